@@ -1,0 +1,115 @@
+# Everything is run from here: `make help` lists the targets.
+# Each environment is a folder (.venv, .venv-NAME); make creates what a target needs.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+JAVA := spark_extension/java
+JAR := spark_extension/python/jars/txns-spark-4.1_2.13-0.1.0.jar
+# Folders count too: removing a file changes its folder's time only.
+JAR_SOURCES := $(JAVA)/pom.xml $(shell find $(JAVA)/src/main 2>/dev/null)
+SETUP := setup.py pyproject.toml
+MVN := mvn -B -q -f $(JAVA)/pom.xml
+# The folders with Python of our own; a folder is linted from the moment it exists.
+PYTHON_FOLDERS := $(wildcard setup.py txns spark_extension/python sqlalchemy_dialect dbt_txns macros \
+	tests integration_tests benchmarks examples)
+BENCHMARKS := $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
+NAME ?= $(BENCHMARKS)
+
+# ------------------------------------------------------------ environments
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: install
+install: $(VENV)/.installed $(JAR) ## make .venv with everything for work on the project, and build the jar
+
+$(VENV)/.installed: $(SETUP)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	TXNS_SKIP_JAR=1 $(BIN)/pip install --quiet -e '.[spark,dev]'
+	touch $@
+
+# The same command that pip runs; mvn's own incremental build does the rest.
+$(JAR): $(JAR_SOURCES) | $(VENV)/.installed
+	$(BIN)/python setup.py -q build_jar
+
+# Spark's other tested patch version: .venv holds the newest one of 4.1.
+.venv-spark413/.installed: $(SETUP)
+	$(PYTHON) -m venv .venv-spark413
+	.venv-spark413/bin/pip install --quiet --upgrade pip
+	TXNS_SKIP_JAR=1 .venv-spark413/bin/pip install --quiet -e '.[spark,dev]' 'pyspark==4.1.3'
+	touch $@
+
+# mypy and import-linter know packages by their folders' names: link them under their own.
+.make/packages: $(SETUP)
+	mkdir -p $@
+	ln -sfn ../../txns $@/txns
+	ln -sfn ../../spark_extension/python $@/txns_spark
+	touch $@
+
+# ------------------------------------------------------------ checks
+
+.PHONY: lint
+lint: install .make/packages ## check style, types, directions of imports and the format of the Java code
+	$(BIN)/ruff check $(PYTHON_FOLDERS)
+	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(MVN) spotless:check
+
+.PHONY: format
+format: install ## rewrite Python and Java code in the project's format
+	$(BIN)/ruff check --fix-only --quiet $(PYTHON_FOLDERS)
+	$(BIN)/ruff format $(PYTHON_FOLDERS)
+	$(MVN) spotless:apply
+
+.PHONY: test
+test: test-java test-python test-integration ## run the unit tests and the fast integration tests
+
+.PHONY: test-java
+test-java: install ## run the Java unit tests
+	$(MVN) test
+
+.PHONY: test-python
+test-python: install ## run the Python unit tests
+	$(BIN)/python -m pytest tests
+
+.PHONY: test-integration
+test-integration: install ## run the fast integration tests, on real Spark
+	$(BIN)/python -m pytest integration_tests -m "not slow"
+
+.PHONY: test-slow
+test-slow: install ## run the slow integration tests
+	$(BIN)/python -m pytest integration_tests -m slow
+
+.PHONY: test-spark413
+test-spark413: install .venv-spark413/.installed ## run the fast integration tests on pyspark 4.1.3
+	.venv-spark413/bin/python -m pytest integration_tests -m "not slow"
+
+.PHONY: test-all
+test-all: test test-slow test-spark413 ## run every test on every tested version
+
+# ------------------------------------------------------------ what it does
+
+.PHONY: demo
+demo: install ## run the daily correction of real flights, with a race, a crash and time travel
+	$(BIN)/python examples/flights_demo/demo.py
+
+.PHONY: bench
+bench: install ## run the benchmarks, or one of them: make bench NAME=spark_statements
+	@test -n "$(NAME)" || { echo "error: there is no benchmark in benchmarks/" >&2; exit 1; }
+	for name in $(NAME); do $(BIN)/python "benchmarks/$$name.py"; done
+
+.PHONY: clean
+clean: ## remove environments, builds and caches
+	rm -rf .venv .venv-* .make .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf build dist *.egg-info $(JAVA)/target spark_extension/python/jars
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -1,0 +1,84 @@
+"""
+Say which versions of Spark and Iceberg the jar runs on, and refuse others.
+
+Imports: errors. Used by: _configure.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+from txns_spark.errors import UnsupportedVersion
+
+SPARK_MINOR = "4.1"
+SPARK_TESTED = ("4.1.3", "4.1.4")
+SCALA = "2.13"
+ICEBERG = "1.11.0"
+ICEBERG_RUNTIME = f"iceberg-spark-runtime-{SPARK_MINOR}_{SCALA}"
+
+_RUNTIME = re.compile(
+    r"iceberg-spark-runtime-(?P<spark>[\d.]+)_(?P<scala>[\d.]+)[:-](?P<version>.+)"
+)
+
+
+class UntestedVersionWarning(UserWarning):
+    """A patch version that the jar was not tested with; it should work."""
+
+
+def check_spark(version: str) -> None:
+    """
+    Accept pyspark's version, warn about it, or refuse it.
+
+    Raises:
+        UnsupportedVersion: Another minor version than 4.1.
+    """
+    if _minor(version) != SPARK_MINOR:
+        raise UnsupportedVersion(
+            f"pyspark {version} is not supported: txns_spark runs on Spark {SPARK_MINOR}; "
+            f"pip install 'pyspark=={SPARK_TESTED[-1]}'"
+        )
+    if version not in SPARK_TESTED:
+        _warn(f"txns_spark is not tested with pyspark {version}, only with", *SPARK_TESTED)
+
+
+def is_iceberg_runtime(text: str) -> bool:
+    """Tell whether a coordinate or a jar's path is an Iceberg runtime for Spark."""
+    return _RUNTIME.search(text) is not None
+
+
+def check_iceberg(text: str) -> None:
+    """
+    Accept an Iceberg runtime that is configured already, warn about it, or refuse it.
+
+    Args:
+        text: Its coordinate (group:artifact:version) or the path of its jar.
+
+    Raises:
+        UnsupportedVersion: Another minor version, or one for another Spark or Scala.
+    """
+    found = _RUNTIME.search(text)
+    assert found is not None, text
+    version = found["version"].removesuffix(".jar")
+    if (found["spark"], found["scala"]) != (SPARK_MINOR, SCALA):
+        raise UnsupportedVersion(
+            f"the configured Iceberg runtime is for Spark {found['spark']} and Scala "
+            f"{found['scala']}, not for {SPARK_MINOR} and {SCALA}: {text}; "
+            f"use org.apache.iceberg:{ICEBERG_RUNTIME}:{ICEBERG}, or leave it to configure()"
+        )
+    if _minor(version) != _minor(ICEBERG):
+        raise UnsupportedVersion(
+            f"Iceberg {version} is not supported: txns_spark runs on Iceberg {_minor(ICEBERG)}; "
+            f"configured is {text}; use {ICEBERG}, or leave it to configure()"
+        )
+    if version != ICEBERG:
+        _warn(f"txns_spark is not tested with Iceberg {version}, only with", ICEBERG)
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _warn(text: str, *tested: str) -> None:
+    # 4: the line that called configure().
+    warnings.warn(f"{text} {' and '.join(tested)}", UntestedVersionWarning, stacklevel=4)
