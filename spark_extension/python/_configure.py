@@ -151,7 +151,8 @@ def _launched_settings(builder: SparkSession.Builder) -> Settings | None:
         raise SessionAlreadyRunning(
             f"this process has a JVM already, without {' and '.join(missing)}; jars are read only "
             "when a JVM is launched: call configure() before the first session of the process, or "
-            f"give spark-submit --packages {ICEBERG_PACKAGE} --jars {jar_path()}"
+            f"give spark-submit --packages {ICEBERG_PACKAGE} --jars {jar_path()} (and the package "
+            "of the catalog's JDBC driver, if it needs one)"
         )
     return settings
 

@@ -39,7 +39,13 @@ def check_spark(version: str) -> None:
             f"pip install 'pyspark=={SPARK_TESTED[-1]}'"
         )
     if version not in SPARK_TESTED:
-        _warn(f"txns_spark is not tested with pyspark {version}, only with", *SPARK_TESTED)
+        tested = " and ".join(SPARK_TESTED)
+        # 3: the line that called configure(), which calls this.
+        warnings.warn(
+            f"txns_spark is not tested with pyspark {version}, only with {tested}",
+            UntestedVersionWarning,
+            stacklevel=3,
+        )
 
 
 def is_iceberg_runtime(text: str) -> bool:
@@ -72,13 +78,13 @@ def check_iceberg(text: str) -> None:
             f"configured is {text}; use {ICEBERG}, or leave it to configure()"
         )
     if version != ICEBERG:
-        _warn(f"txns_spark is not tested with Iceberg {version}, only with", ICEBERG)
+        # 4: the line that called configure(), which calls this through _packages().
+        warnings.warn(
+            f"txns_spark is not tested with Iceberg {version}, only with {ICEBERG}",
+            UntestedVersionWarning,
+            stacklevel=4,
+        )
 
 
 def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
-
-
-def _warn(text: str, *tested: str) -> None:
-    # 4: the line that called configure().
-    warnings.warn(f"{text} {' and '.join(tested)}", UntestedVersionWarning, stacklevel=4)

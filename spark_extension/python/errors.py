@@ -247,10 +247,12 @@ def _java_report(error: BaseException) -> _Report | None:
     for _ in range(_CAUSES_MAX):
         if java is None:
             return None
-        if java.getClass().getName().startswith(_JAVA_PREFIX):
+        condition = _call(java, "getCondition")
+        is_ours = java.getClass().getName().startswith(_JAVA_PREFIX)
+        if is_ours or str(condition).startswith(_CONDITION_PREFIX):
             return _Report(
                 str(java.getMessage() or java.toString()),
-                _call(java, "getCondition"),
+                condition,
                 _call(java, "getSqlState"),
                 dict(_call(java, "getMessageParameters") or {}),
             )
