@@ -6,6 +6,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
+# Two test runs beside each other would share folders, and a small machine.
+.NOTPARALLEL:
 
 PYTHON ?= python3.11
 VENV := .venv
@@ -62,7 +64,7 @@ lint: install .make/packages ## check style, types, directions of imports and th
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(MVN) spotless:check
 
 .PHONY: format
