@@ -247,24 +247,31 @@ def _java_report(error: BaseException) -> _Report | None:
     for _ in range(_CAUSES_MAX):
         if java is None:
             return None
-        condition = _call(java, "getCondition")
+        condition = _call(java, "getCondition", "condition")
         is_ours = java.getClass().getName().startswith(_JAVA_PREFIX)
         if is_ours or str(condition).startswith(_CONDITION_PREFIX):
             return _Report(
                 str(java.getMessage() or java.toString()),
                 condition,
-                _call(java, "getSqlState"),
-                dict(_call(java, "getMessageParameters") or {}),
+                _call(java, "getSqlState", "sqlState"),
+                dict(_call(java, "getMessageParameters", "parameters") or {}),
             )
         java = java.getCause()
     return None
 
 
-def _call(java: Any, method: str) -> Any:
-    """Call a method that not all of our exceptions have; None when this one has not."""
+def _call(java: Any, *methods: str) -> Any:
+    """
+    Call the first of the methods that a Java exception has; None if it has none.
+
+    Spark's exceptions (TxnSqlException) are spelt with get, the protocol's (TxnException)
+    without.
+    """
     from py4j.protocol import Py4JError  # noqa: PLC0415  (errors work without pyspark)
 
-    try:
-        return getattr(java, method)()
-    except Py4JError:
-        return None
+    for method in methods:
+        try:
+            return getattr(java, method)()
+        except Py4JError:
+            continue
+    return None

@@ -155,6 +155,20 @@ def test_java_cause_without_a_condition_goes_by_sqlstate(
     assert (found.message, found.sqlstate, found.table) == ("lost a race", sqlstate, "nyc.t")
 
 
+def test_protocols_exception_is_read_without_get() -> None:
+    """A DataFrame write surfaces TxnException itself, whose methods are not Spark's."""
+    ours = JavaThrowable(
+        "io.txns.iceberg.TxnException",
+        "lost a race",
+        condition="TXNS_CONFLICT",
+        sqlState="40001",
+        parameters={"otherTxnId": "b", "leastTs": "17"},
+    )
+    found = translation(JavaError(JavaThrowable("org.apache.spark.SparkException", "x", ours)))
+    assert isinstance(found, errors.TransactionConflict)
+    assert (found.sqlstate, found.other_txn_id, found.least_ts) == ("40001", "b", 17)
+
+
 def test_java_exception_that_says_nothing_is_still_a_transaction_error() -> None:
     found = translation(JavaError(JavaThrowable("io.txns.iceberg.Broken", "why")))
     assert type(found) is errors.TransactionError
