@@ -1,0 +1,218 @@
+package io.txns.iceberg;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Carries logged changes over to their data tables, in {@code commit_ts} order, one table commit
+ * per entry; idempotent, by anyone.
+ */
+final class Applier {
+  private static final Logger LOG = LoggerFactory.getLogger(Applier.class);
+
+  private final Catalog delegate;
+  private final CommitLog log;
+  private final DataTables tables;
+  private final TxnClock clock;
+
+  Applier(Catalog delegate, CommitLog log, DataTables tables, TxnClock clock) {
+    this.delegate = delegate;
+    this.log = log;
+    this.tables = tables;
+    this.clock = clock;
+  }
+
+  /**
+   * Apply everything that {@code head} holds for a table.
+   *
+   * @return whether nothing is left to apply to it
+   */
+  boolean apply(Head head, TableIdentifier table) {
+    try {
+      return applyRun(head, table);
+    } catch (TxnException e) {
+      LOG.warn("entries of {} stay unapplied: {}", table, e.getMessage());
+      return false;
+    } catch (RuntimeException e) {
+      LOG.warn("entries of {} stay unapplied, the next writer tries again", table, e);
+      return false;
+    }
+  }
+
+  /** Apply, for a writer that has to have it done before it goes on; errors reach the caller. */
+  boolean applyRun(Head head, TableIdentifier table) {
+    List<LoggedChange> run = named(head, table);
+    for (LoggedChange change : run) {
+      if (!applyOne(change)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Changes that name the table, whatever has been applied of them. */
+  private static List<LoggedChange> named(Head head, TableIdentifier table) {
+    return head.state().entries().stream()
+        .filter(Entry::applies)
+        .flatMap(
+            entry ->
+                entry.changes().stream()
+                    .filter(change -> change.table().equals(table))
+                    .map(change -> new LoggedChange(entry, change)))
+        .toList();
+  }
+
+  /**
+   * Apply one change, if it has not been.
+   *
+   * <p>A lost swap means that somebody else came first, most often with the same change; what they
+   * left is looked at once, and what is still to do then is left to the next writer.
+   */
+  private boolean applyOne(LoggedChange change) {
+    for (int attempt = 0; attempt < 2; attempt++) {
+      try {
+        return tryApply(change);
+      } catch (CommitFailedException | AlreadyExistsException e) {
+        LOG.debug("somebody else changed {} first", change.change().table(), e);
+      }
+    }
+    return isApplied(change);
+  }
+
+  private boolean tryApply(LoggedChange change) {
+    TableIdentifier identifier = change.change().table();
+    UpdateTableRequest request = tables.request(change);
+    Table table;
+    try {
+      table = delegate.loadTable(identifier);
+    } catch (NoSuchTableException e) {
+      if (!DataTables.creates(request)) {
+        throw TxnException.quarantined(identifier, "somebody dropped the table");
+      }
+      TableMetadata metadata = Overlay.create(change, request, clock.nowMs());
+      tables.operationsToCreate(identifier, metadata).commit(null, metadata);
+      return true;
+    }
+    TableOperations real = ((BaseTable) table).operations();
+    TableMetadata base = real.current();
+    if (isMoot(change, base)) {
+      return true;
+    }
+    TableMark mark = TableMark.of(base).orElseThrow();
+    LoggedState logged = LoggedState.of(base, mark);
+    Optional<Stranger> stranger = logged.stranger();
+    List<Long> adopted = adopted(request);
+    boolean settled = stranger.isEmpty() || adopted.containsAll(stranger.get().snapshotIds());
+    if (!settled && !stranger.get().adoptable() && change.entry().kind() != EntryKind.REPAIR) {
+      throw TxnException.quarantined(identifier, stranger.get().reason());
+    }
+    TableMetadata updated =
+        Overlay.replay(base, change, request, clock.nowMs(), onStorage(change, real));
+    if (stranger.isPresent()) {
+      updated = Overlay.keepForeign(base, updated, stranger.get(), adopted);
+    }
+    real.commit(base, updated);
+    return true;
+  }
+
+  private boolean isApplied(LoggedChange change) {
+    try {
+      Table table = delegate.loadTable(change.change().table());
+      return isMoot(change, ((BaseTable) table).operations().current());
+    } catch (NoSuchTableException e) {
+      return false;
+    }
+  }
+
+  /**
+   * Whether there is nothing left to do: invariant I4 for a table of ours.
+   *
+   * <p>A table without a mark of ours has been forgotten. Another table under the name is a
+   * stranger's: the change can never be applied.
+   */
+  private boolean isMoot(LoggedChange change, TableMetadata metadata) {
+    if (!metadata.uuid().equals(change.change().uuid())) {
+      throw TxnException.quarantined(
+          change.change().table(), "another table stands under the name of a logged one");
+    }
+    Optional<TableMark> mark = TableMark.of(metadata);
+    return mark.isEmpty()
+        || !mark.get().commitTable().equals(log.identifier())
+        || mark.get().applied() >= change.commitTs();
+  }
+
+  private static List<Long> adopted(UpdateTableRequest request) {
+    return request.updates().stream()
+        .filter(MetadataUpdate.AddSnapshot.class::isInstance)
+        .map(update -> ((MetadataUpdate.AddSnapshot) update).snapshot())
+        .map(snapshot -> snapshot.summary().get(TableMark.SNAPSHOT_ADOPTED))
+        .filter(ids -> ids != null && !ids.isEmpty())
+        .flatMap(ids -> Arrays.stream(ids.split(",")))
+        .map(Long::valueOf)
+        .toList();
+  }
+
+  /** Renumbered snapshots get a manifest list of their own in storage. */
+  private Overlay.Renumber onStorage(LoggedChange change, TableOperations real) {
+    return (base, staged, sequenceNumber, firstRowId) -> {
+      refuseMaterialisedRowIds(change, base);
+      String location =
+          real.metadataFileLocation(
+              String.format(
+                  "snap-%d-%d-%s.avro",
+                  staged.snapshotId(), sequenceNumber, clock.newTxnId()));
+      long rows =
+          ManifestLists.write(
+              real.io().newOutputFile(location),
+              base.formatVersion(),
+              staged.snapshotId(),
+              staged.parentId(),
+              sequenceNumber,
+              firstRowId,
+              staged.allManifests(real.io()));
+      SnapshotEdit edit =
+          SnapshotEdit.of(staged).sequenceNumber(sequenceNumber).manifestList(location);
+      if (firstRowId != null) {
+        edit.rows(firstRowId, rows);
+      }
+      return edit.build();
+    };
+  }
+
+  /**
+   * On format 3 a statement that rewrites rows of an earlier one of its transaction writes their
+   * row ids into files: such a run cannot be renumbered.
+   */
+  private void refuseMaterialisedRowIds(LoggedChange change, TableMetadata base) {
+    if (base.formatVersion() < 3) {
+      return;
+    }
+    List<Snapshot> staged =
+        tables.request(change).updates().stream()
+            .filter(MetadataUpdate.AddSnapshot.class::isInstance)
+            .map(update -> ((MetadataUpdate.AddSnapshot) update).snapshot())
+            .toList();
+    boolean appends =
+        staged.stream().allMatch(one -> DataOperations.APPEND.equals(one.operation()));
+    if (staged.size() > 1 && !appends) {
+      throw TxnException.quarantined(
+          change.change().table(), "row ids of format 3 in its files are taken by somebody else");
+    }
+  }
+}

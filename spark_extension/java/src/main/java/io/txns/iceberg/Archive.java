@@ -1,0 +1,165 @@
+package io.txns.iceberg;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.data.GenericRecord;
+import org.apache.iceberg.data.IcebergGenerics;
+import org.apache.iceberg.data.Record;
+import org.apache.iceberg.expressions.Expression;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.io.CloseableIterable;
+
+/** The commit table's rows: entries that have left the head, one row per entry and change. */
+final class Archive {
+  private final CommitLog log;
+
+  Archive(CommitLog log) {
+    this.log = log;
+  }
+
+  /** Find an archived entry by its transaction id among rows with {@code commit_ts} above a bound. */
+  Optional<Entry> find(String txnId, long sinceTs) {
+    Expression filter =
+        Expressions.and(
+            Expressions.greaterThan("commit_ts", sinceTs), Expressions.equal("txn_id", txnId));
+    List<TransactionRow> rows = rows(filter);
+    return rows.isEmpty() ? Optional.empty() : Optional.of(entry(rows));
+  }
+
+  /** All archived rows, ascending by {@code commit_ts}. */
+  List<TransactionRow> rows() {
+    return rows(Expressions.alwaysTrue());
+  }
+
+  /** The names of all tables that have been dropped; they may have been created again since. */
+  List<TableIdentifier> dropped() {
+    return rows(Expressions.equal("operation", Operation.DROP.stored())).stream()
+        .map(row -> TableIdentifier.parse(row.table()))
+        .toList();
+  }
+
+  private List<TransactionRow> rows(Expression filter) {
+    Table table = log.table();
+    List<TransactionRow> rows = new ArrayList<>();
+    try (CloseableIterable<Record> records =
+        IcebergGenerics.read(table).where(filter).build()) {
+      for (Record record : records) {
+        rows.add(row(record));
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot read the commit table's rows", e);
+    }
+    rows.sort((a, b) -> Long.compare(a.commitTs(), b.commitTs()));
+    return rows;
+  }
+
+  /** The rows that an entry leaves in the archive; one without a table where it changes none. */
+  static List<TransactionRow> rowsOf(Entry entry, boolean applied) {
+    if (entry.changes().isEmpty()) {
+      return List.of(row(entry, null, applied));
+    }
+    return entry.changes().stream().map(change -> row(entry, change, applied)).toList();
+  }
+
+  static Record record(TransactionRow row) {
+    GenericRecord record = GenericRecord.create(CommitTable.SCHEMA);
+    record.setField("commit_ts", row.commitTs());
+    record.setField(
+        "committed_at",
+        OffsetDateTime.ofInstant(Instant.ofEpochMilli(row.committedAt()), ZoneOffset.UTC));
+    record.setField("txn_id", row.txnId());
+    record.setField("kind", row.kind());
+    record.setField("table_name", row.table());
+    record.setField("table_uuid", row.tableUuid());
+    record.setField("operation", row.operation());
+    record.setField("parent_snapshot_id", row.parentSnapshotId());
+    record.setField("snapshot_id", row.snapshotId());
+    record.setField("added_records", row.addedRecords());
+    record.setField("deleted_records", row.deletedRecords());
+    record.setField("read_ts", row.readTs());
+    record.setField("isolation", row.isolation());
+    record.setField("engine", row.engine());
+    record.setField("comment", row.comment());
+    return record;
+  }
+
+  private static TransactionRow row(Entry entry, Change change, boolean applied) {
+    return new TransactionRow(
+        entry.commitTs(),
+        entry.commitTs(),
+        entry.txnId(),
+        entry.kind().stored(),
+        change == null ? null : change.table().toString(),
+        change == null ? null : change.uuid(),
+        change == null ? null : change.operation().stored(),
+        change == null ? null : change.fromSnapshotId(),
+        change == null ? null : change.toSnapshotId(),
+        change == null ? null : (Long) change.addedRecords(),
+        change == null ? null : (Long) change.deletedRecords(),
+        entry.readTs(),
+        entry.isolation().stored(),
+        entry.engine(),
+        entry.comment(),
+        applied);
+  }
+
+  private static TransactionRow row(Record record) {
+    return new TransactionRow(
+        (Long) record.getField("commit_ts"),
+        ((OffsetDateTime) record.getField("committed_at")).toInstant().toEpochMilli(),
+        (String) record.getField("txn_id"),
+        (String) record.getField("kind"),
+        (String) record.getField("table_name"),
+        (String) record.getField("table_uuid"),
+        (String) record.getField("operation"),
+        (Long) record.getField("parent_snapshot_id"),
+        (Long) record.getField("snapshot_id"),
+        (Long) record.getField("added_records"),
+        (Long) record.getField("deleted_records"),
+        (Long) record.getField("read_ts"),
+        (String) record.getField("isolation"),
+        (String) record.getField("engine"),
+        (String) record.getField("comment"),
+        true);
+  }
+
+  /** An entry out of its rows; its payload is gone, since there is nothing left to apply. */
+  private static Entry entry(List<TransactionRow> rows) {
+    TransactionRow first = rows.get(0);
+    List<Change> changes = new ArrayList<>();
+    for (TransactionRow row : rows) {
+      if (row.table() != null) {
+        changes.add(
+            new Change(
+                TableIdentifier.parse(row.table()),
+                row.tableUuid(),
+                Operation.parse(row.operation()),
+                row.parentSnapshotId(),
+                row.snapshotId(),
+                row.addedRecords() == null ? 0 : row.addedRecords(),
+                row.deletedRecords() == null ? 0 : row.deletedRecords()));
+      }
+    }
+    return new Entry(
+        EntryKind.parse(first.kind()),
+        first.commitTs(),
+        0,
+        first.commitTs(),
+        0,
+        first.readTs(),
+        first.txnId(),
+        Isolation.parse(first.isolation()),
+        first.engine() == null ? "" : first.engine(),
+        first.comment() == null ? "" : first.comment(),
+        changes,
+        Entry.Payload.NONE);
+  }
+}

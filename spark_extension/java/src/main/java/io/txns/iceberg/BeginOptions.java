@@ -1,0 +1,53 @@
+package io.txns.iceberg;
+
+/**
+ * How a transaction begins; made by {@link #defaults()} and the {@code with} methods.
+ *
+ * @param id the caller's own transaction id, or null for a new one
+ * @param readOnly whether writes are refused
+ * @param isolation null for the catalog's default
+ * @param asOf an explicit {@code read_ts} in ms, or null for the upper
+ * @param basis a {@code commit_ts} in ms that it must at least have seen, or null
+ * @param basisTimeoutMs how long to wait for the basis, in ms
+ */
+public record BeginOptions(
+    String id, boolean readOnly, Isolation isolation, Long asOf, Long basis, long basisTimeoutMs) {
+  private static final long DEFAULT_BASIS_TIMEOUT_MS = 30_000;
+  private static final int ID_MAX_LENGTH = 255;
+
+  public static BeginOptions defaults() {
+    return new BeginOptions(null, false, null, null, null, DEFAULT_BASIS_TIMEOUT_MS);
+  }
+
+  /**
+   * The caller's idempotence key: a transaction with it commits once.
+   *
+   * @throws TxnException 42602 for an empty, too long or unprintable one
+   */
+  public BeginOptions withId(String newId) {
+    if (newId.isBlank()
+        || newId.length() > ID_MAX_LENGTH
+        || newId.chars().anyMatch(Character::isISOControl)) {
+      throw TxnException.invalidUsage(
+          "42602",
+          String.format("a transaction id has 1 to %d printable characters", ID_MAX_LENGTH));
+    }
+    return new BeginOptions(newId, readOnly, isolation, asOf, basis, basisTimeoutMs);
+  }
+
+  public BeginOptions withReadOnly(boolean newReadOnly) {
+    return new BeginOptions(id, newReadOnly, isolation, asOf, basis, basisTimeoutMs);
+  }
+
+  public BeginOptions withIsolation(Isolation newIsolation) {
+    return new BeginOptions(id, readOnly, newIsolation, asOf, basis, basisTimeoutMs);
+  }
+
+  public BeginOptions withAsOf(long newAsOf) {
+    return new BeginOptions(id, readOnly, isolation, newAsOf, basis, basisTimeoutMs);
+  }
+
+  public BeginOptions withBasis(long newBasis, long timeoutMs) {
+    return new BeginOptions(id, readOnly, isolation, asOf, newBasis, timeoutMs);
+  }
+}

@@ -1,0 +1,286 @@
+package io.txns.iceberg;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.rest.requests.CommitTransactionRequest;
+import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Takes staged changes through the phases: validate, restage, swap, apply, tidy.
+ *
+ * <p>The swap is the moment of durability. Whatever happens after it, the transaction has
+ * committed.
+ */
+final class Committer {
+  private static final Logger LOG = LoggerFactory.getLogger(Committer.class);
+
+  private final TxnConfig config;
+  private final CommitLog log;
+  private final CommitLoop loop;
+  private final DataTables tables;
+  private final Applier applier;
+  private final Tidier tidier;
+  private final TxnClock clock;
+
+  Committer(
+      TxnConfig config,
+      CommitLog log,
+      CommitLoop loop,
+      DataTables tables,
+      Applier applier,
+      Tidier tidier,
+      TxnClock clock) {
+    this.config = config;
+    this.log = log;
+    this.loop = loop;
+    this.tables = tables;
+    this.applier = applier;
+    this.tidier = tidier;
+    this.clock = clock;
+  }
+
+  /**
+   * What is to be committed.
+   *
+   * @param kind of the entry
+   * @param key the idempotence key
+   * @param readTs what everything was read at, in ms
+   * @param bornMs when it began, in ms of the wall clock
+   * @param isolation what is validated
+   * @param comment the user's words
+   * @param reads what was read
+   * @param writes what was staged, by table; at least one
+   * @param marks summary keys and values for the data tables' snapshots
+   * @param restages whether appends are put on a newer base; otherwise any move is a conflict
+   */
+  record Request(
+      EntryKind kind,
+      CommitLoop.Key key,
+      long readTs,
+      long bornMs,
+      Isolation isolation,
+      String comment,
+      ReadSet reads,
+      Map<TableIdentifier, StagedTable> writes,
+      Map<String, String> marks,
+      boolean restages) {}
+
+  /**
+   * Commit, and carry the changes over to their tables.
+   *
+   * @throws TxnException 40001, 08007 or 55000; see {@link ErrorKind}
+   */
+  Committed commit(Request request) {
+    applyOutstanding(request);
+    Map<TableIdentifier, StagedTable> writes = new LinkedHashMap<>(request.writes());
+    writes.values().forEach(ChangeBuilder::complete);
+    Entry entry =
+        loop.append(
+            request.key(),
+            (head, commitTs) -> {
+              refuseOld(request);
+              validate(request, head, writes);
+              return entry(request, head, commitTs, writes);
+            });
+    return finish(entry);
+  }
+
+  /** Apply and tidy after a swap, and say what came of it. */
+  Committed finish(Entry entry) {
+    List<String> names = entry.changes().stream().map(change -> change.table().toString()).toList();
+    boolean applied = config.apply() == TxnConfig.Apply.INLINE && applyAll(entry);
+    if (applied) {
+      tidier.tidyWhenDue();
+    }
+    return new Committed(entry.txnId(), entry.commitTs(), entry.readTs(), applied, names);
+  }
+
+  private boolean applyAll(Entry entry) {
+    try {
+      Head head = log.load();
+      return entry.changes().parallelStream()
+          .map(change -> applier.apply(head, change.table()))
+          .reduce(true, Boolean::logicalAnd);
+    } catch (RuntimeException e) {
+      LOG.warn("committed, but not applied: the next writer does; txn={}", entry.txnId(), e);
+      return false;
+    }
+  }
+
+  /** An overwrite stands on files that expiry may take: what is outstanding goes first. */
+  private void applyOutstanding(Request request) {
+    Head head = log.loadIfExists();
+    if (!head.exists()) {
+      return;
+    }
+    for (StagedTable write : request.writes().values()) {
+      if (!write.isAppendOnly() && !write.isCreate() && request.kind() == EntryKind.COMMIT) {
+        applier.applyRun(head, write.identifier());
+      }
+    }
+  }
+
+  private void refuseOld(Request request) {
+    long ageMs = clock.nowMs() - request.bornMs();
+    if (ageMs > config.maxAgeMs()) {
+      throw TxnException.conflict(
+          request.writes().keySet().iterator().next(),
+          request.key().txnId(),
+          "",
+          clock.nowMs(),
+          String.format(
+              "it is %d s old, and txns.max-age-s is %d", ageMs / 1000, config.maxAgeMs() / 1000));
+    }
+  }
+
+  private void validate(
+      Request request, Head head, Map<TableIdentifier, StagedTable> writes) {
+    List<Entry> newer = head.state().after(request.readTs());
+    String txnId = request.key().txnId();
+    new ConflictChecker(txnId, request.isolation(), request.reads(), writes).validate(newer);
+    Set<TableIdentifier> moved = new LinkedHashSet<>();
+    newer.forEach(
+        entry -> entry.changes().stream().map(Change::table).forEach(moved::add));
+    if (head.state().tidiedUpto() > request.readTs()) {
+      moved.addAll(checkTableState(request, head, writes));
+    }
+    moved.retainAll(writes.keySet());
+    String otherTxnId = newer.isEmpty() ? "" : newer.get(newer.size() - 1).txnId();
+    for (TableIdentifier table : moved) {
+      restage(request, head, writes, table, otherTxnId);
+    }
+  }
+
+  /** Entries may have left the head since {@code read_ts}: then the tables themselves tell (I6). */
+  private Set<TableIdentifier> checkTableState(
+      Request request, Head head, Map<TableIdentifier, StagedTable> writes) {
+    Set<TableIdentifier> moved = new LinkedHashSet<>();
+    Set<TableIdentifier> touched = new LinkedHashSet<>(writes.keySet());
+    if (request.isolation().validatesReads()) {
+      touched.addAll(request.reads().tables());
+    }
+    for (TableIdentifier table : touched) {
+      StagedTable write = writes.get(table);
+      long applied = write != null && write.isCreate() ? existing(table) : applied(table);
+      if (applied <= request.readTs()) {
+        continue;
+      }
+      boolean readToo = request.isolation().validatesReads() && request.reads().hasRead(table);
+      if (write == null || readToo || !write.isAppendOnly()) {
+        throw TxnException.conflict(
+            table, request.key().txnId(), "", head.upper(), "the table was written since");
+      }
+      moved.add(table);
+    }
+    return moved;
+  }
+
+  private long applied(TableIdentifier table) {
+    try {
+      return tables.appliedTs(table);
+    } catch (NoSuchTableException e) {
+      return 0;
+    }
+  }
+
+  private long existing(TableIdentifier table) {
+    try {
+      tables.appliedTs(table);
+      return Long.MAX_VALUE;
+    } catch (NoSuchTableException e) {
+      return 0;
+    }
+  }
+
+  private void restage(
+      Request request,
+      Head head,
+      Map<TableIdentifier, StagedTable> writes,
+      TableIdentifier table,
+      String otherTxnId) {
+    StagedTable staged = writes.get(table);
+    String txnId = request.key().txnId();
+    if (!request.restages() || !staged.isAppendOnly()) {
+      throw TxnException.conflict(
+          table, txnId, otherTxnId, head.upper(), "a table that it wrote was written");
+    }
+    TableMetadata newBase = tables.load(table, head, head.upper()).view().metadata();
+    if (newBase.currentSnapshot().snapshotId() == staged.base().currentSnapshot().snapshotId()) {
+      return;
+    }
+    writes.put(
+        table, Restager.restage(staged, newBase, txnId, otherTxnId, head.upper()));
+  }
+
+  private Entry entry(
+      Request request, Head head, long commitTs, Map<TableIdentifier, StagedTable> writes) {
+    List<Change> changes = new ArrayList<>();
+    List<UpdateTableRequest> requests = new ArrayList<>();
+    for (StagedTable staged : writes.values()) {
+      ChangeBuilder.Built built =
+          ChangeBuilder.build(staged, request.key().txnId(), commitTs, request.marks());
+      checkFits(staged, built, commitTs, request);
+      changes.add(built.change());
+      requests.add(built.request());
+    }
+    String json = CommitTransactionRequestParser.toJson(new CommitTransactionRequest(requests));
+    return new Entry(
+        request.kind(),
+        commitTs,
+        head.upper(),
+        commitTs,
+        head.state().tidiedUpto(),
+        request.readTs(),
+        request.key().txnId(),
+        request.isolation(),
+        Engine.name(),
+        request.comment(),
+        changes,
+        log.storePayload(head, request.key().txnId(), json));
+  }
+
+  /** What does not fit its own base must not enter the log: it would quarantine the table. */
+  private void checkFits(
+      StagedTable staged, ChangeBuilder.Built built, long commitTs, Request request) {
+    Entry probe =
+        new Entry(
+            request.kind(),
+            commitTs,
+            0,
+            commitTs,
+            0,
+            request.readTs(),
+            request.key().txnId(),
+            request.isolation(),
+            "",
+            "",
+            List.of(built.change()),
+            Entry.Payload.NONE);
+    LoggedChange change = new LoggedChange(probe, built.change());
+    try {
+      if (staged.isCreate()) {
+        Overlay.create(change, built.request(), clock.nowMs());
+      } else {
+        Overlay.replay(
+            staged.base(), change, built.request(), clock.nowMs(), Overlay.Renumber.IN_MEMORY);
+      }
+    } catch (TxnException | IllegalArgumentException e) {
+      throw TxnException.conflict(
+          staged.identifier(),
+          request.key().txnId(),
+          "",
+          commitTs,
+          "its change does not fit the table: " + e.getMessage());
+    }
+  }
+}

@@ -1,0 +1,91 @@
+package io.txns.iceberg;
+
+import java.util.List;
+import java.util.Map;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/**
+ * Validates a transaction once, from its {@code read_ts} to the head, at the level of tables.
+ *
+ * <p>Never statement by statement: replaying the checks of single operations loses updates.
+ */
+final class ConflictChecker {
+  private final String txnId;
+  private final Isolation isolation;
+  private final ReadSet reads;
+  private final Map<TableIdentifier, StagedTable> writes;
+
+  ConflictChecker(
+      String txnId,
+      Isolation isolation,
+      ReadSet reads,
+      Map<TableIdentifier, StagedTable> writes) {
+    this.txnId = txnId;
+    this.isolation = isolation;
+    this.reads = reads;
+    this.writes = writes;
+  }
+
+  /**
+   * Check against everything that committed since.
+   *
+   * @param newer entries above {@code read_ts}, ascending
+   * @throws TxnException 40001 naming the table, the other transaction and the least {@code
+   *     read_ts} that would not clash
+   */
+  void validate(List<Entry> newer) {
+    long leastTs = newer.isEmpty() ? 0 : newer.get(newer.size() - 1).commitTs();
+    for (Entry entry : newer) {
+      for (Change change : entry.changes()) {
+        String reason = clash(entry, change);
+        if (reason != null) {
+          throw TxnException.conflict(change.table(), txnId, entry.txnId(), leastTs, reason);
+        }
+      }
+    }
+  }
+
+  /** Why a committed change clashes with the transaction; null when it does not. */
+  private String clash(Entry entry, Change change) {
+    TableIdentifier table = change.table();
+    StagedTable write = writes.get(table);
+    if (write != null) {
+      String reason = writeClash(write, entry, change);
+      if (reason != null) {
+        return reason;
+      }
+    }
+    if (change.operation() == Operation.CREATE && reads.wasAbsent(table)) {
+      return "a table that it found absent was created";
+    }
+    if (!isolation.validatesReads() || entry.kind() == EntryKind.REGISTER) {
+      return null;
+    }
+    boolean comesOrGoes =
+        change.operation() == Operation.CREATE || change.operation() == Operation.DROP;
+    if (comesOrGoes && reads.wasListed(table.namespace())) {
+      return "the tables of a namespace that it listed have changed";
+    }
+    boolean sameRows = change.operation() == Operation.REPLACE;
+    if (reads.hasRead(table) && !sameRows) {
+      return "a table that it read was written (filter " + reads.filterOf(table) + ")";
+    }
+    return null;
+  }
+
+  private static String writeClash(StagedTable write, Entry entry, Change change) {
+    if (entry.kind() == EntryKind.FORGET || entry.kind() == EntryKind.REPAIR) {
+      return "a table that it wrote was taken out of care or repaired";
+    }
+    if (write.isCreate()) {
+      return "a table that it creates was created";
+    }
+    if (!write.isAppendOnly()) {
+      return "a table that it wrote over was written";
+    }
+    return switch (change.operation()) {
+      case CREATE, DROP -> "a table that it appended to was created or dropped";
+      case APPEND, OVERWRITE, DELETE, REPLACE, ALTER -> null;
+    };
+  }
+}

@@ -1,0 +1,173 @@
+package io.txns.iceberg;
+
+import java.util.List;
+import java.util.Optional;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.BaseTransaction;
+import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
+
+/** Loads data tables from the delegate, and lays the log over them. */
+final class DataTables {
+  private final Catalog delegate;
+  private final CommitLog log;
+  private final TxnClock clock;
+
+  /**
+   * A data table as the delegate has it and as the protocol sees it.
+   *
+   * @param table the delegate's table; null for one that is logged and not created yet
+   * @param real its operations
+   * @param mark empty for a table that is not under care
+   * @param view as of a timestamp; null for a table that is not under care
+   */
+  record Loaded(
+      TableIdentifier identifier,
+      Table table,
+      TableOperations real,
+      Optional<TableMark> mark,
+      TableView view) {
+    boolean registered() {
+      return mark.isPresent();
+    }
+  }
+
+  DataTables(Catalog delegate, CommitLog log, TxnClock clock) {
+    this.delegate = delegate;
+    this.log = log;
+    this.clock = clock;
+  }
+
+  /**
+   * Load a table as of {@code readTs}.
+   *
+   * @param head loaded before; {@code readTs} is its upper or less
+   * @throws NoSuchTableException where neither the catalog nor the log has it, or it is dropped
+   * @throws TxnException what {@link Overlay#asOf} throws; CorruptLog for a restored backup;
+   *     Unsupported for a table under another commit table's care
+   */
+  Loaded load(TableIdentifier identifier, Head head, long readTs) {
+    Loaded loaded = loadWithDropped(identifier, head, readTs);
+    if (loaded.registered() && loaded.view().dropped()) {
+      throw new NoSuchTableException("Table does not exist: %s", identifier);
+    }
+    return loaded;
+  }
+
+  /** The same, for a caller that wants to see a dropped table's marker. */
+  Loaded loadWithDropped(TableIdentifier identifier, Head head, long readTs) {
+    Table table;
+    try {
+      table = delegate.loadTable(identifier);
+    } catch (NoSuchTableException e) {
+      return notCreatedYet(identifier, head, readTs).orElseThrow(() -> e);
+    }
+    if (!(table instanceof BaseTable base)) {
+      return new Loaded(identifier, table, null, Optional.empty(), null);
+    }
+    TableOperations real = base.operations();
+    Optional<TableMark> mark = TableMark.of(real.current());
+    if (mark.isEmpty()) {
+      return new Loaded(identifier, table, real, mark, null);
+    }
+    checkMark(identifier, mark.get(), head);
+    return new Loaded(
+        identifier, table, real, mark, view(identifier, real.current(), mark.get(), head, readTs));
+  }
+
+  /** The view of a registered table whose metadata the caller has loaded after {@code head}. */
+  TableView view(
+      TableIdentifier identifier, TableMetadata metadata, TableMark mark, Head head, long readTs) {
+    List<LoggedChange> run = head.state().changes(metadata.uuid(), mark.applied(), readTs);
+    return Overlay.asOf(identifier, metadata, mark, run, this::request, readTs, clock.nowMs());
+  }
+
+  /** {@code txns.applied} of a table, in ms, as the catalog has it now. */
+  long appliedTs(TableIdentifier identifier) {
+    return TableMark.applied(((BaseTable) delegate.loadTable(identifier)).operations().current());
+  }
+
+  /** The request that carries a logged change out. */
+  UpdateTableRequest request(LoggedChange logged) {
+    List<Change> changes = logged.entry().changes();
+    List<UpdateTableRequest> requests = log.requests(logged.entry());
+    if (changes.size() != requests.size()) {
+      throw TxnException.corruptLog(
+          "an entry's payload does not have one request per change: " + logged.entry().txnId());
+    }
+    return requests.get(changes.indexOf(logged.change()));
+  }
+
+  /**
+   * Operations of a table that the catalog does not have, to create it with {@code commit(null,
+   * ...)}: the catalog's own atomic create.
+   */
+  TableOperations operationsToCreate(TableIdentifier identifier, TableMetadata metadata) {
+    BaseTransaction transaction =
+        (BaseTransaction)
+            delegate
+                .buildTable(identifier, metadata.schema())
+                .withPartitionSpec(metadata.spec())
+                .withSortOrder(metadata.sortOrder())
+                .withLocation(metadata.location())
+                .withProperties(metadata.properties())
+                .createTransaction();
+    return transaction.underlyingOps();
+  }
+
+  private Optional<Loaded> notCreatedYet(TableIdentifier identifier, Head head, long readTs) {
+    Optional<LoggedChange> creation = head.state().creation(identifier, readTs);
+    if (creation.isEmpty()) {
+      return Optional.empty();
+    }
+    List<LoggedChange> run = head.state().changes(creation.get().change().uuid(), 0, readTs);
+    UpdateTableRequest first = request(run.get(0));
+    if (!creates(first)) {
+      throw TxnException.quarantined(
+          identifier, "a table of the log is not in the catalog: somebody dropped it");
+    }
+    TableMetadata metadata = Overlay.create(run.get(0), first, clock.nowMs());
+    for (LoggedChange change : run.subList(1, run.size())) {
+      metadata =
+          Overlay.replay(
+              metadata, change, request(change), clock.nowMs(), Overlay.Renumber.IN_MEMORY);
+    }
+    TableView view =
+        new TableView(Overlay.inMemory(metadata, null), readTs, Optional.empty());
+    return Optional.of(
+        new Loaded(
+            identifier,
+            null,
+            operationsToCreate(identifier, metadata),
+            TableMark.of(metadata),
+            view));
+  }
+
+  static boolean creates(UpdateTableRequest request) {
+    return request.updates().stream().anyMatch(MetadataUpdate.AssignUUID.class::isInstance);
+  }
+
+  private void checkMark(TableIdentifier identifier, TableMark mark, Head head) {
+    if (!mark.commitTable().equals(log.identifier())) {
+      throw TxnException.unsupported(
+          String.format(
+              "the table is under the care of another commit table: use a catalog with"
+                  + " txns.commit-table=%s; table=`%s`",
+              mark.commitTable(), identifier));
+    }
+    Head newer = head.exists() && mark.applied() <= head.upper() ? head : log.load();
+    if (!newer.uuid().equals(mark.commitTableUuid()) || mark.applied() > newer.upper()) {
+      throw TxnException.corruptLog(
+          String.format(
+              "the table and the commit table do not belong together (was one restored from a"
+                  + " backup?); table=`%s` applied=`%d` upper=`%d` commit_table=`%s`",
+              identifier, mark.applied(), newer.upper(), log.identifier()));
+    }
+  }
+}

@@ -1,0 +1,60 @@
+package io.txns.iceberg;
+
+import java.util.List;
+import java.util.Objects;
+
+/**
+ * One record of the log: one snapshot of the commit table (docs/spec.md "Entry").
+ *
+ * @param kind what it is
+ * @param commitTs logical timestamp in ms; 0 for {@link EntryKind#TIDY}, which carries none
+ * @param prevTs the {@code commit_ts} of the entry before it; 0 for the first
+ * @param upper the greatest {@code commit_ts} of the log after this record
+ * @param tidiedUpto the greatest {@code commit_ts} that has left the head; 0 if none has
+ * @param readTs the transaction's {@code read_ts} in ms
+ * @param txnId Invariant I8: in at most one entry, ever
+ * @param isolation the level it was validated at
+ * @param engine who wrote it, for people
+ * @param comment the user's own words, or the empty string
+ * @param changes what it does, one per table
+ * @param payload where the {@code CommitTransactionRequest} is
+ */
+public record Entry(
+    EntryKind kind,
+    long commitTs,
+    long prevTs,
+    long upper,
+    long tidiedUpto,
+    long readTs,
+    String txnId,
+    Isolation isolation,
+    String engine,
+    String comment,
+    List<Change> changes,
+    Payload payload) {
+
+  public Entry {
+    Objects.requireNonNull(kind, "kind");
+    Objects.requireNonNull(txnId, "txnId");
+    Objects.requireNonNull(isolation, "isolation");
+    changes = List.copyOf(changes);
+  }
+
+  /**
+   * The bytes of the {@code CommitTransactionRequest}: inline, or in a file beside the commit
+   * table's metadata, or none where there is nothing to apply.
+   */
+  public record Payload(String inline, String location, String sha256) {
+    /** Nothing to apply. */
+    public static final Payload NONE = new Payload(null, null, null);
+
+    public boolean isNone() {
+      return inline == null && location == null;
+    }
+  }
+
+  /** Whether its changes have to be carried over to their tables. */
+  public boolean applies() {
+    return !payload.isNone();
+  }
+}

@@ -1,0 +1,30 @@
+package io.txns.iceberg;
+
+import org.apache.iceberg.TableMetadata;
+
+/**
+ * The newest state of the commit table that was loaded, and what follows from it.
+ *
+ * @param metadata the commit table's metadata; null where there is no commit table
+ * @param state what it says
+ */
+record Head(TableMetadata metadata, LogState state) {
+  static final Head NONE = new Head(null, LogState.empty());
+
+  boolean exists() {
+    return metadata != null;
+  }
+
+  long upper() {
+    return state.upper();
+  }
+
+  String uuid() {
+    return metadata.uuid();
+  }
+
+  /** Whether two heads are the same version of the commit table. */
+  boolean isSameVersion(TableMetadata other) {
+    return metadata.currentSnapshot().snapshotId() == other.currentSnapshot().snapshotId();
+  }
+}

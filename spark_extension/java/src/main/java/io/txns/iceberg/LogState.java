@@ -1,0 +1,206 @@
+package io.txns.iceberg;
+
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/**
+ * What a head of the commit table says: plain data with rules, no I/O.
+ *
+ * <p>Entries above {@code tidiedUpto} are complete. Those at or below it are the ones that have not
+ * been applied yet; the others of them are in the archive.
+ */
+final class LogState {
+  private final List<Entry> entries;
+  private final Map<String, Entry> byTxnId;
+  private final Map<String, Long> snapshotIds;
+  private final long upper;
+  private final long tidiedUpto;
+
+  private LogState(
+      List<Entry> entries, Map<String, Long> snapshotIds, long upper, long tidiedUpto) {
+    this.entries = entries;
+    this.snapshotIds = snapshotIds;
+    this.upper = upper;
+    this.tidiedUpto = tidiedUpto;
+    this.byTxnId = new HashMap<>();
+    entries.forEach(entry -> byTxnId.put(entry.txnId(), entry));
+  }
+
+  /** The state of a log that has not been created: nothing has committed. */
+  static LogState empty() {
+    return new LogState(List.of(), Map.of(), 0, 0);
+  }
+
+  /**
+   * The state that a head stands for.
+   *
+   * @param records the records of all snapshots of the commit table, in any order, by the id of
+   *     their snapshot
+   * @param newest the record that {@code main} stands on; it says upper and tidied-upto
+   * @throws TxnException CorruptLog when an invariant does not hold
+   */
+  static LogState of(Map<Long, Entry> records, Entry newest) {
+    List<Entry> entries = new ArrayList<>();
+    Map<String, Long> snapshotIds = new HashMap<>();
+    Set<String> seen = new HashSet<>();
+    records.forEach(
+        (snapshotId, entry) -> {
+          if (entry.kind() == EntryKind.TIDY) {
+            return;
+          }
+          check(
+              seen.add(entry.txnId()), "I8", "a transaction id stands twice: " + entry.txnId());
+          entries.add(entry);
+          snapshotIds.put(entry.txnId(), snapshotId);
+        });
+    entries.sort(Comparator.comparingLong(Entry::commitTs));
+    LogState state =
+        new LogState(List.copyOf(entries), snapshotIds, newest.upper(), newest.tidiedUpto());
+    state.validate();
+    return state;
+  }
+
+  /**
+   * Check every invariant that a head alone can show (docs/spec.md "Invariants").
+   *
+   * @throws TxnException CorruptLog naming the invariant
+   */
+  void validate() {
+    long previous = tidiedUpto;
+    long last = 0;
+    Set<Long> targets = new HashSet<>();
+    for (Entry entry : entries) {
+      check(
+          entry.commitTs() > last, "I1", "commit-ts does not increase: " + entry.commitTs());
+      last = entry.commitTs();
+      if (entry.commitTs() > tidiedUpto) {
+        check(
+            entry.prevTs() == previous,
+            "I1",
+            String.format(
+                "an entry is missing before commit-ts %d: prev-ts is %d, found %d",
+                entry.commitTs(), entry.prevTs(), previous));
+        previous = entry.commitTs();
+      }
+      for (Change change : entry.changes()) {
+        validate(entry, change, targets);
+      }
+    }
+    check(
+        upper == previous,
+        "I6",
+        String.format("upper is %d, but the newest entry is %d", upper, previous));
+  }
+
+  private static void validate(Entry entry, Change change, Set<Long> targets) {
+    if (!entry.applies()) {
+      return;
+    }
+    check(
+        change.toSnapshotId() != null,
+        "I2",
+        "a change does not move main: " + change.table() + " at " + entry.commitTs());
+    check(
+        !change.toSnapshotId().equals(change.fromSnapshotId()),
+        "I3",
+        "a change stands on itself: " + change.table() + " at " + entry.commitTs());
+    check(
+        targets.add(change.toSnapshotId()),
+        "I3",
+        "two changes have one to-snapshot: " + change.table() + " at " + entry.commitTs());
+  }
+
+  private static void check(boolean holds, String invariant, String message) {
+    if (!holds) {
+      throw TxnException.corruptLog("invariant " + invariant + " does not hold: " + message);
+    }
+  }
+
+  /** The greatest {@code commit_ts}, in ms. */
+  long upper() {
+    return upper;
+  }
+
+  /** The greatest {@code commit_ts} that has left the head, in ms; 0 if none has. */
+  long tidiedUpto() {
+    return tidiedUpto;
+  }
+
+  /** All entries that stand in the head, ascending by {@code commit_ts}. */
+  List<Entry> entries() {
+    return entries;
+  }
+
+  /** The entries with {@code commit_ts} above {@code ts}, ascending. */
+  List<Entry> after(long ts) {
+    return entries.stream().filter(entry -> entry.commitTs() > ts).toList();
+  }
+
+  /** The entry of a transaction, when it stands in the head. */
+  Optional<Entry> find(String txnId) {
+    return Optional.ofNullable(byTxnId.get(txnId));
+  }
+
+  /** The snapshot of the commit table that an entry of this head is. */
+  long snapshotId(Entry entry) {
+    return snapshotIds.get(entry.txnId());
+  }
+
+  /**
+   * The changes of one data table that have to be applied, ascending.
+   *
+   * @param uuid the table's uuid
+   * @param after exclusive bound, in ms: the table's {@code txns.applied}
+   * @param upto inclusive bound, in ms
+   */
+  List<LoggedChange> changes(String uuid, long after, long upto) {
+    List<LoggedChange> changes = new ArrayList<>();
+    for (Entry entry : entries) {
+      if (!entry.applies() || entry.commitTs() <= after || entry.commitTs() > upto) {
+        continue;
+      }
+      for (Change change : entry.changes()) {
+        if (change.uuid().equals(uuid)) {
+          changes.add(new LoggedChange(entry, change));
+        }
+      }
+    }
+    return changes;
+  }
+
+  /** The newest creation of a table under a name, with {@code commit_ts} at or below a bound. */
+  Optional<LoggedChange> creation(TableIdentifier table, long upto) {
+    LoggedChange found = null;
+    for (Entry entry : entries) {
+      for (Change change : entry.changes()) {
+        if (entry.applies()
+            && entry.commitTs() <= upto
+            && change.operation() == Operation.CREATE
+            && change.table().equals(table)) {
+          found = new LoggedChange(entry, change);
+        }
+      }
+    }
+    return Optional.ofNullable(found);
+  }
+
+  /** Whether the protocol's writers are turned away ({@code off}). */
+  boolean off() {
+    boolean off = false;
+    for (Entry entry : entries) {
+      if (entry.kind() == EntryKind.OFF) {
+        off = true;
+      } else if (entry.kind() == EntryKind.ON) {
+        off = false;
+      }
+    }
+    return off;
+  }
+}

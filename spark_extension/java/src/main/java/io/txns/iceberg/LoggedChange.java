@@ -1,0 +1,8 @@
+package io.txns.iceberg;
+
+/** A change together with the entry it belongs to. */
+record LoggedChange(Entry entry, Change change) {
+  long commitTs() {
+    return entry.commitTs();
+  }
+}

@@ -1,0 +1,121 @@
+package io.txns.iceberg;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableMetadata;
+
+/**
+ * Where the protocol left {@code main} of a data table, and who has been there since; pure.
+ *
+ * @param snapshot the newest snapshot with the rows that the log knows: the last one that the
+ *     protocol put there, or a stranger's compaction of it; null for a table without one
+ * @param stranger what strangers did above it
+ */
+record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
+
+  /**
+   * Find the logged state of a registered table.
+   *
+   * <p>A stranger's {@code replace} holds the same rows and is tolerated. Expiry may have cut the
+   * ancestry below a run of such replaces: then the run's rows are those of {@code txns.applied}.
+   *
+   * @throws TxnException Quarantined when the logged state is gone
+   */
+  static LoggedState of(TableMetadata metadata, TableMark mark) {
+    Snapshot main = metadata.currentSnapshot();
+    if (main == null) {
+      return new LoggedState(null, Optional.empty());
+    }
+    Snapshot sameRows = null;
+    List<Snapshot> foreign = new ArrayList<>();
+    boolean rolledBack = false;
+    for (Snapshot at = main; at != null; at = parent(metadata, at)) {
+      if (isOurs(at)) {
+        if (commitTs(at) >= mark.applied()) {
+          return found(main, sameRows == null ? at : sameRows, foreign);
+        }
+        rolledBack = true; // an older one of ours
+        break;
+      }
+      if (DataOperations.REPLACE.equals(at.operation())) {
+        sameRows = sameRows == null ? at : sameRows;
+      } else {
+        sameRows = null;
+        foreign.add(at);
+      }
+    }
+    Snapshot logged = newest(metadata, mark.applied());
+    if (!rolledBack && logged == null && foreign.isEmpty() && sameRows != null) {
+      return new LoggedState(sameRows, Optional.empty());
+    }
+    String reason = "somebody moved main off the protocol's last snapshot";
+    return new LoggedState(
+        logged, Optional.of(new Stranger(main.snapshotId(), ids(foreign), false, reason)));
+  }
+
+  private static LoggedState found(Snapshot main, Snapshot logged, List<Snapshot> foreign) {
+    if (foreign.isEmpty()) {
+      return new LoggedState(logged, Optional.empty());
+    }
+    boolean adoptable =
+        foreign.stream().allMatch(at -> DataOperations.APPEND.equals(at.operation()));
+    String reason =
+        String.format(
+            "somebody wrote the table outside the protocol (%s by snapshot %d)",
+            foreign.get(0).operation(), foreign.get(0).snapshotId());
+    return new LoggedState(
+        logged, Optional.of(new Stranger(main.snapshotId(), ids(foreign), adoptable, reason)));
+  }
+
+  /**
+   * The {@code commit_ts} that a snapshot of the logged ancestry stands for, in ms: its own mark, a
+   * compaction's parent's, or the wall clock's for one from before the registration.
+   */
+  static long effectiveTs(TableMetadata metadata, TableMark mark, Snapshot snapshot) {
+    Snapshot at = snapshot;
+    while (at != null && !isOurs(at) && DataOperations.REPLACE.equals(at.operation())) {
+      Snapshot parent = parent(metadata, at);
+      if (parent == null && at.parentId() != null) {
+        return mark.applied(); // its parents have been expired
+      }
+      at = parent;
+    }
+    if (at == null) {
+      return snapshot.timestampMillis();
+    }
+    return isOurs(at) ? commitTs(at) : at.timestampMillis();
+  }
+
+  static boolean isOurs(Snapshot snapshot) {
+    return snapshot.summary() != null
+        && snapshot.summary().containsKey(TableMark.SNAPSHOT_COMMIT_TS);
+  }
+
+  static long commitTs(Snapshot snapshot) {
+    return Long.parseLong(snapshot.summary().get(TableMark.SNAPSHOT_COMMIT_TS));
+  }
+
+  static Snapshot parent(TableMetadata metadata, Snapshot snapshot) {
+    return snapshot.parentId() == null ? null : metadata.snapshot(snapshot.parentId());
+  }
+
+  /** The last snapshot of the entry at {@code ts}, whether main's ancestry holds it or not. */
+  private static Snapshot newest(TableMetadata metadata, long ts) {
+    Snapshot newest = null;
+    for (Snapshot at : metadata.snapshots()) {
+      if (isOurs(at)
+          && commitTs(at) == ts
+          && (newest == null || at.sequenceNumber() > newest.sequenceNumber())) {
+        newest = at;
+      }
+    }
+    return newest;
+  }
+
+  private static List<Long> ids(List<Snapshot> snapshots) {
+    return snapshots.stream().map(Snapshot::snapshotId).toList();
+  }
+}

@@ -1,0 +1,260 @@
+package io.txns.iceberg;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.iceberg.HistoryEntry;
+import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.UpdateRequirement;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.ValidationException;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
+
+/**
+ * Table metadata plus logged changes: what readers see before an entry is applied, and what apply
+ * commits; pure.
+ *
+ * <p>One function serves both, so that a reader sees what will be there.
+ */
+final class Overlay {
+  /** Iceberg refuses timestamps that are more than a minute apart; a second is kept in hand. */
+  private static final long TOLERANCE_MS = 59_000;
+
+  /** A staged snapshot that has to take new numbers, because the table's have moved on. */
+  interface Renumber {
+    /** The same snapshot with its numbers and, where the caller writes files, a list of its own. */
+    Snapshot renumbered(TableMetadata base, Snapshot staged, long sequenceNumber, Long firstRowId);
+
+    /** Readers change the snapshot's fields only; the rows are the same. */
+    Renumber IN_MEMORY =
+        (base, staged, sequenceNumber, firstRowId) -> {
+          SnapshotEdit edit = SnapshotEdit.of(staged).sequenceNumber(sequenceNumber);
+          if (firstRowId != null) {
+            edit.rows(firstRowId, staged.addedRows() == null ? 0 : staged.addedRows());
+          }
+          return edit.build();
+        };
+  }
+
+  private Overlay() {}
+
+  /**
+   * The metadata of a registered data table as of {@code readTs}.
+   *
+   * @param table its identifier, for messages
+   * @param loaded its metadata, loaded after the head that {@code run} is from
+   * @param mark its mark
+   * @param run what has been logged and not applied to it, up to {@code readTs}, ascending
+   * @param requests the request of a logged change
+   * @param readTs in ms
+   * @param nowMs wall-clock time in ms
+   * @throws TxnException 40001 when {@code readTs} lies before all that is left of the table;
+   *     Quarantined when the logged state cannot be rebuilt
+   */
+  static TableView asOf(
+      TableIdentifier table,
+      TableMetadata loaded,
+      TableMark mark,
+      List<LoggedChange> run,
+      Requests requests,
+      long readTs,
+      long nowMs) {
+    LoggedState logged = LoggedState.of(loaded, mark);
+    if (mark.created() > readTs) {
+      throw tooOld(table, mark.created(), readTs, "the table was created later");
+    }
+    if (logged.snapshot() == null && loaded.currentSnapshot() != null && run.isEmpty()) {
+      throw TxnException.quarantined(table, "the logged state of the table has been expired");
+    }
+    TableMetadata view =
+        mark.applied() <= readTs
+            ? withMain(loaded, logged.snapshot(), false)
+            : earlier(table, loaded, mark, logged.snapshot(), readTs);
+    checkChain(table, run);
+    for (LoggedChange change : run) {
+      view = replay(view, change, requests.of(change), nowMs, Renumber.IN_MEMORY);
+    }
+    return new TableView(inMemory(view, loaded.metadataFileLocation()), readTs, logged.stranger());
+  }
+
+  /** Where the request of a logged change comes from: the entry's payload. */
+  interface Requests {
+    UpdateTableRequest of(LoggedChange change);
+  }
+
+  /**
+   * {@code base} plus one logged change, with {@code txns.applied} set to its {@code commit_ts}.
+   *
+   * <p>{@code main} is put on the logged run wherever a stranger left it; see {@link #keepForeign}.
+   *
+   * @throws TxnException Quarantined when a requirement other than main's place does not hold
+   */
+  static TableMetadata replay(
+      TableMetadata base,
+      LoggedChange logged,
+      UpdateTableRequest request,
+      long nowMs,
+      Renumber renumber) {
+    TableIdentifier table = logged.change().table();
+    Long from = logged.change().fromSnapshotId();
+    try {
+      for (UpdateRequirement requirement : request.requirements()) {
+        if (!isAboutMain(requirement)) {
+          requirement.validate(base);
+        }
+      }
+      if (from != null && base.snapshot(from) == null) {
+        throw TxnException.quarantined(
+            table, "the snapshot that a logged change stands on has been expired");
+      }
+      TableMetadata.Builder builder = TableMetadata.buildFrom(base);
+      apply(builder, base, request.updates(), nowMs, renumber);
+      builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
+      return builder.build();
+    } catch (CommitFailedException | ValidationException | IllegalArgumentException e) {
+      throw TxnException.quarantined(
+          table,
+          String.format(
+              "a logged change does not fit the table any more (%s)", e.getMessage()));
+    }
+  }
+
+  /** A new table from the change that creates it. */
+  static TableMetadata create(LoggedChange logged, UpdateTableRequest request, long nowMs) {
+    int formatVersion =
+        request.updates().stream()
+            .filter(MetadataUpdate.UpgradeFormatVersion.class::isInstance)
+            .map(update -> ((MetadataUpdate.UpgradeFormatVersion) update).formatVersion())
+            .reduce(1, Math::max);
+    TableMetadata.Builder builder = TableMetadata.buildFromEmpty(formatVersion);
+    apply(builder, null, request.updates(), nowMs, Renumber.IN_MEMORY);
+    builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
+    return builder.build();
+  }
+
+  /**
+   * Keep what a stranger put on {@code main} between swap and apply on a branch of its own.
+   *
+   * @param base the table before the logged run was put on main
+   * @param applied the table with the run on main
+   * @param adopted snapshots that the log has taken in, which need no branch
+   */
+  static TableMetadata keepForeign(
+      TableMetadata base, TableMetadata applied, Stranger stranger, List<Long> adopted) {
+    String branch = TableMark.FOREIGN_BRANCH + stranger.headSnapshotId();
+    if (adopted.containsAll(stranger.snapshotIds()) || base.ref(branch) != null) {
+      return applied;
+    }
+    return TableMetadata.buildFrom(applied)
+        .setRef(branch, SnapshotRef.branchBuilder(stranger.headSnapshotId()).build())
+        .build();
+  }
+
+  /** Metadata that lives in memory only; a location makes Iceberg's metadata tables work. */
+  static TableMetadata inMemory(TableMetadata metadata, String location) {
+    String path =
+        location != null ? location : metadata.location() + "/metadata/txns-staged.metadata.json";
+    return TableMetadata.buildFrom(metadata).discardChanges().withMetadataLocation(path).build();
+  }
+
+  /** A {@code commit_ts}, or the nearest time that Iceberg accepts for a snapshot on main. */
+  static long acceptableTimestampMs(TableMetadata base, long commitTs, long nowMs) {
+    long least = commitTs;
+    if (base != null && !base.snapshotLog().isEmpty()) {
+      List<HistoryEntry> log = base.snapshotLog();
+      least = log.get(log.size() - 1).timestampMillis();
+    }
+    long floor = commitTs < least - TOLERANCE_MS ? least : commitTs;
+    return Math.min(floor, nowMs + TOLERANCE_MS);
+  }
+
+  private static void apply(
+      TableMetadata.Builder builder,
+      TableMetadata base,
+      List<MetadataUpdate> updates,
+      long nowMs,
+      Renumber renumber) {
+    long sequenceNumber = base == null ? 0 : base.lastSequenceNumber();
+    long nextRowId = base == null ? 0 : base.nextRowId();
+    for (MetadataUpdate update : updates) {
+      if (update instanceof MetadataUpdate.AddSnapshot add) {
+        Snapshot snapshot = add.snapshot();
+        boolean stale =
+            base != null
+                && ((base.formatVersion() > 1 && snapshot.sequenceNumber() <= sequenceNumber)
+                    || (snapshot.firstRowId() != null && snapshot.firstRowId() < nextRowId));
+        if (stale) {
+          snapshot =
+              renumber.renumbered(
+                  base,
+                  snapshot,
+                  sequenceNumber + 1,
+                  snapshot.firstRowId() == null ? null : nextRowId);
+        }
+        long timestampMs = acceptableTimestampMs(base, snapshot.timestampMillis(), nowMs);
+        if (timestampMs != snapshot.timestampMillis()) {
+          snapshot = SnapshotEdit.of(snapshot).timestampMs(timestampMs).build();
+        }
+        builder.addSnapshot(snapshot);
+        sequenceNumber = snapshot.sequenceNumber();
+        nextRowId += snapshot.addedRows() == null ? 0 : snapshot.addedRows();
+      } else {
+        update.applyTo(builder);
+      }
+    }
+  }
+
+  private static boolean isAboutMain(UpdateRequirement requirement) {
+    return requirement instanceof UpdateRequirement.AssertRefSnapshotID ref
+        && SnapshotRef.MAIN_BRANCH.equals(ref.refName());
+  }
+
+  /** Invariant I3: unapplied changes of one table are a chain. */
+  private static void checkChain(TableIdentifier table, List<LoggedChange> run) {
+    for (int i = 1; i < run.size(); i++) {
+      Long to = run.get(i - 1).change().toSnapshotId();
+      Long from = run.get(i).change().fromSnapshotId();
+      if (!to.equals(from)) {
+        throw TxnException.corruptLog(
+            String.format(
+                "invariant I3 does not hold: the change at %d stands on snapshot %d, not on %d;"
+                    + " table=`%s`",
+                run.get(i).commitTs(), from, to, table));
+      }
+    }
+  }
+
+  private static TableMetadata earlier(
+      TableIdentifier table, TableMetadata loaded, TableMark mark, Snapshot logged, long readTs) {
+    Snapshot at = logged;
+    while (at != null && LoggedState.effectiveTs(loaded, mark, at) > readTs) {
+      at = LoggedState.parent(loaded, at);
+    }
+    if (at == null) {
+      throw tooOld(table, mark.applied(), readTs, "its older snapshots have been expired");
+    }
+    return withMain(loaded, at, true);
+  }
+
+  private static TableMetadata withMain(
+      TableMetadata metadata, Snapshot snapshot, boolean schemaOfSnapshot) {
+    if (snapshot == null) {
+      return metadata;
+    }
+    TableMetadata.Builder builder = TableMetadata.buildFrom(metadata);
+    Optional.ofNullable(schemaOfSnapshot ? snapshot.schemaId() : null)
+        .filter(metadata.schemasById()::containsKey)
+        .ifPresent(builder::setCurrentSchema);
+    return builder.setBranchSnapshot(snapshot.snapshotId(), SnapshotRef.MAIN_BRANCH).build();
+  }
+
+  private static TxnException tooOld(
+      TableIdentifier table, long leastTs, long readTs, String reason) {
+    return TxnException.conflict(
+        table, "", "", leastTs, "the table cannot be read at " + readTs + ": " + reason);
+  }
+}

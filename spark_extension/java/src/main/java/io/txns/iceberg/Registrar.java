@@ -1,0 +1,359 @@
+package io.txns.iceberg;
+
+import java.nio.charset.StandardCharsets;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import java.util.stream.Collectors;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotChanges;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.AppendFiles;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Puts tables under care and takes them from it, and ends what strangers did to them. */
+final class Registrar {
+  private static final Logger LOG = LoggerFactory.getLogger(Registrar.class);
+  private static final int MIN_SNAPSHOTS_TO_KEEP = 10;
+  private static final long DAY_MS = 24 * 3600 * 1000L;
+
+  private final Catalog delegate;
+  private final CommitLog log;
+  private final CommitLoop loop;
+  private final DataTables tables;
+  private final Applier applier;
+  private final Committer committer;
+  private final TxnClock clock;
+
+  Registrar(
+      Catalog delegate,
+      CommitLog log,
+      CommitLoop loop,
+      DataTables tables,
+      Applier applier,
+      Committer committer,
+      TxnClock clock) {
+    this.delegate = delegate;
+    this.log = log;
+    this.loop = loop;
+    this.tables = tables;
+    this.applier = applier;
+    this.committer = committer;
+    this.clock = clock;
+  }
+
+  /**
+   * Mark a table, then log that it is marked. The mark is the truth: a registrar that dies between
+   * the two leaves a registered table, and the next one writes the entry.
+   */
+  long register(TableIdentifier identifier) {
+    Head head = log.loadOrCreate();
+    Table table = delegate.loadTable(identifier);
+    TableOperations real = ((BaseTable) table).operations();
+    TableMetadata base = real.current();
+    TableMark mark = TableMark.of(base).orElse(null);
+    if (mark != null && !mark.commitTable().equals(log.identifier())) {
+      throw TxnException.unsupported(
+          String.format(
+              "the table is under the care of another commit table, forget it there first;"
+                  + " table=`%s` commit_table=`%s`",
+              identifier, mark.commitTable()));
+    }
+    if (base.formatVersion() < 2) {
+      throw TxnException.unsupported(
+          String.format(
+              "a table of format version 1 cannot be registered, upgrade it with ALTER TABLE %s SET"
+                  + " TBLPROPERTIES ('format-version'='2'); table=`%s`",
+              identifier, identifier));
+    }
+    if (mark == null) {
+      TableMetadata marked = marked(identifier, real, base, head);
+      real.commit(base, marked);
+      base = real.refresh();
+    }
+    return logRegistration(identifier, base, markSnapshot(base));
+  }
+
+  /**
+   * Take a table from care, as a change like any other.
+   *
+   * @throws TxnException 55000 when strangers wrote it: repair it first
+   */
+  long forget(TableIdentifier identifier) {
+    DataTables.Loaded loaded = newest(identifier);
+    if (!loaded.registered()) {
+      return log.loadIfExists().upper();
+    }
+    refuseStrangers(loaded);
+    StagedTable staged = staged(loaded);
+    staged.stage(
+        staged.current(),
+        TableMetadata.buildFrom(staged.current()).removeProperties(TableMark.KEYS).build());
+    return commit(EntryKind.FORGET, clock.newTxnId(), true, loaded, staged, Map.of());
+  }
+
+  /**
+   * Make what strangers wrote an entry of its own: after it, readers see it.
+   *
+   * @throws TxnException 0A000 when there is nothing to adopt, or other changes have been logged
+   *     since that it does not fit on
+   */
+  long adopt(TableIdentifier identifier) {
+    DataTables.Loaded loaded = newest(identifier);
+    Stranger stranger = strangerOf(loaded);
+    StagedTable staged = staged(loaded);
+    if (stranger.adoptable()) {
+      append(staged, loaded, stranger);
+    } else {
+      copyState(staged, loaded, stranger);
+    }
+    EntryKind kind = stranger.adoptable() ? EntryKind.ADOPT : EntryKind.REPAIR;
+    return repair(kind, loaded, staged, stranger, adopted(stranger));
+  }
+
+  /** Put the logged state back on main; what strangers wrote stays on a branch. */
+  long reject(TableIdentifier identifier) {
+    DataTables.Loaded loaded = newest(identifier);
+    Stranger stranger = strangerOf(loaded);
+    return repair(EntryKind.REPAIR, loaded, staged(loaded), stranger, Map.of());
+  }
+
+  private long repair(
+      EntryKind kind,
+      DataTables.Loaded loaded,
+      StagedTable staged,
+      Stranger stranger,
+      Map<String, String> marks) {
+    String txnId =
+        derivedId(kind.stored(), staged.base().uuid(), stranger.headSnapshotId());
+    return commit(kind, txnId, false, loaded, staged, marks);
+  }
+
+  private long commit(
+      EntryKind kind,
+      String txnId,
+      boolean fresh,
+      DataTables.Loaded loaded,
+      StagedTable staged,
+      Map<String, String> marks) {
+    return committer
+        .commit(
+            new Committer.Request(
+                kind,
+                new CommitLoop.Key(txnId, 0, fresh),
+                loaded.view().readTs(),
+                clock.nowMs(),
+                Isolation.SNAPSHOT,
+                "",
+                new ReadSet(),
+                Map.of(loaded.identifier(), staged),
+                marks,
+                false))
+        .commitTs();
+  }
+
+  private TableMetadata marked(
+      TableIdentifier identifier, TableOperations real, TableMetadata base, Head head) {
+    StagedTable staged =
+        new StagedTable(
+            identifier, real, Overlay.inMemory(base, base.metadataFileLocation()), false);
+    Map<String, String> properties =
+        new HashMap<>(TableMark.properties(log.identifier(), head.uuid(), base.uuid()));
+    properties.put(TableMark.APPLIED, Long.toString(head.upper()));
+    staged.stage(
+        staged.current(),
+        TableMetadata.buildFrom(staged.current()).setProperties(properties).build());
+    AppendFiles append = new BaseTable(staged.operations(), identifier.toString()).newFastAppend();
+    append.set(TableMark.SNAPSHOT_COMMIT_TS, Long.toString(head.upper()));
+    append.set(TableMark.SNAPSHOT_TXN_ID, clock.newTxnId());
+    append.commit();
+    TableMetadata.Builder builder = TableMetadata.buildFrom(base);
+    staged.changes().forEach(change -> change.applyTo(builder));
+    TableMetadata updated = builder.build();
+    SnapshotRef kept = retention(updated.ref(SnapshotRef.MAIN_BRANCH));
+    return TableMetadata.buildFrom(updated).setRef(SnapshotRef.MAIN_BRANCH, kept).build();
+  }
+
+  /** At least ten snapshots and a day: what an overwrite that is not applied yet may need. */
+  static SnapshotRef retention(SnapshotRef main) {
+    int keep = main.minSnapshotsToKeep() == null ? 0 : main.minSnapshotsToKeep();
+    long ageMs = main.maxSnapshotAgeMs() == null ? 0 : main.maxSnapshotAgeMs();
+    return SnapshotRef.builderFrom(main)
+        .minSnapshotsToKeep(Math.max(keep, MIN_SNAPSHOTS_TO_KEEP))
+        .maxSnapshotAgeMs(Math.max(ageMs, DAY_MS))
+        .build();
+  }
+
+  private Snapshot markSnapshot(TableMetadata metadata) {
+    Snapshot at = metadata.currentSnapshot();
+    while (at != null && !LoggedState.isOurs(at)) {
+      at = LoggedState.parent(metadata, at);
+    }
+    if (at == null) {
+      throw TxnException.quarantined(
+          log.identifier(), "a registered table has no snapshot of the protocol");
+    }
+    return at;
+  }
+
+  private long logRegistration(
+      TableIdentifier identifier, TableMetadata metadata, Snapshot snapshot) {
+    String txnId = derivedId("register", metadata.uuid(), snapshot.snapshotId());
+    Change change =
+        new Change(
+            identifier,
+            metadata.uuid(),
+            Operation.ALTER,
+            snapshot.parentId(),
+            snapshot.snapshotId(),
+            0,
+            0);
+    Entry entry =
+        loop.append(
+            new CommitLoop.Key(txnId, 0, false),
+            (head, commitTs) ->
+                new Entry(
+                    EntryKind.REGISTER,
+                    commitTs,
+                    head.upper(),
+                    commitTs,
+                    head.state().tidiedUpto(),
+                    head.upper(),
+                    txnId,
+                    Isolation.SNAPSHOT,
+                    Engine.name(),
+                    "",
+                    List.of(change),
+                    Entry.Payload.NONE));
+    return entry.commitTs();
+  }
+
+  /** The strangers' files, appended after the newest change. */
+  private void append(StagedTable staged, DataTables.Loaded loaded, Stranger stranger) {
+    Table source = loaded.table();
+    AppendFiles append =
+        new BaseTable(staged.operations(), staged.identifier().toString()).newFastAppend();
+    for (int i = stranger.snapshotIds().size() - 1; i >= 0; i--) {
+      Iterable<DataFile> files =
+          SnapshotChanges.builderFor(source)
+              .snapshot(source.snapshot(stranger.snapshotIds().get(i)))
+              .build()
+              .addedDataFiles();
+      files.forEach(append::appendFile);
+    }
+    append.commit();
+  }
+
+  /** The strangers' state as it is, under a snapshot of ours with a manifest list of its own. */
+  private void copyState(StagedTable staged, DataTables.Loaded loaded, Stranger stranger) {
+    TableMetadata base = staged.current();
+    if (loaded.mark().orElseThrow().applied() < newestChange(loaded)) {
+      throw TxnException.unsupported(
+          String.format(
+              "other transactions have committed to the table since: use action => 'reject', and"
+                  + " put what is on the branch back by hand; table=`%s`",
+              loaded.identifier()));
+    }
+    Snapshot foreign = loaded.table().snapshot(stranger.headSnapshotId());
+    long snapshotId = staged.real().newSnapshotId();
+    long sequenceNumber = base.lastSequenceNumber() + 1;
+    String location =
+        staged.operations().metadataFileLocation("snap-" + snapshotId + "-adopted.avro");
+    Long firstRowId = base.formatVersion() >= 3 ? base.nextRowId() : null;
+    long rows =
+        ManifestLists.write(
+            staged.real().io().newOutputFile(location),
+            base.formatVersion(),
+            snapshotId,
+            base.currentSnapshot().snapshotId(),
+            sequenceNumber,
+            firstRowId,
+            foreign.allManifests(staged.real().io()));
+    Map<String, String> summary =
+        foreign.summary().entrySet().stream()
+            .filter(entry -> entry.getKey().startsWith("total-"))
+            .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
+    SnapshotEdit edit =
+        SnapshotEdit.create(snapshotId, DataOperations.OVERWRITE)
+            .parent(base.currentSnapshot().snapshotId())
+            .sequenceNumber(sequenceNumber)
+            .timestampMs(clock.nowMs())
+            .manifestList(location)
+            .schemaId(base.currentSchemaId())
+            .summary(summary);
+    if (firstRowId != null) {
+      edit.rows(firstRowId, rows);
+    }
+    staged.stage(
+        base,
+        TableMetadata.buildFrom(base)
+            .setBranchSnapshot(edit.build(), SnapshotRef.MAIN_BRANCH)
+            .build());
+  }
+
+  private long newestChange(DataTables.Loaded loaded) {
+    Head head = log.load();
+    List<LoggedChange> run =
+        head.state().changes(loaded.view().metadata().uuid(), 0, head.upper());
+    return run.isEmpty() ? 0 : run.get(run.size() - 1).commitTs();
+  }
+
+  private static Map<String, String> adopted(Stranger stranger) {
+    String ids =
+        stranger.snapshotIds().isEmpty()
+            ? Long.toString(stranger.headSnapshotId())
+            : stranger.snapshotIds().stream().map(String::valueOf).collect(Collectors.joining(","));
+    return Map.of(TableMark.SNAPSHOT_ADOPTED, ids);
+  }
+
+  private DataTables.Loaded newest(TableIdentifier identifier) {
+    Head head = log.loadIfExists();
+    if (head.exists() && !applier.apply(head, identifier)) {
+      LOG.info("entries of {} stay unapplied before its repair", identifier);
+    }
+    Head newest = log.loadIfExists();
+    return tables.load(identifier, newest, newest.upper());
+  }
+
+  private static StagedTable staged(DataTables.Loaded loaded) {
+    return new StagedTable(
+        loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
+  }
+
+  private static void refuseStrangers(DataTables.Loaded loaded) {
+    loaded
+        .view()
+        .stranger()
+        .ifPresent(
+            stranger -> {
+              throw TxnException.foreignWrite(loaded.identifier(), stranger.reason());
+            });
+  }
+
+  private static Stranger strangerOf(DataTables.Loaded loaded) {
+    if (!loaded.registered() || loaded.view().stranger().isEmpty()) {
+      throw TxnException.unsupported(
+          String.format(
+              "there is nothing to repair: nobody wrote the table outside the protocol;"
+                  + " table=`%s`",
+              loaded.identifier()));
+    }
+    return loaded.view().stranger().get();
+  }
+
+  /** One id for one deed, whoever does it: two that race make one entry (invariant I8). */
+  static String derivedId(String deed, String tableUuid, long snapshotId) {
+    String name = deed + ":" + tableUuid + ":" + snapshotId;
+    return UUID.nameUUIDFromBytes(name.getBytes(StandardCharsets.UTF_8)).toString();
+  }
+}

@@ -1,0 +1,86 @@
+package io.txns.iceberg;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Map;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotParser;
+
+/**
+ * A snapshot with other fields.
+ *
+ * <p>Iceberg's snapshots are immutable and their class is not public; their JSON is both.
+ */
+final class SnapshotEdit {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private final ObjectNode node;
+
+  private SnapshotEdit(ObjectNode node) {
+    this.node = node;
+  }
+
+  static SnapshotEdit of(Snapshot snapshot) {
+    try {
+      return new SnapshotEdit((ObjectNode) JSON.readTree(SnapshotParser.toJson(snapshot, false)));
+    } catch (JsonProcessingException e) {
+      throw new IllegalStateException("Iceberg wrote a snapshot that is not JSON", e);
+    }
+  }
+
+  /** A snapshot from nothing: the caller sets every field that it needs. */
+  static SnapshotEdit create(long snapshotId, String operation) {
+    ObjectNode node = JSON.createObjectNode();
+    node.put("snapshot-id", snapshotId);
+    node.putObject("summary").put("operation", operation);
+    return new SnapshotEdit(node);
+  }
+
+  SnapshotEdit parent(Long parentId) {
+    if (parentId == null) {
+      node.remove("parent-snapshot-id");
+    } else {
+      node.put("parent-snapshot-id", parentId);
+    }
+    return this;
+  }
+
+  SnapshotEdit sequenceNumber(long sequenceNumber) {
+    node.put("sequence-number", sequenceNumber);
+    return this;
+  }
+
+  SnapshotEdit timestampMs(long timestampMs) {
+    node.put("timestamp-ms", timestampMs);
+    return this;
+  }
+
+  SnapshotEdit manifestList(String location) {
+    node.put("manifest-list", location);
+    return this;
+  }
+
+  SnapshotEdit schemaId(Integer schemaId) {
+    if (schemaId != null) {
+      node.put("schema-id", schemaId);
+    }
+    return this;
+  }
+
+  /** Row lineage of format 3: the first row id and how many row ids are taken. */
+  SnapshotEdit rows(long firstRowId, long addedRows) {
+    node.put("first-row-id", firstRowId);
+    node.put("added-rows", addedRows);
+    return this;
+  }
+
+  SnapshotEdit summary(Map<String, String> more) {
+    ObjectNode summary = (ObjectNode) node.get("summary");
+    more.forEach(summary::put);
+    return this;
+  }
+
+  Snapshot build() {
+    return SnapshotParser.fromJson(node.toString());
+  }
+}

@@ -1,0 +1,86 @@
+package io.txns.iceberg;
+
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Objects;
+import java.util.Set;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotChanges;
+import org.apache.iceberg.io.FileIO;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The files that staged snapshots have written: data, deletes, manifests, manifest lists.
+ *
+ * <p>Deleted when the transaction is known not to commit them; otherwise they would be orphans.
+ */
+final class StagedFiles {
+  private static final Logger LOG = LoggerFactory.getLogger(StagedFiles.class);
+
+  private final FileIO io;
+  private final Set<String> locations;
+
+  private StagedFiles(FileIO io, Set<String> locations) {
+    this.io = io;
+    this.locations = locations;
+  }
+
+  /** What the snapshots wrote that were staged on a table after {@code earlier} changes. */
+  static StagedFiles since(StagedTable table, List<MetadataUpdate> earlier) {
+    FileIO io = table.real().io();
+    Set<String> locations = new LinkedHashSet<>();
+    BaseTable reader = new BaseTable(table.operations(), table.identifier().toString());
+    List<MetadataUpdate> later =
+        table.changes().subList(earlier.size(), table.changes().size());
+    for (MetadataUpdate update : later) {
+      if (update instanceof MetadataUpdate.AddSnapshot add) {
+        try {
+          collect(reader, add.snapshot(), io, locations);
+        } catch (RuntimeException e) {
+          LOG.warn("files of a rolled-back snapshot of {} stay", table.identifier(), e);
+        }
+      }
+    }
+    return new StagedFiles(io, locations);
+  }
+
+  /** The files of the manifests and the manifest lists only: a restaged append keeps its data. */
+  static StagedFiles metadataOf(StagedTable table) {
+    FileIO io = table.real().io();
+    Set<String> locations = new LinkedHashSet<>();
+    for (Snapshot snapshot : table.snapshots()) {
+      ownManifests(snapshot, io).forEach(manifest -> locations.add(manifest.path()));
+      locations.add(snapshot.manifestListLocation());
+    }
+    return new StagedFiles(io, locations);
+  }
+
+  void delete() {
+    for (String location : locations) {
+      try {
+        io.deleteFile(location);
+      } catch (RuntimeException e) {
+        LOG.warn("a staged file stays: {}", location, e);
+      }
+    }
+  }
+
+  private static void collect(
+      BaseTable reader, Snapshot snapshot, FileIO io, Set<String> locations) {
+    SnapshotChanges changes = SnapshotChanges.builderFor(reader).snapshot(snapshot).build();
+    changes.addedDataFiles().forEach(file -> locations.add(file.location()));
+    changes.addedDeleteFiles().forEach(file -> locations.add(file.location()));
+    ownManifests(snapshot, io).forEach(manifest -> locations.add(manifest.path()));
+    locations.add(snapshot.manifestListLocation());
+  }
+
+  private static List<ManifestFile> ownManifests(Snapshot snapshot, FileIO io) {
+    return snapshot.allManifests(io).stream()
+        .filter(manifest -> Objects.equals(manifest.snapshotId(), snapshot.snapshotId()))
+        .toList();
+  }
+}

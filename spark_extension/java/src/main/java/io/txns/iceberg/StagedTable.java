@@ -1,0 +1,149 @@
+package io.txns.iceberg;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
+
+/**
+ * One table inside a transaction: what it stands on, and the changes that are kept in memory.
+ *
+ * <p>Data files, manifests and manifest lists are in storage already; only pointers are here.
+ */
+final class StagedTable {
+  private final TableIdentifier identifier;
+  private final TableOperations real;
+  private final TableMetadata base;
+  private final boolean create;
+  private Point point;
+
+  /** A state to go back to. */
+  record Point(TableMetadata current, List<MetadataUpdate> changes) {}
+
+  /**
+   * @param real the operations of the table in the delegate; held, because some catalogs close a
+   *     table's FileIO when its operations become unreachable
+   * @param base the table as of the transaction's {@code read_ts}; for a new table its first
+   *     metadata, which is itself a change
+   */
+  StagedTable(
+      TableIdentifier identifier, TableOperations real, TableMetadata base, boolean create) {
+    this.identifier = identifier;
+    this.real = real;
+    this.base = base;
+    this.create = create;
+    this.point =
+        create
+            ? new Point(Overlay.inMemory(base, null), creation(base))
+            : new Point(base, List.of());
+  }
+
+  private static List<MetadataUpdate> creation(TableMetadata first) {
+    List<MetadataUpdate> changes = new ArrayList<>();
+    changes.add(new MetadataUpdate.AssignUUID(first.uuid()));
+    changes.add(new MetadataUpdate.UpgradeFormatVersion(first.formatVersion()));
+    for (MetadataUpdate change : first.changes()) {
+      if (!(change instanceof MetadataUpdate.AssignUUID)
+          && !(change instanceof MetadataUpdate.UpgradeFormatVersion)) {
+        changes.add(change);
+      }
+    }
+    return List.copyOf(changes);
+  }
+
+  TableIdentifier identifier() {
+    return identifier;
+  }
+
+  TableOperations real() {
+    return real;
+  }
+
+  TableMetadata base() {
+    return base;
+  }
+
+  TableMetadata current() {
+    return point.current();
+  }
+
+  List<MetadataUpdate> changes() {
+    return point.changes();
+  }
+
+  Point point() {
+    return point;
+  }
+
+  void backTo(Point earlier) {
+    this.point = earlier;
+  }
+
+  boolean isCreate() {
+    return create;
+  }
+
+  boolean isChanged() {
+    return !point.changes().isEmpty();
+  }
+
+  /** Keep a change: {@code expected} must be the very object that {@link #current()} gave. */
+  void stage(TableMetadata expected, TableMetadata updated) {
+    if (expected != point.current()) {
+      throw new CommitFailedException("stale table metadata in a transaction: %s", identifier);
+    }
+    List<MetadataUpdate> changes = new ArrayList<>(point.changes());
+    changes.addAll(updated.changes());
+    this.point =
+        new Point(
+            Overlay.inMemory(updated, point.current().metadataFileLocation()),
+            List.copyOf(changes));
+  }
+
+  /** The snapshots that were staged, in order. */
+  List<Snapshot> snapshots() {
+    return point.changes().stream()
+        .filter(MetadataUpdate.AddSnapshot.class::isInstance)
+        .map(change -> ((MetadataUpdate.AddSnapshot) change).snapshot())
+        .toList();
+  }
+
+  /** Whether all it does is to append rows to {@code main}: then it may be restaged. */
+  boolean isAppendOnly() {
+    if (create || !isChanged()) {
+      return false;
+    }
+    for (MetadataUpdate change : point.changes()) {
+      boolean append =
+          change instanceof MetadataUpdate.AddSnapshot add
+              && DataOperations.APPEND.equals(add.snapshot().operation());
+      boolean main =
+          change instanceof MetadataUpdate.SetSnapshotRef ref
+              && SnapshotRef.MAIN_BRANCH.equals(ref.name());
+      if (!append && !main) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Whether a staged change moves {@code main} (invariant I2 asks every change to). */
+  boolean movesMain() {
+    return point.changes().stream()
+        .anyMatch(
+            change ->
+                change instanceof MetadataUpdate.SetSnapshotRef ref
+                    && SnapshotRef.MAIN_BRANCH.equals(ref.name()));
+  }
+
+  /** Operations over this table that stage what is committed through them. */
+  StagingOperations operations() {
+    return new StagingOperations(this);
+  }
+}

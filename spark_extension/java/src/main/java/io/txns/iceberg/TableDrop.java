@@ -1,0 +1,105 @@
+package io.txns.iceberg;
+
+import java.util.List;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+
+/**
+ * DROP TABLE: a change that moves {@code main} to an empty marker snapshot and hides the table.
+ *
+ * <p>Catalogs drop by name only, and a slow applier would drop what somebody has created again
+ * since (schedule 6 of the protocol's tests): the table itself stays.
+ */
+final class TableDrop {
+  private final TxnHandle handle;
+  private final Supplier<Transaction> transaction;
+
+  TableDrop(TxnHandle handle, Supplier<Transaction> transaction) {
+    this.handle = handle;
+    this.transaction = transaction;
+  }
+
+  /** Drop a table; false where there is none. */
+  boolean drop(TableIdentifier table, boolean purge) {
+    Transaction running = transaction.get();
+    try {
+      return running != null && running.explicit()
+          ? dropInTransaction(running, table, purge)
+          : dropAtOnce(running, table, purge);
+    } catch (NoSuchTableException e) {
+      return false;
+    }
+  }
+
+  private boolean dropInTransaction(Transaction running, TableIdentifier table, boolean purge) {
+    if (purge) {
+      throw TxnException.unsupported(
+          "DROP TABLE ... PURGE deletes files at once: drop without PURGE inside a transaction");
+    }
+    running.checkWritable();
+    if (running.creates(table)) {
+      running.unstageCreate(table);
+      return true;
+    }
+    handle.checkWritable(running.load(table));
+    StagedTable staged = running.stagedTable(table);
+    running.stage(staged, staged.current(), marked(staged.current(), staged.real()));
+    return true;
+  }
+
+  private boolean dropAtOnce(Transaction running, TableIdentifier table, boolean purge) {
+    DataTables.Loaded loaded = handle.loadNewest(table);
+    if (!loaded.registered()) {
+      return handle.delegate().dropTable(table, purge);
+    }
+    if (purge) {
+      throw TxnException.unsupported(
+          String.format(
+              "a registered table's files may be needed by what is not applied yet: CALL"
+                  + " %s.system.forget('%s') first, then DROP TABLE ... PURGE; table=`%s`",
+              handle.catalogName(), table, table));
+    }
+    handle.checkWritable(loaded);
+    handle.commitAtOnce(running, loaded, marked(loaded.view().metadata(), loaded.real()));
+    return true;
+  }
+
+  private static TableMetadata marked(TableMetadata base, TableOperations real) {
+    long snapshotId = real.newSnapshotId();
+    long sequenceNumber = base.formatVersion() == 1 ? 0 : base.lastSequenceNumber() + 1;
+    Snapshot main = base.currentSnapshot();
+    Long parent = main == null ? null : main.snapshotId();
+    String location =
+        real.temp(base).metadataFileLocation("snap-" + snapshotId + "-dropped.avro");
+    Long firstRowId = base.formatVersion() >= 3 ? base.nextRowId() : null;
+    ManifestLists.write(
+        real.io().newOutputFile(location),
+        base.formatVersion(),
+        snapshotId,
+        parent,
+        sequenceNumber,
+        firstRowId,
+        List.of());
+    SnapshotEdit edit =
+        SnapshotEdit.create(snapshotId, DataOperations.DELETE)
+            .parent(parent)
+            .sequenceNumber(sequenceNumber)
+            .timestampMs(base.lastUpdatedMillis())
+            .manifestList(location)
+            .schemaId(base.currentSchemaId())
+            .summary(Map.of(TableMark.SNAPSHOT_DROPPED, "true"));
+    if (firstRowId != null) {
+      edit.rows(firstRowId, 0);
+    }
+    return TableMetadata.buildFrom(base)
+        .setBranchSnapshot(edit.build(), SnapshotRef.MAIN_BRANCH)
+        .build();
+  }
+}

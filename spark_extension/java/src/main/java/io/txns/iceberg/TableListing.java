@@ -1,0 +1,75 @@
+package io.txns.iceberg;
+
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+
+/** The tables of a namespace: the catalog's, with what the log adds and takes away. */
+final class TableListing {
+  private final TxnHandle handle;
+
+  TableListing(TxnHandle handle) {
+    this.handle = handle;
+  }
+
+  /**
+   * List a namespace.
+   *
+   * <p>Only tables that the log names as created or dropped are looked at one by one.
+   *
+   * @param running the transaction that looks, or null
+   */
+  List<TableIdentifier> list(Namespace namespace, Transaction running) {
+    Set<TableIdentifier> tables = new LinkedHashSet<>(handle.delegate().listTables(namespace));
+    Head head = running == null ? handle.log().loadIfExists() : running.head();
+    long readTs = running == null ? head.upper() : running.readTs();
+    if (head.exists()) {
+      for (TableIdentifier table : candidates(namespace, head)) {
+        if (isThere(table, head, readTs)) {
+          tables.add(table);
+        } else {
+          tables.remove(table);
+        }
+      }
+    }
+    if (running != null) {
+      tables.removeIf(running::drops);
+      running.created().stream()
+          .filter(table -> table.namespace().equals(namespace))
+          .forEach(tables::add);
+    }
+    return List.copyOf(tables);
+  }
+
+  private Set<TableIdentifier> candidates(Namespace namespace, Head head) {
+    Set<TableIdentifier> candidates = new LinkedHashSet<>();
+    for (Entry entry : head.state().entries()) {
+      for (Change change : entry.changes()) {
+        boolean comesOrGoes =
+            change.operation() == Operation.CREATE || change.operation() == Operation.DROP;
+        if (comesOrGoes) {
+          candidates.add(change.table());
+        }
+      }
+    }
+    if (head.state().tidiedUpto() > 0) {
+      handle.archive().dropped().forEach(candidates::add);
+    }
+    candidates.removeIf(table -> !table.namespace().equals(namespace));
+    return candidates;
+  }
+
+  private boolean isThere(TableIdentifier table, Head head, long readTs) {
+    try {
+      handle.tables().load(table, head, readTs);
+      return true;
+    } catch (NoSuchTableException e) {
+      return false;
+    } catch (TxnException e) {
+      return e.kind() != ErrorKind.CONFLICT; // created after read_ts
+    }
+  }
+}

@@ -1,0 +1,85 @@
+package io.txns.iceberg;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/**
+ * The mark in a data table's properties that puts it under a commit table's care.
+ *
+ * @param commitTable the commit table that cares for it
+ * @param commitTableUuid that commit table's uuid
+ * @param created {@code commit_ts} of the table's incarnation; 0 for a registered table
+ * @param applied the greatest {@code commit_ts} that has been applied (invariant I4)
+ */
+record TableMark(TableIdentifier commitTable, String commitTableUuid, long created, long applied) {
+  static final String COMMIT_TABLE = "txns.commit-table";
+  static final String COMMIT_TABLE_UUID = "txns.commit-table-uuid";
+  static final String TABLE_UUID = "txns.table-uuid";
+  static final String CREATED = "txns.created";
+  static final String APPLIED = "txns.applied";
+
+  /** The properties that forget removes; {@link #APPLIED} stays. */
+  static final Set<String> KEYS = Set.of(COMMIT_TABLE, COMMIT_TABLE_UUID, TABLE_UUID, CREATED);
+
+  /** Summary keys of the snapshots that the protocol puts on data tables. */
+  static final String SNAPSHOT_COMMIT_TS = "txns.commit-ts";
+
+  static final String SNAPSHOT_TXN_ID = "txns.txn-id";
+  static final String SNAPSHOT_DROPPED = "txns.dropped";
+  static final String SNAPSHOT_ADOPTED = "txns.adopted";
+
+  /** Branches that keep a stranger's snapshots are named this and the snapshot's id. */
+  static final String FOREIGN_BRANCH = "txns-foreign-";
+
+  /**
+   * The mark of a table, if it has one of its own.
+   *
+   * <p>A mark that LIKE or a snapshot procedure copied names another table's uuid: it does not
+   * count.
+   */
+  static Optional<TableMark> of(TableMetadata metadata) {
+    Map<String, String> properties = metadata.properties();
+    String commitTable = properties.get(COMMIT_TABLE);
+    if (commitTable == null || !metadata.uuid().equals(properties.get(TABLE_UUID))) {
+      return Optional.empty();
+    }
+    return Optional.of(
+        new TableMark(
+            TableIdentifier.parse(commitTable),
+            properties.get(COMMIT_TABLE_UUID),
+            number(properties, CREATED),
+            number(properties, APPLIED)));
+  }
+
+  /** {@link #APPLIED} of a table with or without a mark; 0 where there is none. */
+  static long applied(TableMetadata metadata) {
+    return number(metadata.properties(), APPLIED);
+  }
+
+  /** The properties that mark the table with uuid {@code tableUuid}, but for {@link #APPLIED}. */
+  static Map<String, String> properties(
+      TableIdentifier commitTable, String commitTableUuid, String tableUuid) {
+    Map<String, String> properties = new LinkedHashMap<>();
+    properties.put(COMMIT_TABLE, commitTable.toString());
+    properties.put(COMMIT_TABLE_UUID, commitTableUuid);
+    properties.put(TABLE_UUID, tableUuid);
+    return properties;
+  }
+
+  private static long number(Map<String, String> properties, String key) {
+    String value = properties.get(key);
+    if (value == null) {
+      return 0;
+    }
+    try {
+      return Long.parseLong(value);
+    } catch (NumberFormatException e) {
+      throw TxnException.corruptLog(
+          String.format("a data table's property is not a whole number; %s=`%s`", key, value));
+    }
+  }
+}

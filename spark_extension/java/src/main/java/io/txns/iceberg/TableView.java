@@ -1,0 +1,22 @@
+package io.txns.iceberg;
+
+import java.util.Optional;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableMetadata;
+
+/**
+ * A data table as of a timestamp.
+ *
+ * @param metadata in memory only
+ * @param readTs in ms
+ * @param stranger who wrote the table outside the protocol, and is not seen here
+ */
+record TableView(TableMetadata metadata, long readTs, Optional<Stranger> stranger) {
+  /** Whether the table has been dropped: our readers do not see it. */
+  boolean dropped() {
+    Snapshot main = metadata.currentSnapshot();
+    return main != null
+        && main.summary() != null
+        && main.summary().containsKey(TableMark.SNAPSHOT_DROPPED);
+  }
+}

@@ -1,0 +1,285 @@
+package io.txns.iceberg;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.FileFormat;
+import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.data.GenericAppenderFactory;
+import org.apache.iceberg.data.IcebergGenerics;
+import org.apache.iceberg.data.Record;
+import org.apache.iceberg.encryption.EncryptedFiles;
+import org.apache.iceberg.encryption.EncryptedOutputFile;
+import org.apache.iceberg.encryption.EncryptionKeyMetadata;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.io.DataWriter;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.types.Conversions;
+import org.apache.iceberg.types.Types;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Moves applied entries out of the head into the commit table's rows, in one swap.
+ *
+ * <p>A lost swap is left to whoever commits next: nothing depends on its being done now.
+ */
+final class Tidier {
+  private static final Logger LOG = LoggerFactory.getLogger(Tidier.class);
+
+  /** Files of the archive below this size are merged into the next one. */
+  private static final long SMALL_FILE_BYTES = 256 * 1024;
+
+  private final TxnConfig config;
+  private final CommitLog log;
+  private final DataTables tables;
+  private final TxnClock clock;
+
+  /** Entries that the last tidy had to leave: they are no reason for another one. */
+  private volatile int keptByLast = 0;
+
+  Tidier(TxnConfig config, CommitLog log, DataTables tables, TxnClock clock) {
+    this.config = config;
+    this.log = log;
+    this.tables = tables;
+    this.clock = clock;
+  }
+
+  /** Tidy when more than {@code txns.tidy-after} new entries stand in the head. */
+  void tidyWhenDue() {
+    try {
+      Head head = log.load();
+      int standing = head.state().entries().size();
+      if (standing - keptByLast > config.tidyAfter()) {
+        keptByLast = standing - tidy(head);
+      }
+    } catch (RuntimeException e) {
+      LOG.warn("the log stays untidied, the next committer tries again", e);
+    }
+  }
+
+  /**
+   * Archive every entry of the newest head that is applied everywhere.
+   *
+   * @return how many entries left the head
+   */
+  int tidy() {
+    return tidy(log.load());
+  }
+
+  private int tidy(Head head) {
+    List<Entry> done = applied(head);
+    if (done.isEmpty()) {
+      return 0;
+    }
+    Tidied tidied = new Tidied();
+    CommitLog.Swap swap =
+        log.replace(head, (ops, base) -> next(ops, base, head.state(), done, tidied));
+    if (swap.outcome() != CommitLog.Swap.Outcome.WON) {
+      LOG.debug("lost the swap of a tidy", swap.cause());
+      return 0;
+    }
+    tidied.superseded.forEach(log::supersede);
+    return done.size();
+  }
+
+  /** What the swap leaves behind, to be removed after it has been won. */
+  private static final class Tidied {
+    private final Set<String> superseded = new LinkedHashSet<>();
+  }
+
+  /** Entries that every table of theirs shows; what turns transactions off stays while it does. */
+  private List<Entry> applied(Head head) {
+    Map<TableIdentifier, Long> appliedTs = new HashMap<>();
+    List<Entry> done = new ArrayList<>();
+    for (Entry entry : head.state().entries()) {
+      boolean keepsOff = head.state().off() && entry.kind() == EntryKind.OFF;
+      if (!keepsOff && (!entry.applies() || isApplied(entry, appliedTs))) {
+        done.add(entry);
+      }
+    }
+    return done;
+  }
+
+  private boolean isApplied(Entry entry, Map<TableIdentifier, Long> appliedTs) {
+    return entry.changes().stream()
+        .allMatch(
+            change ->
+                appliedTs.computeIfAbsent(change.table(), this::appliedTs) >= entry.commitTs());
+  }
+
+  private long appliedTs(TableIdentifier table) {
+    try {
+      return tables.appliedTs(table);
+    } catch (NoSuchTableException e) {
+      return Long.MIN_VALUE; // logged and not created yet, or taken away by a stranger: it stays
+    }
+  }
+
+  private TableMetadata next(
+      TableOperations real, TableMetadata base, LogState state, List<Entry> done, Tidied tidied) {
+    StagedTable staged = new StagedTable(log.identifier(), real, inMemory(base), false);
+    Table table = new BaseTable(staged.operations(), log.identifier().toString());
+    List<DataFile> small = mergeable(table);
+    List<Record> rows = new ArrayList<>(rowsOf(table, small));
+    done.forEach(
+        entry -> Archive.rowsOf(entry, true).forEach(row -> rows.add(Archive.record(row))));
+    OverwriteFiles overwrite = table.newOverwrite().addFile(write(table, rows));
+    small.forEach(overwrite::deleteFile);
+    long newest = done.get(done.size() - 1).commitTs();
+    EntryParser.toSummary(record(state, Math.max(state.tidiedUpto(), newest)))
+        .forEach(overwrite::set);
+    overwrite.commit();
+    Set<Long> removed = done.stream().map(state::snapshotId).collect(Collectors.toSet());
+    base.snapshots().stream()
+        .filter(Tidier::isTidy)
+        .forEach(older -> removed.add(older.snapshotId()));
+    TableMetadata.Builder builder = TableMetadata.buildFrom(base);
+    staged.changes().forEach(change -> change.applyTo(builder));
+    TableMetadata next = builder.removeSnapshots(removed).build();
+    note(tidied, real.io(), base, next, small, done);
+    return next;
+  }
+
+  /** Files that nothing in the next head points to; readers of older heads have the grace period. */
+  private static void note(
+      Tidied tidied,
+      FileIO io,
+      TableMetadata base,
+      TableMetadata next,
+      List<DataFile> merged,
+      List<Entry> done) {
+    done.stream()
+        .map(entry -> entry.payload().location())
+        .filter(Objects::nonNull)
+        .forEach(tidied.superseded::add);
+    Set<String> live =
+        next.snapshots().stream()
+            .map(Snapshot::manifestListLocation)
+            .collect(Collectors.toSet());
+    String old = base.currentSnapshot().manifestListLocation();
+    if (live.contains(old)) {
+      return;
+    }
+    tidied.superseded.add(old);
+    Set<String> kept =
+        next.currentSnapshot().allManifests(io).stream()
+            .map(ManifestFile::path)
+            .collect(Collectors.toSet());
+    base.currentSnapshot().allManifests(io).stream()
+        .map(ManifestFile::path)
+        .filter(path -> !kept.contains(path))
+        .forEach(tidied.superseded::add);
+    merged.forEach(file -> tidied.superseded.add(file.location()));
+  }
+
+  /**
+   * The small files that can be read back by a range of {@code commit_ts} alone: no larger file
+   * reaches into it.
+   */
+  private static List<DataFile> mergeable(Table table) {
+    List<DataFile> small = new ArrayList<>();
+    long newestOfLarge = Long.MIN_VALUE;
+    try (CloseableIterable<FileScanTask> tasks =
+        table.newScan().includeColumnStats().planFiles()) {
+      for (FileScanTask task : tasks) {
+        if (task.file().fileSizeInBytes() < SMALL_FILE_BYTES) {
+          small.add(task.file());
+        } else {
+          newestOfLarge = Math.max(newestOfLarge, commitTs(task.file().upperBounds()));
+        }
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot list the files of the archive", e);
+    }
+    boolean apart =
+        !small.isEmpty() && leastTs(small) > newestOfLarge;
+    return apart ? small : List.of();
+  }
+
+  private static List<Record> rowsOf(Table table, List<DataFile> files) {
+    List<Record> rows = new ArrayList<>();
+    if (files.isEmpty()) {
+      return rows;
+    }
+    try (CloseableIterable<Record> records =
+        IcebergGenerics.read(table)
+            .where(Expressions.greaterThanOrEqual("commit_ts", leastTs(files)))
+            .build()) {
+      records.forEach(record -> rows.add(record.copy()));
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot read the archive", e);
+    }
+    return rows;
+  }
+
+  private static long leastTs(List<DataFile> files) {
+    return files.stream().mapToLong(file -> commitTs(file.lowerBounds())).min().orElseThrow();
+  }
+
+  private static long commitTs(Map<Integer, ByteBuffer> bounds) {
+    return Conversions.fromByteBuffer(
+        Types.LongType.get(), bounds.get(CommitTable.SCHEMA.findField("commit_ts").fieldId()));
+  }
+
+  private DataFile write(Table table, List<Record> rows) {
+    String name = "txns-archive-" + clock.newTxnId() + ".parquet";
+    EncryptedOutputFile file =
+        EncryptedFiles.encryptedOutput(
+            table.io().newOutputFile(table.locationProvider().newDataLocation(name)),
+            EncryptionKeyMetadata.EMPTY);
+    try (DataWriter<Record> writer =
+        new GenericAppenderFactory(table.schema())
+            .newDataWriter(file, FileFormat.PARQUET, null)) {
+      rows.forEach(writer::write);
+      writer.close();
+      return writer.toDataFile();
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot write the archive", e);
+    }
+  }
+
+  private Entry record(LogState state, long tidiedUpto) {
+    return new Entry(
+        EntryKind.TIDY,
+        0,
+        0,
+        state.upper(),
+        tidiedUpto,
+        0,
+        clock.newTxnId(),
+        Isolation.SNAPSHOT,
+        Engine.name(),
+        "",
+        List.of(),
+        Entry.Payload.NONE);
+  }
+
+  private static TableMetadata inMemory(TableMetadata base) {
+    return Overlay.inMemory(base, base.metadataFileLocation());
+  }
+
+  private static boolean isTidy(Snapshot snapshot) {
+    return snapshot.summary() != null
+        && EntryKind.TIDY.stored().equals(snapshot.summary().get(EntryParser.KIND));
+  }
+}

@@ -1,0 +1,407 @@
+package io.txns.iceberg;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+
+/**
+ * Staged changes over many tables, what was read, and savepoints.
+ *
+ * <p>An explicit transaction keeps every change in memory until {@link #commit()}. An implicit one
+ * stands for a single statement outside a transaction: its reads are pinned at one {@code read_ts},
+ * its one Iceberg operation commits through the protocol at once. One thread at a time may use it.
+ */
+public final class Transaction {
+  /** Where a transaction is in its life. */
+  public enum State {
+    ACTIVE,
+    ABORTED,
+    COMMITTED,
+    ROLLED_BACK
+  }
+
+  private final TxnHandle handle;
+  private final Head head;
+  private final BeginOptions options;
+  private final String id;
+  private final long readTs;
+  private final long bornMs;
+  private final Isolation isolation;
+  private final boolean explicit;
+  private final ReadSet reads = new ReadSet();
+  private final Map<TableIdentifier, DataTables.Loaded> loaded = new LinkedHashMap<>();
+  private final Map<TableIdentifier, StagedTable> staged = new LinkedHashMap<>();
+  private final Map<String, Map<TableIdentifier, StagedTable.Point>> savepoints =
+      new LinkedHashMap<>();
+  private final List<Snapshot> committedSnapshots = new ArrayList<>();
+  private final List<StagedFiles> discarded = new ArrayList<>();
+  private State state = State.ACTIVE;
+  private Committed committed;
+  private String comment = "";
+
+  Transaction(
+      TxnHandle handle,
+      Head head,
+      BeginOptions options,
+      String id,
+      long readTs,
+      Isolation isolation,
+      boolean explicit,
+      long bornMs) {
+    this.handle = handle;
+    this.head = head;
+    this.options = options;
+    this.id = id;
+    this.readTs = readTs;
+    this.isolation = isolation;
+    this.explicit = explicit;
+    this.bornMs = bornMs;
+  }
+
+  /** A transaction whose id has committed already: its statements are to be skipped. */
+  Transaction alreadyCommitted(Committed entry) {
+    this.committed = entry;
+    this.state = State.COMMITTED;
+    return this;
+  }
+
+  public String id() {
+    return id;
+  }
+
+  /** What every table is read at, in ms. */
+  public long readTs() {
+    return readTs;
+  }
+
+  public Isolation isolation() {
+    return isolation;
+  }
+
+  public boolean readOnly() {
+    return options.readOnly();
+  }
+
+  public State state() {
+    return state;
+  }
+
+  /** Whether it was begun by its user; otherwise it stands for one statement. */
+  public boolean explicit() {
+    return explicit;
+  }
+
+  /** What became of it; empty while it runs. */
+  public Optional<Committed> committed() {
+    return Optional.ofNullable(committed);
+  }
+
+  /** Words for the entry, for people who read the archive. */
+  public void comment(String words) {
+    this.comment = words;
+  }
+
+  /** Let nothing but a rollback go on: a statement of it has failed. */
+  public void abort() {
+    if (state == State.ACTIVE) {
+      state = State.ABORTED;
+    }
+  }
+
+  /** The tables that it has written. */
+  public List<String> tables() {
+    if (committed != null) {
+      return committed.tables();
+    }
+    return writes().keySet().stream().map(TableIdentifier::toString).toList();
+  }
+
+  /** What it has read that nothing protects: other catalogs, files, unregistered tables. */
+  public List<String> unprotected() {
+    return reads.unprotected();
+  }
+
+  /** Note that a table was read as a whole; see {@link TxnTable} for scans. */
+  public void recordRead(TableIdentifier table) {
+    DataTables.Loaded known = loaded.get(table);
+    if (known == null || known.registered()) {
+      reads.table(table);
+    }
+  }
+
+  /** Note that something was read that nothing protects, by the name people know it by. */
+  public void recordUnprotected(String name) {
+    reads.unprotected(name);
+  }
+
+  /** The snapshots that it has staged or, for an implicit one, committed, in order. */
+  public List<Snapshot> snapshots() {
+    List<Snapshot> all = new ArrayList<>(committedSnapshots);
+    staged.values().forEach(table -> all.addAll(table.snapshots()));
+    return all;
+  }
+
+  /** Remember this moment under a name; a name used again hides the older one. */
+  public void savepoint(String name) {
+    checkActive();
+    savepoints.remove(name);
+    Map<TableIdentifier, StagedTable.Point> points = new LinkedHashMap<>();
+    staged.forEach((table, changes) -> points.put(table, changes.point()));
+    savepoints.put(name, points);
+  }
+
+  /**
+   * Undo what was staged since a savepoint; the savepoint stays, an aborted transaction goes on.
+   *
+   * @throws TxnException 3B001 for an unknown savepoint
+   */
+  public void rollbackTo(String name) {
+    if (state != State.ACTIVE && state != State.ABORTED) {
+      throw TxnException.invalidUsage("25P01", "there is no transaction: start one with BEGIN");
+    }
+    Map<TableIdentifier, StagedTable.Point> points = known(name);
+    for (StagedTable table : List.copyOf(staged.values())) {
+      StagedTable.Point point = points.get(table.identifier());
+      discarded.add(
+          StagedFiles.since(table, point == null ? List.of() : point.changes()));
+      if (point != null) {
+        table.backTo(point);
+      } else {
+        staged.remove(table.identifier());
+        loaded.remove(table.identifier());
+      }
+    }
+    forgetSince(name, false);
+    state = State.ACTIVE;
+  }
+
+  /**
+   * Forget a savepoint and those after it; what was staged stays.
+   *
+   * @throws TxnException 3B001 for an unknown savepoint
+   */
+  public void release(String name) {
+    checkActive();
+    known(name);
+    forgetSince(name, true);
+  }
+
+  /**
+   * Commit; nothing is written for a transaction that only read.
+   *
+   * @throws TxnException 40001: definitely not committed, its files are deleted; 08007: ask with
+   *     its id; 25P02: only a rollback is possible
+   */
+  public Committed commit() {
+    if (state == State.COMMITTED) {
+      return committed;
+    }
+    checkActive();
+    Map<TableIdentifier, StagedTable> writes = writes();
+    if (writes.isEmpty()) {
+      committed = new Committed(id, readTs, readTs, true, List.of());
+      state = State.COMMITTED;
+      deleteDiscarded();
+      return committed;
+    }
+    try {
+      committed = handle.commit(this, writes);
+    } catch (TxnException e) {
+      if (e.kind() != ErrorKind.COMMIT_STATE_UNKNOWN) {
+        rollback();
+      } else {
+        state = State.ABORTED; // it may have committed: nothing that it wrote is deleted
+        staged.clear();
+      }
+      throw e;
+    }
+    state = State.COMMITTED;
+    deleteDiscarded();
+    return committed;
+  }
+
+  /** Undo everything and delete the files that were staged; harmless when it is over. */
+  public void rollback() {
+    if (state != State.ACTIVE && state != State.ABORTED) {
+      return;
+    }
+    staged.values().forEach(table -> discarded.add(StagedFiles.since(table, List.of())));
+    staged.clear();
+    state = State.ROLLED_BACK;
+    deleteDiscarded();
+  }
+
+  ReadSet reads() {
+    return reads;
+  }
+
+  long bornMs() {
+    return bornMs;
+  }
+
+  String comment() {
+    return comment;
+  }
+
+  Head head() {
+    return head;
+  }
+
+  /** Whether nobody can have used its id before. */
+  boolean hasFreshId() {
+    return options.id() == null;
+  }
+
+  /** Load a table as of {@code read_ts}, the same one every time. */
+  DataTables.Loaded load(TableIdentifier table) {
+    DataTables.Loaded known = loaded.get(table);
+    if (known == null) {
+      try {
+        known = handle.tables().load(table, head, readTs);
+      } catch (NoSuchTableException e) {
+        reads.absent(table);
+        throw e;
+      }
+      loaded.put(table, known);
+      if (!known.registered()) {
+        reads.unprotected(table.toString());
+      }
+    }
+    return known;
+  }
+
+  /** The table as this transaction sees it, with its own changes. */
+  StagedTable stagedTable(TableIdentifier table) {
+    StagedTable changes = staged.get(table);
+    if (changes == null) {
+      DataTables.Loaded known = load(table);
+      changes = new StagedTable(table, known.real(), known.view().metadata(), false);
+      staged.put(table, changes);
+    }
+    if (isDropped(changes)) {
+      throw new NoSuchTableException("Table does not exist: %s", table);
+    }
+    return changes;
+  }
+
+  /** Whether the transaction itself created the table. */
+  boolean creates(TableIdentifier table) {
+    return staged.containsKey(table) && staged.get(table).isCreate();
+  }
+
+  boolean drops(TableIdentifier table) {
+    return staged.containsKey(table) && isDropped(staged.get(table));
+  }
+
+  /** Tables that it has created and that nobody else sees. */
+  List<TableIdentifier> created() {
+    return staged.values().stream()
+        .filter(table -> table.isCreate() && !isDropped(table))
+        .map(StagedTable::identifier)
+        .toList();
+  }
+
+  /** Keep a new table in memory; the catalog's atomic create comes with apply. */
+  void stageCreate(TableIdentifier table, TableOperations real, TableMetadata first) {
+    checkWritable();
+    if (staged.containsKey(table) && !isDropped(staged.get(table))) {
+      throw new AlreadyExistsException("Table already exists: %s", table);
+    }
+    reads.absent(table);
+    staged.put(table, new StagedTable(table, real, first, true));
+  }
+
+  /** Forget a table that the transaction itself created. */
+  void unstageCreate(TableIdentifier table) {
+    checkWritable();
+    discarded.add(StagedFiles.since(staged.remove(table), List.of()));
+  }
+
+  /** Keep a change of a table in memory. */
+  void stage(StagedTable table, TableMetadata base, TableMetadata updated) {
+    checkWritable();
+    table.stage(base, updated);
+  }
+
+  /** An implicit transaction's operation has committed. */
+  void statementCommitted(Committed entry, List<Snapshot> snapshots) {
+    this.committed = entry;
+    committedSnapshots.addAll(snapshots);
+  }
+
+  /**
+   * Refuse a write where there can be none.
+   *
+   * @throws TxnException 25006 in a read-only transaction; 25P02 in an aborted one
+   */
+  void checkWritable() {
+    checkActive();
+    if (options.readOnly()) {
+      throw TxnException.invalidUsage(
+          "25006", "a READ ONLY transaction does not write: begin one with READ WRITE");
+    }
+  }
+
+  private void checkActive() {
+    if (state == State.ABORTED) {
+      throw TxnException.invalidUsage(
+          "25P02",
+          "a statement of the transaction has failed: only ROLLBACK or ROLLBACK TO is possible");
+    }
+    if (state != State.ACTIVE) {
+      throw TxnException.invalidUsage("25P01", "there is no transaction: start one with BEGIN");
+    }
+  }
+
+  private Map<TableIdentifier, StagedTable> writes() {
+    Map<TableIdentifier, StagedTable> writes = new LinkedHashMap<>();
+    staged.forEach(
+        (table, changes) -> {
+          if (changes.isChanged()) {
+            writes.put(table, changes);
+          }
+        });
+    return writes;
+  }
+
+  private Map<TableIdentifier, StagedTable.Point> known(String name) {
+    Map<TableIdentifier, StagedTable.Point> points = savepoints.get(name);
+    if (points == null) {
+      throw TxnException.invalidUsage(
+          "3B001",
+          String.format(
+              "there is no such savepoint; savepoint=`%s` known=`%s`", name, savepoints.keySet()));
+    }
+    return points;
+  }
+
+  private void forgetSince(String name, boolean itself) {
+    boolean after = false;
+    for (String other : List.copyOf(savepoints.keySet())) {
+      if (after || (itself && other.equals(name))) {
+        savepoints.remove(other);
+      }
+      after = after || other.equals(name);
+    }
+  }
+
+  private void deleteDiscarded() {
+    discarded.forEach(StagedFiles::delete);
+    discarded.clear();
+  }
+
+  private static boolean isDropped(StagedTable table) {
+    Snapshot main = table.current().currentSnapshot();
+    return main != null
+        && main.summary() != null
+        && main.summary().containsKey(TableMark.SNAPSHOT_DROPPED);
+  }
+}

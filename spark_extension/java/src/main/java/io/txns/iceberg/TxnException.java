@@ -1,0 +1,127 @@
+package io.txns.iceberg;
+
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/** An error of the protocol. Its {@link #kind()} says what the caller has to do. */
+public class TxnException extends RuntimeException {
+  /** Parameter: the table the error is about. */
+  public static final String TABLE = "table";
+
+  /** Parameter: the transaction that got the error. */
+  public static final String TXN_ID = "txnId";
+
+  /** Parameter: the transaction it clashed with. */
+  public static final String OTHER_TXN_ID = "otherTxnId";
+
+  /** Parameter: the least {@code read_ts} in ms at which the transaction would not clash. */
+  public static final String LEAST_TS = "leastTs";
+
+  private final ErrorKind kind;
+  private final String sqlState;
+  private final Map<String, String> parameters = new LinkedHashMap<>();
+
+  private TxnException(ErrorKind kind, String sqlState, String message, Throwable cause) {
+    super(message, cause);
+    this.kind = kind;
+    this.sqlState = sqlState;
+  }
+
+  private TxnException(ErrorKind kind, String message) {
+    this(kind, kind.sqlState(), message, null);
+  }
+
+  /** A lost race over {@code table}: definitely not committed, to be run again from the start. */
+  public static TxnException conflict(
+      TableIdentifier table, String txnId, String otherTxnId, long leastTs, String reason) {
+    String message =
+        String.format(
+            "transaction lost a race, run it again: %s; table=`%s` txn=`%s` clashed_with=`%s` least_ts=`%d`",
+            reason, table, txnId, otherTxnId, leastTs);
+    return new TxnException(ErrorKind.CONFLICT, message)
+        .with(TABLE, String.valueOf(table))
+        .with(TXN_ID, txnId)
+        .with(OTHER_TXN_ID, otherTxnId)
+        .with(LEAST_TS, Long.toString(leastTs));
+  }
+
+  /** The answer of the catalog was lost and the log does not tell yet. */
+  public static TxnException commitStateUnknown(String txnId, Throwable cause) {
+    String message =
+        String.format(
+            "it is not known whether the transaction committed: ask again with BEGIN ID '%s' before"
+                + " running it again; nothing has been cleaned up; txn=`%s`",
+            txnId, txnId);
+    return new TxnException(
+            ErrorKind.COMMIT_STATE_UNKNOWN,
+            ErrorKind.COMMIT_STATE_UNKNOWN.sqlState(),
+            message,
+            cause)
+        .with(TXN_ID, txnId);
+  }
+
+  /** A call that has to be changed by the caller, with a SQLSTATE of class 25, 3B or 42. */
+  public static TxnException invalidUsage(String sqlState, String message) {
+    return new TxnException(ErrorKind.INVALID_USAGE, sqlState, message, null);
+  }
+
+  /** A table whose logged change cannot be applied. */
+  public static TxnException quarantined(TableIdentifier table, String reason) {
+    return new TxnException(
+            ErrorKind.QUARANTINED,
+            String.format(
+                "%s; readers stay on the logged state; end it with CALL system.repair(table => '%s',"
+                    + " action => 'adopt') or 'reject'; table=`%s`",
+                reason, table, table))
+        .with(TABLE, String.valueOf(table));
+  }
+
+  /** A table that somebody wrote outside the protocol. */
+  public static TxnException foreignWrite(TableIdentifier table, String reason) {
+    return new TxnException(
+            ErrorKind.FOREIGN_WRITE,
+            String.format(
+                "%s; readers stay on the logged state; take it in with CALL system.repair(table =>"
+                    + " '%s', action => 'adopt') or set it aside with action => 'reject'; table=`%s`",
+                reason, table, table))
+        .with(TABLE, String.valueOf(table));
+  }
+
+  /** Stored state that contradicts an invariant of the specification. */
+  public static TxnException corruptLog(String message) {
+    return new TxnException(ErrorKind.CORRUPT_LOG, message);
+  }
+
+  /** Something that cannot be done here; the message names the cure. */
+  public static TxnException unsupported(String message) {
+    return new TxnException(ErrorKind.UNSUPPORTED, message);
+  }
+
+  private TxnException with(String key, String value) {
+    if (value != null) {
+      parameters.put(key, value);
+    }
+    return this;
+  }
+
+  public ErrorKind kind() {
+    return kind;
+  }
+
+  /** The error condition, for example {@code TXNS_CONFLICT}. */
+  public String condition() {
+    return kind.condition();
+  }
+
+  /** The five characters of the SQLSTATE. */
+  public String sqlState() {
+    return sqlState;
+  }
+
+  /** What is known of {@link #TABLE}, {@link #TXN_ID}, {@link #OTHER_TXN_ID}, {@link #LEAST_TS}. */
+  public Map<String, String> parameters() {
+    return Collections.unmodifiableMap(parameters);
+  }
+}

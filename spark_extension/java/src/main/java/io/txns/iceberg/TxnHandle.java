@@ -1,0 +1,380 @@
+package io.txns.iceberg;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Supplier;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+
+/**
+ * The protocol over one catalog: begin transactions, put tables under care, apply, tidy, repair.
+ *
+ * <p>Threads may share a handle. It opens nothing by itself: the commit table is created by the
+ * first transaction or registration.
+ */
+public final class TxnHandle implements Closeable {
+  private static final long BASIS_POLL_MS = 50;
+
+  private final String catalogName;
+  private final Catalog delegate;
+  private final TxnConfig config;
+  private final TxnClock clock;
+  private final CommitLog log;
+  private final DataTables tables;
+  private final Archive archive;
+  private final CommitLoop loop;
+  private final Applier applier;
+  private final Tidier tidier;
+  private final Committer committer;
+  private final Registrar registrar;
+
+  private TxnHandle(String catalogName, Catalog delegate, TxnConfig config, TxnClock clock) {
+    this.catalogName = catalogName;
+    this.delegate = delegate;
+    this.config = config;
+    this.clock = clock;
+    this.log = new CommitLog(delegate, config.commitTable(), clock);
+    this.tables = new DataTables(delegate, log, clock);
+    this.archive = new Archive(log);
+    this.loop = new CommitLoop(log, archive, clock);
+    this.applier = new Applier(delegate, log, tables, clock);
+    this.tidier = new Tidier(config, log, tables, clock);
+    this.committer = new Committer(config, log, loop, tables, applier, tidier, clock);
+    this.registrar = new Registrar(delegate, log, loop, tables, applier, committer, clock);
+  }
+
+  /**
+   * Open the protocol over a catalog.
+   *
+   * @param catalogName the name under which messages and table names know it
+   * @param delegate the catalog that the tables live in; not a caching one
+   */
+  public static TxnHandle open(
+      String catalogName, Catalog delegate, TxnConfig config, TxnClock clock) {
+    return new TxnHandle(catalogName, delegate, config, clock);
+  }
+
+  /**
+   * Begin a transaction.
+   *
+   * <p>With the id of a transaction that has committed already, the answer is {@link
+   * Transaction.State#COMMITTED} at once.
+   *
+   * @throws TxnException 25000 when the basis is not reached in time, or an explicit {@code
+   *     read_ts} lies above the upper
+   */
+  public Transaction begin(BeginOptions options) {
+    Head head = log.loadOrCreate();
+    if (options.basis() != null) {
+      head = await(options.basis(), options.basisTimeoutMs());
+    }
+    long readTs = options.asOf() == null ? head.upper() : options.asOf();
+    if (readTs > head.upper()) {
+      throw TxnException.invalidUsage(
+          "25000",
+          String.format(
+              "nothing has committed at that time yet, read at the upper or below; as_of=`%d`"
+                  + " upper=`%d`",
+              readTs, head.upper()));
+    }
+    Isolation isolation =
+        options.isolation() == null ? config.isolation() : options.isolation();
+    String id = options.id() == null ? clock.newTxnId() : options.id();
+    Transaction transaction =
+        new Transaction(this, head, options, id, readTs, isolation, true, clock.nowMs());
+    if (options.id() != null) {
+      Optional<Entry> known = loop.find(head, id, clock.nowMs() - config.idRetentionMs());
+      if (known.isPresent()) {
+        return transaction.alreadyCommitted(committed(known.get()));
+      }
+    }
+    return transaction;
+  }
+
+  /**
+   * Begin the implicit transaction of one statement: its reads are pinned at the upper, its one
+   * Iceberg operation commits at once, on whatever base Iceberg's own retry has come to.
+   */
+  public Transaction beginStatement() {
+    Isolation isolation =
+        config.autocommitIsolation() == null ? Isolation.SNAPSHOT : config.autocommitIsolation();
+    Head head = log.loadIfExists();
+    return new Transaction(
+        this,
+        head,
+        BeginOptions.defaults(),
+        clock.newTxnId(),
+        head.upper(),
+        isolation,
+        false,
+        clock.nowMs());
+  }
+
+  /**
+   * The tables as a catalog.
+   *
+   * @param current the transaction that runs; gives null outside one
+   */
+  public TxnCatalog catalog(Supplier<Transaction> current) {
+    return new TxnCatalog(this, current);
+  }
+
+  /** Put a table under care; idempotent. Gives the {@code commit_ts} from which it is. */
+  public long register(TableIdentifier table) {
+    return registrar.register(table);
+  }
+
+  /** Take a table from care; idempotent. Gives the {@code commit_ts} from which it is a plain one. */
+  public long forget(TableIdentifier table) {
+    return registrar.forget(table);
+  }
+
+  /** Take in what strangers wrote to a table, as an entry of its own. Gives its commit_ts. */
+  public long repairAdopt(TableIdentifier table) {
+    return registrar.adopt(table);
+  }
+
+  /** Set aside what strangers wrote to a table, on a branch. Gives the entry's commit_ts. */
+  public long repairReject(TableIdentifier table) {
+    return registrar.reject(table);
+  }
+
+  /** Apply what is outstanding on every table. Gives the number of tables with entries left. */
+  public int apply() {
+    Head head = log.loadIfExists();
+    Set<TableIdentifier> named = new LinkedHashSet<>();
+    head.state().entries().stream()
+        .filter(Entry::applies)
+        .forEach(entry -> entry.changes().forEach(change -> named.add(change.table())));
+    int left = 0;
+    for (TableIdentifier table : named) {
+      left += applier.apply(head, table) ? 0 : 1;
+    }
+    return left;
+  }
+
+  /** Apply what is outstanding on one table; 1 where entries are left, else 0. */
+  public int apply(TableIdentifier table) {
+    return applier.apply(log.loadIfExists(), table) ? 0 : 1;
+  }
+
+  /** Archive what is applied. Gives the number of entries that left the head. */
+  public int tidy() {
+    return log.loadIfExists().exists() ? tidier.tidy() : 0;
+  }
+
+  /** Every transaction there is, archive and head together, ascending by {@code commit_ts}. */
+  public List<TransactionRow> transactions() {
+    Head head = log.loadIfExists();
+    if (!head.exists()) {
+      return List.of();
+    }
+    List<TransactionRow> rows = new ArrayList<>(archive.rows());
+    for (Entry entry : head.state().entries()) {
+      if (rows.stream().noneMatch(row -> row.txnId().equals(entry.txnId()))) {
+        rows.addAll(Archive.rowsOf(entry, isApplied(entry)));
+      }
+    }
+    rows.sort((a, b) -> Long.compare(a.commitTs(), b.commitTs()));
+    return rows;
+  }
+
+  /** The greatest {@code commit_ts}, in ms; 0 before the first. */
+  public long upper() {
+    return log.loadIfExists().upper();
+  }
+
+  String catalogName() {
+    return catalogName;
+  }
+
+  Catalog delegate() {
+    return delegate;
+  }
+
+  TxnConfig config() {
+    return config;
+  }
+
+  DataTables tables() {
+    return tables;
+  }
+
+  CommitLog log() {
+    return log;
+  }
+
+  Archive archive() {
+    return archive;
+  }
+
+  /** A table as of the newest head. */
+  DataTables.Loaded loadNewest(TableIdentifier table) {
+    Head head = log.loadIfExists();
+    return tables.load(table, head, head.upper());
+  }
+
+  /** A table as of {@code readTs}, with the newest head. */
+  DataTables.Loaded loadAt(TableIdentifier table, long readTs) {
+    return tables.load(table, log.loadIfExists(), readTs);
+  }
+
+  /**
+   * Refuse to write a table that strangers have written, or that nobody registered.
+   *
+   * @throws TxnException 55000 or 0A000, with the command that cures it
+   */
+  void checkWritable(DataTables.Loaded table) {
+    if (!table.registered()) {
+      throw TxnException.unsupported(
+          String.format(
+              "a transaction writes registered tables only: CALL %s.system.register('%s') first;"
+                  + " table=`%s`",
+              catalogName, table.identifier(), table.identifier()));
+    }
+    table
+        .view()
+        .stranger()
+        .ifPresent(
+            stranger -> {
+              if (stranger.adoptable()) {
+                throw TxnException.foreignWrite(table.identifier(), stranger.reason());
+              }
+              throw TxnException.quarantined(table.identifier(), stranger.reason());
+            });
+  }
+
+  /** Commit what an explicit transaction has staged. */
+  Committed commit(Transaction transaction, Map<TableIdentifier, StagedTable> writes) {
+    return committer.commit(
+        new Committer.Request(
+            EntryKind.COMMIT,
+            new CommitLoop.Key(
+                transaction.id(), transaction.head().upper(), transaction.hasFreshId()),
+            transaction.readTs(),
+            transaction.bornMs(),
+            transaction.isolation(),
+            transaction.comment(),
+            transaction.reads(),
+            writes,
+            Map.of(),
+            true));
+  }
+
+  /**
+   * Commit one Iceberg operation.
+   *
+   * @param statement the implicit transaction it belongs to, or null
+   * @throws TxnException 40001 when the table has moved since it was loaded
+   */
+  void commitAtOnce(Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
+    StagedTable staged =
+        new StagedTable(
+            loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
+    staged.stage(loaded.view().metadata(), updated);
+    if (staged.isChanged()) {
+      commitStatement(statement, staged, loaded.view().readTs());
+    }
+  }
+
+  /** Create one table, outside an explicit transaction. */
+  void createAtOnce(
+      Transaction statement, TableIdentifier table, TableOperations real, TableMetadata first) {
+    Head head = log.loadOrCreate();
+    StagedTable staged = new StagedTable(table, real, first, true);
+    try {
+      commitStatement(statement, staged, head.upper());
+    } catch (TxnException e) {
+      if (e.kind() == ErrorKind.CONFLICT) {
+        throw new AlreadyExistsException(e, "Table already exists: %s", table);
+      }
+      throw e;
+    }
+  }
+
+  private void commitStatement(Transaction statement, StagedTable staged, long readTs) {
+    boolean strict = statement != null && config.autocommitIsolation() != null;
+    Committed committed =
+        committer.commit(
+            new Committer.Request(
+                EntryKind.COMMIT,
+                new CommitLoop.Key(clock.newTxnId(), readTs, true),
+                strict ? statement.readTs() : readTs,
+                clock.nowMs(),
+                strict ? statement.isolation() : Isolation.SNAPSHOT,
+                statement == null ? "" : statement.comment(),
+                strict ? statement.reads() : new ReadSet(),
+                Map.of(staged.identifier(), staged),
+                Map.of(),
+                false));
+    if (statement != null) {
+      statement.statementCommitted(committed, staged.snapshots());
+    }
+  }
+
+  /** Whether a table is under care, without laying the log over it. */
+  boolean isRegistered(TableIdentifier table) {
+    try {
+      return loadNewest(table).registered();
+    } catch (NoSuchTableException e) {
+      return false;
+    }
+  }
+
+  private Committed committed(Entry entry) {
+    return new Committed(
+        entry.txnId(),
+        entry.commitTs(),
+        entry.readTs(),
+        isApplied(entry),
+        entry.changes().stream().map(change -> change.table().toString()).toList());
+  }
+
+  private boolean isApplied(Entry entry) {
+    return !entry.applies()
+        || entry.changes().stream()
+            .allMatch(
+                change -> {
+                  try {
+                    return tables.appliedTs(change.table()) >= entry.commitTs();
+                  } catch (NoSuchTableException e) {
+                    return false;
+                  }
+                });
+  }
+
+  private Head await(long basis, long timeoutMs) {
+    long deadlineMs = clock.nowMs() + timeoutMs;
+    Head head = log.loadOrCreate();
+    while (head.upper() < basis) {
+      if (clock.nowMs() >= deadlineMs) {
+        throw TxnException.invalidUsage(
+            "25000",
+            String.format(
+                "the basis was not reached in time; basis=`%d` upper=`%d` timeout_ms=`%d`",
+                basis, head.upper(), timeoutMs));
+      }
+      clock.backOff(BASIS_POLL_MS);
+      head = log.loadOrCreate();
+    }
+    return head;
+  }
+
+  /** Close the catalog underneath, where it can be closed. */
+  @Override
+  public void close() throws IOException {
+    if (delegate instanceof Closeable closeable) {
+      closeable.close();
+    }
+  }
+}

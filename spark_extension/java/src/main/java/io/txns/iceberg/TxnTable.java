@@ -1,0 +1,128 @@
+package io.txns.iceberg;
+
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.Set;
+import java.util.function.Supplier;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.ExpireSnapshots;
+import org.apache.iceberg.IncrementalAppendScan;
+import org.apache.iceberg.IncrementalChangelogScan;
+import org.apache.iceberg.Scan;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.TableScan;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/**
+ * A data table as a transaction sees it.
+ *
+ * <p>A real {@link BaseTable}, since engines test for one. Scans note what they read, with their
+ * unsanitised filters; Spark's distributed planning would go around them and is turned off.
+ */
+public final class TxnTable extends BaseTable {
+  private static final Set<String> PLANS = Set.of("planFiles", "planTasks");
+
+  private final TableIdentifier identifier;
+  private final long readTs;
+  private final transient Supplier<Transaction> transaction;
+
+  TxnTable(
+      TableOperations ops,
+      String name,
+      TableIdentifier identifier,
+      long readTs,
+      Supplier<Transaction> transaction) {
+    super(ops, name);
+    this.identifier = identifier;
+    this.readTs = readTs;
+    this.transaction = transaction;
+  }
+
+  /** What the table was loaded at, in ms. */
+  public long readTs() {
+    return readTs;
+  }
+
+  public TableIdentifier identifier() {
+    return identifier;
+  }
+
+  /** Planning goes through this table's own scans, so that they are seen. */
+  @Override
+  public boolean allowDistributedPlanning() {
+    return false;
+  }
+
+  @Override
+  public TableScan newScan() {
+    return tracked(TableScan.class, super.newScan());
+  }
+
+  @Override
+  public IncrementalAppendScan newIncrementalAppendScan() {
+    record();
+    return super.newIncrementalAppendScan();
+  }
+
+  @Override
+  public IncrementalChangelogScan newIncrementalChangelogScan() {
+    record();
+    return super.newIncrementalChangelogScan();
+  }
+
+  @Override
+  public ExpireSnapshots expireSnapshots() {
+    Transaction running = running();
+    if (running != null && running.explicit()) {
+      throw TxnException.unsupported(
+          "expire_snapshots deletes files at once: run it outside the transaction; table=`"
+              + identifier
+              + "`");
+    }
+    return super.expireSnapshots();
+  }
+
+  private void record() {
+    Transaction running = running();
+    if (running != null) {
+      running.recordRead(identifier);
+    }
+  }
+
+  private Transaction running() {
+    return transaction == null ? null : transaction.get();
+  }
+
+  private <T> T tracked(Class<T> type, T scan) {
+    return type.cast(
+        Proxy.newProxyInstance(
+            type.getClassLoader(), new Class<?>[] {type}, new Tracker<>(type, scan)));
+  }
+
+  /** Follows a scan through its refinements, and notes its filter when it is planned. */
+  private final class Tracker<T> implements InvocationHandler {
+    private final Class<T> type;
+    private final T scan;
+
+    private Tracker(Class<T> type, T scan) {
+      this.type = type;
+      this.scan = scan;
+    }
+
+    @Override
+    public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+      Transaction running = running();
+      if (running != null && PLANS.contains(method.getName())) {
+        running.reads().filter(identifier, ((Scan<?, ?, ?>) scan).filter());
+      }
+      try {
+        Object result = method.invoke(scan, arguments);
+        return type.isInstance(result) ? tracked(type, type.cast(result)) : result;
+      } catch (InvocationTargetException e) {
+        throw e.getCause();
+      }
+    }
+  }
+}

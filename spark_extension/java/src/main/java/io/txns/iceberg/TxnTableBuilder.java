@@ -1,0 +1,233 @@
+package io.txns.iceberg;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.apache.iceberg.BaseTransaction;
+import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.Schema;
+import org.apache.iceberg.SortOrder;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.Transactions;
+import org.apache.iceberg.catalog.Catalog.TableBuilder;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+
+/**
+ * CREATE TABLE, CTAS, CREATE OR REPLACE and RTAS through the protocol.
+ *
+ * <p>A new table is staged with the metadata that the catalog itself would give it.
+ */
+final class TxnTableBuilder implements TableBuilder {
+  private final TxnHandle handle;
+  private final TxnCatalog catalog;
+  private final Supplier<Transaction> transaction;
+  private final TableIdentifier identifier;
+  private final Schema schema;
+  private final TableBuilder plain;
+  private final Map<String, String> properties = new HashMap<>();
+  private PartitionSpec spec = PartitionSpec.unpartitioned();
+  private SortOrder sortOrder = SortOrder.unsorted();
+  private String location;
+
+  TxnTableBuilder(
+      TxnHandle handle,
+      TxnCatalog catalog,
+      Supplier<Transaction> transaction,
+      TableIdentifier identifier,
+      Schema schema) {
+    this.handle = handle;
+    this.catalog = catalog;
+    this.transaction = transaction;
+    this.identifier = identifier;
+    this.schema = schema;
+    this.plain = handle.delegate().buildTable(identifier, schema);
+  }
+
+  @Override
+  public TableBuilder withPartitionSpec(PartitionSpec newSpec) {
+    spec = newSpec == null ? PartitionSpec.unpartitioned() : newSpec;
+    plain.withPartitionSpec(newSpec);
+    return this;
+  }
+
+  @Override
+  public TableBuilder withSortOrder(SortOrder newSortOrder) {
+    sortOrder = newSortOrder == null ? SortOrder.unsorted() : newSortOrder;
+    plain.withSortOrder(newSortOrder);
+    return this;
+  }
+
+  @Override
+  public TableBuilder withLocation(String newLocation) {
+    location = newLocation;
+    plain.withLocation(newLocation);
+    return this;
+  }
+
+  @Override
+  public TableBuilder withProperties(Map<String, String> more) {
+    if (more != null) {
+      properties.putAll(more);
+    }
+    plain.withProperties(more);
+    return this;
+  }
+
+  @Override
+  public TableBuilder withProperty(String key, String value) {
+    properties.put(key, value);
+    plain.withProperty(key, value);
+    return this;
+  }
+
+  @Override
+  public Table create() {
+    createTransaction().commitTransaction();
+    return catalog.loadTable(identifier);
+  }
+
+  @Override
+  public org.apache.iceberg.Transaction createTransaction() {
+    if (!registers()) {
+      return plain.createTransaction();
+    }
+    DataTables.Loaded dropped = droppedOrAbsent();
+    return dropped == null ? creation(false) : replacement(dropped, false);
+  }
+
+  @Override
+  public org.apache.iceberg.Transaction replaceTransaction() {
+    if (isPlain()) {
+      return plain.replaceTransaction();
+    }
+    DataTables.Loaded existing = existing();
+    if (existing == null && !isStagedCreate()) {
+      throw new NoSuchTableException("Table does not exist: %s", identifier);
+    }
+    return replacement(existing, false);
+  }
+
+  @Override
+  public org.apache.iceberg.Transaction createOrReplaceTransaction() {
+    if (isPlain()) {
+      return plain.createOrReplaceTransaction();
+    }
+    DataTables.Loaded existing = existing();
+    if (existing != null || isStagedCreate()) {
+      return replacement(existing, true);
+    }
+    if (!registers()) {
+      return plain.createOrReplaceTransaction();
+    }
+    DataTables.Loaded dropped = droppedOrAbsent();
+    return dropped == null ? creation(true) : replacement(dropped, true);
+  }
+
+  /** Whether a new table comes under care: the option, and never the commit table itself. */
+  private boolean registers() {
+    boolean registers =
+        handle.config().register() != TxnConfig.Register.NONE
+            && !identifier.equals(handle.config().commitTable());
+    if (!registers && isExplicit()) {
+      throw TxnException.unsupported(
+          "a table created inside a transaction comes under care: set the catalog option"
+              + " txns.register=created, or create it outside");
+    }
+    return registers;
+  }
+
+  /** Whether there is a table that nobody registered: its replacement is the catalog's affair. */
+  private boolean isPlain() {
+    DataTables.Loaded existing = existing();
+    if (existing == null || existing.registered()) {
+      return false;
+    }
+    if (isExplicit()) {
+      handle.checkWritable(existing);
+    }
+    return true;
+  }
+
+  private org.apache.iceberg.Transaction creation(boolean orReplace) {
+    BaseTransaction delegate = (BaseTransaction) plain.createTransaction();
+    Head head = handle.log().loadOrCreate();
+    TableMetadata planned = delegate.currentMetadata();
+    TableMetadata first =
+        TableMetadata.buildFrom(planned)
+            .setProperties(
+                TableMark.properties(handle.log().identifier(), head.uuid(), planned.uuid()))
+            .build();
+    TxnTableOperations operations =
+        new TxnTableOperations(
+            handle, identifier, transaction, null, delegate.underlyingOps());
+    return orReplace
+        ? Transactions.createOrReplaceTableTransaction(identifier.toString(), operations, first)
+        : Transactions.createTableTransaction(identifier.toString(), operations, first);
+  }
+
+  private org.apache.iceberg.Transaction replacement(
+      DataTables.Loaded existing, boolean orCreate) {
+    TxnTableOperations operations =
+        new TxnTableOperations(
+            handle,
+            identifier,
+            transaction,
+            existing,
+            existing == null ? running().stagedTable(identifier).real() : existing.real());
+    TableMetadata base = operations.current();
+    TableMetadata replaced =
+        base.buildReplacement(
+            schema, spec, sortOrder, location == null ? base.location() : location, properties);
+    return orCreate
+        ? Transactions.createOrReplaceTableTransaction(
+            identifier.toString(), operations, replaced)
+        : Transactions.replaceTableTransaction(identifier.toString(), operations, replaced);
+  }
+
+  /** The table, when there is one that is neither dropped nor only staged. */
+  private DataTables.Loaded existing() {
+    if (isStagedCreate()) {
+      return null;
+    }
+    try {
+      Transaction running = running();
+      if (running != null && running.drops(identifier)) {
+        return null;
+      }
+      return running != null && running.explicit()
+          ? running.load(identifier)
+          : handle.loadNewest(identifier);
+    } catch (NoSuchTableException e) {
+      return null;
+    }
+  }
+
+  /** A dropped table's physical one, on which it is created again; null where there is none. */
+  private DataTables.Loaded droppedOrAbsent() {
+    if (existing() != null || isStagedCreate()) {
+      throw new AlreadyExistsException("Table already exists: %s", identifier);
+    }
+    Head head = isExplicit() ? running().head() : handle.log().loadOrCreate();
+    long readTs = isExplicit() ? running().readTs() : head.upper();
+    try {
+      return handle.tables().loadWithDropped(identifier, head, readTs);
+    } catch (NoSuchTableException e) {
+      return null;
+    }
+  }
+
+  private boolean isStagedCreate() {
+    return running() != null && running().creates(identifier);
+  }
+
+  private boolean isExplicit() {
+    return running() != null && running().explicit();
+  }
+
+  private Transaction running() {
+    return transaction.get();
+  }
+}

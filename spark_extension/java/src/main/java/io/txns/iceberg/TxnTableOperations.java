@@ -1,0 +1,174 @@
+package io.txns.iceberg;
+
+import java.util.function.Supplier;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.encryption.EncryptionManager;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.CommitStateUnknownException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.io.LocationProvider;
+
+/**
+ * Table operations of a data table: what is committed through them is staged while an explicit
+ * transaction runs, and is a transaction of its own otherwise.
+ *
+ * <p>Which of the two is decided at each call, not when the table was loaded: a DataFrame may be
+ * older than the transaction that writes through it.
+ */
+final class TxnTableOperations implements TableOperations {
+  private final TxnHandle handle;
+  private final TableIdentifier identifier;
+  private final Supplier<Transaction> transaction;
+  private TableOperations real;
+  private DataTables.Loaded loaded;
+
+  /**
+   * @param loaded the first state; null for a table that does not exist yet
+   * @param real the delegate's operations, for a table that does not exist yet
+   */
+  TxnTableOperations(
+      TxnHandle handle,
+      TableIdentifier identifier,
+      Supplier<Transaction> transaction,
+      DataTables.Loaded loaded,
+      TableOperations real) {
+    this.handle = handle;
+    this.identifier = identifier;
+    this.transaction = transaction;
+    this.loaded = loaded;
+    this.real = loaded == null ? real : loaded.real();
+  }
+
+  @Override
+  public TableMetadata current() {
+    Transaction explicit = explicit();
+    if (explicit != null) {
+      return inTransaction(explicit);
+    }
+    return loaded == null ? null : loaded.view().metadata();
+  }
+
+  @Override
+  public TableMetadata refresh() {
+    Transaction explicit = explicit();
+    if (explicit != null) {
+      return inTransaction(explicit);
+    }
+    try {
+      loaded = handle.loadNewest(identifier);
+    } catch (NoSuchTableException e) {
+      if (loaded != null) {
+        throw e;
+      }
+      return null;
+    }
+    real = loaded.real();
+    return loaded.view().metadata();
+  }
+
+  @Override
+  public void commit(TableMetadata base, TableMetadata metadata) {
+    if (base == metadata) {
+      return;
+    }
+    Transaction running = transaction.get();
+    Transaction explicit = explicit();
+    if (explicit != null) {
+      commitInTransaction(explicit, base, metadata);
+    } else if (base == null) {
+      handle.createAtOnce(running, identifier, real, metadata);
+      refresh();
+    } else {
+      if (loaded == null || base != loaded.view().metadata()) {
+        throw new CommitFailedException("stale table metadata: %s", identifier);
+      }
+      commitAtOnce(running, metadata);
+    }
+  }
+
+  private void commitInTransaction(Transaction explicit, TableMetadata base, TableMetadata to) {
+    if (base == null) {
+      explicit.stageCreate(identifier, real, to);
+      return;
+    }
+    StagedTable staged = explicit.stagedTable(identifier);
+    if (!explicit.creates(identifier)) {
+      handle.checkWritable(explicit.load(identifier));
+    }
+    explicit.stage(staged, base, to);
+  }
+
+  /** One statement is one Iceberg operation: when its table has moved, Iceberg itself retries. */
+  private void commitAtOnce(Transaction statement, TableMetadata metadata) {
+    handle.checkWritable(loaded);
+    try {
+      handle.commitAtOnce(statement, loaded, metadata);
+    } catch (TxnException e) {
+      if (e.kind() == ErrorKind.CONFLICT) {
+        throw new CommitFailedException(e, "%s", e.getMessage());
+      }
+      if (e.kind() == ErrorKind.COMMIT_STATE_UNKNOWN) {
+        throw new CommitStateUnknownException(e);
+      }
+      throw e;
+    }
+    refresh();
+  }
+
+  private TableMetadata inTransaction(Transaction explicit) {
+    if (loaded == null && !explicit.creates(identifier)) {
+      return null; // about to be created
+    }
+    StagedTable staged = explicit.stagedTable(identifier);
+    real = staged.real();
+    return staged.current();
+  }
+
+  private Transaction explicit() {
+    Transaction running = transaction.get();
+    boolean active =
+        running != null
+            && running.explicit()
+            && (running.state() == Transaction.State.ACTIVE
+                || running.state() == Transaction.State.ABORTED);
+    return active ? running : null;
+  }
+
+  @Override
+  public FileIO io() {
+    return real.io();
+  }
+
+  @Override
+  public EncryptionManager encryption() {
+    return real.encryption();
+  }
+
+  @Override
+  public String metadataFileLocation(String fileName) {
+    return real.temp(current()).metadataFileLocation(fileName);
+  }
+
+  @Override
+  public LocationProvider locationProvider() {
+    return real.temp(current()).locationProvider();
+  }
+
+  @Override
+  public TableOperations temp(TableMetadata uncommitted) {
+    return real.temp(uncommitted);
+  }
+
+  @Override
+  public long newSnapshotId() {
+    return real.newSnapshotId();
+  }
+
+  @Override
+  public boolean requireStrictCleanup() {
+    return real.requireStrictCleanup();
+  }
+}

@@ -1,0 +1,111 @@
+package io.txns.iceberg;
+
+import java.util.Set;
+import java.util.function.Supplier;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.encryption.EncryptionManager;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.io.LocationProvider;
+
+/**
+ * Operations of a table that nobody registered: the catalog's own, but for three cases.
+ *
+ * <p>Inside an explicit transaction they do not write; setting {@code txns.commit-table} registers
+ * the table; a table that was registered while it was loaded is not written behind the log's back.
+ */
+final class UnregisteredOperations implements TableOperations {
+  private final TxnHandle handle;
+  private final DataTables.Loaded loaded;
+  private final TableOperations real;
+  private final Supplier<Transaction> transaction;
+
+  UnregisteredOperations(
+      TxnHandle handle, DataTables.Loaded loaded, Supplier<Transaction> transaction) {
+    this.handle = handle;
+    this.loaded = loaded;
+    this.real = loaded.real();
+    this.transaction = transaction;
+  }
+
+  @Override
+  public TableMetadata current() {
+    return real.current();
+  }
+
+  @Override
+  public TableMetadata refresh() {
+    return real.refresh();
+  }
+
+  @Override
+  public void commit(TableMetadata base, TableMetadata metadata) {
+    Transaction running = transaction.get();
+    if (running != null && running.explicit() && running.state() == Transaction.State.ACTIVE) {
+      running.checkWritable();
+      handle.checkWritable(loaded);
+    }
+    if (base != null && TableMark.of(base).isPresent()) {
+      throw TxnException.conflict(
+          loaded.identifier(), "", "", handle.upper(), "the table was registered meanwhile");
+    }
+    boolean registers =
+        base != null
+            && metadata.properties().containsKey(TableMark.COMMIT_TABLE)
+            && !base.properties().containsKey(TableMark.COMMIT_TABLE);
+    if (!registers) {
+      real.commit(base, metadata);
+      return;
+    }
+    String wanted = metadata.properties().get(TableMark.COMMIT_TABLE);
+    if (!wanted.equals(handle.config().commitTable().toString())) {
+      throw TxnException.unsupported(
+          String.format(
+              "this catalog's commit table is %s: use a catalog with txns.commit-table=%s;"
+                  + " table=`%s`",
+              handle.config().commitTable(), wanted, loaded.identifier()));
+    }
+    real.commit(
+        base,
+        TableMetadata.buildFrom(metadata)
+            .removeProperties(Set.of(TableMark.COMMIT_TABLE))
+            .build());
+    handle.register(loaded.identifier());
+    real.refresh();
+  }
+
+  @Override
+  public FileIO io() {
+    return real.io();
+  }
+
+  @Override
+  public EncryptionManager encryption() {
+    return real.encryption();
+  }
+
+  @Override
+  public String metadataFileLocation(String fileName) {
+    return real.metadataFileLocation(fileName);
+  }
+
+  @Override
+  public LocationProvider locationProvider() {
+    return real.locationProvider();
+  }
+
+  @Override
+  public TableOperations temp(TableMetadata uncommitted) {
+    return real.temp(uncommitted);
+  }
+
+  @Override
+  public long newSnapshotId() {
+    return real.newSnapshotId();
+  }
+
+  @Override
+  public boolean requireStrictCleanup() {
+    return real.requireStrictCleanup();
+  }
+}
