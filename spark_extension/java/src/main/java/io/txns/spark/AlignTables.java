@@ -1,0 +1,150 @@
+package io.txns.spark;
+
+import io.txns.iceberg.TxnTable;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.OptionalLong;
+import org.apache.iceberg.spark.source.SparkTable;
+import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.write.RowLevelOperationTable;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.runtime.AbstractPartialFunction;
+import scala.runtime.BoxedUnit;
+
+/**
+ * One {@code read_ts} for all tables of a statement. Spark loads them at several moments; this rule
+ * sees the whole plan after the last load, also for the DataFrame API, and reloads what differs.
+ *
+ * <p>Inside an explicit transaction every load is pinned already; there the rule notes what the
+ * plan reads that no commit check covers.
+ */
+final class AlignTables extends Rule<LogicalPlan> {
+  private static final long serialVersionUID = 1L;
+
+  private final transient SparkSession session;
+
+  AlignTables(SparkSession session) {
+    this.session = session;
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    TxnSession state = TxnSession.of(session);
+    if (state.isExplicit()) {
+      forEach(plan, leaf -> recordUnprotected(leaf, state));
+      return plan;
+    }
+    return TxnSqlException.translating(() -> align(plan));
+  }
+
+  private static LogicalPlan align(LogicalPlan plan) {
+    List<Long> moments = new ArrayList<>();
+    List<Long> targets = new ArrayList<>();
+    forEach(
+        plan,
+        leaf -> {
+          if (leaf instanceof DataSourceV2Relation relation) {
+            readTs(relation).ifPresent(moments::add);
+            targetReadTs(relation.table()).ifPresent(targets::add);
+          }
+        });
+    // The rows that an UPDATE, DELETE or MERGE rewrites are fixed; others follow them.
+    List<Long> deciding = targets.isEmpty() ? moments : targets;
+    if (deciding.isEmpty()) {
+      return plan;
+    }
+    long common = deciding.stream().mapToLong(Long::longValue).max().getAsLong();
+    return moments.stream().allMatch(moment -> moment == common) ? plan : reload(plan, common);
+  }
+
+  private static LogicalPlan reload(LogicalPlan plan, long readTs) {
+    return plan.transformWithSubqueries(
+        new AbstractPartialFunction<>() {
+          @Override
+          public boolean isDefinedAt(LogicalPlan node) {
+            return node instanceof DataSourceV2Relation relation
+                && readTs(relation).isPresent()
+                && readTs(relation).getAsLong() != readTs;
+          }
+
+          @Override
+          public LogicalPlan apply(LogicalPlan node) {
+            DataSourceV2Relation relation = (DataSourceV2Relation) node;
+            TxnSparkCatalog catalog = (TxnSparkCatalog) relation.catalog().get();
+            TxnTable table = (TxnTable) ((SparkTable) relation.table()).table();
+            return relation.copy(
+                catalog.loadTableAt(table.identifier(), readTs),
+                relation.output(),
+                relation.catalog(),
+                relation.identifier(),
+                relation.options(),
+                relation.timeTravelSpec());
+          }
+        });
+  }
+
+  /** What a relation that may be reloaded is read at. */
+  private static OptionalLong readTs(DataSourceV2Relation relation) {
+    boolean movable =
+        relation.timeTravelSpec().isEmpty()
+            && relation.catalog().isDefined()
+            && relation.catalog().get() instanceof TxnSparkCatalog
+            && relation.table() instanceof SparkTable table
+            && table.branch() == null
+            && isCurrent(table);
+    return movable ? readTs(relation.table()) : OptionalLong.empty();
+  }
+
+  /** Whether the table was loaded without a selector such as {@code snapshot_id_1}. */
+  private static boolean isCurrent(SparkTable table) {
+    Long current =
+        table.table().currentSnapshot() == null
+            ? null
+            : (Long) table.table().currentSnapshot().snapshotId();
+    return java.util.Objects.equals(current, table.snapshotId());
+  }
+
+  private static OptionalLong targetReadTs(Table table) {
+    return table instanceof RowLevelOperationTable target
+        ? readTs((Table) target.table())
+        : OptionalLong.empty();
+  }
+
+  private static OptionalLong readTs(Table table) {
+    return table instanceof SparkTable spark && spark.table() instanceof TxnTable ours
+        ? OptionalLong.of(ours.readTs())
+        : OptionalLong.empty();
+  }
+
+  private static void recordUnprotected(LogicalPlan leaf, TxnSession state) {
+    if (leaf instanceof DataSourceV2Relation relation) {
+      boolean protectedRead =
+          relation.catalog().isDefined()
+              && relation.catalog().get() instanceof TxnSparkCatalog catalog
+              && state.current(catalog) != null;
+      if (!protectedRead) {
+        state.recordUnprotected(relation.name());
+      }
+    } else if (leaf instanceof LogicalRelation relation) {
+      state.recordUnprotected(
+          relation.catalogTable().isDefined()
+              ? relation.catalogTable().get().identifier().unquotedString()
+              : relation.relation().toString());
+    } else if (leaf instanceof HiveTableRelation relation) {
+      state.recordUnprotected(relation.tableMeta().identifier().unquotedString());
+    }
+  }
+
+  private static void forEach(LogicalPlan plan, java.util.function.Consumer<LogicalPlan> action) {
+    plan.foreachWithSubqueries(
+        node -> {
+          action.accept(node);
+          return BoxedUnit.UNIT;
+        });
+  }
+}

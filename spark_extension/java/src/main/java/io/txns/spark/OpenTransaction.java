@@ -1,0 +1,164 @@
+package io.txns.spark;
+
+import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.Committed;
+import io.txns.iceberg.Transaction;
+import io.txns.iceberg.TxnException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * What lies between BEGIN and COMMIT in one session: a transaction of one catalog, or of none as
+ * long as none has been touched. Not thread-safe: {@link TxnSession} is its monitor.
+ */
+final class OpenTransaction {
+
+  private TxnModes modes;
+  private TxnSparkCatalog catalog;
+  private Transaction transaction;
+  private boolean used;
+
+  // What was said before there was a catalog.
+  private final List<String> savepoints = new ArrayList<>();
+  private final List<String> unprotected = new ArrayList<>();
+  private String comment;
+  private boolean aborted;
+
+  OpenTransaction(TxnModes modes) {
+    this.modes = modes;
+  }
+
+  /** Begins in {@code catalog}, for good; what was said before is said again there. */
+  void bind(TxnSparkCatalog toCatalog, BeginOptions options) {
+    Transaction begun = toCatalog.handle().begin(options);
+    catalog = toCatalog;
+    transaction = begun;
+    if (comment != null) {
+      begun.comment(comment);
+    }
+    savepoints.forEach(begun::savepoint);
+    unprotected.forEach(begun::recordUnprotected);
+    if (aborted) {
+      begun.abort();
+    }
+  }
+
+  boolean isBound() {
+    return transaction != null;
+  }
+
+  TxnSparkCatalog catalog() {
+    return catalog;
+  }
+
+  /** The transaction, or null while no catalog is touched. */
+  Transaction transaction() {
+    return transaction;
+  }
+
+  TxnModes modes() {
+    return modes;
+  }
+
+  /** Whether anything has been read or written, so that the modes are fixed. */
+  boolean isUsed() {
+    return used;
+  }
+
+  void markUsed() {
+    used = true;
+  }
+
+  /** Begins once more with other modes; only while nothing is read or written. */
+  void changeModes(TxnModes newModes, BeginOptions options) {
+    modes = newModes;
+    if (isBound()) {
+      Transaction old = transaction;
+      TxnSparkCatalog same = catalog;
+      transaction = null;
+      old.rollback();
+      bind(same, options);
+    }
+  }
+
+  boolean isAborted() {
+    return isBound() ? transaction.state() == Transaction.State.ABORTED : aborted;
+  }
+
+  /** The outcome of an earlier transaction with the id of this one: nothing is to be done again. */
+  Optional<Committed> alreadyCommitted() {
+    return isBound() ? transaction.committed() : Optional.empty();
+  }
+
+  boolean isReadOnly() {
+    return isBound() ? transaction.readOnly() : Boolean.TRUE.equals(modes.readOnly());
+  }
+
+  void abort() {
+    if (isBound()) {
+      transaction.abort();
+    } else {
+      aborted = true;
+    }
+  }
+
+  void savepoint(String name) {
+    if (isBound()) {
+      transaction.savepoint(name);
+    } else {
+      savepoints.add(name);
+    }
+  }
+
+  void rollbackTo(String name) {
+    if (isBound()) {
+      transaction.rollbackTo(name);
+    } else {
+      savepoints.subList(lastSavepoint(name) + 1, savepoints.size()).clear();
+      aborted = false;
+    }
+  }
+
+  void release(String name) {
+    if (isBound()) {
+      transaction.release(name);
+    } else {
+      savepoints.subList(lastSavepoint(name), savepoints.size()).clear();
+    }
+  }
+
+  private int lastSavepoint(String name) {
+    int last = savepoints.lastIndexOf(name);
+    if (last < 0) {
+      throw TxnException.invalidUsage("3B001", "savepoint " + name + " does not exist");
+    }
+    return last;
+  }
+
+  void comment(String text) {
+    if (isBound()) {
+      transaction.comment(text);
+    } else {
+      comment = text;
+    }
+  }
+
+  void recordUnprotected(String name) {
+    if (isBound()) {
+      transaction.recordUnprotected(name);
+    } else if (!unprotected.contains(name)) {
+      unprotected.add(name);
+    }
+  }
+
+  StatusRow row() {
+    if (alreadyCommitted().isPresent()) {
+      return StatusRow.committed(alreadyCommitted().get(), List.of());
+    }
+    String state = isAborted() ? "aborted" : "active";
+    return isBound()
+        ? StatusRow.of(state, transaction)
+        : StatusRow.unbound(state, modes.id(), List.copyOf(unprotected));
+  }
+}

@@ -1,0 +1,80 @@
+package io.txns.spark;
+
+import io.txns.iceberg.Committed;
+import io.txns.iceberg.Transaction;
+import java.util.List;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.RowFactory;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * The row that every transaction statement returns. What is not known is null.
+ *
+ * @param state {@code none}, {@code active}, {@code aborted}, {@code committed} or {@code rolled
+ *     back}
+ * @param tables what the transaction has written
+ * @param unprotected what it has read that no commit check covers
+ * @param applied whether the committed changes have reached their tables
+ */
+record StatusRow(
+    String state,
+    String txnId,
+    Long readTs,
+    Long commitTs,
+    List<String> tables,
+    List<String> unprotected,
+    Boolean applied) {
+
+  static final StructType SCHEMA =
+      new StructType()
+          .add("state", DataTypes.StringType, false)
+          .add("txn_id", DataTypes.StringType)
+          .add("read_ts", DataTypes.LongType)
+          .add("commit_ts", DataTypes.LongType)
+          .add("tables", DataTypes.createArrayType(DataTypes.StringType, false), false)
+          .add("unprotected", DataTypes.createArrayType(DataTypes.StringType, false), false)
+          .add("applied", DataTypes.BooleanType);
+
+  static StatusRow none() {
+    return new StatusRow("none", null, null, null, List.of(), List.of(), null);
+  }
+
+  /** A transaction that has not touched a catalog yet. */
+  static StatusRow unbound(String state, String id, List<String> unprotected) {
+    return new StatusRow(state, id, null, null, List.of(), unprotected, null);
+  }
+
+  static StatusRow of(String state, Transaction transaction) {
+    return new StatusRow(
+        state,
+        transaction.id(),
+        transaction.readTs(),
+        null,
+        transaction.tables(),
+        transaction.unprotected(),
+        null);
+  }
+
+  static StatusRow committed(Committed committed, List<String> unprotected) {
+    return new StatusRow(
+        "committed",
+        committed.txnId(),
+        committed.readTs(),
+        committed.commitTs(),
+        committed.tables(),
+        unprotected,
+        committed.applied());
+  }
+
+  Row toRow() {
+    return RowFactory.create(
+        state,
+        txnId,
+        readTs,
+        commitTs,
+        tables.toArray(new String[0]),
+        unprotected.toArray(new String[0]),
+        applied);
+  }
+}

@@ -1,0 +1,27 @@
+package io.txns.spark;
+
+import io.txns.iceberg.Isolation;
+
+/**
+ * The modes of a transaction as a statement names them; null is "not said".
+ *
+ * @param asOf the timestamp as written: digits are milliseconds, anything else a timestamp text
+ * @param basis a timestamp that the transaction must have seen, written like {@code asOf}
+ */
+record TxnModes(
+    Boolean readOnly, Isolation isolation, String id, String asOf, String basis, Long timeoutMs) {
+
+  /** Nothing said. */
+  static final TxnModes NONE = new TxnModes(null, null, null, null, null, null);
+
+  /** These modes; what they leave open is taken from {@code defaults}. */
+  TxnModes orElse(TxnModes defaults) {
+    return new TxnModes(
+        readOnly != null ? readOnly : defaults.readOnly,
+        isolation != null ? isolation : defaults.isolation,
+        id != null ? id : defaults.id,
+        asOf != null ? asOf : defaults.asOf,
+        basis != null ? basis : defaults.basis,
+        timeoutMs != null ? timeoutMs : defaults.timeoutMs);
+  }
+}

@@ -1,0 +1,136 @@
+package io.txns.spark;
+
+import io.txns.spark.WritePlans.ParsedDml;
+import java.util.Optional;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.parser.HybridParameterContext;
+import org.apache.spark.sql.catalyst.parser.NamedParameterContext;
+import org.apache.spark.sql.catalyst.parser.ParameterContext;
+import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.parser.PositionalParameterContext;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.SparkSqlParser;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import scala.collection.immutable.Seq;
+
+/**
+ * Recognises transaction statements and gives write statements their boundary; everything else is
+ * the delegate's.
+ */
+final class TxnParser implements ParserInterface {
+
+  // A plain field of this type: Iceberg walks the chain of parsers by reflection.
+  private final ParserInterface delegate;
+  private final SparkSession session;
+
+  TxnParser(SparkSession session, ParserInterface delegate) {
+    this.session = session;
+    this.delegate = delegate;
+  }
+
+  @Override
+  public LogicalPlan parsePlan(String sqlText) throws ParseException {
+    return parse(sqlText, () -> delegate.parsePlan(sqlText));
+  }
+
+  @Override
+  public LogicalPlan parsePlanWithParameters(String sqlText, ParameterContext context)
+      throws ParseException {
+    return parse(
+        sqlText,
+        () ->
+            isEmpty(context)
+                ? delegate.parsePlanWithParameters(sqlText, context)
+                // Iceberg 1.11.0's parser drops the parameters.
+                : new SparkSqlParser().parsePlanWithParameters(sqlText, context));
+  }
+
+  private interface Parse {
+    LogicalPlan get() throws ParseException;
+  }
+
+  private LogicalPlan parse(String sqlText, Parse parse) throws ParseException {
+    Optional<TxnStatement> statement =
+        TxnSqlException.translating(() -> TxnStatement.parse(sqlText));
+    if (statement.isPresent()) {
+      return new TxnCommand(statement.get());
+    }
+    TxnSession state = TxnSession.of(session);
+    TxnSqlException.translating(
+        () -> {
+          state.checkNotAborted();
+          return null;
+        });
+    return wrap(parse.get(), state);
+  }
+
+  private LogicalPlan wrap(LogicalPlan plan, TxnSession state) {
+    boolean inTransaction = state.open().isPresent();
+    Optional<ParsedDml> dml = WritePlans.dml(plan, delegate);
+    if (dml.isPresent()) {
+      TxnSparkCatalog catalog =
+          dml.get().target() == null ? null : Catalogs.ofName(session, dml.get().target());
+      if (catalog != null) {
+        return new TxnDmlCommand(plan, dml.get(), catalog);
+      }
+      return inTransaction ? new TxnDdlCommand(plan) : plan;
+    }
+    return inTransaction && WritePlans.isDdl(plan) ? new TxnDdlCommand(plan) : plan;
+  }
+
+  private static boolean isEmpty(ParameterContext context) {
+    if (context instanceof NamedParameterContext named) {
+      return named.params().isEmpty();
+    } else if (context instanceof PositionalParameterContext positional) {
+      return positional.params().isEmpty();
+    } else if (context instanceof HybridParameterContext hybrid) {
+      return hybrid.args().isEmpty();
+    }
+    return false;
+  }
+
+  @Override
+  public Expression parseExpression(String sqlText) throws ParseException {
+    return delegate.parseExpression(sqlText);
+  }
+
+  @Override
+  public TableIdentifier parseTableIdentifier(String sqlText) throws ParseException {
+    return delegate.parseTableIdentifier(sqlText);
+  }
+
+  @Override
+  public FunctionIdentifier parseFunctionIdentifier(String sqlText) throws ParseException {
+    return delegate.parseFunctionIdentifier(sqlText);
+  }
+
+  @Override
+  public Seq<String> parseMultipartIdentifier(String sqlText) throws ParseException {
+    return delegate.parseMultipartIdentifier(sqlText);
+  }
+
+  @Override
+  public LogicalPlan parseQuery(String sqlText) throws ParseException {
+    return delegate.parseQuery(sqlText);
+  }
+
+  @Override
+  public StructType parseRoutineParam(String sqlText) throws ParseException {
+    return delegate.parseRoutineParam(sqlText);
+  }
+
+  @Override
+  public StructType parseTableSchema(String sqlText) throws ParseException {
+    return delegate.parseTableSchema(sqlText);
+  }
+
+  @Override
+  public DataType parseDataType(String sqlText) throws ParseException {
+    return delegate.parseDataType(sqlText);
+  }
+}

@@ -1,0 +1,347 @@
+package io.txns.spark;
+
+import io.txns.iceberg.Transaction;
+import io.txns.iceberg.TxnCatalog;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnConfig;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.TxnTable;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.spark.PathIdentifier;
+import org.apache.iceberg.spark.SparkCatalog;
+import org.apache.iceberg.spark.source.SparkTable;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * Iceberg's Spark catalog with transactions over its tables.
+ *
+ * <p>Takes the options of {@link SparkCatalog} for the catalog that the tables live in, and {@code
+ * txns.*} options (see {@link TxnConfig}). One instance belongs to one Spark session. Tables are
+ * never served from Iceberg's catalog cache, whatever {@code cache-enabled} says.
+ */
+public final class TxnSparkCatalog extends SparkCatalog {
+
+  private static final String OPTION_PREFIX = "txns.";
+  private static final String COMMIT_TABLE = "txns.commit-table";
+  private static final String UNSAFE_CURE = "run it before BEGIN or after COMMIT";
+
+  private final Set<Identifier> loaded = ConcurrentHashMap.newKeySet();
+  private TxnConfig config;
+  private TxnHandle handle;
+  private TxnCatalog tables;
+  private TxnSession session;
+
+  @Override
+  protected Catalog buildIcebergCatalog(String name, CaseInsensitiveStringMap options) {
+    return TxnSqlException.translating(
+        () -> {
+          Versions.check();
+          config = TxnConfig.from(options.asCaseSensitiveMap());
+          Catalog delegate = super.buildIcebergCatalog(name, delegateOptions(options));
+          handle = TxnHandle.open(name, delegate, config, TxnClock.system());
+          // Here, and only here, the active session is the one that this instance belongs to.
+          session = TxnSession.of(SparkSession.active());
+          session.add(this);
+          tables = handle.catalog(() -> session.current(this));
+          return tables;
+        });
+  }
+
+  private static CaseInsensitiveStringMap delegateOptions(CaseInsensitiveStringMap options) {
+    Map<String, String> others = new HashMap<>(options.asCaseSensitiveMap());
+    others.keySet().removeIf(key -> key.toLowerCase(Locale.ROOT).startsWith(OPTION_PREFIX));
+    return new CaseInsensitiveStringMap(others);
+  }
+
+  TxnHandle handle() {
+    return handle;
+  }
+
+  TxnSession session() {
+    return session;
+  }
+
+  /** The tables that were loaded since {@link #takeLoaded} was called. */
+  Set<Identifier> loaded() {
+    return Set.copyOf(loaded);
+  }
+
+  Set<Identifier> takeLoaded() {
+    Set<Identifier> taken = Set.copyOf(loaded);
+    loaded.removeAll(taken);
+    return taken;
+  }
+
+  @Override
+  public Catalog icebergCatalog() {
+    return tables;
+  }
+
+  // Loading
+
+  @Override
+  public Table loadTable(Identifier ident) throws NoSuchTableException {
+    return reading(
+        ident,
+        () -> {
+          Table table = super.loadTable(ident);
+          recordRead(ident, table);
+          return table;
+        });
+  }
+
+  @Override
+  public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
+    return reading(ident, () -> super.loadTable(ident, version));
+  }
+
+  @Override
+  public Table loadTable(Identifier ident, long timestampMicros) throws NoSuchTableException {
+    return reading(ident, () -> super.loadTable(ident, timestampMicros));
+  }
+
+  @Override
+  public Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges)
+      throws NoSuchTableException {
+    return writing(
+        ident,
+        () -> {
+          Table table = loadForWrite(ident);
+          loaded.add(ident);
+          if (!Set.of(TableWritePrivilege.INSERT).containsAll(privileges)) {
+            recordRead(ident, table);
+          }
+          return table;
+        });
+  }
+
+  /** A table as of {@code readTs}, for {@link AlignTables}. */
+  Table loadTableAt(TableIdentifier table, long readTs) {
+    return new SparkTable(tables.loadTableAt(table, readTs));
+  }
+
+  private Table loadForWrite(Identifier ident) throws NoSuchTableException {
+    if (ident instanceof PathIdentifier) {
+      return super.loadTable(ident);
+    }
+    try {
+      return new SparkTable(tables.loadTableForWrite(buildIdentifier(ident)));
+    } catch (org.apache.iceberg.exceptions.NoSuchTableException e) {
+      // Perhaps the name selects a branch of the table that the namespace names.
+      Table selected = super.loadTable(ident);
+      tables.loadTableForWrite(TableIdentifier.of(ident.namespace()));
+      return selected;
+    }
+  }
+
+  /** A read of the whole table; scans note finer ones by themselves. */
+  private void recordRead(Identifier ident, Table table) {
+    Transaction transaction = session.current(this);
+    if (ident instanceof PathIdentifier) {
+      session.recordUnprotected(ident.name());
+    } else if (transaction != null && table instanceof SparkTable spark) {
+      if (spark.table() instanceof TxnTable ours) {
+        transaction.recordRead(ours.identifier());
+      } else if (ident.namespace().length > 1) {
+        transaction.recordRead(TableIdentifier.of(ident.namespace())); // a metadata table
+      }
+    }
+  }
+
+  @Override
+  public boolean tableExists(Identifier ident) {
+    return reading(
+        ident,
+        () ->
+            ident instanceof PathIdentifier
+                ? super.tableExists(ident)
+                : tables.tableExists(buildIdentifier(ident)));
+  }
+
+  @Override
+  public Identifier[] listTables(String[] namespace) {
+    return TxnSqlException.translating(
+        () -> {
+          session.use();
+          return super.listTables(namespace);
+        });
+  }
+
+  // Changing tables
+
+  @Override
+  public Table createTable(
+      Identifier ident, StructType schema, Transform[] transforms, Map<String, String> properties)
+      throws TableAlreadyExistsException {
+    return writing(ident, () -> super.createTable(ident, schema, transforms, properties));
+  }
+
+  @Override
+  public StagedTable stageCreate(
+      Identifier ident, StructType schema, Transform[] transforms, Map<String, String> properties)
+      throws TableAlreadyExistsException {
+    return writing(ident, () -> super.stageCreate(ident, schema, transforms, properties));
+  }
+
+  @Override
+  public StagedTable stageReplace(
+      Identifier ident, StructType schema, Transform[] transforms, Map<String, String> properties)
+      throws NoSuchTableException {
+    return writing(ident, () -> super.stageReplace(ident, schema, transforms, properties));
+  }
+
+  @Override
+  public StagedTable stageCreateOrReplace(
+      Identifier ident, StructType schema, Transform[] transforms, Map<String, String> properties) {
+    return writing(ident, () -> super.stageCreateOrReplace(ident, schema, transforms, properties));
+  }
+
+  @Override
+  public Table alterTable(Identifier ident, TableChange... changes) throws NoSuchTableException {
+    return writing(
+        ident,
+        () -> {
+          List<TableChange> others = new ArrayList<>(Arrays.asList(changes));
+          if (others.removeIf(this::asksForRegister)) {
+            session.refuseInside("registering a table", UNSAFE_CURE);
+            handle.register(buildIdentifier(ident));
+          }
+          return others.isEmpty()
+              ? super.loadTable(ident)
+              : super.alterTable(ident, others.toArray(new TableChange[0]));
+        });
+  }
+
+  private boolean asksForRegister(TableChange change) {
+    if (!(change instanceof TableChange.SetProperty set) || !set.property().equals(COMMIT_TABLE)) {
+      return false;
+    }
+    if (!set.value().equals(config.commitTable().toString())) {
+      throw TxnException.unsupported(
+          String.format(
+              "catalog %s cares for its tables with commit table %s, not %s; use a catalog with"
+                  + " txns.commit-table=%s",
+              name(), config.commitTable(), set.value(), set.value()));
+    }
+    return true;
+  }
+
+  @Override
+  public boolean dropTable(Identifier ident) {
+    return writing(ident, () -> super.dropTable(ident));
+  }
+
+  @Override
+  public boolean purgeTable(Identifier ident) {
+    return writing(
+        ident,
+        () -> {
+          session.refuseInside("DROP TABLE ... PURGE", "drop it without PURGE or after COMMIT");
+          boolean ours =
+              !(ident instanceof PathIdentifier)
+                  && tables.tableExists(buildIdentifier(ident))
+                  && tables.loadTable(buildIdentifier(ident)) instanceof TxnTable;
+          return ours ? tables.dropTable(buildIdentifier(ident), true) : super.purgeTable(ident);
+        });
+  }
+
+  @Override
+  public void renameTable(Identifier from, Identifier to)
+      throws NoSuchTableException, TableAlreadyExistsException {
+    writing(
+        from,
+        () -> {
+          session.refuseInside("RENAME", UNSAFE_CURE);
+          super.renameTable(from, to);
+          return null;
+        });
+  }
+
+  // Procedures
+
+  @Override
+  public UnboundProcedure loadProcedure(Identifier ident) {
+    return TxnSqlException.translating(
+        () -> {
+          if (Procedures.isSystem(ident.namespace())) {
+            Procedures.checkAllowed(ident.name(), session);
+            UnboundProcedure own = Procedures.find(ident.name(), this);
+            if (own != null) {
+              return own;
+            }
+          }
+          return super.loadProcedure(ident);
+        });
+  }
+
+  @Override
+  public Identifier[] listProcedures(String[] namespace) {
+    List<Identifier> all = new ArrayList<>(Arrays.asList(super.listProcedures(namespace)));
+    if (Procedures.isSystem(namespace)) {
+      Procedures.NAMES.forEach(name -> all.add(Identifier.of(namespace, name)));
+    }
+    return all.toArray(new Identifier[0]);
+  }
+
+  // Plumbing
+
+  private <T> T reading(Identifier ident, Callable<T> body) {
+    return TxnSqlException.translating(
+        () -> {
+          session.use();
+          bypassCache(ident);
+          loaded.add(ident);
+          return body.call();
+        });
+  }
+
+  private <T> T writing(Identifier ident, Callable<T> body) {
+    return TxnSqlException.translating(
+        () -> {
+          session.use();
+          session.checkWrite(new WriteTarget(this, name() + "." + ident));
+          if (ident instanceof PathIdentifier) {
+            session.refuseInside("a write to the path table " + ident, UNSAFE_CURE);
+          }
+          bypassCache(ident);
+          return body.call();
+        });
+  }
+
+  /**
+   * Iceberg's catalog cache, unless {@code cache-enabled} is false, is put around ours by a final
+   * method. A table from it would be of another transaction, so nothing may be found there.
+   */
+  private void bypassCache(Identifier ident) {
+    if (ident instanceof PathIdentifier) {
+      return;
+    }
+    Catalog cache = super.icebergCatalog();
+    cache.invalidateTable(buildIdentifier(ident));
+    if (ident.namespace().length > 0) {
+      cache.invalidateTable(TableIdentifier.of(ident.namespace()));
+    }
+  }
+}

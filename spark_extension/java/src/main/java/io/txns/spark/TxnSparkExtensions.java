@@ -1,0 +1,26 @@
+package io.txns.spark;
+
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.classic.SparkSession;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.BoxedUnit;
+
+/**
+ * Spark's extension point ({@code spark.sql.extensions}): the transaction statements and the rules
+ * that keep what a statement reads and writes in one transaction. List it after Iceberg's own.
+ */
+public final class TxnSparkExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit> {
+
+  @Override
+  public BoxedUnit apply(SparkSessionExtensions extensions) {
+    TxnSqlException.translating(
+        () -> {
+          Versions.check();
+          return null;
+        });
+    extensions.injectParser((session, delegate) -> new TxnParser((SparkSession) session, delegate));
+    extensions.injectPlanNormalizationRule(session -> new AlignTables((SparkSession) session));
+    extensions.injectColumnar(session -> new WriteGuardRule((SparkSession) session));
+    return BoxedUnit.UNIT;
+  }
+}

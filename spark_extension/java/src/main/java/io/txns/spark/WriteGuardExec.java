@@ -1,0 +1,102 @@
+package io.txns.spark;
+
+import java.util.Optional;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.SparkPlan;
+import scala.collection.immutable.IndexedSeq;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Runs a planned write under the rules of the session's transaction: the only place that every
+ * write passes, sent as SQL, by the DataFrame API or from a script.
+ */
+final class WriteGuardExec extends SparkPlan {
+  private static final long serialVersionUID = 1L;
+
+  private final SparkPlan child;
+
+  WriteGuardExec(SparkPlan child) {
+    this.child = child;
+  }
+
+  @Override
+  public InternalRow[] executeCollect() {
+    return TxnSqlException.translating(this::guarded);
+  }
+
+  private InternalRow[] guarded() throws Exception {
+    SparkSession spark = session();
+    TxnSession state = TxnSession.of(spark);
+    Optional<WriteTarget> target = target(child, spark);
+    if (target.isEmpty()) {
+      return child.executeCollect();
+    }
+    if (!state.isExplicit() && !state.isSkipping()) {
+      return child.executeCollect();
+    }
+    return state.write(
+        spark,
+        target.get().catalog(),
+        new InternalRow[0],
+        () -> {
+          state.checkWrite(target.get());
+          return child.executeCollect();
+        });
+  }
+
+  /** What the plan of a command writes to; empty for queries and for commands that do not write. */
+  static Optional<WriteTarget> target(SparkPlan plan, SparkSession session) {
+    scala.Option<LogicalPlan> logical = plan.logicalLink();
+    return logical.isEmpty() ? Optional.empty() : WritePlans.target(logical.get(), session);
+  }
+
+  @Override
+  public RDD<InternalRow> doExecute() {
+    return child.execute();
+  }
+
+  @Override
+  public Seq<Attribute> output() {
+    return child.output();
+  }
+
+  @Override
+  public Seq<SparkPlan> children() {
+    return CollectionConverters.asScala(java.util.List.of(child)).toSeq();
+  }
+
+  @Override
+  public SparkPlan withNewChildrenInternal(IndexedSeq<SparkPlan> children) {
+    return new WriteGuardExec(children.head());
+  }
+
+  @Override
+  public int productArity() {
+    return 1;
+  }
+
+  @Override
+  public Object productElement(int n) {
+    return child;
+  }
+
+  @Override
+  public boolean canEqual(Object that) {
+    return that instanceof WriteGuardExec;
+  }
+
+  @Override
+  public boolean equals(Object that) {
+    return that instanceof WriteGuardExec other && child.equals(other.child);
+  }
+
+  @Override
+  public int hashCode() {
+    return child.hashCode();
+  }
+}

@@ -1,0 +1,46 @@
+package io.txns.spark;
+
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.ColumnarRule;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.command.DataWritingCommandExec;
+import org.apache.spark.sql.execution.command.ExecutedCommandExec;
+import org.apache.spark.sql.execution.datasources.v2.V2CommandExec;
+
+/** Puts a {@link WriteGuardExec} around planned writes. */
+final class WriteGuardRule extends ColumnarRule {
+  private static final long serialVersionUID = 1L;
+
+  private final transient SparkSession session;
+
+  WriteGuardRule(SparkSession session) {
+    this.session = session;
+  }
+
+  @Override
+  public Rule<SparkPlan> preColumnarTransitions() {
+    return new Rule<>() {
+      @Override
+      public SparkPlan apply(SparkPlan plan) {
+        return guard(plan);
+      }
+    };
+  }
+
+  private SparkPlan guard(SparkPlan plan) {
+    boolean command =
+        plan instanceof V2CommandExec
+            || plan instanceof DataWritingCommandExec
+            || plan instanceof ExecutedCommandExec;
+    if (!command) {
+      return plan;
+    }
+    TxnSession state = TxnSession.of(session);
+    boolean ours =
+        WriteGuardExec.target(plan, session)
+            .filter(target -> target.catalog() != null || state.open().isPresent())
+            .isPresent();
+    return ours ? new WriteGuardExec(plan) : plan;
+  }
+}

@@ -1,0 +1,222 @@
+package io.txns.spark;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.PlanWithUnresolvedIdentifier;
+import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.plans.logical.AlterTableCommand;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTableWithFilters;
+import org.apache.spark.sql.catalyst.plans.logical.DropTable;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.RenameTable;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.TruncatePartition;
+import org.apache.spark.sql.catalyst.plans.logical.TruncateTable;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
+import org.apache.spark.sql.catalyst.plans.logical.V2PartitionCommand;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.execution.command.CreateDataSourceTableAsSelectCommand;
+import org.apache.spark.sql.execution.command.CreateDataSourceTableCommand;
+import org.apache.spark.sql.execution.command.CreateTableCommand;
+import org.apache.spark.sql.execution.command.DataWritingCommand;
+import org.apache.spark.sql.execution.command.DropTableCommand;
+import org.apache.spark.sql.execution.command.TruncateTableCommand;
+import org.apache.spark.sql.execution.datasources.InsertIntoDataSourceCommand;
+import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Tells which plans write, and what they write to. */
+final class WritePlans {
+
+  /** What Iceberg's extension adds; its plans name the table in their first field. */
+  private static final Set<String> ICEBERG_DDL =
+      Set.of(
+          "AddPartitionField",
+          "DropPartitionField",
+          "ReplacePartitionField",
+          "SetIdentifierFields",
+          "DropIdentifierFields",
+          "SetWriteDistributionAndOrdering",
+          "CreateOrReplaceBranch",
+          "CreateOrReplaceTag",
+          "DropBranch",
+          "DropTag");
+
+  private static final String NOOP = "org.apache.spark.sql.execution.datasources.noop.";
+
+  private WritePlans() {}
+
+  /** What a DML statement does, as far as its row counts differ. */
+  enum Dml {
+    INSERT,
+    UPDATE,
+    DELETE,
+    MERGE
+  }
+
+  /**
+   * A parsed INSERT, UPDATE, DELETE or MERGE.
+   *
+   * @param target the table's name, or null when only analysis can tell it
+   */
+  record ParsedDml(Dml kind, List<String> target, LogicalPlan statement) {}
+
+  // Parsed plans
+
+  static Optional<ParsedDml> dml(LogicalPlan parsed, ParserInterface parser) {
+    LogicalPlan plan = parsed instanceof UnresolvedWith with ? with.child() : parsed;
+    if (plan instanceof PlanWithUnresolvedIdentifier unresolved) {
+      List<String> name = literalName(unresolved, parser);
+      plan = name == null ? plan : unresolved.planBuilder().apply(seq(name), unresolved.children());
+    }
+    if (plan instanceof InsertIntoStatement insert) {
+      return Optional.of(new ParsedDml(Dml.INSERT, name(insert.table(), parser), plan));
+    } else if (plan instanceof V2WriteCommand write) {
+      return Optional.of(
+          new ParsedDml(Dml.INSERT, name((LogicalPlan) write.table(), parser), plan));
+    } else if (plan instanceof UpdateTable update) {
+      return Optional.of(new ParsedDml(Dml.UPDATE, name(update.table(), parser), plan));
+    } else if (plan instanceof DeleteFromTable delete) {
+      return Optional.of(new ParsedDml(Dml.DELETE, name(delete.table(), parser), plan));
+    } else if (plan instanceof MergeIntoTable merge) {
+      return Optional.of(new ParsedDml(Dml.MERGE, name(merge.targetTable(), parser), plan));
+    }
+    return Optional.empty();
+  }
+
+  /** Whether a parsed plan changes tables by DDL. */
+  static boolean isDdl(LogicalPlan plan) {
+    return plan instanceof V2CreateTablePlan
+        || plan instanceof AlterTableCommand
+        || plan instanceof DropTable
+        || plan instanceof TruncateTable
+        || plan instanceof TruncatePartition
+        || plan instanceof RenameTable
+        || plan instanceof V2PartitionCommand
+        || isIcebergDdl(plan);
+  }
+
+  private static boolean isIcebergDdl(LogicalPlan plan) {
+    return plan instanceof Command && ICEBERG_DDL.contains(plan.getClass().getSimpleName());
+  }
+
+  private static List<String> name(LogicalPlan table, ParserInterface parser) {
+    if (table instanceof SubqueryAlias alias) {
+      return name(alias.child(), parser);
+    } else if (table instanceof UnresolvedRelation relation) {
+      return List.copyOf(CollectionConverters.asJava(relation.multipartIdentifier()));
+    } else if (table instanceof PlanWithUnresolvedIdentifier unresolved) {
+      return literalName(unresolved, parser);
+    }
+    return null;
+  }
+
+  /** The name in {@code IDENTIFIER('a.b')}, or null when it is not a literal. */
+  private static List<String> literalName(
+      PlanWithUnresolvedIdentifier unresolved, ParserInterface parser) {
+    if (!(unresolved.identifierExpr() instanceof Literal literal) || literal.value() == null) {
+      return null;
+    }
+    try {
+      return List.copyOf(
+          CollectionConverters.asJava(parser.parseMultipartIdentifier(literal.value().toString())));
+    } catch (ParseException e) {
+      return null; // analysis reports it
+    }
+  }
+
+  private static Seq<String> seq(List<String> parts) {
+    return CollectionConverters.asScala(new ArrayList<>(parts)).toSeq();
+  }
+
+  // Analyzed plans
+
+  /** What an analyzed or optimized plan writes to; empty when it does not write to a table. */
+  static Optional<WriteTarget> target(LogicalPlan plan, SparkSession session) {
+    if (plan instanceof V2WriteCommand write) {
+      return ofPlan((LogicalPlan) write.table());
+    } else if (plan instanceof DeleteFromTable delete) {
+      return ofPlan(delete.table());
+    } else if (plan instanceof DeleteFromTableWithFilters delete) {
+      return ofPlan(delete.table());
+    } else if (plan instanceof V2CreateTablePlan create) {
+      return ofPlan(create.name());
+    } else if (plan instanceof AlterTableCommand alter) {
+      return ofPlan(alter.table());
+    } else if (plan instanceof V2PartitionCommand partition) {
+      return ofPlan(partition.table());
+    } else if (isDdl(plan) && plan.children().nonEmpty()) {
+      return ofPlan(plan.children().head());
+    } else if (isIcebergDdl(plan) && plan.productElement(0) instanceof Seq<?> name) {
+      return ofIcebergDdl(name, session);
+    }
+    return elsewhere(plan);
+  }
+
+  private static Optional<WriteTarget> ofPlan(LogicalPlan table) {
+    if (table instanceof SubqueryAlias alias) {
+      return ofPlan(alias.child());
+    } else if (table instanceof DataSourceV2ScanRelation scan) {
+      return ofPlan(scan.relation());
+    } else if (table instanceof DataSourceV2Relation relation) {
+      boolean nothing = relation.table().getClass().getName().startsWith(NOOP);
+      return nothing
+          ? Optional.empty()
+          : Optional.of(
+              relation.catalog().isDefined() && relation.identifier().isDefined()
+                  ? target(relation.catalog().get(), relation.identifier().get())
+                  : new WriteTarget(null, relation.table().name()));
+    } else if (table instanceof ResolvedTable resolved) {
+      return Optional.of(target(resolved.catalog(), resolved.identifier()));
+    } else if (table instanceof ResolvedIdentifier resolved) {
+      return Optional.of(target(resolved.catalog(), resolved.identifier()));
+    }
+    return Optional.empty();
+  }
+
+  private static Optional<WriteTarget> ofIcebergDdl(Seq<?> name, SparkSession session) {
+    List<String> parts = new ArrayList<>();
+    name.foreach(part -> parts.add(String.valueOf(part)));
+    return Optional.of(new WriteTarget(Catalogs.ofName(session, parts), String.join(".", parts)));
+  }
+
+  private static WriteTarget target(CatalogPlugin catalog, Identifier identifier) {
+    TxnSparkCatalog ours = catalog instanceof TxnSparkCatalog txnCatalog ? txnCatalog : null;
+    return new WriteTarget(ours, catalog.name() + "." + identifier);
+  }
+
+  /** Files, JDBC and tables of Spark's own catalog. */
+  private static Optional<WriteTarget> elsewhere(LogicalPlan plan) {
+    boolean writes =
+        plan instanceof DataWritingCommand
+            || plan instanceof SaveIntoDataSourceCommand
+            || plan instanceof InsertIntoDataSourceCommand
+            || plan instanceof CreateDataSourceTableCommand
+            || plan instanceof CreateDataSourceTableAsSelectCommand
+            || plan instanceof CreateTableCommand
+            || plan instanceof DropTableCommand
+            || plan instanceof TruncateTableCommand;
+    return writes
+        ? Optional.of(new WriteTarget(null, "another place (" + plan.nodeName() + ")"))
+        : Optional.empty();
+  }
+}

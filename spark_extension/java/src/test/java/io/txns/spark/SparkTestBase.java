@@ -1,0 +1,137 @@
+package io.txns.spark;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.catchThrowable;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.spark.SparkThrowable;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+
+/**
+ * Sessions over {@code lake}, a catalog of ours on SQLite; {@code second}, another one; and {@code
+ * plain}, Iceberg's own catalog over the tables of {@code lake}.
+ */
+abstract class SparkTestBase {
+
+  private static final AtomicInteger TABLES = new AtomicInteger();
+
+  /** One context for all test classes: starting it is most of their time. */
+  private static SparkSession root;
+
+  SparkSession spark;
+  SparkSession other;
+
+  /** A table name that no other test uses, in {@code lake}. */
+  String table;
+
+  @BeforeAll
+  static void startSpark() throws IOException {
+    if (root == null) {
+      root = start(Files.createTempDirectory("txns-spark-test"));
+      root.sql("CREATE NAMESPACE IF NOT EXISTS lake.db");
+      root.sql("CREATE NAMESPACE IF NOT EXISTS second.db");
+    }
+  }
+
+  private static SparkSession start(Path directory) {
+    SparkSession.Builder builder =
+        SparkSession.builder()
+            .master("local[2]")
+            .appName("txns")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "1")
+            .config("spark.sql.warehouse.dir", directory.resolve("hive").toString())
+            .config(
+                "spark.sql.extensions",
+                "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions,"
+                    + TxnSparkExtensions.class.getName());
+    catalog(builder, "lake", TxnSparkCatalog.class.getName(), directory.resolve("lake"));
+    catalog(builder, "plain", "org.apache.iceberg.spark.SparkCatalog", directory.resolve("lake"));
+    catalog(builder, "second", TxnSparkCatalog.class.getName(), directory.resolve("second"));
+    // The name is part of the key of JdbcCatalog's rows.
+    builder.config("spark.sql.catalog.plain.cache-enabled", "false");
+    return builder.getOrCreate();
+  }
+
+  private static void catalog(
+      SparkSession.Builder builder, String name, String implementation, Path directory) {
+    String prefix = "spark.sql.catalog." + name;
+    builder
+        .config(prefix, implementation)
+        .config(prefix + ".type", "jdbc")
+        .config(
+            prefix + ".uri", "jdbc:sqlite:" + directory + ".db?journal_mode=WAL&busy_timeout=30000")
+        .config(prefix + ".warehouse", directory.toString())
+        .config(prefix + ".jdbc.schema-version", "V1");
+  }
+
+  @BeforeEach
+  void newSessions() {
+    spark = newSession();
+    other = newSession();
+    table = "lake.db.t" + TABLES.incrementAndGet();
+  }
+
+  static SparkSession newSession() {
+    SparkSession session = root.newSession();
+    session.sql("USE lake.db");
+    return session;
+  }
+
+  /** Rows as text, {@code a|b}, in the query's order. */
+  static List<String> rows(SparkSession session, String sql) {
+    return session.sql(sql).collectAsList().stream().map(SparkTestBase::text).toList();
+  }
+
+  private static String text(Row row) {
+    StringBuilder text = new StringBuilder();
+    for (int i = 0; i < row.length(); i++) {
+      Object value = row.get(i);
+      text.append(i == 0 ? "" : "|")
+          .append(value instanceof Object[] a ? Arrays.toString(a) : value);
+    }
+    return text.toString();
+  }
+
+  static long count(SparkSession session, String table) {
+    return session.table(table).count();
+  }
+
+  /** The one row that a statement returns. */
+  static Row row(SparkSession session, String sql) {
+    return session.sql(sql).first();
+  }
+
+  static String state(SparkSession session) {
+    return row(session, "SHOW TRANSACTION").getAs("state");
+  }
+
+  static long affected(SparkSession session, String sql) {
+    return row(session, sql).getAs("num_affected_rows");
+  }
+
+  interface Action {
+    void run() throws Exception;
+  }
+
+  static SparkThrowable fails(String sqlState, Action action) {
+    Throwable thrown = catchThrowable(action::run);
+    assertThat(thrown).isInstanceOf(SparkThrowable.class);
+    assertThat(((SparkThrowable) thrown).getSqlState()).as(thrown.toString()).isEqualTo(sqlState);
+    return (SparkThrowable) thrown;
+  }
+
+  static SparkThrowable fails(String sqlState, SparkSession session, String sql) {
+    return fails(sqlState, () -> session.sql(sql).collectAsList());
+  }
+}
