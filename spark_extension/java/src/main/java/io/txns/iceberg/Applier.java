@@ -58,8 +58,13 @@ final class Applier {
   /** Apply, for a writer that has to have it done before it goes on; errors reach the caller. */
   boolean applyRun(Head head, TableIdentifier table) {
     List<LoggedChange> run = named(head, table);
+    long repairedAt =
+        run.stream()
+            .filter(change -> change.entry().kind() == EntryKind.REPAIR)
+            .mapToLong(LoggedChange::commitTs)
+            .reduce(0, Math::max);
     for (LoggedChange change : run) {
-      if (!applyOne(change)) {
+      if (!applyOne(change, change.commitTs() <= repairedAt)) {
         return false;
       }
     }
@@ -83,11 +88,13 @@ final class Applier {
    *
    * <p>A lost swap means that somebody else came first, most often with the same change; what they
    * left is looked at once, and what is still to do then is left to the next writer.
+   *
+   * @param repaired whether a repair has been logged since: strangers do not stand in the way
    */
-  private boolean applyOne(LoggedChange change) {
+  private boolean applyOne(LoggedChange change, boolean repaired) {
     for (int attempt = 0; attempt < 2; attempt++) {
       try {
-        return tryApply(change);
+        return tryApply(change, repaired);
       } catch (CommitFailedException | AlreadyExistsException e) {
         LOG.debug("somebody else changed {} first", change.change().table(), e);
       }
@@ -95,7 +102,7 @@ final class Applier {
     return isApplied(change);
   }
 
-  private boolean tryApply(LoggedChange change) {
+  private boolean tryApply(LoggedChange change, boolean repaired) {
     TableIdentifier identifier = change.change().table();
     UpdateTableRequest request = tables.request(change);
     Table table;
@@ -118,8 +125,7 @@ final class Applier {
     LoggedState logged = LoggedState.of(base, mark);
     Optional<Stranger> stranger = logged.stranger();
     List<Long> adopted = adopted(request);
-    boolean settled = stranger.isEmpty() || adopted.containsAll(stranger.get().snapshotIds());
-    if (!settled && !stranger.get().adoptable() && change.entry().kind() != EntryKind.REPAIR) {
+    if (stranger.isPresent() && !stranger.get().adoptable() && !repaired) {
       throw TxnException.quarantined(identifier, stranger.get().reason());
     }
     TableMetadata updated =
@@ -175,8 +181,7 @@ final class Applier {
       String location =
           real.metadataFileLocation(
               String.format(
-                  "snap-%d-%d-%s.avro",
-                  staged.snapshotId(), sequenceNumber, clock.newTxnId()));
+                  "snap-%d-%d-%s.avro", staged.snapshotId(), sequenceNumber, clock.newTxnId()));
       long rows =
           ManifestLists.write(
               real.io().newOutputFile(location),

@@ -25,7 +25,9 @@ final class Archive {
     this.log = log;
   }
 
-  /** Find an archived entry by its transaction id among rows with {@code commit_ts} above a bound. */
+  /**
+   * Find an archived entry by its transaction id among rows with {@code commit_ts} above a bound.
+   */
   Optional<Entry> find(String txnId, long sinceTs) {
     Expression filter =
         Expressions.and(
@@ -49,8 +51,7 @@ final class Archive {
   private List<TransactionRow> rows(Expression filter) {
     Table table = log.table();
     List<TransactionRow> rows = new ArrayList<>();
-    try (CloseableIterable<Record> records =
-        IcebergGenerics.read(table).where(filter).build()) {
+    try (CloseableIterable<Record> records = IcebergGenerics.read(table).where(filter).build()) {
       for (Record record : records) {
         rows.add(row(record));
       }

@@ -72,7 +72,7 @@ final class ChangeBuilder {
         updates.add(update);
       }
     }
-    if (staged.isCreate()) {
+    if (staged.isCreate() || recreates(staged)) {
       updates.add(
           new MetadataUpdate.SetProperties(Map.of(TableMark.CREATED, Long.toString(commitTs))));
     }
@@ -105,11 +105,11 @@ final class ChangeBuilder {
 
   /** What the staged updates amount to: the strongest of them decides. */
   static Operation operation(StagedTable staged) {
-    if (staged.isCreate()) {
+    if (staged.isCreate() || recreates(staged)) {
       return Operation.CREATE;
     }
     Snapshot head = staged.current().currentSnapshot();
-    if (head != null && head.summary().containsKey(TableMark.SNAPSHOT_DROPPED)) {
+    if (head != null && isDropped(head)) {
       return Operation.DROP;
     }
     if (dropsMain(staged)) {
@@ -135,6 +135,16 @@ final class ChangeBuilder {
     return operations.equals(Set.of(DataOperations.REPLACE))
         ? Operation.REPLACE
         : Operation.OVERWRITE;
+  }
+
+  /** Whether a dropped table is created again, on the same physical one. */
+  private static boolean recreates(StagedTable staged) {
+    Snapshot main = staged.base().currentSnapshot();
+    return !staged.isCreate() && main != null && isDropped(main) && dropsMain(staged);
+  }
+
+  private static boolean isDropped(Snapshot snapshot) {
+    return snapshot.summary() != null && snapshot.summary().containsKey(TableMark.SNAPSHOT_DROPPED);
   }
 
   /** Iceberg's replace takes {@code main} away; here the old main becomes the parent instead. */

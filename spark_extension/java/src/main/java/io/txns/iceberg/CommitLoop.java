@@ -53,8 +53,8 @@ final class CommitLoop {
    *
    * @param key an entry that has its id already is returned instead of a second one
    * @return the entry that stands in the log
-   * @throws TxnException what {@code attempt} throws; 40001 when every swap was lost; 08007 when the
-   *     last answer stays unknown
+   * @throws TxnException what {@code attempt} throws; 40001 when every swap was lost; 08007 when
+   *     the last answer stays unknown
    */
   Entry append(Key key, Attempt attempt) {
     long deadlineMs = clock.nowMs() + MAX_MS;

@@ -143,14 +143,12 @@ final class Committer {
     }
   }
 
-  private void validate(
-      Request request, Head head, Map<TableIdentifier, StagedTable> writes) {
+  private void validate(Request request, Head head, Map<TableIdentifier, StagedTable> writes) {
     List<Entry> newer = head.state().after(request.readTs());
     String txnId = request.key().txnId();
     new ConflictChecker(txnId, request.isolation(), request.reads(), writes).validate(newer);
     Set<TableIdentifier> moved = new LinkedHashSet<>();
-    newer.forEach(
-        entry -> entry.changes().stream().map(Change::table).forEach(moved::add));
+    newer.forEach(entry -> entry.changes().stream().map(Change::table).forEach(moved::add));
     if (head.state().tidiedUpto() > request.readTs()) {
       moved.addAll(checkTableState(request, head, writes));
     }
@@ -218,8 +216,7 @@ final class Committer {
     if (newBase.currentSnapshot().snapshotId() == staged.base().currentSnapshot().snapshotId()) {
       return;
     }
-    writes.put(
-        table, Restager.restage(staged, newBase, txnId, otherTxnId, head.upper()));
+    writes.put(table, Restager.restage(staged, newBase, txnId, otherTxnId, head.upper()));
   }
 
   private Entry entry(

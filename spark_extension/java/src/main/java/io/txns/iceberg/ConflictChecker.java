@@ -16,10 +16,7 @@ final class ConflictChecker {
   private final Map<TableIdentifier, StagedTable> writes;
 
   ConflictChecker(
-      String txnId,
-      Isolation isolation,
-      ReadSet reads,
-      Map<TableIdentifier, StagedTable> writes) {
+      String txnId, Isolation isolation, ReadSet reads, Map<TableIdentifier, StagedTable> writes) {
     this.txnId = txnId;
     this.isolation = isolation;
     this.reads = reads;

@@ -138,8 +138,7 @@ final class DataTables {
           Overlay.replay(
               metadata, change, request(change), clock.nowMs(), Overlay.Renumber.IN_MEMORY);
     }
-    TableView view =
-        new TableView(Overlay.inMemory(metadata, null), readTs, Optional.empty());
+    TableView view = new TableView(Overlay.inMemory(metadata, null), readTs, Optional.empty());
     return Optional.of(
         new Loaded(
             identifier,

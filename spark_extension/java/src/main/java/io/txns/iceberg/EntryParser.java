@@ -216,8 +216,7 @@ final class EntryParser {
     List<String> levels = new ArrayList<>();
     identifier.path("namespace").forEach(level -> levels.add(level.asText()));
     TableIdentifier table =
-        TableIdentifier.of(
-            Namespace.of(levels.toArray(String[]::new)), text(identifier, "name"));
+        TableIdentifier.of(Namespace.of(levels.toArray(String[]::new)), text(identifier, "name"));
     return new Change(
         table,
         text(node, "uuid"),

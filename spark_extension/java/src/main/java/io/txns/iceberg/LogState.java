@@ -55,8 +55,7 @@ final class LogState {
           if (entry.kind() == EntryKind.TIDY) {
             return;
           }
-          check(
-              seen.add(entry.txnId()), "I8", "a transaction id stands twice: " + entry.txnId());
+          check(seen.add(entry.txnId()), "I8", "a transaction id stands twice: " + entry.txnId());
           entries.add(entry);
           snapshotIds.put(entry.txnId(), snapshotId);
         });
@@ -77,8 +76,7 @@ final class LogState {
     long last = 0;
     Set<Long> targets = new HashSet<>();
     for (Entry entry : entries) {
-      check(
-          entry.commitTs() > last, "I1", "commit-ts does not increase: " + entry.commitTs());
+      check(entry.commitTs() > last, "I1", "commit-ts does not increase: " + entry.commitTs());
       last = entry.commitTs();
       if (entry.commitTs() > tidiedUpto) {
         check(

@@ -60,14 +60,7 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
     if (foreign.isEmpty()) {
       return new LoggedState(logged, Optional.empty());
     }
-    boolean adoptable =
-        foreign.stream().allMatch(at -> DataOperations.APPEND.equals(at.operation()));
-    String reason =
-        String.format(
-            "somebody wrote the table outside the protocol (%s by snapshot %d)",
-            foreign.get(0).operation(), foreign.get(0).snapshotId());
-    return new LoggedState(
-        logged, Optional.of(new Stranger(main.snapshotId(), ids(foreign), adoptable, reason)));
+    return new LoggedState(logged, Optional.of(Stranger.of(main.snapshotId(), foreign)));
   }
 
   /**

@@ -118,8 +118,7 @@ final class Overlay {
     } catch (CommitFailedException | ValidationException | IllegalArgumentException e) {
       throw TxnException.quarantined(
           table,
-          String.format(
-              "a logged change does not fit the table any more (%s)", e.getMessage()));
+          String.format("a logged change does not fit the table any more (%s)", e.getMessage()));
     }
   }
 

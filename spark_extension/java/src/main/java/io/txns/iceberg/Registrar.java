@@ -6,16 +6,17 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.stream.Collectors;
+import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotChanges;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
-import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.slf4j.Logger;
@@ -110,8 +111,11 @@ final class Registrar {
    */
   long adopt(TableIdentifier identifier) {
     DataTables.Loaded loaded = newest(identifier);
-    Stranger stranger = strangerOf(loaded);
     StagedTable staged = staged(loaded);
+    Stranger stranger = onBranch(loaded, staged);
+    if (stranger == null) {
+      stranger = strangerOf(loaded);
+    }
     if (stranger.adoptable()) {
       append(staged, loaded, stranger);
     } else {
@@ -128,14 +132,40 @@ final class Registrar {
     return repair(EntryKind.REPAIR, loaded, staged(loaded), stranger, Map.of());
   }
 
+  /**
+   * A stranger that apply has kept on a branch; the branch goes when its rows are taken in.
+   *
+   * @return null where a stranger stands on main, or none is left
+   */
+  private static Stranger onBranch(DataTables.Loaded loaded, StagedTable staged) {
+    if (!loaded.registered() || loaded.view().stranger().isPresent()) {
+      return null;
+    }
+    TableMetadata metadata = staged.current();
+    for (Map.Entry<String, SnapshotRef> ref : metadata.refs().entrySet()) {
+      if (ref.getKey().startsWith(TableMark.FOREIGN_BRANCH)) {
+        Stranger stranger = Stranger.above(metadata, ref.getValue().snapshotId());
+        if (!stranger.adoptable()) {
+          throw TxnException.unsupported(
+              String.format(
+                  "what the branch %s holds does more than append: put it back by hand and drop"
+                      + " the branch; table=`%s`",
+                  ref.getKey(), loaded.identifier()));
+        }
+        staged.stage(metadata, TableMetadata.buildFrom(metadata).removeRef(ref.getKey()).build());
+        return stranger;
+      }
+    }
+    return null;
+  }
+
   private long repair(
       EntryKind kind,
       DataTables.Loaded loaded,
       StagedTable staged,
       Stranger stranger,
       Map<String, String> marks) {
-    String txnId =
-        derivedId(kind.stored(), staged.base().uuid(), stranger.headSnapshotId());
+    String txnId = derivedId(kind.stored(), staged.base().uuid(), stranger.headSnapshotId());
     return commit(kind, txnId, false, loaded, staged, marks);
   }
 
@@ -178,10 +208,11 @@ final class Registrar {
     append.set(TableMark.SNAPSHOT_TXN_ID, clock.newTxnId());
     append.commit();
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
-    staged.changes().forEach(change -> change.applyTo(builder));
-    TableMetadata updated = builder.build();
-    SnapshotRef kept = retention(updated.ref(SnapshotRef.MAIN_BRANCH));
-    return TableMetadata.buildFrom(updated).setRef(SnapshotRef.MAIN_BRANCH, kept).build();
+    staged.changes().stream()
+        .filter(change -> !(change instanceof MetadataUpdate.SetSnapshotRef))
+        .forEach(change -> change.applyTo(builder));
+    SnapshotRef main = staged.current().ref(SnapshotRef.MAIN_BRANCH);
+    return builder.setRef(SnapshotRef.MAIN_BRANCH, retention(main)).build();
   }
 
   /** At least ten snapshots and a day: what an overwrite that is not applied yet may need. */
@@ -303,8 +334,7 @@ final class Registrar {
 
   private long newestChange(DataTables.Loaded loaded) {
     Head head = log.load();
-    List<LoggedChange> run =
-        head.state().changes(loaded.view().metadata().uuid(), 0, head.upper());
+    List<LoggedChange> run = head.state().changes(loaded.view().metadata().uuid(), 0, head.upper());
     return run.isEmpty() ? 0 : run.get(run.size() - 1).commitTs();
   }
 
@@ -326,8 +356,7 @@ final class Registrar {
   }
 
   private static StagedTable staged(DataTables.Loaded loaded) {
-    return new StagedTable(
-        loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
+    return new StagedTable(loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
   }
 
   private static void refuseStrangers(DataTables.Loaded loaded) {

@@ -4,6 +4,7 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.EnvironmentContext;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotChanges;
 import org.apache.iceberg.TableMetadata;
@@ -18,6 +19,8 @@ final class Restager {
   /** Summary keys that a new snapshot computes for itself. */
   private static final Set<String> COMPUTED_PREFIXES =
       Set.of("added-", "total-", "changed-", "deleted-", "removed-", "manifests-", "entries-");
+
+  private static final String ICEBERG_VERSION = "iceberg-version";
 
   private Restager() {}
 
@@ -49,7 +52,7 @@ final class Restager {
     for (Snapshot snapshot : staged.snapshots()) {
       AppendFiles append = target.newFastAppend();
       for (Map.Entry<String, String> kept : snapshot.summary().entrySet()) {
-        if (COMPUTED_PREFIXES.stream().noneMatch(kept.getKey()::startsWith)) {
+        if (isCallers(kept.getKey())) {
           append.set(kept.getKey(), kept.getValue());
         }
       }
@@ -61,5 +64,11 @@ final class Restager {
       append.commit();
     }
     return restaged;
+  }
+
+  private static boolean isCallers(String key) {
+    return COMPUTED_PREFIXES.stream().noneMatch(key::startsWith)
+        && !ICEBERG_VERSION.equals(key)
+        && !EnvironmentContext.get().containsKey(key);
   }
 }

@@ -34,8 +34,7 @@ final class StagedFiles {
     FileIO io = table.real().io();
     Set<String> locations = new LinkedHashSet<>();
     BaseTable reader = new BaseTable(table.operations(), table.identifier().toString());
-    List<MetadataUpdate> later =
-        table.changes().subList(earlier.size(), table.changes().size());
+    List<MetadataUpdate> later = table.changes().subList(earlier.size(), table.changes().size());
     for (MetadataUpdate update : later) {
       if (update instanceof MetadataUpdate.AddSnapshot add) {
         try {

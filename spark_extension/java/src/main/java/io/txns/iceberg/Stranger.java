@@ -1,6 +1,10 @@
 package io.txns.iceberg;
 
+import java.util.ArrayList;
 import java.util.List;
+import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableMetadata;
 
 /**
  * Commits on a data table that did not go through the protocol.
@@ -10,4 +14,32 @@ import java.util.List;
  * @param adoptable whether all of them only append
  * @param reason what was found, for people
  */
-record Stranger(long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason) {}
+record Stranger(long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason) {
+
+  /** What stands between a snapshot and the protocol's newest one below it. */
+  static Stranger above(TableMetadata metadata, long headSnapshotId) {
+    List<Snapshot> foreign = new ArrayList<>();
+    Snapshot at = metadata.snapshot(headSnapshotId);
+    while (at != null && !LoggedState.isOurs(at)) {
+      if (!DataOperations.REPLACE.equals(at.operation())) {
+        foreign.add(at);
+      }
+      at = LoggedState.parent(metadata, at);
+    }
+    return of(headSnapshotId, foreign);
+  }
+
+  /** Strangers' snapshots that changed rows, newest first. */
+  static Stranger of(long headSnapshotId, List<Snapshot> foreign) {
+    boolean adoptable =
+        foreign.stream().allMatch(at -> DataOperations.APPEND.equals(at.operation()));
+    Snapshot newest = foreign.get(0);
+    return new Stranger(
+        headSnapshotId,
+        foreign.stream().map(Snapshot::snapshotId).toList(),
+        adoptable,
+        String.format(
+            "somebody wrote the table outside the protocol (%s by snapshot %d)",
+            newest.operation(), newest.snapshotId()));
+  }
+}

@@ -76,8 +76,7 @@ final class TableDrop {
     long sequenceNumber = base.formatVersion() == 1 ? 0 : base.lastSequenceNumber() + 1;
     Snapshot main = base.currentSnapshot();
     Long parent = main == null ? null : main.snapshotId();
-    String location =
-        real.temp(base).metadataFileLocation("snap-" + snapshotId + "-dropped.avro");
+    String location = real.temp(base).metadataFileLocation("snap-" + snapshotId + "-dropped.avro");
     Long firstRowId = base.formatVersion() >= 3 ? base.nextRowId() : null;
     ManifestLists.write(
         real.io().newOutputFile(location),

@@ -160,7 +160,9 @@ final class Tidier {
     return next;
   }
 
-  /** Files that nothing in the next head points to; readers of older heads have the grace period. */
+  /**
+   * Files that nothing in the next head points to; readers of older heads have the grace period.
+   */
   private static void note(
       Tidied tidied,
       FileIO io,
@@ -173,9 +175,7 @@ final class Tidier {
         .filter(Objects::nonNull)
         .forEach(tidied.superseded::add);
     Set<String> live =
-        next.snapshots().stream()
-            .map(Snapshot::manifestListLocation)
-            .collect(Collectors.toSet());
+        next.snapshots().stream().map(Snapshot::manifestListLocation).collect(Collectors.toSet());
     String old = base.currentSnapshot().manifestListLocation();
     if (live.contains(old)) {
       return;
@@ -199,8 +199,7 @@ final class Tidier {
   private static List<DataFile> mergeable(Table table) {
     List<DataFile> small = new ArrayList<>();
     long newestOfLarge = Long.MIN_VALUE;
-    try (CloseableIterable<FileScanTask> tasks =
-        table.newScan().includeColumnStats().planFiles()) {
+    try (CloseableIterable<FileScanTask> tasks = table.newScan().includeColumnStats().planFiles()) {
       for (FileScanTask task : tasks) {
         if (task.file().fileSizeInBytes() < SMALL_FILE_BYTES) {
           small.add(task.file());
@@ -211,8 +210,7 @@ final class Tidier {
     } catch (IOException e) {
       throw new UncheckedIOException("cannot list the files of the archive", e);
     }
-    boolean apart =
-        !small.isEmpty() && leastTs(small) > newestOfLarge;
+    boolean apart = !small.isEmpty() && leastTs(small) > newestOfLarge;
     return apart ? small : List.of();
   }
 
@@ -248,8 +246,7 @@ final class Tidier {
             table.io().newOutputFile(table.locationProvider().newDataLocation(name)),
             EncryptionKeyMetadata.EMPTY);
     try (DataWriter<Record> writer =
-        new GenericAppenderFactory(table.schema())
-            .newDataWriter(file, FileFormat.PARQUET, null)) {
+        new GenericAppenderFactory(table.schema()).newDataWriter(file, FileFormat.PARQUET, null)) {
       rows.forEach(writer::write);
       writer.close();
       return writer.toDataFile();

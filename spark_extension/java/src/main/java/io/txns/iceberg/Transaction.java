@@ -170,8 +170,7 @@ public final class Transaction {
     Map<TableIdentifier, StagedTable.Point> points = known(name);
     for (StagedTable table : List.copyOf(staged.values())) {
       StagedTable.Point point = points.get(table.identifier());
-      discarded.add(
-          StagedFiles.since(table, point == null ? List.of() : point.changes()));
+      discarded.add(StagedFiles.since(table, point == null ? List.of() : point.changes()));
       if (point != null) {
         table.backTo(point);
       } else {
@@ -290,6 +289,14 @@ public final class Transaction {
       throw new NoSuchTableException("Table does not exist: %s", table);
     }
     return changes;
+  }
+
+  /** A dropped table, to be created again on its physical one. */
+  StagedTable stagedOverDropped(TableIdentifier table, DataTables.Loaded dropped) {
+    loaded.putIfAbsent(table, dropped);
+    reads.absent(table);
+    return staged.computeIfAbsent(
+        table, id -> new StagedTable(id, dropped.real(), dropped.view().metadata(), false));
   }
 
   /** Whether the transaction itself created the table. */

@@ -68,8 +68,7 @@ public final class TxnCatalog
               + " txns.delegate.type");
     }
     Catalog delegate = CatalogUtil.buildIcebergCatalog(name, delegateOptions, hadoopConf);
-    this.handle =
-        TxnHandle.open(name, delegate, TxnConfig.from(properties), TxnClock.system());
+    this.handle = TxnHandle.open(name, delegate, TxnConfig.from(properties), TxnClock.system());
   }
 
   /** The protocol underneath: begin transactions, register tables, repair them. */
@@ -178,14 +177,10 @@ public final class TxnCatalog
   }
 
   private TxnTable table(
-      TableIdentifier identifier,
-      DataTables.Loaded loaded,
-      TableOperations real,
-      long readTs) {
+      TableIdentifier identifier, DataTables.Loaded loaded, TableOperations real, long readTs) {
     TxnTableOperations operations =
-        new TxnTableOperations(handle, identifier, transaction, loaded, real);
-    return new TxnTable(
-        operations, fullName(identifier), identifier, readTs, transaction);
+        new TxnTableOperations(handle, identifier, transaction, loaded, real, false);
+    return new TxnTable(operations, fullName(identifier), identifier, readTs, transaction);
   }
 
   private String fullName(TableIdentifier identifier) {

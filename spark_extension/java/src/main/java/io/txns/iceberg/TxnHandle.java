@@ -87,8 +87,7 @@ public final class TxnHandle implements Closeable {
                   + " upper=`%d`",
               readTs, head.upper()));
     }
-    Isolation isolation =
-        options.isolation() == null ? config.isolation() : options.isolation();
+    Isolation isolation = options.isolation() == null ? config.isolation() : options.isolation();
     String id = options.id() == null ? clock.newTxnId() : options.id();
     Transaction transaction =
         new Transaction(this, head, options, id, readTs, isolation, true, clock.nowMs());
@@ -134,7 +133,9 @@ public final class TxnHandle implements Closeable {
     return registrar.register(table);
   }
 
-  /** Take a table from care; idempotent. Gives the {@code commit_ts} from which it is a plain one. */
+  /**
+   * Take a table from care; idempotent. Gives the {@code commit_ts} from which it is a plain one.
+   */
   public long forget(TableIdentifier table) {
     return registrar.forget(table);
   }
@@ -224,6 +225,12 @@ public final class TxnHandle implements Closeable {
     return tables.load(table, head, head.upper());
   }
 
+  /** The same, for a caller that wants to see a dropped table's marker. */
+  DataTables.Loaded loadNewestWithDropped(TableIdentifier table) {
+    Head head = log.loadIfExists();
+    return tables.loadWithDropped(table, head, head.upper());
+  }
+
   /** A table as of {@code readTs}, with the newest head. */
   DataTables.Loaded loadAt(TableIdentifier table, long readTs) {
     return tables.load(table, log.loadIfExists(), readTs);
@@ -279,8 +286,7 @@ public final class TxnHandle implements Closeable {
    */
   void commitAtOnce(Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
     StagedTable staged =
-        new StagedTable(
-            loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
+        new StagedTable(loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
     staged.stage(loaded.view().metadata(), updated);
     if (staged.isChanged()) {
       commitStatement(statement, staged, loaded.view().readTs());

@@ -95,7 +95,7 @@ final class TxnTableBuilder implements TableBuilder {
       return plain.createTransaction();
     }
     DataTables.Loaded dropped = droppedOrAbsent();
-    return dropped == null ? creation(false) : replacement(dropped, false);
+    return dropped == null ? creation(false) : replacement(dropped, false, true);
   }
 
   @Override
@@ -107,7 +107,7 @@ final class TxnTableBuilder implements TableBuilder {
     if (existing == null && !isStagedCreate()) {
       throw new NoSuchTableException("Table does not exist: %s", identifier);
     }
-    return replacement(existing, false);
+    return replacement(existing, false, false);
   }
 
   @Override
@@ -117,13 +117,13 @@ final class TxnTableBuilder implements TableBuilder {
     }
     DataTables.Loaded existing = existing();
     if (existing != null || isStagedCreate()) {
-      return replacement(existing, true);
+      return replacement(existing, true, false);
     }
     if (!registers()) {
       return plain.createOrReplaceTransaction();
     }
     DataTables.Loaded dropped = droppedOrAbsent();
-    return dropped == null ? creation(true) : replacement(dropped, true);
+    return dropped == null ? creation(true) : replacement(dropped, true, true);
   }
 
   /** Whether a new table comes under care: the option, and never the commit table itself. */
@@ -162,28 +162,28 @@ final class TxnTableBuilder implements TableBuilder {
             .build();
     TxnTableOperations operations =
         new TxnTableOperations(
-            handle, identifier, transaction, null, delegate.underlyingOps());
+            handle, identifier, transaction, null, delegate.underlyingOps(), false);
     return orReplace
         ? Transactions.createOrReplaceTableTransaction(identifier.toString(), operations, first)
         : Transactions.createTableTransaction(identifier.toString(), operations, first);
   }
 
   private org.apache.iceberg.Transaction replacement(
-      DataTables.Loaded existing, boolean orCreate) {
+      DataTables.Loaded existing, boolean orCreate, boolean recreates) {
     TxnTableOperations operations =
         new TxnTableOperations(
             handle,
             identifier,
             transaction,
             existing,
-            existing == null ? running().stagedTable(identifier).real() : existing.real());
+            existing == null ? running().stagedTable(identifier).real() : existing.real(),
+            recreates);
     TableMetadata base = operations.current();
     TableMetadata replaced =
         base.buildReplacement(
             schema, spec, sortOrder, location == null ? base.location() : location, properties);
     return orCreate
-        ? Transactions.createOrReplaceTableTransaction(
-            identifier.toString(), operations, replaced)
+        ? Transactions.createOrReplaceTableTransaction(identifier.toString(), operations, replaced)
         : Transactions.replaceTableTransaction(identifier.toString(), operations, replaced);
   }
 

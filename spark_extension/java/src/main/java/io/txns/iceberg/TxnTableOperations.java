@@ -22,23 +22,27 @@ final class TxnTableOperations implements TableOperations {
   private final TxnHandle handle;
   private final TableIdentifier identifier;
   private final Supplier<Transaction> transaction;
+  private final boolean recreates;
   private TableOperations real;
   private DataTables.Loaded loaded;
 
   /**
    * @param loaded the first state; null for a table that does not exist yet
    * @param real the delegate's operations, for a table that does not exist yet
+   * @param recreates whether {@code loaded} has been dropped and is about to be created again
    */
   TxnTableOperations(
       TxnHandle handle,
       TableIdentifier identifier,
       Supplier<Transaction> transaction,
       DataTables.Loaded loaded,
-      TableOperations real) {
+      TableOperations real,
+      boolean recreates) {
     this.handle = handle;
     this.identifier = identifier;
     this.transaction = transaction;
     this.loaded = loaded;
+    this.recreates = recreates;
     this.real = loaded == null ? real : loaded.real();
   }
 
@@ -58,7 +62,9 @@ final class TxnTableOperations implements TableOperations {
       return inTransaction(explicit);
     }
     try {
-      loaded = handle.loadNewest(identifier);
+      boolean overDropped = loaded != null && loaded.view().dropped();
+      loaded =
+          overDropped ? handle.loadNewestWithDropped(identifier) : handle.loadNewest(identifier);
     } catch (NoSuchTableException e) {
       if (loaded != null) {
         throw e;
@@ -94,7 +100,7 @@ final class TxnTableOperations implements TableOperations {
       explicit.stageCreate(identifier, real, to);
       return;
     }
-    StagedTable staged = explicit.stagedTable(identifier);
+    StagedTable staged = stagedIn(explicit);
     if (!explicit.creates(identifier)) {
       handle.checkWritable(explicit.load(identifier));
     }
@@ -122,9 +128,16 @@ final class TxnTableOperations implements TableOperations {
     if (loaded == null && !explicit.creates(identifier)) {
       return null; // about to be created
     }
-    StagedTable staged = explicit.stagedTable(identifier);
+    StagedTable staged = stagedIn(explicit);
     real = staged.real();
     return staged.current();
+  }
+
+  /** A table that is created again stands on the dropped one. */
+  private StagedTable stagedIn(Transaction explicit) {
+    return recreates
+        ? explicit.stagedOverDropped(identifier, loaded)
+        : explicit.stagedTable(identifier);
   }
 
   private Transaction explicit() {

@@ -67,9 +67,7 @@ final class UnregisteredOperations implements TableOperations {
     }
     real.commit(
         base,
-        TableMetadata.buildFrom(metadata)
-            .removeProperties(Set.of(TableMark.COMMIT_TABLE))
-            .build());
+        TableMetadata.buildFrom(metadata).removeProperties(Set.of(TableMark.COMMIT_TABLE)).build());
     handle.register(loaded.identifier());
     real.refresh();
   }

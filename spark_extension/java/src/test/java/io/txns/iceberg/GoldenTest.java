@@ -187,8 +187,7 @@ class GoldenTest {
 
   private static Stream<Arguments> files(String folder) {
     Map<String, JsonNode> found = new TreeMap<>();
-    try (DirectoryStream<Path> files =
-        Files.newDirectoryStream(GOLDEN.resolve(folder), "*.json")) {
+    try (DirectoryStream<Path> files = Files.newDirectoryStream(GOLDEN.resolve(folder), "*.json")) {
       for (Path file : files) {
         JsonNode golden = JSON.readTree(file.toFile());
         assertThat(file.getFileName()).hasToString(golden.get("name").asText() + ".json");
@@ -214,7 +213,10 @@ class GoldenTest {
       long id = golden.get("snapshot-id").asLong();
       builder.addSnapshot(
           SnapshotEdit.create(id, golden.get("operation").asText())
-              .parent(golden.has("parent-snapshot-id") ? golden.get("parent-snapshot-id").asLong() : null)
+              .parent(
+                  golden.has("parent-snapshot-id")
+                      ? golden.get("parent-snapshot-id").asLong()
+                      : null)
               .sequenceNumber(++sequenceNumber)
               .timestampMs(ops.current().lastUpdatedMillis())
               .manifestList("memory://warehouse/snap-" + id + ".avro")

@@ -1,0 +1,153 @@
+package io.txns.iceberg;
+
+import static org.apache.iceberg.types.Types.NestedField.optional;
+import static org.apache.iceberg.types.Types.NestedField.required;
+
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.UUID;
+import org.apache.iceberg.CatalogProperties;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.FileFormat;
+import org.apache.iceberg.Schema;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.SupportsNamespaces;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.data.GenericAppenderFactory;
+import org.apache.iceberg.data.GenericRecord;
+import org.apache.iceberg.data.IcebergGenerics;
+import org.apache.iceberg.data.Record;
+import org.apache.iceberg.encryption.EncryptedFiles;
+import org.apache.iceberg.encryption.EncryptionKeyMetadata;
+import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.io.DataWriter;
+import org.apache.iceberg.jdbc.JdbcCatalog;
+import org.apache.iceberg.types.Types;
+
+/** A catalog in a folder, as users of the embedded default have it, and rows to put into it. */
+final class Lake {
+  static final Schema SCHEMA =
+      new Schema(
+          required(1, "id", Types.LongType.get()), optional(2, "name", Types.StringType.get()));
+
+  private final Path folder;
+
+  Lake(Path folder) {
+    this.folder = folder;
+  }
+
+  /** A new client of the catalog: as another process would open it. */
+  JdbcCatalog catalog() {
+    JdbcCatalog catalog = new JdbcCatalog();
+    catalog.initialize("lake", options());
+    return catalog;
+  }
+
+  Map<String, String> options() {
+    Map<String, String> options = new TreeMap<>();
+    options.put(
+        CatalogProperties.URI,
+        "jdbc:sqlite:file:"
+            + folder.resolve("catalog.db")
+            + "?journal_mode=WAL&busy_timeout=30000");
+    options.put(CatalogProperties.WAREHOUSE_LOCATION, folder.resolve("files").toString());
+    options.put("jdbc.schema-version", "V1");
+    return options;
+  }
+
+  TxnHandle open(Map<String, String> txnOptions) {
+    return TxnHandle.open("lake", catalog(), TxnConfig.from(txnOptions), TxnClock.system());
+  }
+
+  TxnHandle open() {
+    return open(Map.of());
+  }
+
+  static TableIdentifier id(String name) {
+    return TableIdentifier.parse(name);
+  }
+
+  /** Create plain tables of format version 2 and register them. */
+  void create(TxnHandle handle, String... names) {
+    Catalog plain = catalog();
+    for (String name : names) {
+      TableIdentifier table = id(name);
+      createNamespace(plain, table.namespace());
+      plain.buildTable(table, SCHEMA).withProperty("format-version", "2").create();
+      handle.register(table);
+    }
+  }
+
+  static void createNamespace(Catalog catalog, Namespace namespace) {
+    SupportsNamespaces namespaces = (SupportsNamespaces) catalog;
+    if (!namespaces.namespaceExists(namespace)) {
+      namespaces.createNamespace(namespace);
+    }
+  }
+
+  /** Write a data file of rows {@code (id, "n" + id)}; nothing points to it yet. */
+  static DataFile file(Table table, long... ids) {
+    String name = UUID.randomUUID() + ".parquet";
+    var file =
+        EncryptedFiles.encryptedOutput(
+            table.io().newOutputFile(table.locationProvider().newDataLocation(name)),
+            EncryptionKeyMetadata.EMPTY);
+    try (DataWriter<Record> writer =
+        new GenericAppenderFactory(table.schema()).newDataWriter(file, FileFormat.PARQUET, null)) {
+      for (long id : ids) {
+        Record record = GenericRecord.create(table.schema());
+        record.setField("id", id);
+        record.setField("name", "n" + id);
+        writer.write(record);
+      }
+      writer.close();
+      return writer.toDataFile();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  static void append(Table table, long... ids) {
+    table.newAppend().appendFile(file(table, ids)).commit();
+  }
+
+  /** Replace all rows by others, in one operation that read the whole table. */
+  static void overwrite(Table table, long... ids) {
+    var overwrite = table.newOverwrite();
+    try (CloseableIterable<org.apache.iceberg.FileScanTask> tasks = table.newScan().planFiles()) {
+      tasks.forEach(task -> overwrite.deleteFile(task.file()));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    overwrite.addFile(file(table, ids)).commit();
+  }
+
+  /** The ids in a table, ascending. */
+  static List<Long> ids(Table table) {
+    List<Long> ids = new ArrayList<>();
+    try (CloseableIterable<Record> records = IcebergGenerics.read(table).build()) {
+      records.forEach(record -> ids.add((Long) record.getField("id")));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    ids.sort(Long::compare);
+    return ids;
+  }
+
+  /** The ids in a table as a reader outside the protocol sees it. */
+  List<Long> plainIds(String name) {
+    return ids(catalog().loadTable(id(name)));
+  }
+
+  /** The ids in a table as a new reader of the protocol sees it. */
+  List<Long> txnIds(String name) {
+    return ids(open().catalog(() -> null).loadTable(id(name)));
+  }
+}

@@ -1,0 +1,263 @@
+package io.txns.iceberg;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.ids;
+import static io.txns.iceberg.Lake.overwrite;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.nio.file.Path;
+import java.util.Map;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.catalog.Catalog;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What happens when somebody writes a registered table outside the protocol. */
+class StrangerTest {
+  @TempDir Path folder;
+  private Lake lake;
+  private TxnHandle handle;
+  private TxnCatalog plain;
+  private Catalog outside;
+
+  @BeforeEach
+  void open() {
+    lake = new Lake(folder);
+    handle = lake.open();
+    plain = handle.catalog(() -> null);
+    outside = lake.catalog();
+    lake.create(handle, "shop.a", "shop.b");
+    append(plain.loadTable(id("shop.a")), 1);
+  }
+
+  private TxnException refusal(org.assertj.core.api.ThrowableAssert.ThrowingCallable call) {
+    return (TxnException) org.assertj.core.api.Assertions.catchThrowable(call);
+  }
+
+  private void compact() {
+    Table table = outside.loadTable(id("shop.a"));
+    var rewrite = table.newRewrite();
+    long[] ids = ids(table).stream().mapToLong(Long::longValue).toArray();
+    table.newScan().planFiles().forEach(task -> rewrite.deleteFile(task.file()));
+    rewrite.addFile(Lake.file(table, ids)).commit();
+  }
+
+  @Test
+  void aStrangersCompactionIsTolerated() {
+    append(plain.loadTable(id("shop.a")), 2);
+    compact();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    overwrite(plain.loadTable(id("shop.a")), 3);
+    assertThat(lake.plainIds("shop.a")).containsExactly(3L);
+  }
+
+  /** Schedule 2: applied, compacted, and all older snapshots expired: nothing is applied twice. */
+  @Test
+  void compactionAndExpiryAfterApplyChangeNothing() {
+    compact();
+    outside
+        .loadTable(id("shop.a"))
+        .manageSnapshots()
+        .setMinSnapshotsToKeep("main", 1)
+        .setMaxSnapshotAgeMs("main", 1)
+        .commit();
+    outside.loadTable(id("shop.a")).expireSnapshots().expireOlderThan(Long.MAX_VALUE).commit();
+    assertThat(outside.loadTable(id("shop.a")).snapshots()).hasSize(1);
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+    append(plain.loadTable(id("shop.a")), 2);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+  }
+
+  @Test
+  void aStrangersAppendIsInvisibleUntilItIsAdopted() {
+    append(outside.loadTable(id("shop.a")), 2);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+    TxnException e = refusal(() -> append(plain.loadTable(id("shop.a")), 3));
+    assertThat(e.kind()).isEqualTo(ErrorKind.FOREIGN_WRITE);
+    assertThat(e).hasMessageContaining("system.repair");
+    handle.repairAdopt(id("shop.a"));
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+    append(plain.loadTable(id("shop.a")), 3);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+    assertThat(outside.loadTable(id("shop.a")).refs()).containsOnlyKeys("main");
+  }
+
+  @Test
+  void aRejectedAppendStaysOnABranch() {
+    append(outside.loadTable(id("shop.a")), 2);
+    long foreign = outside.loadTable(id("shop.a")).currentSnapshot().snapshotId();
+    handle.repairReject(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+    assertThat(outside.loadTable(id("shop.a")).refs()).containsKey("txns-foreign-" + foreign);
+    append(plain.loadTable(id("shop.a")), 3);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 3L);
+  }
+
+  @Test
+  void aStrangersOverwriteQuarantinesTheTable() {
+    overwrite(outside.loadTable(id("shop.a")), 9);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+    TxnException e = refusal(() -> append(plain.loadTable(id("shop.a")), 3));
+    assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED);
+    assertThat(e.sqlState()).isEqualTo("55000");
+    handle.repairAdopt(id("shop.a"));
+    assertThat(lake.txnIds("shop.a")).containsExactly(9L);
+    append(plain.loadTable(id("shop.a")), 10);
+    assertThat(lake.plainIds("shop.a")).containsExactly(9L, 10L);
+  }
+
+  @Test
+  void aRejectedOverwriteIsUndone() {
+    overwrite(outside.loadTable(id("shop.a")), 9);
+    handle.repairReject(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+    append(plain.loadTable(id("shop.a")), 2);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+  }
+
+  /** Schedule 12: what has been applied does not vanish unreported. */
+  @Test
+  void aStrangersRollbackQuarantinesTheTable() {
+    append(plain.loadTable(id("shop.a")), 2);
+    Table table = outside.loadTable(id("shop.a"));
+    Snapshot parent = table.snapshot(table.currentSnapshot().parentId());
+    table.manageSnapshots().rollbackTo(parent.snapshotId()).commit();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    TxnException e = refusal(() -> append(plain.loadTable(id("shop.a")), 3));
+    assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED);
+    handle.repairReject(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+  }
+
+  /** Between swap and apply: the logged run goes on main, the stranger on a branch. */
+  @Test
+  void aStrangersAppendBetweenSwapAndApplyIsKeptOnABranch() {
+    TxnHandle lazy = lake.open(Map.of("txns.apply", "next"));
+    overwrite(lazy.catalog(() -> null).loadTable(id("shop.a")), 5);
+    append(outside.loadTable(id("shop.a")), 2);
+    long foreign = outside.loadTable(id("shop.a")).currentSnapshot().snapshotId();
+    assertThat(lake.txnIds("shop.a")).containsExactly(5L);
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(5L);
+    Table table = outside.loadTable(id("shop.a"));
+    assertThat(table.refs()).containsKey("txns-foreign-" + foreign);
+    append(plain.loadTable(id("shop.a")), 6);
+    assertThat(lake.plainIds("shop.a")).containsExactly(5L, 6L);
+    handle.repairAdopt(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(2L, 5L, 6L);
+    assertThat(outside.loadTable(id("shop.a")).refs()).containsOnlyKeys("main");
+  }
+
+  /** Schedule 17: A and B of one entry; the one that cannot be applied is read as logged. */
+  @Test
+  void aQuarantinedTableIsReadAsLoggedTogetherWithItsEntry() {
+    TxnHandle lazy = lake.open(Map.of("txns.apply", "next"));
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    overwrite(lazy.catalog(() -> txn).loadTable(id("shop.a")), 5);
+    append(lazy.catalog(() -> txn).loadTable(id("shop.b")), 5);
+    txn.commit();
+    overwrite(outside.loadTable(id("shop.a")), 9);
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(lake.plainIds("shop.b")).containsExactly(5L);
+    assertThat(lake.plainIds("shop.a")).containsExactly(9L);
+    assertThat(lake.txnIds("shop.a")).containsExactly(5L);
+    assertThat(lake.txnIds("shop.b")).containsExactly(5L);
+    append(plain.loadTable(id("shop.b")), 6);
+    handle.tidy();
+    assertThat(lake.txnIds("shop.a")).containsExactly(5L);
+    handle.repairReject(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(5L);
+  }
+
+  /** Schedule 4: a commit on another branch takes the sequence number of a logged snapshot. */
+  @Test
+  void aStrangersBranchRenumbersWhatIsApplied() {
+    for (String version : new String[] {"2", "3"}) {
+      String name = "shop.v" + version;
+      outside.buildTable(id(name), Lake.SCHEMA).withProperty("format-version", version).create();
+      handle.register(id(name));
+      append(plain.loadTable(id(name)), 1);
+      TxnHandle lazy = lake.open(Map.of("txns.apply", "next"));
+      append(lazy.catalog(() -> null).loadTable(id(name)), 2);
+      Table table = outside.loadTable(id(name));
+      DataFile file = Lake.file(table, 100, 101);
+      table.manageSnapshots().createBranch("audit").commit();
+      table.newAppend().appendFile(file).toBranch("audit").commit();
+      assertThat(lake.txnIds(name)).containsExactly(1L, 2L);
+      assertThat(handle.apply()).isZero();
+      assertThat(lake.plainIds(name)).containsExactly(1L, 2L);
+      append(plain.loadTable(id(name)), 3);
+      assertThat(lake.plainIds(name)).containsExactly(1L, 2L, 3L);
+    }
+  }
+
+  /** Schedule 10: a stranger's ALTER that a logged one does not fit on any more. */
+  @Test
+  void aStrangersAlterThatALoggedOneDoesNotFitOnQuarantines() {
+    TxnHandle lazy = lake.open(Map.of("txns.apply", "next"));
+    lazy.catalog(() -> null)
+        .loadTable(id("shop.a"))
+        .updateSchema()
+        .addColumn("x", org.apache.iceberg.types.Types.IntegerType.get())
+        .commit();
+    outside
+        .loadTable(id("shop.a"))
+        .updateSchema()
+        .addColumn("y", org.apache.iceberg.types.Types.IntegerType.get())
+        .commit();
+    assertThat(handle.apply()).isEqualTo(1);
+    append(plain.loadTable(id("shop.b")), 1);
+    assertThatThrownBy(() -> append(plain.loadTable(id("shop.a")), 2))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED));
+  }
+
+  /** Schedule 9: a stranger creates the table between commit_at and apply. */
+  @Test
+  void aStrangersTableUnderTheNameOfALoggedOneIsReported() {
+    TxnHandle lazy = lake.open(Map.of("txns.apply", "next"));
+    lazy.catalog(() -> null).createTable(id("shop.c"), Lake.SCHEMA);
+    outside.createTable(id("shop.c"), Lake.SCHEMA);
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(handle.tidy()).isPositive();
+    assertThat(handle.log().load().state().entries()).hasSize(1);
+  }
+
+  @Test
+  void aMarkCopiedToAnotherTableDoesNotCount() {
+    Table marked = outside.loadTable(id("shop.a"));
+    Table copy =
+        outside
+            .buildTable(id("shop.copy"), Lake.SCHEMA)
+            .withProperties(marked.properties())
+            .create();
+    append(plain.loadTable(id("shop.copy")), 4);
+    assertThat(ids(outside.loadTable(id("shop.copy")))).containsExactly(4L);
+    assertThat(copy.uuid()).isNotEqualTo(marked.uuid());
+  }
+
+  @Test
+  void aMissingCommitTableIsNamed() {
+    outside.dropTable(id("txns.commits"), false);
+    TxnHandle fresh = lake.open();
+    assertThatThrownBy(() -> fresh.catalog(() -> null).loadTable(id("shop.a")))
+        .hasMessageContaining("the commit table is missing");
+  }
+
+  @Test
+  void anotherCommitTableIsNotMistakenForTheRestoredOne() {
+    outside.dropTable(id("txns.commits"), false);
+    TxnHandle fresh = lake.open();
+    lake.create(fresh, "shop.fresh");
+    assertThatThrownBy(() -> fresh.catalog(() -> null).loadTable(id("shop.a")))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CORRUPT_LOG));
+  }
+}
