@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.write.RowLevelOperationTable;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.runtime.AbstractPartialFunction;
@@ -131,13 +132,19 @@ final class AlignTables extends Rule<LogicalPlan> {
         state.recordUnprotected(relation.name());
       }
     } else if (leaf instanceof LogicalRelation relation) {
-      state.recordUnprotected(
-          relation.catalogTable().isDefined()
-              ? relation.catalogTable().get().identifier().unquotedString()
-              : relation.relation().toString());
+      state.recordUnprotected(name(relation));
     } else if (leaf instanceof HiveTableRelation relation) {
       state.recordUnprotected(relation.tableMeta().identifier().unquotedString());
     }
+  }
+
+  private static String name(LogicalRelation relation) {
+    if (relation.catalogTable().isDefined()) {
+      return relation.catalogTable().get().identifier().unquotedString();
+    }
+    return relation.relation() instanceof HadoopFsRelation files
+        ? files.location().rootPaths().mkString(", ")
+        : relation.relation().toString();
   }
 
   private static void forEach(LogicalPlan plan, java.util.function.Consumer<LogicalPlan> action) {

@@ -2,10 +2,10 @@ package io.txns.spark;
 
 import java.util.List;
 import java.util.TreeSet;
-import org.apache.iceberg.spark.Spark3Util;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Finds the catalogs of ours that a session has configured. */
@@ -50,9 +50,35 @@ final class Catalogs {
     }
   }
 
-  /** The catalog that a name of several parts is in, if it is ours, else null. */
+  /** The catalog that a table's name of one or more parts is in, if it is ours, else null. */
   static TxnSparkCatalog ofName(SparkSession session, List<String> nameParts) {
-    CatalogPlugin catalog = Spark3Util.catalogAndIdentifier(session, nameParts).catalog();
+    CatalogManager manager = session.sessionState().catalogManager();
+    CatalogPlugin catalog =
+        namesCatalog(manager, nameParts)
+            ? manager.catalog(nameParts.get(0))
+            : manager.currentCatalog();
     return catalog instanceof TxnSparkCatalog ours ? ours : null;
+  }
+
+  /** The table that a name means where {@code defaults} is the current catalog. */
+  static Identifier identifier(
+      SparkSession session, List<String> nameParts, TxnSparkCatalog defaults) {
+    CatalogManager manager = session.sessionState().catalogManager();
+    List<String> parts =
+        namesCatalog(manager, nameParts) ? nameParts.subList(1, nameParts.size()) : nameParts;
+    if (parts.size() > 1) {
+      String[] namespace = parts.subList(0, parts.size() - 1).toArray(new String[0]);
+      return Identifier.of(namespace, parts.get(parts.size() - 1));
+    }
+    String[] namespace =
+        manager.currentCatalog() == defaults
+            ? manager.currentNamespace()
+            : defaults.defaultNamespace();
+    return Identifier.of(namespace, parts.get(0));
+  }
+
+  /** Whether the first part of a name is a catalog's. */
+  static boolean namesCatalog(CatalogManager manager, List<String> nameParts) {
+    return nameParts.size() > 1 && manager.isCatalogRegistered(nameParts.get(0));
   }
 }

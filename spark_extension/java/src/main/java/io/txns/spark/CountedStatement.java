@@ -4,7 +4,6 @@ import io.txns.spark.WritePlans.ParsedDml;
 import java.util.List;
 import org.apache.iceberg.RowLevelOperationMode;
 import org.apache.iceberg.TableProperties;
-import org.apache.iceberg.spark.Spark3Util;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
@@ -57,7 +56,7 @@ final class CountedStatement {
   }
 
   private boolean isCopyOnWrite() throws Exception {
-    Identifier target = Spark3Util.catalogAndIdentifier(session, dml.target()).identifier();
+    Identifier target = Catalogs.identifier(session, dml.target(), catalog);
     String mode =
         catalog
             .loadTable(target)

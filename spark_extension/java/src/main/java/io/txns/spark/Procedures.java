@@ -9,15 +9,16 @@ import java.util.Set;
 import java.util.function.Function;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.spark.Spark3Util;
-import org.apache.iceberg.spark.Spark3Util.CatalogAndIdentifier;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** The procedures of a catalog of ours, in its namespace {@code system}. */
 final class Procedures {
@@ -154,17 +155,28 @@ final class Procedures {
     if (args.isNullAt(0) || args.getUTF8String(0).toString().isBlank()) {
       throw TxnException.invalidUsage("42000", "the table's name is missing");
     }
-    CatalogAndIdentifier named =
-        Spark3Util.catalogAndIdentifier(
-            "the table's name", active(), args.getUTF8String(0).toString(), catalog);
-    if (named.catalog() != catalog) {
+    String name = args.getUTF8String(0).toString();
+    SparkSession session = active();
+    List<String> parts = parse(session, name);
+    TxnSparkCatalog named =
+        Catalogs.namesCatalog(session.sessionState().catalogManager(), parts)
+            ? Catalogs.ofName(session, parts)
+            : catalog;
+    if (named != catalog) {
       throw TxnException.invalidUsage(
-          "42000",
-          String.format(
-              "%s is in catalog %s; call %s.system",
-              args.getUTF8String(0), named.catalog().name(), named.catalog().name()));
+          "42000", String.format("%s is not a table of catalog %s", name, catalog.name()));
     }
-    return Spark3Util.identifierToTableIdentifier(named.identifier());
+    return Spark3Util.identifierToTableIdentifier(Catalogs.identifier(session, parts, catalog));
+  }
+
+  private static List<String> parse(SparkSession session, String name) {
+    try {
+      return List.copyOf(
+          CollectionConverters.asJava(
+              session.sessionState().sqlParser().parseMultipartIdentifier(name)));
+    } catch (ParseException e) {
+      throw TxnException.invalidUsage("42000", "'" + name + "' is not a table's name");
+    }
   }
 
   private static SparkSession active() {

@@ -20,17 +20,17 @@ final class Timestamps {
    * @throws TxnException 42601 for a text that is neither
    */
   static long toMillis(String text) {
-    if (!text.isEmpty() && text.chars().allMatch(c -> c >= '0' && c <= '9') && text.length() > 8) {
-      return Long.parseLong(text);
-    }
     try {
+      if (text.matches("[0-9]+")) {
+        return Long.parseLong(text);
+      }
       long micros =
           DateTimeUtils.stringToTimestampAnsi(
               UTF8String.fromString(text),
               DateTimeUtils.getZoneId(SQLConf.get().sessionLocalTimeZone()),
               null);
       return Math.floorDiv(micros, MICROS_PER_MS);
-    } catch (DateTimeException e) {
+    } catch (DateTimeException | NumberFormatException e) {
       throw TxnException.invalidUsage(
           "42601",
           "cannot read '" + text + "' as a timestamp; give milliseconds or 'yyyy-mm-dd hh:mm:ss'");

@@ -27,7 +27,7 @@ final class TxnDdlCommand extends LeafCommand {
         .write(
             session,
             null,
-            List.of(),
+            () -> List.<Row>of(),
             () -> {
               Dataset.ofRows(session, plan);
               return List.of();

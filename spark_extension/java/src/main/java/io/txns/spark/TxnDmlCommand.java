@@ -42,7 +42,7 @@ final class TxnDmlCommand extends LeafCommand {
         state.write(
             session,
             catalog,
-            RowCounts.NONE,
+            () -> RowCounts.NONE,
             () -> {
               state.checkWrite(new WriteTarget(catalog, String.join(".", dml.target())));
               return new CountedStatement(session, catalog, dml).run(plan);

@@ -55,22 +55,20 @@ final class TxnParser implements ParserInterface {
   }
 
   private LogicalPlan parse(String sqlText, Parse parse) throws ParseException {
-    Optional<TxnStatement> statement =
-        TxnSqlException.translating(() -> TxnStatement.parse(sqlText));
-    if (statement.isPresent()) {
-      return new TxnCommand(statement.get());
-    }
-    TxnSession state = TxnSession.of(session);
-    TxnSqlException.translating(
-        () -> {
-          state.checkNotAborted();
-          return null;
-        });
-    return wrap(parse.get(), state);
+    Optional<TxnStatement> statement = TxnSqlException.translating(() -> recognise(sqlText));
+    return statement.isPresent() ? new TxnCommand(statement.get()) : wrap(parse.get());
   }
 
-  private LogicalPlan wrap(LogicalPlan plan, TxnSession state) {
-    boolean inTransaction = state.open().isPresent();
+  private Optional<TxnStatement> recognise(String sqlText) {
+    Optional<TxnStatement> statement = TxnStatement.parse(sqlText);
+    if (statement.isEmpty()) {
+      TxnSession.of(session).checkNotAborted();
+    }
+    return statement;
+  }
+
+  private LogicalPlan wrap(LogicalPlan plan) {
+    boolean inTransaction = TxnSession.of(session).open().isPresent();
     Optional<ParsedDml> dml = WritePlans.dml(plan, delegate);
     if (dml.isPresent()) {
       TxnSparkCatalog catalog =
@@ -80,7 +78,8 @@ final class TxnParser implements ParserInterface {
       }
       return inTransaction ? new TxnDdlCommand(plan) : plan;
     }
-    return inTransaction && WritePlans.isDdl(plan) ? new TxnDdlCommand(plan) : plan;
+    boolean writes = WritePlans.isDdl(plan) || WritePlans.isMultiInsert(plan);
+    return inTransaction && writes ? new TxnDdlCommand(plan) : plan;
   }
 
   private static boolean isEmpty(ParameterContext context) {

@@ -13,7 +13,10 @@ import java.util.WeakHashMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * The transaction state of one Spark session, found by the session's identity.
@@ -262,13 +265,13 @@ final class TxnSession {
    * @param catalog the target's catalog, or null when it is not ours
    * @param skipped the answer when the transaction has committed earlier
    */
-  <T> T write(SparkSession session, TxnSparkCatalog catalog, T skipped, Callable<T> body)
+  <T> T write(SparkSession session, TxnSparkCatalog catalog, Supplier<T> skipped, Callable<T> body)
       throws Exception {
     if (isInStatement()) {
       return body.call();
     }
     if (isSkipping()) {
-      return skipped;
+      return skipped.get();
     }
     checkNotAborted();
     if (isExplicit()) {
@@ -288,7 +291,7 @@ final class TxnSession {
   }
 
   private <T> T writeExplicit(SparkSession session, Callable<T> body) throws Exception {
-    boolean abortOnError = Boolean.parseBoolean(session.conf().get(ABORT_ON_ERROR, "true"));
+    boolean abortOnError = abortsOnError(session.sessionState().conf());
     if (!abortOnError) {
       withOpen(transaction -> transaction.savepoint(STATEMENT_SAVEPOINT));
     }
@@ -304,6 +307,17 @@ final class TxnSession {
       throw e;
     } finally {
       statements.remove(Thread.currentThread());
+    }
+  }
+
+  private static boolean abortsOnError(SQLConf conf) {
+    return Boolean.parseBoolean(conf.getConfString(ABORT_ON_ERROR, "true"));
+  }
+
+  /** The catalog has refused a write, perhaps before a statement's execution has begun. */
+  synchronized void refused() {
+    if (isExplicit() && abortsOnError(SQLConf.get())) {
+      open.abort();
     }
   }
 
@@ -323,7 +337,7 @@ final class TxnSession {
     }
   }
 
-  private synchronized void withOpen(java.util.function.Consumer<OpenTransaction> action) {
+  private synchronized void withOpen(Consumer<OpenTransaction> action) {
     if (open != null) {
       action.accept(open);
     }

@@ -320,13 +320,18 @@ public final class TxnSparkCatalog extends SparkCatalog {
   private <T> T writing(Identifier ident, Callable<T> body) {
     return TxnSqlException.translating(
         () -> {
-          session.use();
-          session.checkWrite(new WriteTarget(this, name() + "." + ident));
-          if (ident instanceof PathIdentifier) {
-            session.refuseInside("a write to the path table " + ident, UNSAFE_CURE);
+          try {
+            session.use();
+            session.checkWrite(new WriteTarget(this, name() + "." + ident));
+            if (ident instanceof PathIdentifier) {
+              session.refuseInside("a write to the path table " + ident, UNSAFE_CURE);
+            }
+            bypassCache(ident);
+            return body.call();
+          } catch (TxnException e) {
+            session.refused();
+            throw e;
           }
-          bypassCache(ident);
-          return body.call();
         });
   }
 

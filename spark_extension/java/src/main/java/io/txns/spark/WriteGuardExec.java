@@ -1,6 +1,8 @@
 package io.txns.spark;
 
 import java.util.Optional;
+import java.util.concurrent.Callable;
+import java.util.function.Supplier;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -10,6 +12,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.reflect.ClassTag;
 
 /**
  * Runs a planned write under the rules of the session's transaction: the only place that every
@@ -26,26 +29,36 @@ final class WriteGuardExec extends SparkPlan {
 
   @Override
   public InternalRow[] executeCollect() {
-    return TxnSqlException.translating(this::guarded);
+    return guarded(child::executeCollect, () -> new InternalRow[0]);
   }
 
-  private InternalRow[] guarded() throws Exception {
-    SparkSession spark = session();
-    TxnSession state = TxnSession.of(spark);
-    Optional<WriteTarget> target = target(child, spark);
-    if (target.isEmpty()) {
-      return child.executeCollect();
-    }
-    if (!state.isExplicit() && !state.isSkipping()) {
-      return child.executeCollect();
-    }
-    return state.write(
-        spark,
-        target.get().catalog(),
-        new InternalRow[0],
+  /** A multi-insert runs its writes in this way. */
+  @Override
+  public RDD<InternalRow> doExecute() {
+    return guarded(child::execute, () -> emptyRdd());
+  }
+
+  private RDD<InternalRow> emptyRdd() {
+    return session().sparkContext().emptyRDD(ClassTag.apply(InternalRow.class));
+  }
+
+  private <T> T guarded(Callable<T> body, Supplier<T> skipped) {
+    return TxnSqlException.translating(
         () -> {
-          state.checkWrite(target.get());
-          return child.executeCollect();
+          TxnSession state = TxnSession.of(session());
+          Optional<WriteTarget> target = target(child, session());
+          boolean free = !state.isExplicit() && !state.isSkipping();
+          if (free || target.isEmpty()) {
+            return body.call();
+          }
+          return state.write(
+              session(),
+              target.get().catalog(),
+              skipped,
+              () -> {
+                state.checkWrite(target.get());
+                return body.call();
+              });
         });
   }
 
@@ -53,11 +66,6 @@ final class WriteGuardExec extends SparkPlan {
   static Optional<WriteTarget> target(SparkPlan plan, SparkSession session) {
     scala.Option<LogicalPlan> logical = plan.logicalLink();
     return logical.isEmpty() ? Optional.empty() : WritePlans.target(logical.get(), session);
-  }
-
-  @Override
-  public RDD<InternalRow> doExecute() {
-    return child.execute();
   }
 
   @Override

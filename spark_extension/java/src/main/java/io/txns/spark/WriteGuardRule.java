@@ -1,12 +1,16 @@
 package io.txns.spark;
 
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.ColumnarRule;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.UnionExec;
 import org.apache.spark.sql.execution.command.DataWritingCommandExec;
 import org.apache.spark.sql.execution.command.ExecutedCommandExec;
 import org.apache.spark.sql.execution.datasources.v2.V2CommandExec;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** Puts a {@link WriteGuardExec} around planned writes. */
 final class WriteGuardRule extends ColumnarRule {
@@ -29,6 +33,11 @@ final class WriteGuardRule extends ColumnarRule {
   }
 
   private SparkPlan guard(SparkPlan plan) {
+    if (plan instanceof UnionExec) { // FROM ... INSERT INTO ... INSERT INTO ...
+      List<SparkPlan> guarded = new ArrayList<>();
+      plan.children().foreach(child -> guarded.add(guard(child)));
+      return plan.withNewChildren(CollectionConverters.asScala(guarded).toIndexedSeq());
+    }
     boolean command =
         plan instanceof V2CommandExec
             || plan instanceof DataWritingCommandExec

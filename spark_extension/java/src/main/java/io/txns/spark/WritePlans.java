@@ -23,6 +23,7 @@ import org.apache.spark.sql.catalyst.plans.logical.RenameTable;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.TruncatePartition;
 import org.apache.spark.sql.catalyst.plans.logical.TruncateTable;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.V2CreateTablePlan;
@@ -101,6 +102,13 @@ final class WritePlans {
       return Optional.of(new ParsedDml(Dml.MERGE, name(merge.targetTable(), parser), plan));
     }
     return Optional.empty();
+  }
+
+  /** Whether a parsed plan is {@code FROM ... INSERT INTO ... INSERT INTO ...}. */
+  static boolean isMultiInsert(LogicalPlan parsed) {
+    LogicalPlan plan = parsed instanceof UnresolvedWith with ? with.child() : parsed;
+    return plan instanceof Union
+        && plan.children().forall(child -> child instanceof InsertIntoStatement);
   }
 
   /** Whether a parsed plan changes tables by DDL. */
