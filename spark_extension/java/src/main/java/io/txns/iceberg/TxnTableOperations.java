@@ -64,7 +64,10 @@ final class TxnTableOperations implements TableOperations {
     try {
       boolean overDropped = loaded != null && loaded.view().dropped();
       loaded =
-          overDropped ? handle.loadNewestWithDropped(identifier) : handle.loadNewest(identifier);
+          sameObject(
+              overDropped
+                  ? handle.loadNewestWithDropped(identifier)
+                  : handle.loadNewest(identifier));
     } catch (NoSuchTableException e) {
       if (loaded != null) {
         throw e;
@@ -73,6 +76,32 @@ final class TxnTableOperations implements TableOperations {
     }
     real = loaded.real();
     return loaded.view().metadata();
+  }
+
+  /**
+   * {@code newest} with the metadata object that is known already, where nothing has changed:
+   * Iceberg's transactions compare objects, and some updates of theirs cannot be repeated.
+   */
+  private DataTables.Loaded sameObject(DataTables.Loaded newest) {
+    if (loaded == null || !newest.registered()) {
+      return newest;
+    }
+    TableMetadata before = loaded.view().metadata();
+    TableMetadata now = newest.view().metadata();
+    boolean same =
+        before.metadataFileLocation() != null
+            && before.metadataFileLocation().equals(now.metadataFileLocation())
+            && before.currentSnapshot() != null
+            && now.currentSnapshot() != null
+            && before.currentSnapshot().snapshotId() == now.currentSnapshot().snapshotId();
+    return same
+        ? new DataTables.Loaded(
+            newest.identifier(),
+            newest.table(),
+            newest.real(),
+            newest.mark(),
+            new TableView(before, newest.view().readTs(), newest.view().stranger()))
+        : newest;
   }
 
   @Override
