@@ -7,7 +7,6 @@ import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
-import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
@@ -58,17 +57,31 @@ final class Applier {
   /** Apply, for a writer that has to have it done before it goes on; errors reach the caller. */
   boolean applyRun(Head head, TableIdentifier table) {
     List<LoggedChange> run = named(head, table);
+    if (run.isEmpty()) {
+      return true;
+    }
     long repairedAt =
         run.stream()
             .filter(change -> change.entry().kind() == EntryKind.REPAIR)
             .mapToLong(LoggedChange::commitTs)
             .reduce(0, Math::max);
+    TableOperations real = load(table);
     for (LoggedChange change : run) {
-      if (!applyOne(change, change.commitTs() <= repairedAt)) {
+      if (!applyOne(change, real, change.commitTs() <= repairedAt)) {
         return false;
       }
+      real = real == null ? load(table) : real;
     }
     return true;
+  }
+
+  /** The table's operations past every cache; null where the catalog does not have it. */
+  private TableOperations load(TableIdentifier table) {
+    try {
+      return ((BaseTable) delegate.loadTable(table)).operations();
+    } catch (NoSuchTableException e) {
+      return null;
+    }
   }
 
   /** Changes that name the table, whatever has been applied of them. */
@@ -91,37 +104,37 @@ final class Applier {
    *
    * @param repaired whether a repair has been logged since: strangers do not stand in the way
    */
-  private boolean applyOne(LoggedChange change, boolean repaired) {
-    for (int attempt = 0; attempt < 2; attempt++) {
-      try {
-        return tryApply(change, repaired);
-      } catch (CommitFailedException | AlreadyExistsException e) {
-        LOG.debug("somebody else changed {} first", change.change().table(), e);
-      }
+  private boolean applyOne(LoggedChange change, TableOperations real, boolean repaired) {
+    try {
+      return tryApply(change, real, repaired);
+    } catch (CommitFailedException | AlreadyExistsException e) {
+      LOG.debug("somebody else changed {} first", change.change().table(), e);
     }
-    return isApplied(change);
+    try {
+      return tryApply(change, load(change.change().table()), repaired);
+    } catch (CommitFailedException | AlreadyExistsException e) {
+      TableOperations newest = load(change.change().table());
+      return newest != null && isMoot(change, newest.current());
+    }
   }
 
-  private boolean tryApply(LoggedChange change, boolean repaired) {
+  private boolean tryApply(LoggedChange change, TableOperations real, boolean repaired) {
     TableIdentifier identifier = change.change().table();
-    UpdateTableRequest request = tables.request(change);
-    Table table;
-    try {
-      table = delegate.loadTable(identifier);
-    } catch (NoSuchTableException e) {
-      if (!DataTables.creates(request)) {
-        throw TxnException.quarantined(identifier, "somebody dropped the table");
-      }
-      TableMetadata metadata = Overlay.create(change, request, clock.nowMs());
-      tables.operationsToCreate(identifier, metadata).commit(null, metadata);
+    if (real == null) {
+      create(change);
       return true;
     }
-    TableOperations real = ((BaseTable) table).operations();
     TableMetadata base = real.current();
     if (isMoot(change, base)) {
       return true;
     }
-    TableMark mark = TableMark.of(base).orElseThrow();
+    UpdateTableRequest request = tables.request(change);
+    if (TableMark.of(base).isEmpty() && !repaired) {
+      throw TxnException.quarantined(
+          identifier, "somebody took the protocol's mark from the table");
+    }
+    TableMark mark =
+        TableMark.of(base).orElse(new TableMark(log.identifier(), "", 0, TableMark.applied(base)));
     LoggedState logged = LoggedState.of(base, mark);
     Optional<Stranger> stranger = logged.stranger();
     List<Long> adopted = adopted(request);
@@ -137,30 +150,35 @@ final class Applier {
     return true;
   }
 
-  private boolean isApplied(LoggedChange change) {
-    try {
-      Table table = delegate.loadTable(change.change().table());
-      return isMoot(change, ((BaseTable) table).operations().current());
-    } catch (NoSuchTableException e) {
-      return false;
+  private void create(LoggedChange change) {
+    TableIdentifier identifier = change.change().table();
+    UpdateTableRequest request = tables.request(change);
+    if (!DataTables.creates(request)) {
+      throw TxnException.quarantined(identifier, "somebody dropped the table");
     }
+    TableMetadata metadata = Overlay.create(change, request, clock.nowMs());
+    TableOperations real = tables.operationsToCreate(identifier, metadata);
+    String list = metadata.currentSnapshot().manifestListLocation();
+    if (!real.io().newInputFile(list).exists()) {
+      throw TxnException.quarantined(identifier, "somebody dropped the table and purged its files");
+    }
+    real.commit(null, metadata);
   }
 
   /**
-   * Whether there is nothing left to do: invariant I4 for a table of ours.
-   *
-   * <p>A table without a mark of ours has been forgotten. Another table under the name is a
-   * stranger's: the change can never be applied.
+   * Whether there is nothing left to do: invariant I4, for a table with or without a mark (forget
+   * keeps {@code txns.applied}).
    */
   private boolean isMoot(LoggedChange change, TableMetadata metadata) {
+    TableIdentifier table = change.change().table();
     if (!metadata.uuid().equals(change.change().uuid())) {
-      throw TxnException.quarantined(
-          change.change().table(), "another table stands under the name of a logged one");
+      throw TxnException.quarantined(table, "another table stands under the name of a logged one");
+    }
+    if (TableMark.applied(metadata) >= change.commitTs()) {
+      return true;
     }
     Optional<TableMark> mark = TableMark.of(metadata);
-    return mark.isEmpty()
-        || !mark.get().commitTable().equals(log.identifier())
-        || mark.get().applied() >= change.commitTs();
+    return mark.isPresent() && !mark.get().commitTable().equals(log.identifier());
   }
 
   private static List<Long> adopted(UpdateTableRequest request) {

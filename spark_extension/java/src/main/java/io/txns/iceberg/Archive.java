@@ -6,7 +6,9 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -39,6 +41,19 @@ final class Archive {
   /** All archived rows, ascending by {@code commit_ts}. */
   List<TransactionRow> rows() {
     return rows(Expressions.alwaysTrue());
+  }
+
+  /** The archived entries above one timestamp and not above another, ascending. */
+  List<Entry> between(long after, long upto) {
+    Map<String, List<TransactionRow>> byTxnId = new LinkedHashMap<>();
+    Expression filter =
+        Expressions.and(
+            Expressions.greaterThan("commit_ts", after),
+            Expressions.lessThanOrEqual("commit_ts", upto));
+    for (TransactionRow row : rows(filter)) {
+      byTxnId.computeIfAbsent(row.txnId(), id -> new ArrayList<>()).add(row);
+    }
+    return byTxnId.values().stream().map(Archive::entry).toList();
   }
 
   /** The names of all tables that have been dropped; they may have been created again since. */

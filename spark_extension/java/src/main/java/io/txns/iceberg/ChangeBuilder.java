@@ -76,6 +76,9 @@ final class ChangeBuilder {
       updates.add(
           new MetadataUpdate.SetProperties(Map.of(TableMark.CREATED, Long.toString(commitTs))));
     }
+    refs.computeIfPresent(
+        SnapshotRef.MAIN_BRANCH,
+        (name, ref) -> retained(staged, (MetadataUpdate.SetSnapshotRef) ref));
     updates.addAll(refs.values());
     List<UpdateRequirement> requirements =
         staged.isCreate()
@@ -84,6 +87,27 @@ final class ChangeBuilder {
     return new Built(
         change(staged, from),
         UpdateTableRequest.create(staged.identifier(), requirements, updates));
+  }
+
+  /** Iceberg's create and replace set a new main without the retention that tables of ours have. */
+  private static MetadataUpdate retained(
+      StagedTable staged, MetadataUpdate.SetSnapshotRef staging) {
+    SnapshotRef before = staged.base().ref(SnapshotRef.MAIN_BRANCH);
+    SnapshotRef main =
+        before == null || staging.minSnapshotsToKeep() != null
+            ? SnapshotRef.branchBuilder(staging.snapshotId())
+                .minSnapshotsToKeep(staging.minSnapshotsToKeep())
+                .maxSnapshotAgeMs(staging.maxSnapshotAgeMs())
+                .build()
+            : SnapshotRef.builderFrom(before, staging.snapshotId()).build();
+    SnapshotRef kept = Registrar.retention(main);
+    return new MetadataUpdate.SetSnapshotRef(
+        SnapshotRef.MAIN_BRANCH,
+        kept.snapshotId(),
+        kept.type(),
+        kept.minSnapshotsToKeep(),
+        kept.maxSnapshotAgeMs(),
+        kept.maxRefAgeMs());
   }
 
   private static Change change(StagedTable staged, Long from) {

@@ -57,9 +57,38 @@ final class CommitLoop {
    *     the last answer stays unknown
    */
   Entry append(Key key, Attempt attempt) {
+    Pending pending = new Pending();
+    try {
+      return append(key, attempt, pending);
+    } catch (RuntimeException e) {
+      if (pending.mayHaveLanded) {
+        throw TxnException.commitStateUnknown(key.txnId(), e);
+      }
+      throw e;
+    }
+  }
+
+  /** What is known of the attempts so far. */
+  private static final class Pending {
+    /** An attempt whose answer was lost stood on this head. */
+    private Head unsettled;
+
+    /** Whether no head has told yet that the last attempt did not land. */
+    private boolean mayHaveLanded;
+
+    private RuntimeException cause;
+
+    /** A head that does not hold the entry: an attempt on an older one can never land. */
+    private void settle(Head head) {
+      if (unsettled != null && !head.isSameVersion(unsettled.metadata())) {
+        unsettled = null;
+      }
+      mayHaveLanded = unsettled != null;
+    }
+  }
+
+  private Entry append(Key key, Attempt attempt, Pending pending) {
     long deadlineMs = clock.nowMs() + MAX_MS;
-    Head unsettled = null;
-    RuntimeException cause = null;
     for (int tries = 0; tries < MAX_ATTEMPTS && clock.nowMs() < deadlineMs; tries++) {
       Head head = log.loadOrCreate();
       Optional<Entry> known =
@@ -67,27 +96,23 @@ final class CommitLoop {
       if (known.isPresent()) {
         return known.get();
       }
-      if (unsettled != null && !head.isSameVersion(unsettled.metadata())) {
-        unsettled = null;
-      }
-      long commitTs = nextTs(head);
-      Entry entry = attempt.at(head, commitTs);
+      pending.settle(head);
+      Entry entry = attempt.at(head, nextTs(head));
       refuseWhenOff(head, entry);
       CommitLog.Swap swap = log.append(head, List.of(entry));
-      switch (swap.outcome()) {
-        case WON -> {
-          return entry;
-        }
-        case MAYBE -> {
-          unsettled = head;
-          cause = swap.cause();
-          LOG.warn("the catalog's answer was lost, asking the log; txn={}", key.txnId(), cause);
-        }
-        case LOST -> LOG.debug("lost a swap; txn={}", key.txnId(), swap.cause());
+      if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
+        return entry;
+      }
+      pending.mayHaveLanded = true; // a catalog's "lost" may be false
+      pending.cause = swap.cause();
+      if (swap.outcome() == CommitLog.Swap.Outcome.MAYBE) {
+        pending.unsettled = head;
+        LOG.warn(
+            "the catalog's answer was lost, asking the log; txn={}", key.txnId(), swap.cause());
       }
       clock.backOff(BACK_OFF_MAX_MS);
     }
-    return settle(key.txnId(), key.sinceTs(), unsettled, cause);
+    return settle(key, pending);
   }
 
   /** Find a transaction by its id in a head, and in rows that have left the head since. */
@@ -99,17 +124,18 @@ final class CommitLoop {
     return archive.find(txnId, sinceTs);
   }
 
-  private Entry settle(String txnId, long sinceTs, Head unsettled, RuntimeException cause) {
+  private Entry settle(Key key, Pending pending) {
     Head head = log.load();
-    Optional<Entry> known = find(head, txnId, sinceTs);
+    Optional<Entry> known = find(head, key.txnId(), key.sinceTs());
     if (known.isPresent()) {
       return known.get();
     }
-    if (unsettled != null && head.isSameVersion(unsettled.metadata())) {
-      throw TxnException.commitStateUnknown(txnId, cause);
+    pending.settle(head);
+    if (pending.mayHaveLanded) {
+      throw TxnException.commitStateUnknown(key.txnId(), pending.cause);
     }
     throw TxnException.conflict(
-        log.identifier(), txnId, "", head.upper(), "too many others were committing");
+        log.identifier(), key.txnId(), "", head.upper(), "too many others were committing");
   }
 
   private long nextTs(Head head) {
@@ -123,7 +149,8 @@ final class CommitLoop {
   private static void refuseWhenOff(Head head, Entry entry) {
     boolean always = entry.kind() == EntryKind.ON || entry.kind() == EntryKind.OFF;
     if (head.state().off() && !always) {
-      throw TxnException.unsupported("transactions are off: turn them on with CALL system.on()");
+      throw TxnException.unsupported(
+          "transactions are off for this commit table: turn them on with `txns on`");
     }
   }
 }

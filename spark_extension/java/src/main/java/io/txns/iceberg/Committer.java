@@ -1,6 +1,7 @@
 package io.txns.iceberg;
 
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -8,7 +9,6 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.rest.requests.CommitTransactionRequest;
 import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
@@ -27,6 +27,7 @@ final class Committer {
   private final TxnConfig config;
   private final CommitLog log;
   private final CommitLoop loop;
+  private final Archive archive;
   private final DataTables tables;
   private final Applier applier;
   private final Tidier tidier;
@@ -36,6 +37,7 @@ final class Committer {
       TxnConfig config,
       CommitLog log,
       CommitLoop loop,
+      Archive archive,
       DataTables tables,
       Applier applier,
       Tidier tidier,
@@ -43,6 +45,7 @@ final class Committer {
     this.config = config;
     this.log = log;
     this.loop = loop;
+    this.archive = archive;
     this.tables = tables;
     this.applier = applier;
     this.tidier = tidier;
@@ -84,14 +87,24 @@ final class Committer {
     applyOutstanding(request);
     Map<TableIdentifier, StagedTable> writes = new LinkedHashMap<>(request.writes());
     writes.values().forEach(ChangeBuilder::complete);
-    Entry entry =
-        loop.append(
-            request.key(),
-            (head, commitTs) -> {
-              refuseOld(request);
-              validate(request, head, writes);
-              return entry(request, head, commitTs, writes);
-            });
+    Leftovers leftovers = new Leftovers(log);
+    Entry entry;
+    try {
+      entry =
+          loop.append(
+              request.key(),
+              (head, commitTs) -> {
+                refuseOld(request);
+                validate(request, head, writes, leftovers);
+                return entry(request, head, commitTs, writes, leftovers);
+              });
+    } catch (TxnException e) {
+      if (e.kind() != ErrorKind.COMMIT_STATE_UNKNOWN) {
+        leftovers.removeAllBut(request.writes().values());
+      }
+      throw e;
+    }
+    leftovers.removeAllBut(entry);
     return finish(entry);
   }
 
@@ -124,10 +137,16 @@ final class Committer {
       return;
     }
     for (StagedTable write : request.writes().values()) {
-      if (!write.isAppendOnly() && !write.isCreate() && request.kind() == EntryKind.COMMIT) {
+      boolean overwrites = !write.isAppendOnly() && !write.isCreate();
+      if (overwrites && request.kind() == EntryKind.COMMIT && isOutstanding(head, write)) {
         applier.applyRun(head, write.identifier());
       }
     }
+  }
+
+  private static boolean isOutstanding(Head head, StagedTable write) {
+    long applied = TableMark.applied(write.real().current());
+    return !head.state().changes(write.base().uuid(), applied, head.upper()).isEmpty();
   }
 
   private void refuseOld(Request request) {
@@ -143,61 +162,29 @@ final class Committer {
     }
   }
 
-  private void validate(Request request, Head head, Map<TableIdentifier, StagedTable> writes) {
-    List<Entry> newer = head.state().after(request.readTs());
+  private void validate(
+      Request request, Head head, Map<TableIdentifier, StagedTable> writes, Leftovers leftovers) {
+    List<Entry> newer = newer(head, request.readTs());
     String txnId = request.key().txnId();
     new ConflictChecker(txnId, request.isolation(), request.reads(), writes).validate(newer);
+    String otherTxnId = newer.isEmpty() ? "" : newer.get(newer.size() - 1).txnId();
     Set<TableIdentifier> moved = new LinkedHashSet<>();
     newer.forEach(entry -> entry.changes().stream().map(Change::table).forEach(moved::add));
-    if (head.state().tidiedUpto() > request.readTs()) {
-      moved.addAll(checkTableState(request, head, writes));
-    }
     moved.retainAll(writes.keySet());
-    String otherTxnId = newer.isEmpty() ? "" : newer.get(newer.size() - 1).txnId();
     for (TableIdentifier table : moved) {
-      restage(request, head, writes, table, otherTxnId);
+      restage(request, head, writes, table, otherTxnId, leftovers);
     }
   }
 
-  /** Entries may have left the head since {@code read_ts}: then the tables themselves tell (I6). */
-  private Set<TableIdentifier> checkTableState(
-      Request request, Head head, Map<TableIdentifier, StagedTable> writes) {
-    Set<TableIdentifier> moved = new LinkedHashSet<>();
-    Set<TableIdentifier> touched = new LinkedHashSet<>(writes.keySet());
-    if (request.isolation().validatesReads()) {
-      touched.addAll(request.reads().tables());
+  /** Everything above a timestamp: what stands in the head, and what has left it since (I6). */
+  private List<Entry> newer(Head head, long readTs) {
+    List<Entry> newer = new ArrayList<>();
+    if (head.state().tidiedUpto() > readTs) {
+      newer.addAll(archive.between(readTs, head.state().tidiedUpto()));
     }
-    for (TableIdentifier table : touched) {
-      StagedTable write = writes.get(table);
-      long applied = write != null && write.isCreate() ? existing(table) : applied(table);
-      if (applied <= request.readTs()) {
-        continue;
-      }
-      boolean readToo = request.isolation().validatesReads() && request.reads().hasRead(table);
-      if (write == null || readToo || !write.isAppendOnly()) {
-        throw TxnException.conflict(
-            table, request.key().txnId(), "", head.upper(), "the table was written since");
-      }
-      moved.add(table);
-    }
-    return moved;
-  }
-
-  private long applied(TableIdentifier table) {
-    try {
-      return tables.appliedTs(table);
-    } catch (NoSuchTableException e) {
-      return 0;
-    }
-  }
-
-  private long existing(TableIdentifier table) {
-    try {
-      tables.appliedTs(table);
-      return Long.MAX_VALUE;
-    } catch (NoSuchTableException e) {
-      return 0;
-    }
+    newer.addAll(head.state().after(readTs));
+    newer.sort(Comparator.comparingLong(Entry::commitTs));
+    return newer;
   }
 
   private void restage(
@@ -205,7 +192,8 @@ final class Committer {
       Head head,
       Map<TableIdentifier, StagedTable> writes,
       TableIdentifier table,
-      String otherTxnId) {
+      String otherTxnId,
+      Leftovers leftovers) {
     StagedTable staged = writes.get(table);
     String txnId = request.key().txnId();
     if (!request.restages() || !staged.isAppendOnly()) {
@@ -216,11 +204,17 @@ final class Committer {
     if (newBase.currentSnapshot().snapshotId() == staged.base().currentSnapshot().snapshotId()) {
       return;
     }
+    leftovers.restaged(staged);
     writes.put(table, Restager.restage(staged, newBase, txnId, otherTxnId, head.upper()));
+    leftovers.restaged(writes.get(table));
   }
 
   private Entry entry(
-      Request request, Head head, long commitTs, Map<TableIdentifier, StagedTable> writes) {
+      Request request,
+      Head head,
+      long commitTs,
+      Map<TableIdentifier, StagedTable> writes,
+      Leftovers leftovers) {
     List<Change> changes = new ArrayList<>();
     List<UpdateTableRequest> requests = new ArrayList<>();
     for (StagedTable staged : writes.values()) {
@@ -231,6 +225,8 @@ final class Committer {
       requests.add(built.request());
     }
     String json = CommitTransactionRequestParser.toJson(new CommitTransactionRequest(requests));
+    Entry.Payload payload = log.storePayload(head, request.key().txnId(), json);
+    leftovers.payload(payload);
     return new Entry(
         request.kind(),
         commitTs,
@@ -243,7 +239,7 @@ final class Committer {
         Engine.name(),
         request.comment(),
         changes,
-        log.storePayload(head, request.key().txnId(), json));
+        payload);
   }
 
   /** What does not fit its own base must not enter the log: it would quarantine the table. */

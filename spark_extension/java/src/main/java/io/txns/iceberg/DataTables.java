@@ -25,7 +25,8 @@ final class DataTables {
    * @param table the delegate's table; null for one that is logged and not created yet
    * @param real its operations
    * @param mark empty for a table that is not under care
-   * @param view as of a timestamp; null for a table that is not under care
+   * @param view as of a timestamp; null for a table that is not under care, unless it is {@link
+   *     #forgotten()}
    */
   record Loaded(
       TableIdentifier identifier,
@@ -35,6 +36,11 @@ final class DataTables {
       TableView view) {
     boolean registered() {
       return mark.isPresent();
+    }
+
+    /** Whether the log has taken it from care, and the table itself does not say so yet. */
+    boolean forgotten() {
+      return mark.isEmpty() && view != null;
     }
   }
 
@@ -74,11 +80,38 @@ final class DataTables {
     TableOperations real = base.operations();
     Optional<TableMark> mark = TableMark.of(real.current());
     if (mark.isEmpty()) {
-      return new Loaded(identifier, table, real, mark, null);
+      return withoutMark(identifier, table, real, head, readTs);
     }
     checkMark(identifier, mark.get(), head);
+    TableView view = view(identifier, real.current(), mark.get(), head, readTs);
+    return new Loaded(identifier, table, real, TableMark.of(view.metadata()), view);
+  }
+
+  /**
+   * A table that nobody registered; or one whose mark a stranger took while entries of it stand in
+   * the head: it is read as logged.
+   */
+  private Loaded withoutMark(
+      TableIdentifier identifier, Table table, TableOperations real, Head head, long readTs) {
+    TableMetadata metadata = real.current();
+    long applied = TableMark.applied(metadata);
+    if (head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty()) {
+      return new Loaded(identifier, table, real, Optional.empty(), null);
+    }
+    TableMark taken = new TableMark(log.identifier(), head.uuid(), 0, applied);
+    TableView view = view(identifier, metadata, taken, head, readTs);
+    Stranger stranger =
+        new Stranger(
+            metadata.currentSnapshot().snapshotId(),
+            List.of(),
+            false,
+            "somebody took the protocol's mark from the table");
     return new Loaded(
-        identifier, table, real, mark, view(identifier, real.current(), mark.get(), head, readTs));
+        identifier,
+        table,
+        real,
+        Optional.of(taken),
+        new TableView(view.metadata(), readTs, Optional.of(stranger)));
   }
 
   /** The view of a registered table whose metadata the caller has loaded after {@code head}. */
@@ -88,9 +121,17 @@ final class DataTables {
     return Overlay.asOf(identifier, metadata, mark, run, this::request, readTs, clock.nowMs());
   }
 
-  /** {@code txns.applied} of a table, in ms, as the catalog has it now. */
-  long appliedTs(TableIdentifier identifier) {
-    return TableMark.applied(((BaseTable) delegate.loadTable(identifier)).operations().current());
+  /**
+   * {@code txns.applied} of a table, in ms, as the catalog has it now; less than every {@code
+   * commit_ts} where the catalog does not have the table of that uuid.
+   */
+  long appliedTs(TableIdentifier identifier, String uuid) {
+    try {
+      TableMetadata metadata = ((BaseTable) delegate.loadTable(identifier)).operations().current();
+      return metadata.uuid().equals(uuid) ? TableMark.applied(metadata) : Long.MIN_VALUE;
+    } catch (NoSuchTableException e) {
+      return Long.MIN_VALUE;
+    }
   }
 
   /** The request that carries a logged change out. */

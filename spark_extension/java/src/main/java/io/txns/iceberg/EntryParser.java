@@ -91,19 +91,61 @@ final class EntryParser {
     if (tidy && summary.containsKey(COMMIT_TS)) {
       throw TxnException.corruptLog("a tidy record carries no commit-ts");
     }
-    return new Entry(
-        kind,
-        tidy ? 0 : number(summary, COMMIT_TS),
-        tidy ? 0 : number(summary, PREV_TS),
-        number(summary, UPPER),
-        number(summary, TIDIED_UPTO),
-        tidy ? 0 : number(summary, READ_TS),
-        required(summary, TXN_ID),
-        tidy ? Isolation.SNAPSHOT : isolation(required(summary, ISOLATION)),
-        summary.getOrDefault(ENGINE, ""),
-        summary.getOrDefault(COMMENT, ""),
-        tidy ? List.of() : changes(required(summary, TABLES)),
-        payload(summary));
+    Entry entry =
+        new Entry(
+            kind,
+            tidy ? 0 : number(summary, COMMIT_TS),
+            tidy ? 0 : number(summary, PREV_TS),
+            number(summary, UPPER),
+            number(summary, TIDIED_UPTO),
+            tidy ? 0 : number(summary, READ_TS),
+            txnId(summary),
+            tidy ? Isolation.SNAPSHOT : isolation(required(summary, ISOLATION)),
+            summary.getOrDefault(ENGINE, ""),
+            summary.getOrDefault(COMMENT, ""),
+            tidy ? List.of() : changes(required(summary, TABLES)),
+            payload(summary));
+    checkConsistent(entry);
+    return entry;
+  }
+
+  /** What the fields of one record say about each other (docs/spec.md "Relations"). */
+  private static void checkConsistent(Entry entry) {
+    check(entry.tidiedUpto() <= entry.upper(), "tidied-upto is above upper (I6)");
+    if (entry.kind() == EntryKind.TIDY) {
+      check(!entry.applies(), "a tidy record has a payload");
+      return;
+    }
+    check(entry.upper() == entry.commitTs(), "upper is not the commit-ts (I1)");
+    check(entry.prevTs() < entry.commitTs(), "prev-ts is not below commit-ts (I1)");
+    check(entry.readTs() < entry.commitTs(), "read-ts is not below commit-ts (I1)");
+    boolean applies =
+        switch (entry.kind()) {
+          case COMMIT, FORGET, ADOPT, REPAIR -> !entry.changes().isEmpty();
+          case REGISTER, QUARANTINE, ADVANCE, TIDY, OFF, ON -> false;
+        };
+    check(
+        applies == entry.applies(),
+        String.format(
+            "a `%s` with %d tables %s",
+            entry.kind().stored(),
+            entry.changes().size(),
+            applies ? "needs a payload" : "has no payload"));
+  }
+
+  private static void check(boolean holds, String message) {
+    if (!holds) {
+      throw TxnException.corruptLog("an entry contradicts itself: " + message);
+    }
+  }
+
+  private static String txnId(Map<String, String> summary) {
+    String id = required(summary, TXN_ID);
+    boolean printable = id.codePoints().noneMatch(Character::isISOControl);
+    if (id.isEmpty() || id.codePointCount(0, id.length()) > 255 || !printable) {
+      throw TxnException.corruptLog("a transaction id has 1 to 255 printable characters");
+    }
+    return id;
   }
 
   /** Refuse to write a log that asks for writer features this program does not know. */
@@ -146,9 +188,12 @@ final class EntryParser {
     if (inline != null && location != null) {
       throw TxnException.corruptLog("an entry has a payload inline or in a file, not both");
     }
-    if (location != null && sha256 == null) {
+    boolean digest = sha256 != null && sha256.matches("[0-9a-f]{64}");
+    if (location == null ? sha256 != null : !digest) {
       throw TxnException.corruptLog(
-          String.format("a payload file needs %s; location=`%s`", PAYLOAD_SHA256, location));
+          String.format(
+              "a payload file, and only a file, needs %s; location=`%s`",
+              PAYLOAD_SHA256, location));
     }
     return inline == null && location == null
         ? Entry.Payload.NONE
@@ -199,10 +244,10 @@ final class EntryParser {
       throw TxnException.corruptLog(String.format("%s is not a list", TABLES));
     }
     List<Change> changes = new ArrayList<>();
-    Set<TableIdentifier> seen = new HashSet<>();
+    Set<Object> seen = new HashSet<>();
     for (JsonNode node : list) {
       Change change = change(node);
-      if (!seen.add(change.table())) {
+      if (!seen.add(change.table()) || !seen.add(change.uuid())) {
         throw TxnException.corruptLog(
             String.format("an entry names a table once; table=`%s`", change.table()));
       }
@@ -213,8 +258,18 @@ final class EntryParser {
 
   private static Change change(JsonNode node) {
     JsonNode identifier = node.path("identifier");
+    if (!identifier.path("namespace").isArray()) {
+      throw TxnException.corruptLog(
+          String.format("an element of %s has no list `namespace`", TABLES));
+    }
     List<String> levels = new ArrayList<>();
-    identifier.path("namespace").forEach(level -> levels.add(level.asText()));
+    for (JsonNode level : identifier.get("namespace")) {
+      if (!level.isTextual()) {
+        throw TxnException.corruptLog(
+            String.format("a namespace in %s is a list of texts", TABLES));
+      }
+      levels.add(level.asText());
+    }
     TableIdentifier table =
         TableIdentifier.of(Namespace.of(levels.toArray(String[]::new)), text(identifier, "name"));
     return new Change(
@@ -223,8 +278,8 @@ final class EntryParser {
         Operation.parse(text(node, "operation")),
         id(node, "from-snapshot-id"),
         id(node, "to-snapshot-id"),
-        node.path("added-records").asLong(0),
-        node.path("deleted-records").asLong(0));
+        count(node, "added-records"),
+        count(node, "deleted-records"));
   }
 
   private static String text(JsonNode node, String field) {
@@ -241,11 +296,20 @@ final class EntryParser {
     if (value == null || value.isNull()) {
       return null;
     }
-    if (!value.isIntegralNumber()) {
+    if (!value.isIntegralNumber() || !value.canConvertToLong()) {
       throw TxnException.corruptLog(
           String.format("`%s` in %s is not a whole number", field, TABLES));
     }
     return value.asLong();
+  }
+
+  private static long count(JsonNode node, String field) {
+    Long count = id(node, field);
+    if (count == null || count < 0) {
+      throw TxnException.corruptLog(
+          String.format("an element of %s has no count `%s`", TABLES, field));
+    }
+    return count;
   }
 
   private static String required(Map<String, String> summary, String key) {
@@ -259,9 +323,13 @@ final class EntryParser {
   private static long number(Map<String, String> summary, String key) {
     String value = required(summary, key);
     try {
-      return Long.parseLong(value);
+      if (value.matches("0|[1-9][0-9]*")) {
+        return Long.parseLong(value);
+      }
     } catch (NumberFormatException e) {
-      throw TxnException.corruptLog(String.format("not a whole number; %s=`%s`", key, value));
+      // above int64: told below
     }
+    throw TxnException.corruptLog(
+        String.format("not decimal digits of an int64; %s=`%s`", key, value));
   }
 }

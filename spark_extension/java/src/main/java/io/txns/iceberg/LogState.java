@@ -74,7 +74,7 @@ final class LogState {
   void validate() {
     long previous = tidiedUpto;
     long last = 0;
-    Set<Long> targets = new HashSet<>();
+    Set<Object> targets = new HashSet<>();
     for (Entry entry : entries) {
       check(entry.commitTs() > last, "I1", "commit-ts does not increase: " + entry.commitTs());
       last = entry.commitTs();
@@ -97,7 +97,7 @@ final class LogState {
         String.format("upper is %d, but the newest entry is %d", upper, previous));
   }
 
-  private static void validate(Entry entry, Change change, Set<Long> targets) {
+  private static void validate(Entry entry, Change change, Set<Object> targets) {
     if (!entry.applies()) {
       return;
     }
@@ -113,6 +113,10 @@ final class LogState {
         targets.add(change.toSnapshotId()),
         "I3",
         "two changes have one to-snapshot: " + change.table() + " at " + entry.commitTs());
+    check(
+        targets.add(change.uuid() + " from " + change.fromSnapshotId()),
+        "I3",
+        "two changes stand on one snapshot: " + change.table() + " at " + entry.commitTs());
   }
 
   private static void check(boolean holds, String invariant, String message) {

@@ -10,7 +10,6 @@ import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataOperations;
-import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotChanges;
 import org.apache.iceberg.SnapshotRef;
@@ -82,7 +81,8 @@ final class Registrar {
       real.commit(base, marked);
       base = real.refresh();
     }
-    return logRegistration(identifier, base, markSnapshot(base));
+    Snapshot marking = markSnapshot(base);
+    return marking == null ? head.upper() : logRegistration(identifier, base, marking);
   }
 
   /**
@@ -129,7 +129,14 @@ final class Registrar {
   long reject(TableIdentifier identifier) {
     DataTables.Loaded loaded = newest(identifier);
     Stranger stranger = strangerOf(loaded);
-    return repair(EntryKind.REPAIR, loaded, staged(loaded), stranger, Map.of());
+    StagedTable staged = staged(loaded);
+    Map<String, String> mark =
+        TableMark.properties(log.identifier(), log.load().uuid(), staged.base().uuid());
+    if (TableMark.of(staged.base()).isEmpty()) {
+      staged.stage(
+          staged.current(), TableMetadata.buildFrom(staged.current()).setProperties(mark).build());
+    }
+    return repair(EntryKind.REPAIR, loaded, staged, stranger, Map.of());
   }
 
   /**
@@ -165,7 +172,11 @@ final class Registrar {
       StagedTable staged,
       Stranger stranger,
       Map<String, String> marks) {
-    String txnId = derivedId(kind.stored(), staged.base().uuid(), stranger.headSnapshotId());
+    String txnId =
+        derivedId(
+            marks.isEmpty() ? "reject" : "adopt",
+            staged.base().uuid(),
+            stranger.headSnapshotId() + ":" + TableMark.applied(staged.base()));
     return commit(kind, txnId, false, loaded, staged, marks);
   }
 
@@ -203,16 +214,23 @@ final class Registrar {
     staged.stage(
         staged.current(),
         TableMetadata.buildFrom(staged.current()).setProperties(properties).build());
-    AppendFiles append = new BaseTable(staged.operations(), identifier.toString()).newFastAppend();
-    append.set(TableMark.SNAPSHOT_COMMIT_TS, Long.toString(head.upper()));
-    append.set(TableMark.SNAPSHOT_TXN_ID, clock.newTxnId());
-    append.commit();
-    TableMetadata.Builder builder = TableMetadata.buildFrom(base);
-    staged.changes().stream()
-        .filter(change -> !(change instanceof MetadataUpdate.SetSnapshotRef))
-        .forEach(change -> change.applyTo(builder));
+    new BaseTable(staged.operations(), identifier.toString()).newFastAppend().commit();
+    Snapshot empty = staged.current().currentSnapshot();
+    Snapshot marking =
+        SnapshotEdit.of(empty)
+            .summary(
+                Map.of(
+                    TableMark.SNAPSHOT_COMMIT_TS,
+                    Long.toString(head.upper()),
+                    TableMark.SNAPSHOT_TXN_ID,
+                    registrationId(base, empty)))
+            .build();
     SnapshotRef main = staged.current().ref(SnapshotRef.MAIN_BRANCH);
-    return builder.setRef(SnapshotRef.MAIN_BRANCH, retention(main)).build();
+    return TableMetadata.buildFrom(base)
+        .setProperties(properties)
+        .addSnapshot(marking)
+        .setRef(SnapshotRef.MAIN_BRANCH, retention(main))
+        .build();
   }
 
   /** At least ten snapshots and a day: what an overwrite that is not applied yet may need. */
@@ -225,21 +243,26 @@ final class Registrar {
         .build();
   }
 
-  private Snapshot markSnapshot(TableMetadata metadata) {
-    Snapshot at = metadata.currentSnapshot();
-    while (at != null && !LoggedState.isOurs(at)) {
-      at = LoggedState.parent(metadata, at);
+  /** The snapshot that marked the table; null for one that was created under care, or expired. */
+  private static Snapshot markSnapshot(TableMetadata metadata) {
+    for (Snapshot at : metadata.snapshots()) {
+      boolean marks =
+          LoggedState.isOurs(at)
+              && registrationId(metadata, at).equals(at.summary().get(TableMark.SNAPSHOT_TXN_ID));
+      if (marks && LoggedState.commitTs(at) <= TableMark.applied(metadata)) {
+        return at;
+      }
     }
-    if (at == null) {
-      throw TxnException.quarantined(
-          log.identifier(), "a registered table has no snapshot of the protocol");
-    }
-    return at;
+    return null;
+  }
+
+  private static String registrationId(TableMetadata metadata, Snapshot snapshot) {
+    return derivedId("register", metadata.uuid(), Long.toString(snapshot.snapshotId()));
   }
 
   private long logRegistration(
       TableIdentifier identifier, TableMetadata metadata, Snapshot snapshot) {
-    String txnId = derivedId("register", metadata.uuid(), snapshot.snapshotId());
+    String txnId = registrationId(metadata, snapshot);
     Change change =
         new Change(
             identifier,
@@ -381,8 +404,8 @@ final class Registrar {
   }
 
   /** One id for one deed, whoever does it: two that race make one entry (invariant I8). */
-  static String derivedId(String deed, String tableUuid, long snapshotId) {
-    String name = deed + ":" + tableUuid + ":" + snapshotId;
+  static String derivedId(String deed, String tableUuid, String what) {
+    String name = deed + ":" + tableUuid + ":" + what;
     return UUID.nameUUIDFromBytes(name.getBytes(StandardCharsets.UTF_8)).toString();
   }
 }

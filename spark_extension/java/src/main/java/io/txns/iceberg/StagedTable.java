@@ -17,6 +17,8 @@ import org.apache.iceberg.exceptions.CommitFailedException;
  * <p>Data files, manifests and manifest lists are in storage already; only pointers are here.
  */
 final class StagedTable {
+  private static final int LAST_ADDED = -1;
+
   private final TableIdentifier identifier;
   private final TableOperations real;
   private final TableMetadata base;
@@ -44,17 +46,29 @@ final class StagedTable {
             : new Point(base, List.of());
   }
 
+  /**
+   * The updates that make a new table; they say what is current, also where Iceberg's defaults
+   * would do, so that every implementation replays them alike.
+   */
   private static List<MetadataUpdate> creation(TableMetadata first) {
     List<MetadataUpdate> changes = new ArrayList<>();
     changes.add(new MetadataUpdate.AssignUUID(first.uuid()));
     changes.add(new MetadataUpdate.UpgradeFormatVersion(first.formatVersion()));
-    for (MetadataUpdate change : first.changes()) {
-      if (!(change instanceof MetadataUpdate.AssignUUID)
-          && !(change instanceof MetadataUpdate.UpgradeFormatVersion)) {
-        changes.add(change);
-      }
-    }
+    changes.add(new MetadataUpdate.AddSchema(first.schema()));
+    changes.add(new MetadataUpdate.SetCurrentSchema(LAST_ADDED));
+    changes.add(new MetadataUpdate.AddPartitionSpec(first.spec()));
+    changes.add(new MetadataUpdate.SetDefaultPartitionSpec(LAST_ADDED));
+    changes.add(new MetadataUpdate.AddSortOrder(first.sortOrder()));
+    changes.add(new MetadataUpdate.SetDefaultSortOrder(LAST_ADDED));
+    changes.add(new MetadataUpdate.SetLocation(first.location()));
+    changes.add(new MetadataUpdate.SetProperties(first.properties()));
+    first.changes().stream().filter(StagedTable::isAboutSnapshots).forEach(changes::add);
     return List.copyOf(changes);
+  }
+
+  private static boolean isAboutSnapshots(MetadataUpdate change) {
+    return change instanceof MetadataUpdate.AddSnapshot
+        || change instanceof MetadataUpdate.SetSnapshotRef;
   }
 
   TableIdentifier identifier() {

@@ -21,14 +21,12 @@ import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
-import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.data.GenericAppenderFactory;
 import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.Record;
 import org.apache.iceberg.encryption.EncryptedFiles;
 import org.apache.iceberg.encryption.EncryptedOutputFile;
 import org.apache.iceberg.encryption.EncryptionKeyMetadata;
-import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.DataWriter;
@@ -109,7 +107,7 @@ final class Tidier {
 
   /** Entries that every table of theirs shows; what turns transactions off stays while it does. */
   private List<Entry> applied(Head head) {
-    Map<TableIdentifier, Long> appliedTs = new HashMap<>();
+    Map<String, Long> appliedTs = new HashMap<>();
     List<Entry> done = new ArrayList<>();
     for (Entry entry : head.state().entries()) {
       boolean keepsOff = head.state().off() && entry.kind() == EntryKind.OFF;
@@ -120,19 +118,13 @@ final class Tidier {
     return done;
   }
 
-  private boolean isApplied(Entry entry, Map<TableIdentifier, Long> appliedTs) {
+  private boolean isApplied(Entry entry, Map<String, Long> appliedTs) {
     return entry.changes().stream()
         .allMatch(
             change ->
-                appliedTs.computeIfAbsent(change.table(), this::appliedTs) >= entry.commitTs());
-  }
-
-  private long appliedTs(TableIdentifier table) {
-    try {
-      return tables.appliedTs(table);
-    } catch (NoSuchTableException e) {
-      return Long.MIN_VALUE; // logged and not created yet, or taken away by a stranger: it stays
-    }
+                appliedTs.computeIfAbsent(
+                        change.uuid(), uuid -> tables.appliedTs(change.table(), uuid))
+                    >= entry.commitTs());
   }
 
   private TableMetadata next(

@@ -25,6 +25,8 @@ import org.apache.iceberg.exceptions.NoSuchViewException;
 import org.apache.iceberg.hadoop.Configurable;
 import org.apache.iceberg.view.View;
 import org.apache.iceberg.view.ViewBuilder;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Tables as a transaction sees them, or as of the newest head outside one.
@@ -35,6 +37,8 @@ import org.apache.iceberg.view.ViewBuilder;
  */
 public final class TxnCatalog
     implements Catalog, SupportsNamespaces, ViewCatalog, Configurable<Object>, Closeable {
+  private static final Logger LOG = LoggerFactory.getLogger(TxnCatalog.class);
+
   private TxnHandle handle;
   private Supplier<Transaction> transaction = () -> null;
   private Object hadoopConf;
@@ -161,9 +165,20 @@ public final class TxnCatalog
     } else {
       loaded = handle.loadNewest(identifier);
     }
-    if (!loaded.registered()) {
+    if (loaded.view() == null) {
       return unregistered(loaded);
     }
+    loaded
+        .view()
+        .stranger()
+        .ifPresent(
+            stranger ->
+                LOG.warn(
+                    "{} is read as the log has it, without what strangers did: {}; see CALL"
+                        + " {}.system.repair",
+                    identifier,
+                    stranger.reason(),
+                    handle.catalogName()));
     return table(identifier, loaded, loaded.real(), loaded.view().readTs());
   }
 

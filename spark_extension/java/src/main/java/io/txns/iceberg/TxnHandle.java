@@ -49,7 +49,7 @@ public final class TxnHandle implements Closeable {
     this.loop = new CommitLoop(log, archive, clock);
     this.applier = new Applier(delegate, log, tables, clock);
     this.tidier = new Tidier(config, log, tables, clock);
-    this.committer = new Committer(config, log, loop, tables, applier, tidier, clock);
+    this.committer = new Committer(config, log, loop, archive, tables, applier, tidier, clock);
     this.registrar = new Registrar(delegate, log, loop, tables, applier, committer, clock);
   }
 
@@ -87,7 +87,7 @@ public final class TxnHandle implements Closeable {
                   + " upper=`%d`",
               readTs, head.upper()));
     }
-    Isolation isolation = options.isolation() == null ? config.isolation() : options.isolation();
+    Isolation isolation = isolation(options);
     String id = options.id() == null ? clock.newTxnId() : options.id();
     Transaction transaction =
         new Transaction(this, head, options, id, readTs, isolation, true, clock.nowMs());
@@ -98,6 +98,23 @@ public final class TxnHandle implements Closeable {
       }
     }
     return transaction;
+  }
+
+  /** Strict serializability reads at the upper: an explicit timestamp is a level below it. */
+  private Isolation isolation(BeginOptions options) {
+    boolean strict = options.isolation() == Isolation.STRICT_SERIALIZABLE;
+    if (options.asOf() != null && strict) {
+      throw TxnException.invalidUsage(
+          "25000",
+          "STRICT SERIALIZABLE reads at the newest timestamp: leave out AS OF, or use ISOLATION"
+              + " LEVEL SERIALIZABLE");
+    }
+    if (options.isolation() != null) {
+      return options.isolation();
+    }
+    return options.asOf() != null && config.isolation() == Isolation.STRICT_SERIALIZABLE
+        ? Isolation.SERIALIZABLE
+        : config.isolation();
   }
 
   /**
@@ -222,7 +239,11 @@ public final class TxnHandle implements Closeable {
   /** A table as of the newest head. */
   DataTables.Loaded loadNewest(TableIdentifier table) {
     Head head = log.loadIfExists();
-    return tables.load(table, head, head.upper());
+    DataTables.Loaded loaded = tables.load(table, head, head.upper());
+    if (loaded.forgotten() && applier.apply(head, table)) {
+      return tables.load(table, head, head.upper());
+    }
+    return loaded;
   }
 
   /** The same, for a caller that wants to see a dropped table's marker. */
@@ -350,13 +371,7 @@ public final class TxnHandle implements Closeable {
     return !entry.applies()
         || entry.changes().stream()
             .allMatch(
-                change -> {
-                  try {
-                    return tables.appliedTs(change.table()) >= entry.commitTs();
-                  } catch (NoSuchTableException e) {
-                    return false;
-                  }
-                });
+                change -> tables.appliedTs(change.table(), change.uuid()) >= entry.commitTs());
   }
 
   private Head await(long basis, long timeoutMs) {

@@ -1,0 +1,399 @@
+package io.txns.iceberg;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.ids;
+import static io.txns.iceberg.Lake.overwrite;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Proxy;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.Catalog;
+import org.junit.jupiter.api.Assertions;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Corners of the protocol that a reading of the specification against the code has found. */
+class ProtocolEdgesTest {
+  @TempDir Path folder;
+  Lake lake;
+  TxnHandle handle;
+  TxnCatalog plain;
+  Catalog outside;
+
+  @BeforeEach
+  void open() {
+    lake = new Lake(folder);
+    handle = lake.open();
+    plain = handle.catalog(() -> null);
+    outside = lake.catalog();
+    lake.create(handle, "shop.a", "shop.b");
+    append(plain.loadTable(id("shop.a")), 1);
+  }
+
+  TxnHandle lazy() {
+    return lake.open(Map.of("txns.apply", "next"));
+  }
+
+  Table on(TxnHandle h, Transaction t, String n) {
+    return h.catalog(() -> t).loadTable(id(n));
+  }
+
+  /** Entry outstanding, stranger overwrites, reject must end it. */
+  @Test
+  void rejectEndsAQuarantineWithAnOutstandingEntry() {
+    overwrite(lazy().catalog(() -> null).loadTable(id("shop.a")), 5);
+    overwrite(outside.loadTable(id("shop.a")), 9);
+    handle.repairReject(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(5L);
+    append(plain.loadTable(id("shop.a")), 6);
+  }
+
+  @Test
+  void adoptEndsAQuarantineWithAnOutstandingEntry() {
+    append(lazy().catalog(() -> null).loadTable(id("shop.a")), 5);
+    overwrite(outside.loadTable(id("shop.a")), 9);
+    handle.repairAdopt(id("shop.a"));
+    append(plain.loadTable(id("shop.a")), 6);
+  }
+
+  /** Forget logged, not applied; a later write must not be lost. */
+  @Test
+  void aWriteAfterAForgetThatIsNotAppliedIsNotLost() {
+    lazy().forget(id("shop.a"));
+    append(handle.catalog(() -> null).loadTable(id("shop.a")), 2);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+  }
+
+  @Test
+  void aTransactionAfterAForgetThatIsNotAppliedLosesNothing() {
+    lazy().forget(id("shop.a"));
+    Transaction t = handle.begin(BeginOptions.defaults());
+    assertThatThrownBy(() -> append(on(handle, t, "shop.a"), 2)).hasMessageContaining("register");
+    append(on(handle, t, "shop.b"), 2);
+    t.commit();
+    assertThat(lake.plainIds("shop.b")).containsExactly(2L);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+  }
+
+  /** Registering again writes nothing. */
+  @Test
+  void registerIsIdempotent() {
+    int before = handle.transactions().size();
+    handle.register(id("shop.a"));
+    handle.register(id("shop.a"));
+    append(plain.loadTable(id("shop.a")), 2);
+    handle.register(id("shop.a"));
+    assertThat(handle.transactions().size() - before - 1).isZero();
+  }
+
+  @Test
+  void registerOfACreatedTable() {
+    plain.createTable(id("shop.c"), Lake.SCHEMA);
+    int before = handle.transactions().size();
+    handle.register(id("shop.c"));
+    assertThat(handle.transactions().size()).isEqualTo(before);
+  }
+
+  /** Stranger's append between swap and apply can be adopted. */
+  @Test
+  void adoptFromTheBranch() {
+    overwrite(lazy().catalog(() -> null).loadTable(id("shop.a")), 5);
+    append(outside.loadTable(id("shop.a")), 2);
+    handle.repairAdopt(id("shop.a"));
+    assertThat(lake.txnIds("shop.a")).containsExactly(2L, 5L);
+  }
+
+  /** The same rollback twice. */
+  @Test
+  void twoRollbacksToOneSnapshot() {
+    append(plain.loadTable(id("shop.a")), 2);
+    for (int i = 0; i < 2; i++) {
+      Table table = outside.loadTable(id("shop.a"));
+      Snapshot at = table.currentSnapshot();
+      while (ids2(table, at) != 1) at = table.snapshot(at.parentId());
+      table.manageSnapshots().setCurrentSnapshot(at.snapshotId()).commit();
+      handle.repairReject(id("shop.a"));
+      assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+    }
+  }
+
+  int ids2(Table t, Snapshot s) {
+    return Integer.parseInt(s.summary().get("total-records"));
+  }
+
+  /** A name found absent, created, applied and tidied before commit. */
+  @Test
+  void absentThenCreatedAndTidied() {
+    Transaction t = handle.begin(BeginOptions.defaults());
+    assertThat(handle.catalog(() -> t).tableExists(id("shop.n"))).isFalse();
+    append(on(handle, t, "shop.b"), 1);
+    plain.createTable(id("shop.n"), Lake.SCHEMA);
+    append(plain.loadTable(id("shop.n")), 1);
+    handle.tidy();
+    assertThatThrownBy(t::commit).hasMessageContaining("absent");
+  }
+
+  /** A stranger removes the mark while an entry is outstanding. */
+  @Test
+  void markRemovedByAStranger() {
+    append(lazy().catalog(() -> null).loadTable(id("shop.a")), 2);
+    outside.loadTable(id("shop.a")).updateProperties().remove("txns.commit-table").commit();
+    assertThat(handle.log().load().state().entries()).isNotEmpty();
+    assertThat(handle.apply()).isEqualTo(1);
+  }
+
+  /** A copy under the name counts as applied for the tidier. */
+  @Test
+  void anotherTableUnderTheNameWithTheProperties() {
+    Map<String, String> p = new HashMap<>(outside.loadTable(id("shop.a")).properties());
+    append(lazy().catalog(() -> null).loadTable(id("shop.a")), 2);
+    p.put("txns.applied", Long.toString(handle.upper()));
+    outside.dropTable(id("shop.a"), false);
+    outside.buildTable(id("shop.a"), Lake.SCHEMA).withProperties(p).create();
+    handle.tidy();
+    assertThat(handle.log().load().state().entries()).isNotEmpty();
+  }
+
+  /** Retention of a created table. */
+  @Test
+  void retentionOfACreatedTable() {
+    plain.createTable(id("shop.c"), Lake.SCHEMA);
+    SnapshotRef main = outside.loadTable(id("shop.c")).refs().get("main");
+    assertThat(main.minSnapshotsToKeep()).isEqualTo(10);
+    assertThat(main.maxSnapshotAgeMs()).isGreaterThanOrEqualTo(86400000L);
+  }
+
+  @Test
+  void retentionSurvivesAWrite() {
+    SnapshotRef main = outside.loadTable(id("shop.a")).refs().get("main");
+    assertThat(main.minSnapshotsToKeep()).isEqualTo(10);
+  }
+
+  /** A stranger drops a created table whose entry is applied and stands in the head. */
+  @Test
+  void droppedByAStrangerAfterApply() {
+    plain.createTable(id("shop.c"), Lake.SCHEMA);
+    append(plain.loadTable(id("shop.c")), 1);
+    outside.dropTable(id("shop.c"), true);
+    assertThat(outside.tableExists(id("shop.c"))).isFalse();
+  }
+
+  /** SERIALIZABLE, read below tidied-upto. */
+  @Test
+  void tableReadThenWrittenAndTidied() {
+    Transaction t = handle.begin(BeginOptions.defaults());
+    ids(on(handle, t, "shop.a"));
+    append(on(handle, t, "shop.b"), 1);
+    append(plain.loadTable(id("shop.a")), 2);
+    handle.tidy();
+    assertThatThrownBy(t::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT));
+  }
+
+  /** Namespace listed, created and tidied. */
+  @Test
+  void listedThenCreatedAndTidied() {
+    Transaction t = handle.begin(BeginOptions.defaults());
+    handle.catalog(() -> t).listTables(id("shop.a").namespace());
+    append(on(handle, t, "shop.b"), 1);
+    plain.createTable(id("shop.n"), Lake.SCHEMA);
+    handle.tidy();
+    assertThatThrownBy(t::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT));
+  }
+
+  /** Drop, applied and tidied, then the table is absent for readers and can be created again. */
+  @Test
+  void dropTidyCreate() {
+    plain.dropTable(id("shop.a"), false);
+    handle.tidy();
+    assertThat(plain.tableExists(id("shop.a"))).isFalse();
+    long before = handle.upper();
+    plain.createTable(id("shop.a"), Lake.SCHEMA);
+    assertThat(lake.txnIds("shop.a")).isEmpty();
+    append(plain.loadTable(id("shop.a")), 4);
+    assertThat(lake.plainIds("shop.a")).containsExactly(4L);
+    assertThat(outside.loadTable(id("shop.a")).properties().get("txns.created")).isNotNull();
+    List<String> ops =
+        handle.transactions().stream().map(r -> r.table() + ":" + r.operation()).toList();
+    assertThatThrownBy(() -> ids(plain.loadTableAt(id("shop.a"), before)))
+        .isInstanceOf(RuntimeException.class);
+  }
+
+  /** Replace keeps history. */
+  @Test
+  void replaceKeepsTheHistory() {
+    plain.buildTable(id("shop.a"), Lake.SCHEMA).replaceTransaction().commitTransaction();
+    assertThat(lake.txnIds("shop.a")).isEmpty();
+    assertThat(lake.plainIds("shop.a")).isEmpty();
+    Table t = outside.loadTable(id("shop.a"));
+    assertThat(t.currentSnapshot().parentId()).isNotNull();
+    assertThat(handle.transactions().get(handle.transactions().size() - 1).operation())
+        .isEqualTo("overwrite");
+  }
+
+  /** The mark's txn-id is the derived id. */
+  @Test
+  void theMarksIdIsDerived() {
+    Table b = outside.loadTable(id("shop.b"));
+    assertThat(b.currentSnapshot().summary().get("txns.txn-id"))
+        .isEqualTo(
+            Registrar.derivedId(
+                "register", b.uuid().toString(), Long.toString(b.currentSnapshot().snapshotId())));
+  }
+
+  /** Two appends of one explicit transaction to a table that moved. */
+  @Test
+  void snapshotsCarryTheCommitTs() {
+    Table a = outside.loadTable(id("shop.a"));
+    Snapshot s = a.currentSnapshot();
+    assertThat(Long.toString(s.timestampMillis())).isEqualTo(s.summary().get("txns.commit-ts"));
+    assertThat(a.properties().get("txns.applied")).isEqualTo(s.summary().get("txns.commit-ts"));
+  }
+
+  /** Adopt after a rejected rollback. */
+  @Test
+  void adoptAfterARejectedRollback() {
+    append(plain.loadTable(id("shop.a")), 2);
+    Table table = outside.loadTable(id("shop.a"));
+    table.manageSnapshots().rollbackTo(table.currentSnapshot().parentId()).commit();
+    handle.repairReject(id("shop.a"));
+    assertThatThrownBy(() -> handle.repairAdopt(id("shop.a"))).isInstanceOf(TxnException.class);
+  }
+
+  /** A branch, outside a transaction. */
+  @Test
+  void createBranchOutsideATransaction() {
+    plain.loadTable(id("shop.a")).manageSnapshots().createBranch("audit").commit();
+    assertThat(outside.loadTable(id("shop.a")).refs()).containsKey("audit");
+  }
+
+  /** Retention survives CREATE OR REPLACE. */
+  @Test
+  void retentionSurvivesReplace() {
+    plain.buildTable(id("shop.a"), Lake.SCHEMA).replaceTransaction().commitTransaction();
+    assertThat(outside.loadTable(id("shop.a")).refs().get("main").minSnapshotsToKeep())
+        .isEqualTo(10);
+  }
+
+  /** A create's payload says which schema, spec and order are current. */
+  @Test
+  void createIsComplete() {
+    plain.createTable(id("shop.c"), Lake.SCHEMA);
+    Entry e =
+        handle.log().load().state().entries().stream()
+            .filter(x -> x.applies() && x.changes().get(0).operation() == Operation.CREATE)
+            .findFirst()
+            .get();
+    assertThat(e.payload().inline())
+        .contains("set-current-schema")
+        .contains("set-default-spec")
+        .contains("set-default-sort-order");
+  }
+
+  /** The catalog is down after a lost answer: the outcome is unknown, and nothing is deleted. */
+  @Test
+  void lostAnswerThenNoCatalog() {
+    boolean[] down = {false}, arm = {false};
+    org.apache.iceberg.jdbc.JdbcCatalog real = lake.catalog();
+    Catalog flaky = new Flaky(real, down, arm);
+    TxnHandle h = TxnHandle.open("lake", flaky, TxnConfig.from(Map.of()), TxnClock.system());
+    Transaction t = h.begin(BeginOptions.defaults());
+    append(on(h, t, "shop.a"), 2);
+    append(on(h, t, "shop.b"), 2);
+    arm[0] = true;
+    Throwable e = Assertions.assertThrows(Throwable.class, t::commit);
+    t.rollback();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    assertThat(e)
+        .isInstanceOfSatisfying(
+            TxnException.class,
+            x -> assertThat(x.kind()).isEqualTo(ErrorKind.COMMIT_STATE_UNKNOWN));
+  }
+
+  static class Flaky implements Catalog {
+    final Catalog real;
+    final boolean[] down, arm;
+
+    Flaky(Catalog real, boolean[] down, boolean[] arm) {
+      this.real = real;
+      this.down = down;
+      this.arm = arm;
+    }
+
+    void check() {
+      if (down[0])
+        throw new org.apache.iceberg.jdbc.UncheckedSQLException(
+            new java.sql.SQLException("down"), "down");
+    }
+
+    public String name() {
+      return real.name();
+    }
+
+    public List<org.apache.iceberg.catalog.TableIdentifier> listTables(
+        org.apache.iceberg.catalog.Namespace n) {
+      return real.listTables(n);
+    }
+
+    public boolean dropTable(org.apache.iceberg.catalog.TableIdentifier i, boolean p) {
+      return real.dropTable(i, p);
+    }
+
+    public void renameTable(
+        org.apache.iceberg.catalog.TableIdentifier a,
+        org.apache.iceberg.catalog.TableIdentifier b) {
+      real.renameTable(a, b);
+    }
+
+    public Table loadTable(org.apache.iceberg.catalog.TableIdentifier i) {
+      check();
+      BaseTable t = (BaseTable) real.loadTable(i);
+      TableOperations ops = t.operations();
+      TableOperations wrapped =
+          (TableOperations)
+              Proxy.newProxyInstance(
+                  getClass().getClassLoader(),
+                  new Class<?>[] {TableOperations.class},
+                  (p, m, a) -> {
+                    try {
+                      if (m.getName().equals("refresh")) check();
+                      Object r = m.invoke(ops, a);
+                      if (m.getName().equals("commit") && arm[0] && i.name().equals("commits")) {
+                        arm[0] = false;
+                        down[0] = true;
+                        new Thread(
+                                () -> {
+                                  try {
+                                    Thread.sleep(1500);
+                                  } catch (InterruptedException e) {
+                                  }
+                                  down[0] = false;
+                                })
+                            .start();
+                        throw new org.apache.iceberg.jdbc.UncheckedSQLException(
+                            new java.sql.SQLException("lost"), "lost");
+                      }
+                      return r;
+                    } catch (InvocationTargetException e) {
+                      throw e.getCause();
+                    }
+                  });
+      return new BaseTable(wrapped, t.name());
+    }
+  }
+}

@@ -1,0 +1,389 @@
+package io.txns.iceberg;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.ids;
+import static io.txns.iceberg.Lake.overwrite;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.LongStream;
+import java.util.stream.Stream;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.jdbc.JdbcCatalog;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** Races over the commit table: lost answers, many writers, heads that move. */
+class RaceTest {
+  @TempDir Path folder;
+  private Lake lake;
+  private TxnHandle handle;
+
+  @BeforeEach
+  void open() {
+    lake = new Lake(folder);
+    handle = lake.open();
+    lake.create(handle, "shop.a", "shop.b");
+  }
+
+  /** What the catalog does to the first swap of the commit table. */
+  enum Answer {
+    /** Done, and the answer is lost. */
+    APPLIED_THEN_LOST,
+    /** Done, and falsely called lost, as a client does that retries by itself. */
+    APPLIED_THEN_CALLED_STALE,
+    /** Not done, and the answer is lost. */
+    LOST,
+    /** Not done, and so answered. */
+    STALE
+  }
+
+  private TxnHandle flaky(Answer answer, AtomicInteger times) {
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          protected TableOperations newTableOps(TableIdentifier identifier) {
+            TableOperations real = super.newTableOps(identifier);
+            return identifier.equals(id("txns.commits")) ? new Flaky(real, answer, times) : real;
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    return TxnHandle.open("lake", catalog, TxnConfig.defaults(), TxnClock.system());
+  }
+
+  @ParameterizedTest
+  @EnumSource(Answer.class)
+  void aLostAnswerCommitsExactlyOnce(Answer answer) {
+    AtomicInteger times = new AtomicInteger(2);
+    TxnHandle client = flaky(answer, times);
+    Transaction txn = client.begin(BeginOptions.defaults());
+    append(client.catalog(() -> txn).loadTable(id("shop.a")), 1);
+    append(client.catalog(() -> txn).loadTable(id("shop.b")), 1);
+    Committed committed = txn.commit();
+    assertThat(committed.txnId()).isEqualTo(txn.id());
+    assertThat(times).hasNonPositiveValue();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+    assertThat(lake.plainIds("shop.b")).containsExactly(1L);
+    assertThat(handle.transactions()).filteredOn(row -> row.txnId().equals(txn.id())).hasSize(2);
+  }
+
+  /** The answer stays unknown: nothing that the attempt wrote is deleted, the id tells later. */
+  @Test
+  void anUnknownOutcomeIsNeverTreatedAsAFailure() {
+    TxnHandle client = flaky(Answer.LOST, new AtomicInteger(Integer.MAX_VALUE));
+    Transaction txn = client.begin(BeginOptions.defaults().withId("unsure"));
+    append(client.catalog(() -> txn).loadTable(id("shop.a")), 1);
+    assertThatThrownBy(txn::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class,
+            e -> {
+              assertThat(e.kind()).isEqualTo(ErrorKind.COMMIT_STATE_UNKNOWN);
+              assertThat(e.sqlState()).isEqualTo("08007");
+              assertThat(e.parameters()).containsEntry("txnId", "unsure");
+            });
+    assertThat(parquetFiles()).isEqualTo(1);
+    Transaction again = handle.begin(BeginOptions.defaults().withId("unsure"));
+    assertThat(again.state()).isEqualTo(Transaction.State.ACTIVE);
+  }
+
+  /** Restaged appends leave no file behind that nothing points to. */
+  @Test
+  void restagingCleansUpAfterItself() throws Exception {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    append(handle.catalog(() -> txn).loadTable(id("shop.a")), 1);
+    append(handle.catalog(() -> null).loadTable(id("shop.a")), 2);
+    txn.commit();
+    Table table = lake.catalog().loadTable(id("shop.a"));
+    List<String> reachable = new ArrayList<>();
+    table
+        .snapshots()
+        .forEach(
+            snapshot -> {
+              reachable.add(snapshot.manifestListLocation());
+              snapshot.allManifests(table.io()).forEach(one -> reachable.add(one.path()));
+            });
+    try (Stream<Path> files = Files.list(folder.resolve("files/shop/a/metadata"))) {
+      assertThat(files.map(Path::toString).filter(path -> path.endsWith(".avro")))
+          .allMatch(path -> reachable.stream().anyMatch(one -> one.endsWith(path)));
+    }
+  }
+
+  /** Many writers in many handles: every append is there once, every transfer keeps the sum. */
+  @Test
+  void manyWritersLoseAndDoubleNothing() throws Exception {
+    long seed = System.nanoTime();
+    System.out.println("seed=" + seed);
+    int writers = 6;
+    int rounds = 8;
+    ExecutorService pool = Executors.newFixedThreadPool(writers);
+    List<Future<List<Long>>> done = new ArrayList<>();
+    for (int writer = 0; writer < writers; writer++) {
+      Random random = new Random(seed + writer);
+      long base = writer * 1000L;
+      done.add(pool.submit(writer(base, rounds, random)));
+    }
+    List<Long> acknowledged = new ArrayList<>();
+    for (Future<List<Long>> future : done) {
+      acknowledged.addAll(future.get());
+    }
+    pool.shutdown();
+    acknowledged.sort(Long::compare);
+    handle.apply();
+    assertThat(acknowledged).hasSize(writers * rounds);
+    assertThat(lake.txnIds("shop.a")).isEqualTo(acknowledged);
+    assertThat(lake.plainIds("shop.a")).isEqualTo(acknowledged);
+    assertThat(lake.plainIds("shop.b")).isEqualTo(acknowledged);
+    handle.log().load().state().validate();
+  }
+
+  /** Each round appends to a and rewrites b as a copy of a; run again on a conflict. */
+  private Callable<List<Long>> writer(long base, int rounds, Random random) {
+    return () -> {
+      TxnHandle mine = lake.open(random.nextBoolean() ? Map.of("txns.apply", "next") : Map.of());
+      List<Long> acknowledged = new ArrayList<>();
+      for (int round = 0; round < rounds; round++) {
+        long row = base + round;
+        while (true) {
+          Transaction txn = mine.begin(BeginOptions.defaults());
+          TxnCatalog tables = mine.catalog(() -> txn);
+          try {
+            append(tables.loadTable(id("shop.a")), row);
+            long[] all =
+                ids(tables.loadTable(id("shop.a"))).stream().mapToLong(Long::longValue).toArray();
+            overwrite(tables.loadTable(id("shop.b")), all);
+            txn.commit();
+            acknowledged.add(row);
+            break;
+          } catch (TxnException e) {
+            if (e.kind() != ErrorKind.CONFLICT) {
+              throw e;
+            }
+            txn.rollback();
+          }
+        }
+      }
+      return acknowledged;
+    };
+  }
+
+  /**
+   * Schedule 5: an entry that is not applied stands in the head, a newer one is tidied, and a
+   * transaction from before both must still find its conflict.
+   */
+  @Test
+  void tidyingOutOfOrderHidesNoConflict() {
+    TxnHandle lazy = lake.open(Map.of("txns.apply", "next"));
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 1); // 1. E1 stays unapplied
+    Transaction three = handle.begin(BeginOptions.defaults()); // 2. T3 begins
+    ids(handle.catalog(() -> three).loadTable(id("shop.b"))); // 3. and reads b
+    overwrite(handle.catalog(() -> null).loadTable(id("shop.b")), 2); // 4. T2 overwrites b
+    assertThat(handle.tidy()).isPositive(); // 5. and is archived
+    assertThat(handle.log().load().state().entries()).hasSize(1);
+    append(handle.catalog(() -> three).loadTable(id("shop.a")), 3);
+    assertThatThrownBy(three::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT));
+  }
+
+  /** Schedule 13: a chain of operations must not hide a concurrent one from validation. */
+  @Test
+  void aChainOfOperationsIsValidatedOnce() {
+    append(handle.catalog(() -> null).loadTable(id("shop.a")), 1);
+    Transaction chain = handle.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
+    append(handle.catalog(() -> chain).loadTable(id("shop.a")), 2);
+    overwrite(handle.catalog(() -> null).loadTable(id("shop.a")), 10);
+    overwrite(handle.catalog(() -> chain).loadTable(id("shop.a")), 20);
+    assertThatThrownBy(chain::commit).hasMessageContaining("lost a race");
+    assertThat(lake.plainIds("shop.a")).containsExactly(10L);
+  }
+
+  /** Schedule 8: a reader older than an incarnation gets an error, never an empty table. */
+  @Test
+  void aReaderOlderThanTheTableIsToldSo() {
+    TxnCatalog plain = handle.catalog(() -> null);
+    append(plain.loadTable(id("shop.a")), 1);
+    Transaction reader = handle.begin(BeginOptions.defaults());
+    plain.dropTable(id("shop.a"), false);
+    plain.createTable(id("shop.a"), Lake.SCHEMA);
+    append(plain.loadTable(id("shop.a")), 2);
+    assertThatThrownBy(() -> handle.catalog(() -> reader).loadTable(id("shop.a")))
+        .isInstanceOfSatisfying(
+            TxnException.class,
+            e -> {
+              assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT);
+              assertThat(e.parameters()).containsKey("leastTs");
+            });
+  }
+
+  /** Schedule 18: an applier that holds an old head does nothing to a table registered again. */
+  @Test
+  void aSlowApplierDoesNothingAfterForgetAndRegister() {
+    TxnHandle lazy = lake.open(Map.of("txns.apply", "next"));
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 1);
+    Head old = handle.log().load();
+    handle.apply();
+    handle.forget(id("shop.a"));
+    handle.register(id("shop.a"));
+    List<Long> before = lake.plainIds("shop.a");
+    DataTables tables = handle.tables();
+    Applier slow = new Applier(lake.catalog(), handle.log(), tables, TxnClock.system());
+    assertThat(slow.apply(old, id("shop.a"))).isTrue();
+    assertThat(lake.plainIds("shop.a")).isEqualTo(before);
+  }
+
+  /** Schedule 19: expiry that cuts the ancestry is an error, never an empty table. */
+  @Test
+  void aReaderBelowWhatExpiryLeftIsToldSo() {
+    TxnCatalog plain = handle.catalog(() -> null);
+    append(plain.loadTable(id("shop.a")), 1);
+    Transaction reader = handle.begin(BeginOptions.defaults());
+    overwrite(plain.loadTable(id("shop.a")), 2);
+    Table table = lake.catalog().loadTable(id("shop.a"));
+    table
+        .manageSnapshots()
+        .setMinSnapshotsToKeep("main", 1)
+        .setMaxSnapshotAgeMs("main", 1)
+        .commit();
+    lake.catalog()
+        .loadTable(id("shop.a"))
+        .expireSnapshots()
+        .expireOlderThan(Long.MAX_VALUE)
+        .commit();
+    assertThatThrownBy(() -> handle.catalog(() -> reader).loadTable(id("shop.a")))
+        .hasMessageContaining("expired");
+    assertThat(lake.txnIds("shop.a")).containsExactly(2L);
+  }
+
+  @Test
+  void aLargePayloadHasAFileOfItsOwn() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    TxnCatalog tables = handle.catalog(() -> txn);
+    String large = "x".repeat(70_000);
+    tables.loadTable(id("shop.a")).updateProperties().set("large", large).commit();
+    txn.commit();
+    Entry entry = handle.log().load().state().find(txn.id()).orElseThrow();
+    assertThat(entry.payload().inline()).isNull();
+    assertThat(entry.payload().location()).contains("txns-payload-");
+    assertThat(lake.catalog().loadTable(id("shop.a")).properties()).containsEntry("large", large);
+  }
+
+  @Test
+  void aTransactionAboveTheMaximumAgeIsRefused() throws Exception {
+    TxnHandle impatient = lake.open(Map.of("txns.max-age-s", "1"));
+    Transaction txn = impatient.begin(BeginOptions.defaults());
+    append(impatient.catalog(() -> txn).loadTable(id("shop.a")), 1);
+    Thread.sleep(1100);
+    assertThatThrownBy(txn::commit).hasMessageContaining("txns.max-age-s");
+  }
+
+  @Test
+  void wrongOptionsAreNamed() {
+    for (Map<String, String> options :
+        List.of(
+            Map.of("txns.aply", "next"),
+            Map.of("txns.apply", "later"),
+            Map.of("txns.tidy-after", "0"))) {
+      String key = options.keySet().iterator().next();
+      assertThatThrownBy(() -> TxnConfig.from(options)).hasMessageContaining(key);
+    }
+  }
+
+  @Test
+  void tablesAreReadTogetherAtAnyTimestamp() {
+    TxnCatalog plain = handle.catalog(() -> null);
+    List<Long> commits = new ArrayList<>();
+    for (long k = 1; k <= 5; k++) {
+      long row = k;
+      Transaction txn = handle.begin(BeginOptions.defaults());
+      append(handle.catalog(() -> txn).loadTable(id("shop.a")), row);
+      append(handle.catalog(() -> txn).loadTable(id("shop.b")), row);
+      commits.add(txn.commit().commitTs());
+    }
+    for (int k = 0; k < 5; k++) {
+      List<Long> expected = LongStream.rangeClosed(1, k + 1).boxed().toList();
+      assertThat(ids(plain.loadTableAt(id("shop.a"), commits.get(k)))).isEqualTo(expected);
+      assertThat(ids(plain.loadTableAt(id("shop.b"), commits.get(k)))).isEqualTo(expected);
+    }
+  }
+
+  private long parquetFiles() {
+    try (Stream<Path> walk = Files.walk(folder.resolve("files/shop"))) {
+      return walk.filter(path -> path.toString().endsWith(".parquet"))
+          .filter(path -> !path.getFileName().toString().startsWith("."))
+          .count();
+    } catch (java.io.IOException e) {
+      throw new java.io.UncheckedIOException(e);
+    }
+  }
+
+  /** Table operations that answer wrongly to the first commits. */
+  private record Flaky(TableOperations real, Answer answer, AtomicInteger times)
+      implements TableOperations {
+    @Override
+    public TableMetadata current() {
+      return real.current();
+    }
+
+    @Override
+    public TableMetadata refresh() {
+      return real.refresh();
+    }
+
+    @Override
+    public void commit(TableMetadata base, TableMetadata metadata) {
+      if (times.getAndDecrement() <= 0) {
+        real.commit(base, metadata);
+        return;
+      }
+      if (Arrays.asList(Answer.APPLIED_THEN_LOST, Answer.APPLIED_THEN_CALLED_STALE)
+          .contains(answer)) {
+        real.commit(base, metadata);
+        times.set(0);
+      }
+      if (Arrays.asList(Answer.STALE, Answer.APPLIED_THEN_CALLED_STALE).contains(answer)) {
+        throw new CommitFailedException("called stale");
+      }
+      throw new IllegalStateException("the connection broke");
+    }
+
+    @Override
+    public org.apache.iceberg.io.FileIO io() {
+      return real.io();
+    }
+
+    @Override
+    public String metadataFileLocation(String fileName) {
+      return real.metadataFileLocation(fileName);
+    }
+
+    @Override
+    public org.apache.iceberg.io.LocationProvider locationProvider() {
+      return real.locationProvider();
+    }
+
+    @Override
+    public TableOperations temp(TableMetadata uncommitted) {
+      return real.temp(uncommitted);
+    }
+  }
+}
