@@ -129,6 +129,16 @@ class GoldenTest {
   }
 
   @Test
+  void derivedIdsAreTheSpecifications() throws Exception {
+    for (JsonNode golden : JSON.readTree(GOLDEN.resolve("derived_ids.json").toFile())) {
+      String[] text = golden.get("text").asText().split(":", 3);
+      assertThat(Registrar.derivedId(text[0], text[1], text[2]))
+          .as(golden.get("why").asText())
+          .isEqualTo(golden.get("txnId").asText());
+    }
+  }
+
+  @Test
   void everyKindOfEntryHasAValidFile() {
     List<String> kinds =
         valid().map(golden -> ((JsonNode) golden.get()[1]).at("/entry/kind").asText()).toList();
