@@ -1,0 +1,144 @@
+package io.txns.spark;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.spark.api.java.function.VoidFunction2;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.streaming.Trigger;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Whose transaction it is, and what happens at once whatever transaction is open. */
+class SessionTest extends SparkTestBase {
+
+  @BeforeEach
+  void create() {
+    spark.sql("CREATE TABLE " + table + " (id BIGINT) USING iceberg");
+  }
+
+  @Test
+  void aTransactionBelongsToItsSessionNotToAThread() throws Exception {
+    Thread begin = new Thread(() -> spark.sql("BEGIN"));
+    begin.start();
+    begin.join();
+    Thread insert = new Thread(() -> spark.sql("INSERT INTO " + table + " VALUES (1)"));
+    insert.start();
+    insert.join();
+    assertThat(count(spark, table)).isEqualTo(1);
+    assertThat(count(other, table)).isZero();
+    spark.sql("COMMIT");
+    assertThat(count(other, table)).isEqualTo(1);
+  }
+
+  @Test
+  void aBatchOfAStreamIsATransaction(@TempDir Path directory) throws Exception {
+    String input = directory.resolve("in").toString();
+    spark.range(3).write().parquet(input);
+    String id = table;
+    VoidFunction2<Dataset<Row>, Long> batch =
+        (rows, n) -> {
+          SparkSession session = rows.sparkSession();
+          session.sql("BEGIN ID '" + id + "-" + n + "'");
+          rows.writeTo(table).append();
+          rows.writeTo(table).append();
+          assertThat(other.table(table).count()).isZero();
+          session.sql("COMMIT");
+        };
+    for (int run = 0; run < 2; run++) {
+      spark
+          .readStream()
+          .schema("id BIGINT")
+          .parquet(input)
+          .writeStream()
+          .option("checkpointLocation", directory.resolve("checkpoint" + run).toString())
+          .trigger(Trigger.AvailableNow())
+          .foreachBatch(
+              run == 0
+                  ? batch
+                  : (rows, n) -> {
+                    SparkSession session = rows.sparkSession();
+                    session.sql("BEGIN ID '" + id + "-" + n + "'");
+                    rows.writeTo(table).append();
+                    session.sql("COMMIT");
+                  })
+          .start()
+          .awaitTermination(TimeUnit.MINUTES.toMillis(1));
+    }
+    assertThat(count(other, table)).isEqualTo(6);
+  }
+
+  @Test
+  void rollbackDeletesItsFiles() throws IOException {
+    spark.sql("INSERT INTO " + table + " VALUES (1), (2)");
+    Set<Path> before = files();
+    spark.sql("BEGIN");
+    spark.sql("INSERT INTO " + table + " VALUES (3)");
+    spark.sql("UPDATE " + table + " SET id = id + 1");
+    assertThat(files()).hasSizeGreaterThan(before.size());
+    spark.sql("ROLLBACK");
+    assertThat(files()).isEqualTo(before);
+    assertThat(count(spark, table)).isEqualTo(2);
+  }
+
+  private Set<Path> files() throws IOException {
+    String location =
+        rows(spark, "DESCRIBE TABLE EXTENDED " + table).stream()
+            .filter(row -> row.startsWith("Location|"))
+            .map(row -> row.split("\\|")[1].replaceFirst("^file:", ""))
+            .findFirst()
+            .orElseThrow();
+    try (Stream<Path> files = Files.walk(Path.of(location))) {
+      return files
+          .filter(Files::isRegularFile)
+          .filter(file -> !file.toString().endsWith(".crc"))
+          .collect(Collectors.toSet());
+    }
+  }
+
+  @Test
+  void viewsAndNamespacesAreCreatedAtOnce() {
+    spark.sql("BEGIN");
+    spark.sql("CREATE NAMESPACE lake.at_once");
+    spark.sql("CREATE VIEW " + table + "_view AS SELECT * FROM " + table);
+    assertThat(rows(other, "SHOW NAMESPACES IN lake")).contains("at_once");
+    assertThat(rows(other, "SELECT * FROM " + table + "_view")).isEmpty();
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    assertThat(count(spark, table + "_view")).isEqualTo(1);
+    spark.sql("ROLLBACK");
+    spark.sql("DROP VIEW " + table + "_view");
+    spark.sql("DROP NAMESPACE lake.at_once");
+  }
+
+  @Test
+  void renameOutside() {
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    spark.sql(
+        "ALTER TABLE " + table + " RENAME TO " + table.substring("lake.".length()) + "_renamed");
+    assertThat(count(other, table + "_renamed")).isEqualTo(1);
+    spark.sql("BEGIN");
+    spark.sql("INSERT INTO " + table + "_renamed VALUES (2)");
+    spark.sql("COMMIT");
+    assertThat(count(other, table + "_renamed")).isEqualTo(2);
+  }
+
+  @Test
+  void dropOutside() {
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    spark.sql("DROP TABLE " + table);
+    fails("42P01", other, "SELECT * FROM " + table);
+    spark.sql("CREATE TABLE " + table + " (n INT) USING iceberg");
+    assertThat(count(other, table)).isZero();
+    spark.sql("INSERT INTO " + table + " VALUES (5)");
+    assertThat(rows(other, "SELECT n FROM " + table)).containsExactly("5");
+  }
+}
