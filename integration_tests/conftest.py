@@ -1,0 +1,103 @@
+"""
+Fixtures of the integration tests: one Spark for all of them, new sessions for each.
+
+Imports: sessions. Used by: pytest.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+
+from integration_tests import sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def root_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """
+    The session that all others are made from.
+
+    A JVM stays for the life of its process, and starting it is most of a short test's time.
+    """
+    session = sessions.start(tmp_path_factory.mktemp("lake"))
+    session.sql("CREATE NAMESPACE lake.db")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def new_session(root_session: SparkSession) -> Iterator[Callable[[], SparkSession]]:
+    """Make sessions; those that are still in a transaction when the test ends leave it."""
+    made: list[SparkSession] = []
+
+    def make() -> SparkSession:
+        made.append(root_session.newSession())
+        return made[-1]
+
+    yield make
+    for session in made:
+        session.sql("ROLLBACK")
+
+
+@pytest.fixture
+def spark(new_session: Callable[[], SparkSession]) -> SparkSession:
+    """A session over `lake`."""
+    return new_session()
+
+
+@pytest.fixture
+def other(new_session: Callable[[], SparkSession]) -> SparkSession:
+    """Another session over `lake`."""
+    return new_session()
+
+
+@pytest.fixture
+def outsider(root_session: SparkSession) -> SparkSession:
+    """A session that sees the tables of `lake` through plain Iceberg."""
+    return sessions.outsider(root_session)
+
+
+@pytest.fixture
+def own_lake(
+    new_session: Callable[[], SparkSession], tmp_path: Path
+) -> Callable[..., SparkSession]:
+    """
+    Make sessions over a catalog `own`, which no other test sees, with options of their own.
+
+    Option names are given as txns_apply, for txns.apply.
+    """
+
+    def make(*, catalog_class: str = sessions.TXNS, **options: str) -> SparkSession:
+        session = new_session()
+        named = {name.replace("_", ".", 1).replace("_", "-"): v for name, v in options.items()}
+        sessions.add_catalog(session, "own", tmp_path / "own", catalog_class, **named)
+        session.sql("CREATE NAMESPACE IF NOT EXISTS own.db")
+        return session
+
+    return make
+
+
+@pytest.fixture
+def table() -> str:
+    """A table's name in `lake` that no other test uses."""
+    return f"lake.db.t{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def two_tables(spark: SparkSession, table: str) -> tuple[str, str]:
+    """Two tables (id, v) of two rows each, the same rows, v = 0."""
+    names = (f"{table}_a", f"{table}_b")
+    for name in names:
+        spark.sql(f"CREATE TABLE {name} (id BIGINT, v BIGINT) USING iceberg")
+        spark.sql(f"INSERT INTO {name} VALUES (1, 0), (2, 0)")
+    return names
