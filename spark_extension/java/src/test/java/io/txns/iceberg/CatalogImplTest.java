@@ -48,8 +48,7 @@ class CatalogImplTest {
   @Test
   void aTransactionIsACatalog() {
     Lake lake = new Lake(folder);
-    TxnCatalog catalog =
-        (TxnCatalog) CatalogUtil.buildIcebergCatalog("lake", options(lake), null);
+    TxnCatalog catalog = (TxnCatalog) CatalogUtil.buildIcebergCatalog("lake", options(lake), null);
     catalog.createTable(id("shop.a"), Lake.SCHEMA);
     Transaction txn = catalog.handle().begin(BeginOptions.defaults());
     Table table = catalog.within(txn).loadTable(id("shop.a"));

@@ -9,8 +9,10 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.iceberg.CatalogProperties;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileFormat;
@@ -29,6 +31,7 @@ import org.apache.iceberg.encryption.EncryptionKeyMetadata;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.DataWriter;
 import org.apache.iceberg.jdbc.JdbcCatalog;
+import org.apache.iceberg.rest.RESTCatalog;
 import org.apache.iceberg.types.Types;
 
 /** A catalog in a folder, as users of the embedded default have it, and rows to put into it. */
@@ -37,17 +40,52 @@ final class Lake {
       new Schema(
           required(1, "id", Types.LongType.get()), optional(2, "name", Types.StringType.get()));
 
+  private static final String REST_URI = System.getProperty("txns.test.rest.uri");
+  private static final Set<Path> CLEARED = ConcurrentHashMap.newKeySet();
+
   private final Path folder;
 
   Lake(Path folder) {
     this.folder = folder;
   }
 
-  /** A new client of the catalog: as another process would open it. */
-  JdbcCatalog catalog() {
+  /**
+   * A new client of the catalog, as another process would open it: SQLite and a folder, or the
+   * Iceberg REST server at {@code -Dtxns.test.rest.uri}, whose warehouse is the folder {@code
+   * -Dtxns.test.rest.warehouse}.
+   */
+  <T extends Catalog & SupportsNamespaces> T catalog() {
+    @SuppressWarnings("unchecked")
+    T catalog = (T) (REST_URI == null ? jdbcCatalog() : restCatalog());
+    return catalog;
+  }
+
+  private JdbcCatalog jdbcCatalog() {
     JdbcCatalog catalog = new JdbcCatalog();
     catalog.initialize("lake", options());
     return catalog;
+  }
+
+  private RESTCatalog restCatalog() {
+    RESTCatalog catalog = new RESTCatalog();
+    catalog.initialize("lake", Map.of(CatalogProperties.URI, REST_URI));
+    if (CLEARED.add(folder)) {
+      for (Namespace namespace : catalog.listNamespaces()) {
+        catalog.listTables(namespace).forEach(table -> catalog.dropTable(table, false));
+      }
+    }
+    return catalog;
+  }
+
+  static boolean isRest() {
+    return REST_URI != null;
+  }
+
+  /** Where the files of the tables are. */
+  Path files() {
+    return REST_URI == null
+        ? folder.resolve("files")
+        : Path.of(System.getProperty("txns.test.rest.warehouse"));
   }
 
   Map<String, String> options() {
@@ -57,7 +95,7 @@ final class Lake {
         "jdbc:sqlite:file:"
             + folder.resolve("catalog.db")
             + "?journal_mode=WAL&busy_timeout=30000");
-    options.put(CatalogProperties.WAREHOUSE_LOCATION, folder.resolve("files").toString());
+    options.put(CatalogProperties.WAREHOUSE_LOCATION, files().toString());
     options.put("jdbc.schema-version", "V1");
     return options;
   }

@@ -309,7 +309,7 @@ class ProtocolEdgesTest {
   @Test
   void lostAnswerThenNoCatalog() {
     boolean[] down = {false}, arm = {false};
-    org.apache.iceberg.jdbc.JdbcCatalog real = lake.catalog();
+    Catalog real = lake.catalog();
     Catalog flaky = new Flaky(real, down, arm);
     TxnHandle h = TxnHandle.open("lake", flaky, TxnConfig.from(Map.of()), TxnClock.system());
     Transaction t = h.begin(BeginOptions.defaults());

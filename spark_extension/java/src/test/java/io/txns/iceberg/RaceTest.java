@@ -6,6 +6,7 @@ import static io.txns.iceberg.Lake.ids;
 import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -59,6 +60,7 @@ class RaceTest {
   }
 
   private TxnHandle flaky(Answer answer, AtomicInteger times) {
+    assumeFalse(Lake.isRest(), "answers are falsified inside the JDBC catalog");
     JdbcCatalog catalog =
         new JdbcCatalog() {
           @Override
@@ -109,11 +111,12 @@ class RaceTest {
   /** Restaged appends leave no file behind that nothing points to. */
   @Test
   void restagingCleansUpAfterItself() throws Exception {
+    lake.create(handle, "shop.restaged");
     Transaction txn = handle.begin(BeginOptions.defaults());
-    append(handle.catalog(() -> txn).loadTable(id("shop.a")), 1);
-    append(handle.catalog(() -> null).loadTable(id("shop.a")), 2);
+    append(handle.catalog(() -> txn).loadTable(id("shop.restaged")), 1);
+    append(handle.catalog(() -> null).loadTable(id("shop.restaged")), 2);
     txn.commit();
-    Table table = lake.catalog().loadTable(id("shop.a"));
+    Table table = lake.catalog().loadTable(id("shop.restaged"));
     List<String> reachable = new ArrayList<>();
     table
         .snapshots()
@@ -122,7 +125,7 @@ class RaceTest {
               reachable.add(snapshot.manifestListLocation());
               snapshot.allManifests(table.io()).forEach(one -> reachable.add(one.path()));
             });
-    try (Stream<Path> files = Files.list(folder.resolve("files/shop/a/metadata"))) {
+    try (Stream<Path> files = Files.list(lake.files().resolve("shop/restaged/metadata"))) {
       assertThat(files.map(Path::toString).filter(path -> path.endsWith(".avro")))
           .allMatch(path -> reachable.stream().anyMatch(one -> one.endsWith(path)));
     }
@@ -327,7 +330,7 @@ class RaceTest {
   }
 
   private long parquetFiles() {
-    try (Stream<Path> walk = Files.walk(folder.resolve("files/shop"))) {
+    try (Stream<Path> walk = Files.walk(lake.files().resolve("shop"))) {
       return walk.filter(path -> path.toString().endsWith(".parquet"))
           .filter(path -> !path.getFileName().toString().startsWith("."))
           .count();

@@ -450,7 +450,7 @@ class TransactionTest {
   }
 
   private long files() throws Exception {
-    try (Stream<Path> walk = Files.walk(folder.resolve("files/shop"))) {
+    try (Stream<Path> walk = Files.walk(lake.files().resolve("shop"))) {
       return walk.filter(Files::isRegularFile)
           .filter(path -> !path.getFileName().toString().endsWith(".crc"))
           .count();
