@@ -1,8 +1,9 @@
 """
 The protocol's own tests over an Iceberg REST catalog.
 
-REST catalogs guard refs and schemas, not properties: what is a swap on a catalog that swaps metadata
-locations has to be one there too. The server is Iceberg's test fixture, started here on loopback.
+REST catalogs guard refs and schemas, not properties: what is a swap on a catalog that swaps
+metadata locations has to be one there too. The server is Iceberg's test fixture, started here on
+loopback.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent
 SUITES = "TransactionTest,StrangerTest,RaceTest,ProtocolEdgesTest"
