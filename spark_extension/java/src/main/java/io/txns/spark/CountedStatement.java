@@ -31,7 +31,9 @@ final class CountedStatement {
     if (dml.statement() instanceof UpdateTable update && isCopyOnWrite()) {
       return runUpdate(plan, update);
     }
-    return RowCounts.of(dml.kind(), SnapshotCollector.collect(() -> Dataset.ofRows(session, plan)));
+    return RowCounts.of(
+        dml.kind(),
+        SnapshotCollector.collect(catalog.commitTable(), () -> Dataset.ofRows(session, plan)));
   }
 
   /** Counts the matching rows first; without any, there is nothing to rewrite and to commit. */

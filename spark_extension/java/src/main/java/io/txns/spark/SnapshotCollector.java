@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
+import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.events.CreateSnapshotEvent;
 import org.apache.iceberg.events.Listeners;
 
@@ -13,7 +14,19 @@ import org.apache.iceberg.events.Listeners;
  */
 final class SnapshotCollector {
 
-  private static final ThreadLocal<List<Map<String, String>>> COLLECTED = new ThreadLocal<>();
+  /**
+   * @param commitTable name of a table that does not count: its archive may grow on the way
+   */
+  private record Collection(String commitTable, List<Map<String, String>> summaries) {
+    void add(CreateSnapshotEvent event) {
+      String table = event.tableName();
+      if (!table.equals(commitTable) && !table.endsWith("." + commitTable)) {
+        summaries.add(event.summary());
+      }
+    }
+  }
+
+  private static final ThreadLocal<Collection> CURRENT = new ThreadLocal<>();
 
   static {
     Listeners.register(SnapshotCollector::created, CreateSnapshotEvent.class);
@@ -22,25 +35,26 @@ final class SnapshotCollector {
   private SnapshotCollector() {}
 
   private static void created(CreateSnapshotEvent event) {
-    List<Map<String, String>> collected = COLLECTED.get();
-    if (collected != null) {
-      collected.add(event.summary());
+    Collection current = CURRENT.get();
+    if (current != null) {
+      current.add(event);
     }
   }
 
-  /** Runs {@code body} and returns the summaries of its snapshots. */
-  static List<Map<String, String>> collect(Callable<?> body) throws Exception {
-    List<Map<String, String>> outer = COLLECTED.get();
-    List<Map<String, String>> summaries = new ArrayList<>();
-    COLLECTED.set(summaries);
+  /** Runs {@code body} and returns the summaries of its snapshots of data tables. */
+  static List<Map<String, String>> collect(TableIdentifier commitTable, Callable<?> body)
+      throws Exception {
+    Collection outer = CURRENT.get();
+    Collection mine = new Collection(commitTable.toString(), new ArrayList<>());
+    CURRENT.set(mine);
     try {
       body.call();
-      return summaries;
+      return mine.summaries();
     } finally {
       if (outer == null) {
-        COLLECTED.remove();
+        CURRENT.remove();
       } else {
-        COLLECTED.set(outer);
+        CURRENT.set(outer);
       }
     }
   }

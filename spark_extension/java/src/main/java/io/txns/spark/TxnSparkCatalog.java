@@ -79,8 +79,8 @@ public final class TxnSparkCatalog extends SparkCatalog {
     return handle;
   }
 
-  TxnSession session() {
-    return session;
+  TableIdentifier commitTable() {
+    return config.commitTable();
   }
 
   /** The tables that were loaded since {@link #takeLoaded} was called. */

@@ -120,6 +120,13 @@ class SessionTest extends SparkTestBase {
   }
 
   @Test
+  void rowsOfTheArchiveAreNotCounted() {
+    for (int i = 0; i < 20; i++) { // the commit table is tidied on the way
+      assertThat(affected(spark, "INSERT INTO " + table + " VALUES (1)")).isEqualTo(1);
+    }
+  }
+
+  @Test
   void renameOutside() {
     spark.sql("INSERT INTO " + table + " VALUES (1)");
     spark.sql(

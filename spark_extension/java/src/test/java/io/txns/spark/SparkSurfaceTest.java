@@ -13,6 +13,8 @@ import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What else Spark offers, inside a transaction and beside one. */
 class SparkSurfaceTest extends SparkTestBase {
@@ -204,18 +206,23 @@ class SparkSurfaceTest extends SparkTestBase {
     assertThat(count(other, table)).isEqualTo(1);
   }
 
-  @Test
-  void metadataTablesShowTheTransaction() {
+  @ParameterizedTest
+  @ValueSource(strings = {"lake", "uncached"})
+  void metadataTablesShowTheTransaction(String catalog) {
+    String name = table.replace("lake.", catalog + ".");
+    spark.sql("USE " + catalog + ".db");
+    spark.sql("CREATE TABLE IF NOT EXISTS " + name + " (id BIGINT, v STRING) USING iceberg");
     spark.sql("BEGIN");
-    spark.sql("INSERT INTO " + table + " VALUES (1, 'a')");
-    long inside = row(spark, "SELECT count(*) FROM " + table + ".files").getLong(0);
-    assertThat(inside).isEqualTo(1);
-    assertThat(row(other, "SELECT count(*) FROM " + table + ".files").getLong(0)).isZero();
-    rows(spark, "SELECT * FROM " + table + ".snapshots");
-    rows(spark, "SELECT * FROM " + table + ".history");
-    rows(spark, "SELECT * FROM " + table + ".partitions");
-    rows(spark, "SELECT * FROM " + table + ".refs");
+    spark.sql("INSERT INTO " + name + " VALUES (1, 'a')");
+    String files = "SELECT count(*) FROM " + name + ".files";
+    assertThat(row(spark, files).getLong(0)).isEqualTo(1);
+    assertThat(row(other, files).getLong(0)).isZero();
+    for (String metadata : List.of("snapshots", "history", "partitions", "refs", "manifests")) {
+      assertThat(rows(spark, "SELECT * FROM " + name + "." + metadata)).isNotEmpty();
+    }
+    assertThat(row(spark, "SHOW TRANSACTION").getList(5)).isEmpty();
     spark.sql("ROLLBACK");
+    assertThat(row(spark, files).getLong(0)).isZero();
   }
 
   // DataFrames

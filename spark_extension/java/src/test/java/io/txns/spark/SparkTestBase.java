@@ -16,8 +16,8 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 
 /**
- * Sessions over {@code lake}, a catalog of ours on SQLite; {@code second}, another one; and {@code
- * plain}, Iceberg's own catalog over the tables of {@code lake}.
+ * Sessions over {@code lake}, a catalog of ours on SQLite; {@code second}, another one; {@code
+ * uncached}, one without Iceberg's catalog cache; and {@code plain}, Iceberg's own catalog.
  */
 abstract class SparkTestBase {
 
@@ -38,6 +38,7 @@ abstract class SparkTestBase {
       root = start(Files.createTempDirectory("txns-spark-test"));
       root.sql("CREATE NAMESPACE IF NOT EXISTS lake.db");
       root.sql("CREATE NAMESPACE IF NOT EXISTS second.db");
+      root.sql("CREATE NAMESPACE IF NOT EXISTS uncached.db");
     }
   }
 
@@ -58,8 +59,8 @@ abstract class SparkTestBase {
     catalog(builder, "lake", TxnSparkCatalog.class.getName(), directory.resolve("lake"));
     catalog(builder, "plain", "org.apache.iceberg.spark.SparkCatalog", directory.resolve("lake"));
     catalog(builder, "second", TxnSparkCatalog.class.getName(), directory.resolve("second"));
-    // The name is part of the key of JdbcCatalog's rows.
-    builder.config("spark.sql.catalog.plain.cache-enabled", "false");
+    catalog(builder, "uncached", TxnSparkCatalog.class.getName(), directory.resolve("uncached"));
+    builder.config("spark.sql.catalog.uncached.cache-enabled", "false");
     return builder.getOrCreate();
   }
 
