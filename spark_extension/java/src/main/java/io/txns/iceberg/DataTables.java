@@ -2,6 +2,7 @@ package io.txns.iceberg;
 
 import java.util.List;
 import java.util.Optional;
+import org.apache.iceberg.BaseMetadataTable;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.BaseTransaction;
 import org.apache.iceberg.MetadataUpdate;
@@ -73,6 +74,10 @@ final class DataTables {
       table = delegate.loadTable(identifier);
     } catch (NoSuchTableException e) {
       return notCreatedYet(identifier, head, readTs).orElseThrow(() -> e);
+    }
+    if (table instanceof BaseMetadataTable) {
+      // The delegate's own, of the committed state; the caller builds it over the table's view.
+      throw new NoSuchTableException("Not a data table: %s", identifier);
     }
     if (!(table instanceof BaseTable base)) {
       return new Loaded(identifier, table, null, Optional.empty(), null);
