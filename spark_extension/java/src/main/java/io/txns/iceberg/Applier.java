@@ -1,8 +1,17 @@
 package io.txns.iceberg;
 
 import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.function.BooleanSupplier;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.MetadataUpdate;
@@ -25,6 +34,16 @@ import org.slf4j.LoggerFactory;
 final class Applier {
   private static final Logger LOG = LoggerFactory.getLogger(Applier.class);
 
+  /** Tables are applied side by side: each waits for its own catalog call. */
+  private static final ExecutorService POOL =
+      Executors.newFixedThreadPool(
+          4,
+          task -> {
+            Thread thread = new Thread(task, "txns-apply");
+            thread.setDaemon(true);
+            return thread;
+          });
+
   private final Catalog delegate;
   private final CommitLog log;
   private final DataTables tables;
@@ -35,6 +54,46 @@ final class Applier {
     this.log = log;
     this.tables = tables;
     this.clock = clock;
+  }
+
+  /**
+   * Apply everything that {@code head} holds for some tables, several at once.
+   *
+   * @return the tables that have entries left
+   */
+  Set<TableIdentifier> applyAll(Head head, Set<TableIdentifier> all) {
+    ClassLoader classes = Thread.currentThread().getContextClassLoader();
+    Map<TableIdentifier, Future<Boolean>> running = new LinkedHashMap<>();
+    if (all.size() > 1) {
+      for (TableIdentifier table : all) {
+        running.put(table, POOL.submit(() -> within(classes, () -> apply(head, table))));
+      }
+    }
+    Set<TableIdentifier> left = new LinkedHashSet<>();
+    for (TableIdentifier table : all) {
+      boolean done = all.size() > 1 ? join(running.get(table)) : apply(head, table);
+      if (!done) {
+        left.add(table);
+      }
+    }
+    return left;
+  }
+
+  /** Engines load drivers and file systems through the caller's class loader. */
+  private static boolean within(ClassLoader classes, BooleanSupplier task) {
+    Thread.currentThread().setContextClassLoader(classes);
+    return task.getAsBoolean();
+  }
+
+  private static boolean join(Future<Boolean> task) {
+    try {
+      return task.get();
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return false;
+    } catch (ExecutionException e) {
+      throw new IllegalStateException("applying reports its failures by its answer", e);
+    }
   }
 
   /**

@@ -7,6 +7,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.rest.requests.CommitTransactionRequest;
@@ -120,10 +121,11 @@ final class Committer {
 
   private boolean applyAll(Entry entry) {
     try {
-      Head head = log.load();
-      return entry.changes().parallelStream()
-          .map(change -> applier.apply(head, change.table()))
-          .reduce(true, Boolean::logicalAnd);
+      Set<TableIdentifier> changed =
+          entry.changes().stream()
+              .map(Change::table)
+              .collect(Collectors.toCollection(LinkedHashSet::new));
+      return applier.applyAll(log.load(), changed).isEmpty();
     } catch (RuntimeException e) {
       LOG.warn("committed, but not applied: the next writer does; txn={}", entry.txnId(), e);
       return false;

@@ -174,11 +174,7 @@ public final class TxnHandle implements Closeable {
     head.state().entries().stream()
         .filter(Entry::applies)
         .forEach(entry -> entry.changes().forEach(change -> named.add(change.table())));
-    int left = 0;
-    for (TableIdentifier table : named) {
-      left += applier.apply(head, table) ? 0 : 1;
-    }
-    return left;
+    return applier.applyAll(head, named).size();
   }
 
   /** Apply what is outstanding on one table; 1 where entries are left, else 0. */
