@@ -15,10 +15,16 @@ final class TxnDdlCommand extends LeafCommand {
   private static final long serialVersionUID = 1L;
 
   private final LogicalPlan plan;
+  private final transient TxnSparkCatalog catalog;
 
-  TxnDdlCommand(LogicalPlan plan) {
+  /**
+   * @param catalog the catalog of the table that the plan changes; null when it is not ours or not
+   *     known
+   */
+  TxnDdlCommand(LogicalPlan plan, TxnSparkCatalog catalog) {
     super(new StructType());
     this.plan = plan;
+    this.catalog = catalog;
   }
 
   @Override
@@ -26,7 +32,7 @@ final class TxnDdlCommand extends LeafCommand {
     return TxnSession.of(session)
         .write(
             session,
-            null,
+            catalog,
             () -> List.<Row>of(),
             () -> {
               Dataset.ofRows(session, plan);

@@ -1,6 +1,7 @@
 package io.txns.spark;
 
 import io.txns.spark.WritePlans.ParsedDml;
+import java.util.List;
 import java.util.Optional;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
@@ -71,15 +72,20 @@ final class TxnParser implements ParserInterface {
     boolean inTransaction = TxnSession.of(session).open().isPresent();
     Optional<ParsedDml> dml = WritePlans.dml(plan, delegate);
     if (dml.isPresent()) {
-      TxnSparkCatalog catalog =
-          dml.get().target() == null ? null : Catalogs.ofName(session, dml.get().target());
+      TxnSparkCatalog catalog = catalogOf(dml.get().target());
       if (catalog != null) {
         return new TxnDmlCommand(plan, dml.get(), catalog);
       }
-      return inTransaction ? new TxnDdlCommand(plan) : plan;
+      return inTransaction ? new TxnDdlCommand(plan, null) : plan;
     }
-    boolean writes = WritePlans.isDdl(plan) || WritePlans.isMultiInsert(plan);
-    return inTransaction && writes ? new TxnDdlCommand(plan) : plan;
+    if (inTransaction && WritePlans.isDdl(plan)) {
+      return new TxnDdlCommand(plan, catalogOf(WritePlans.ddlTarget(plan, delegate)));
+    }
+    return inTransaction && WritePlans.isMultiInsert(plan) ? new TxnDdlCommand(plan, null) : plan;
+  }
+
+  private TxnSparkCatalog catalogOf(List<String> name) {
+    return name == null ? null : Catalogs.ofName(session, name);
   }
 
   private static boolean isEmpty(ParameterContext context) {

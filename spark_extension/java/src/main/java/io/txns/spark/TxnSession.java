@@ -267,11 +267,14 @@ final class TxnSession {
    */
   <T> T write(SparkSession session, TxnSparkCatalog catalog, Supplier<T> skipped, Callable<T> body)
       throws Exception {
-    if (isInStatement()) {
-      return body.call();
+    if (catalog != null) {
+      current(catalog); // only a transaction that has begun knows whether its id has committed
     }
     if (isSkipping()) {
       return skipped.get();
+    }
+    if (isInStatement()) {
+      return body.call();
     }
     checkNotAborted();
     if (isExplicit()) {

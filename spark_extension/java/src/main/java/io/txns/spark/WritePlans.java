@@ -7,7 +7,10 @@ import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.PlanWithUnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTable;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableOrView;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
@@ -127,11 +130,25 @@ final class WritePlans {
     return plan instanceof Command && ICEBERG_DDL.contains(plan.getClass().getSimpleName());
   }
 
+  /** The name of the table that a parsed DDL plan changes; null when only analysis can tell. */
+  static List<String> ddlTarget(LogicalPlan plan, ParserInterface parser) {
+    if (isIcebergDdl(plan) && plan.productElement(0) instanceof Seq<?> name) {
+      return strings(name);
+    }
+    return plan.children().isEmpty() ? null : name(plan.children().head(), parser);
+  }
+
   private static List<String> name(LogicalPlan table, ParserInterface parser) {
     if (table instanceof SubqueryAlias alias) {
       return name(alias.child(), parser);
     } else if (table instanceof UnresolvedRelation relation) {
-      return List.copyOf(CollectionConverters.asJava(relation.multipartIdentifier()));
+      return strings(relation.multipartIdentifier());
+    } else if (table instanceof UnresolvedIdentifier identifier) {
+      return strings(identifier.nameParts());
+    } else if (table instanceof UnresolvedTable unresolved) {
+      return strings(unresolved.multipartIdentifier());
+    } else if (table instanceof UnresolvedTableOrView unresolved) {
+      return strings(unresolved.multipartIdentifier());
     } else if (table instanceof PlanWithUnresolvedIdentifier unresolved) {
       return literalName(unresolved, parser);
     }
@@ -145,11 +162,16 @@ final class WritePlans {
       return null;
     }
     try {
-      return List.copyOf(
-          CollectionConverters.asJava(parser.parseMultipartIdentifier(literal.value().toString())));
+      return strings(parser.parseMultipartIdentifier(literal.value().toString()));
     } catch (ParseException e) {
       return null; // analysis reports it
     }
+  }
+
+  private static List<String> strings(Seq<?> parts) {
+    List<String> strings = new ArrayList<>();
+    parts.foreach(part -> strings.add(String.valueOf(part)));
+    return strings;
   }
 
   private static Seq<String> seq(List<String> parts) {
@@ -202,8 +224,7 @@ final class WritePlans {
   }
 
   private static Optional<WriteTarget> ofIcebergDdl(Seq<?> name, SparkSession session) {
-    List<String> parts = new ArrayList<>();
-    name.foreach(part -> parts.add(String.valueOf(part)));
+    List<String> parts = strings(name);
     return Optional.of(new WriteTarget(Catalogs.ofName(session, parts), String.join(".", parts)));
   }
 

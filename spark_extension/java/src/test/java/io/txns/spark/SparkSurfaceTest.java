@@ -430,6 +430,20 @@ class SparkSurfaceTest extends SparkTestBase {
   }
 
   @Test
+  void idWithoutACurrentCatalogOfOurs() {
+    spark.sql("USE spark_catalog");
+    for (String first :
+        List.of("INSERT INTO %s VALUES (1, 'a')", "ALTER TABLE %s ADD COLUMN x INT")) {
+      for (int attempt = 0; attempt < 2; attempt++) {
+        spark.sql("BEGIN ID \"" + table + first + "\"");
+        spark.sql(first.formatted(table));
+        assertThat(row(spark, "COMMIT").<Long>getAs("commit_ts")).isPositive();
+      }
+    }
+    assertThat(rows(other, "SELECT * FROM " + table)).containsExactly("1|a|null");
+  }
+
+  @Test
   void unknownOptionIsNamed() {
     spark.sql("SET spark.sql.catalog.wrong = " + TxnSparkCatalog.class.getName());
     spark.sql("SET spark.sql.catalog.wrong.type = hadoop");
