@@ -1,0 +1,68 @@
+"""
+A Spark driver of its own, which a test kills: `python -m integration_tests.driver_program`.
+
+It works on the tables that test_crash.py has made, and prints a line for each step that is
+done. It ends when its standard input does.
+
+Imports: sessions. Used by: drivers.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from integration_tests import sessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def _stage(spark: SparkSession, name: str) -> None:
+    """Change three tables and do not commit."""
+    spark.sql("BEGIN")
+    _change(spark, name, 0)
+    _say("staged")
+
+
+def _commit(spark: SparkSession, name: str) -> None:
+    """Change three tables and commit."""
+    spark.sql("BEGIN")
+    _change(spark, name, 0)
+    row = spark.sql("COMMIT").first()
+    assert row is not None
+    _say("committed", str(row.applied))
+
+
+def _stream(spark: SparkSession, name: str) -> None:
+    """Commit one transaction after the other, each with an id of its own."""
+    for number in count():
+        spark.sql(f"BEGIN ID '{name}/{number}'")
+        _change(spark, name, number)
+        spark.sql("COMMIT")
+        _say("committed", str(number))
+
+
+def _change(spark: SparkSession, name: str, number: int) -> None:
+    spark.sql(f"INSERT INTO lake.db.a VALUES ('{name}', {number})")
+    spark.sql(f"INSERT INTO lake.db.b VALUES ('{name}', {number})")
+    spark.sql("UPDATE lake.db.counter SET n = n + 1")
+
+
+def _say(*words: str) -> None:
+    print(*words, flush=True)
+
+
+def main() -> None:
+    """Run `what` in a lake: arguments are what, the lake's folder, a name, options as JSON."""
+    what, folder, name, options = sys.argv[1:]
+    spark = sessions.start(Path(folder), **json.loads(options))
+    {"stage": _stage, "commit": _commit, "stream": _stream}[what](spark, name)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""
+Start Spark drivers in processes of their own, and kill them.
+
+Imports: driver_program, as a process. Used by: tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_ROOT = Path(__file__).parent.parent
+
+
+class Driver:
+    """
+    A driver that runs a part of driver_program; killed, if it lives, when the block ends.
+
+    Attributes:
+        lines: The lines that it has printed, as far as they have been read.
+    """
+
+    def __init__(self, what: str, folder: Path, name: str, log: Path, **options: str) -> None:
+        self.lines: list[str] = []
+        self._log = log
+        command = [sys.executable, "-m", "integration_tests.driver_program"]
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                [*command, what, str(folder), name, json.dumps(options)],
+                cwd=_ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                # A group of its own, so that its JVM is killed with it.
+                start_new_session=True,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def wait_for_line(self) -> str:
+        """Wait for the next line and return it."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, f"the driver has ended: {self._log.read_text()[-4000:]}"
+        self.lines.append(line.strip())
+        return self.lines[-1]
+
+    def kill(self) -> None:
+        """Kill -9 the driver and its JVM, and read what it has printed."""
+        if self._process.returncode is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            rest, _ = self._process.communicate()
+            self.lines += rest.splitlines()
