@@ -115,6 +115,12 @@ final class CommitLog {
     return head;
   }
 
+  /** The commit table's uuid, which never changes. */
+  String uuid() {
+    Head known = last;
+    return known.exists() ? known.uuid() : loadOrCreate().uuid();
+  }
+
   /** Load the head, and create the commit table first where there is none. */
   Head loadOrCreate() {
     Head head = loadIfExists();

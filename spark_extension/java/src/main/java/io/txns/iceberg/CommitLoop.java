@@ -1,6 +1,8 @@
 package io.txns.iceberg;
 
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -57,62 +59,78 @@ final class CommitLoop {
    *     the last answer stays unknown
    */
   Entry append(Key key, Attempt attempt) {
-    Pending pending = new Pending();
+    CommitGroup.Member member = new CommitGroup.Member(key, attempt);
+    CommitGroup.of(log.uuid()).run(member, this::appendAll);
+    return member.result();
+  }
+
+  /** Append those of the members that are valid, one validated against those before it. */
+  private void appendAll(List<CommitGroup.Member> members) {
     try {
-      return append(key, attempt, pending);
-    } catch (RuntimeException e) {
-      if (pending.mayHaveLanded) {
-        throw TxnException.commitStateUnknown(key.txnId(), e);
+      long deadlineMs = clock.nowMs() + MAX_MS;
+      for (int tries = 0; tries < MAX_ATTEMPTS && clock.nowMs() < deadlineMs; tries++) {
+        if (tries > 0) {
+          clock.backOff(BACK_OFF_MAX_MS);
+        }
+        if (attempt(members)) {
+          return;
+        }
       }
-      throw e;
+      settle(members);
+    } catch (RuntimeException | Error e) {
+      RuntimeException reason =
+          e instanceof RuntimeException known ? known : new IllegalStateException(e);
+      open(members).forEach(member -> member.failed(reason));
+      if (e instanceof Error error) {
+        throw error;
+      }
     }
   }
 
-  /** What is known of the attempts so far. */
-  private static final class Pending {
-    /** An attempt whose answer was lost stood on this head. */
-    private Head unsettled;
-
-    /** Whether no head has told yet that the last attempt did not land. */
-    private boolean mayHaveLanded;
-
-    private RuntimeException cause;
-
-    /** A head that does not hold the entry: an attempt on an older one can never land. */
-    private void settle(Head head) {
-      if (unsettled != null && !head.isSameVersion(unsettled.metadata())) {
-        unsettled = null;
+  /** One swap; whether no member is open any more. */
+  private boolean attempt(List<CommitGroup.Member> members) {
+    Head head = log.loadOrCreate();
+    lookUp(members, head);
+    Map<CommitGroup.Member, Entry> entries = new LinkedHashMap<>();
+    Head at = head;
+    for (CommitGroup.Member member : open(members)) {
+      try {
+        Entry entry = member.attempt().at(at, nextTs(at));
+        refuseWhenOff(at, entry);
+        entries.put(member, entry);
+        at = at.with(entry);
+      } catch (RuntimeException e) {
+        member.failed(e);
       }
-      mayHaveLanded = unsettled != null;
     }
+    if (entries.isEmpty()) {
+      return true;
+    }
+    CommitLog.Swap swap = log.append(head, List.copyOf(entries.values()));
+    if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
+      entries.forEach(CommitGroup.Member::committed);
+      return true;
+    }
+    if (swap.outcome() == CommitLog.Swap.Outcome.MAYBE) {
+      LOG.warn("the catalog's answer was lost, asking the log", swap.cause());
+    }
+    entries.keySet().forEach(member -> member.notWon(head, swap));
+    return false;
   }
 
-  private Entry append(Key key, Attempt attempt, Pending pending) {
-    long deadlineMs = clock.nowMs() + MAX_MS;
-    for (int tries = 0; tries < MAX_ATTEMPTS && clock.nowMs() < deadlineMs; tries++) {
-      Head head = log.loadOrCreate();
+  /** What a newer head tells of the members: who has landed, and whose attempts never will. */
+  private void lookUp(List<CommitGroup.Member> members, Head head) {
+    for (CommitGroup.Member member : open(members)) {
       Optional<Entry> known =
-          key.fresh() && tries == 0 ? Optional.empty() : find(head, key.txnId(), key.sinceTs());
-      if (known.isPresent()) {
-        return known.get();
-      }
-      pending.settle(head);
-      Entry entry = attempt.at(head, nextTs(head));
-      refuseWhenOff(head, entry);
-      CommitLog.Swap swap = log.append(head, List.of(entry));
-      if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
-        return entry;
-      }
-      pending.mayHaveLanded = true; // a catalog's "lost" may be false
-      pending.cause = swap.cause();
-      if (swap.outcome() == CommitLog.Swap.Outcome.MAYBE) {
-        pending.unsettled = head;
-        LOG.warn(
-            "the catalog's answer was lost, asking the log; txn={}", key.txnId(), swap.cause());
-      }
-      clock.backOff(BACK_OFF_MAX_MS);
+          member.mayBeKnown()
+              ? find(head, member.key().txnId(), member.key().sinceTs())
+              : Optional.empty();
+      known.ifPresentOrElse(member::committed, () -> member.settle(head));
     }
-    return settle(key, pending);
+  }
+
+  private static List<CommitGroup.Member> open(List<CommitGroup.Member> members) {
+    return members.stream().filter(CommitGroup.Member::isOpen).toList();
   }
 
   /** Find a transaction by its id in a head, and in rows that have left the head since. */
@@ -124,18 +142,19 @@ final class CommitLoop {
     return archive.find(txnId, sinceTs);
   }
 
-  private Entry settle(Key key, Pending pending) {
+  private void settle(List<CommitGroup.Member> members) {
     Head head = log.load();
-    Optional<Entry> known = find(head, key.txnId(), key.sinceTs());
-    if (known.isPresent()) {
-      return known.get();
-    }
-    pending.settle(head);
-    if (pending.mayHaveLanded) {
-      throw TxnException.commitStateUnknown(key.txnId(), pending.cause);
-    }
-    throw TxnException.conflict(
-        log.identifier(), key.txnId(), "", head.upper(), "too many others were committing");
+    lookUp(members, head);
+    open(members)
+        .forEach(
+            member ->
+                member.failed(
+                    TxnException.conflict(
+                        log.identifier(),
+                        member.key().txnId(),
+                        "",
+                        head.upper(),
+                        "too many others were committing")));
   }
 
   private long nextTs(Head head) {

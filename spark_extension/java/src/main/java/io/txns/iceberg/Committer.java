@@ -86,8 +86,7 @@ final class Committer {
    */
   Committed commit(Request request) {
     applyOutstanding(request);
-    Map<TableIdentifier, StagedTable> writes = new LinkedHashMap<>(request.writes());
-    writes.values().forEach(ChangeBuilder::complete);
+    request.writes().values().forEach(ChangeBuilder::complete);
     Leftovers leftovers = new Leftovers(log);
     Entry entry;
     try {
@@ -96,7 +95,7 @@ final class Committer {
               request.key(),
               (head, commitTs) -> {
                 refuseOld(request);
-                validate(request, head, writes, leftovers);
+                Map<TableIdentifier, StagedTable> writes = validated(request, head, leftovers);
                 return entry(request, head, commitTs, writes, leftovers);
               });
     } catch (TxnException e) {
@@ -164,8 +163,14 @@ final class Committer {
     }
   }
 
-  private void validate(
-      Request request, Head head, Map<TableIdentifier, StagedTable> writes, Leftovers leftovers) {
+  /**
+   * What is to be written on top of {@code head}: as it was staged, or restaged. Every attempt
+   * starts from what was staged, since the head of a lost one may have held entries that never
+   * landed.
+   */
+  private Map<TableIdentifier, StagedTable> validated(
+      Request request, Head head, Leftovers leftovers) {
+    Map<TableIdentifier, StagedTable> writes = new LinkedHashMap<>(request.writes());
     List<Entry> newer = newer(head, request.readTs());
     String txnId = request.key().txnId();
     new ConflictChecker(txnId, request.isolation(), request.reads(), writes).validate(newer);
@@ -174,8 +179,9 @@ final class Committer {
     newer.forEach(entry -> entry.changes().stream().map(Change::table).forEach(moved::add));
     moved.retainAll(writes.keySet());
     for (TableIdentifier table : moved) {
-      restage(request, head, writes, table, otherTxnId, leftovers);
+      writes.put(table, restaged(request, head, writes.get(table), otherTxnId, leftovers));
     }
+    return writes;
   }
 
   /** Everything above a timestamp: what stands in the head, and what has left it since (I6). */
@@ -189,14 +195,9 @@ final class Committer {
     return newer;
   }
 
-  private void restage(
-      Request request,
-      Head head,
-      Map<TableIdentifier, StagedTable> writes,
-      TableIdentifier table,
-      String otherTxnId,
-      Leftovers leftovers) {
-    StagedTable staged = writes.get(table);
+  private StagedTable restaged(
+      Request request, Head head, StagedTable staged, String otherTxnId, Leftovers leftovers) {
+    TableIdentifier table = staged.identifier();
     String txnId = request.key().txnId();
     if (!request.restages() || !staged.isAppendOnly()) {
       throw TxnException.conflict(
@@ -204,11 +205,12 @@ final class Committer {
     }
     TableMetadata newBase = tables.load(table, head, head.upper()).view().metadata();
     if (newBase.currentSnapshot().snapshotId() == staged.base().currentSnapshot().snapshotId()) {
-      return;
+      return staged;
     }
-    leftovers.restaged(staged);
-    writes.put(table, Restager.restage(staged, newBase, txnId, otherTxnId, head.upper()));
-    leftovers.restaged(writes.get(table));
+    leftovers.versionOf(staged);
+    StagedTable restaged = Restager.restage(staged, newBase, txnId, otherTxnId, head.upper());
+    leftovers.versionOf(restaged);
+    return restaged;
   }
 
   private Entry entry(

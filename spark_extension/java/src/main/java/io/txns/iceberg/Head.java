@@ -23,6 +23,11 @@ record Head(TableMetadata metadata, LogState state) {
     return metadata.uuid();
   }
 
+  /** This head with one more entry, which waits to be appended together with others. */
+  Head with(Entry entry) {
+    return new Head(metadata, state.with(entry));
+  }
+
   /** Whether two heads are the same version of the commit table. */
   boolean isSameVersion(TableMetadata other) {
     return metadata.currentSnapshot().snapshotId() == other.currentSnapshot().snapshotId();

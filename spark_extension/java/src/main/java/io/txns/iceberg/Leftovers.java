@@ -32,8 +32,8 @@ final class Leftovers {
     }
   }
 
-  /** A table of which another version has been, or may be, staged. */
-  void restaged(StagedTable table) {
+  /** One of several versions of a staged table, of which at most one is committed. */
+  void versionOf(StagedTable table) {
     if (!restaged.contains(table)) {
       restaged.add(table);
     }

@@ -125,6 +125,13 @@ final class LogState {
     }
   }
 
+  /** This state with one more entry, the newest. */
+  LogState with(Entry entry) {
+    List<Entry> more = new ArrayList<>(entries);
+    more.add(entry);
+    return new LogState(List.copyOf(more), snapshotIds, entry.upper(), tidiedUpto);
+  }
+
   /** The greatest {@code commit_ts}, in ms. */
   long upper() {
     return upper;

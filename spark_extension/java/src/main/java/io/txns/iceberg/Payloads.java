@@ -24,21 +24,21 @@ final class Payloads {
 
   private static final int CACHED_ENTRIES = 128;
 
-  private final Map<String, List<UpdateTableRequest>> cache =
+  private final Map<Entry.Payload, List<UpdateTableRequest>> cache =
       Collections.synchronizedMap(
           new LinkedHashMap<>(16, 0.75f, true) {
             @Override
             protected boolean removeEldestEntry(
-                Map.Entry<String, List<UpdateTableRequest>> eldest) {
+                Map.Entry<Entry.Payload, List<UpdateTableRequest>> eldest) {
               return size() > CACHED_ENTRIES;
             }
           });
 
   List<UpdateTableRequest> read(Entry entry, Supplier<FileIO> io) {
-    List<UpdateTableRequest> known = cache.get(entry.txnId());
+    List<UpdateTableRequest> known = cache.get(entry.payload());
     if (known == null) {
       known = CommitTransactionRequestParser.fromJson(json(entry, io)).tableChanges();
-      cache.put(entry.txnId(), known);
+      cache.put(entry.payload(), known);
     }
     return known;
   }

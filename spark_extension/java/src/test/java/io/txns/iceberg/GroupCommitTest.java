@@ -1,0 +1,236 @@
+package io.txns.iceberg;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.overwrite;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.LongStream;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.io.LocationProvider;
+import org.apache.iceberg.jdbc.JdbcCatalog;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Transactions that wait in one process are appended in one swap, each validated. */
+class GroupCommitTest {
+  @TempDir Path folder;
+  private Lake lake;
+  private Gate gate;
+
+  @BeforeEach
+  void open() {
+    lake = new Lake(folder);
+    lake.create(lake.open(), "shop.a", "shop.b");
+    gate = new Gate();
+  }
+
+  /** Holds the first swap of the commit table until it is opened, and counts all of them. */
+  private static final class Gate {
+    private final AtomicInteger swaps = new AtomicInteger();
+    private final AtomicInteger failures = new AtomicInteger();
+    private final CountDownLatch reached = new CountDownLatch(1);
+    private final CountDownLatch opened = new CountDownLatch(1);
+
+    private void pass() {
+      if (swaps.incrementAndGet() == 1) {
+        reached.countDown();
+        await(opened);
+      }
+      if (failures.getAndDecrement() > 0) {
+        throw new CommitFailedException("called stale");
+      }
+    }
+  }
+
+  private static void await(CountDownLatch latch) {
+    try {
+      latch.await();
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** A session of its own: handles do not share anything but the process. */
+  private TxnHandle session() {
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          protected TableOperations newTableOps(TableIdentifier identifier) {
+            TableOperations real = super.newTableOps(identifier);
+            return identifier.equals(id("txns.commits")) ? new Gated(real, gate) : real;
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    return TxnHandle.open(
+        "lake", catalog, TxnConfig.from(Map.of("txns.apply", "next")), TxnClock.system());
+  }
+
+  private Transaction begin(TxnHandle handle) {
+    return handle.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
+  }
+
+  /** Commit the first, and the others while the first one's swap is held. */
+  private List<FutureTask<Committed>> commitTogether(List<Transaction> transactions)
+      throws Exception {
+    List<FutureTask<Committed>> done = new ArrayList<>();
+    List<Thread> threads = new ArrayList<>();
+    for (Transaction transaction : transactions) {
+      FutureTask<Committed> task = new FutureTask<>(transaction::commit);
+      Thread thread = new Thread(task, "commit-" + threads.size());
+      thread.start();
+      if (threads.isEmpty()) {
+        gate.reached.await();
+      }
+      done.add(task);
+      threads.add(thread);
+    }
+    for (Thread thread : threads.subList(1, threads.size())) {
+      while (thread.getState() != Thread.State.WAITING) {
+        Thread.onSpinWait();
+      }
+    }
+    gate.opened.countDown();
+    for (Thread thread : threads) {
+      thread.join();
+    }
+    return done;
+  }
+
+  @Test
+  void waitingTransactionsShareASwap() throws Exception {
+    List<Transaction> transactions = new ArrayList<>();
+    for (long row = 0; row < 9; row++) {
+      TxnHandle handle = session();
+      Transaction transaction = begin(handle);
+      append(handle.catalog(() -> transaction).loadTable(id("shop.a")), row);
+      append(handle.catalog(() -> transaction).loadTable(id("shop.b")), row);
+      transactions.add(transaction);
+    }
+    List<Long> commits = new ArrayList<>();
+    for (FutureTask<Committed> one : commitTogether(transactions)) {
+      commits.add(one.get().commitTs());
+    }
+    assertThat(gate.swaps).hasValue(2);
+    assertThat(commits).doesNotHaveDuplicates();
+    List<Long> rows = LongStream.range(0, 9).boxed().toList();
+    assertThat(lake.txnIds("shop.a")).isEqualTo(rows);
+    assertThat(lake.open().apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).isEqualTo(rows);
+    assertThat(lake.plainIds("shop.b")).isEqualTo(rows);
+  }
+
+  @Test
+  void membersOfAGroupConflictWithEachOther() throws Exception {
+    append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 7);
+    TxnHandle first = session();
+    Transaction opener = begin(first);
+    append(first.catalog(() -> opener).loadTable(id("shop.b")), 0);
+    List<Transaction> transactions = new ArrayList<>(List.of(opener));
+    for (long row = 1; row <= 3; row++) {
+      TxnHandle handle = session();
+      Transaction transaction = begin(handle);
+      overwrite(handle.catalog(() -> transaction).loadTable(id("shop.a")), row);
+      transactions.add(transaction);
+    }
+    List<FutureTask<Committed>> done = commitTogether(transactions);
+    assertThat(done.get(0).get().tables()).containsExactly("shop.b");
+    int committed = 0;
+    for (FutureTask<Committed> one : done.subList(1, 4)) {
+      try {
+        one.get();
+        committed++;
+      } catch (ExecutionException e) {
+        assertThat(e.getCause())
+            .isInstanceOfSatisfying(
+                TxnException.class, x -> assertThat(x.kind()).isEqualTo(ErrorKind.CONFLICT));
+      }
+    }
+    assertThat(committed).isEqualTo(1);
+    assertThat(lake.txnIds("shop.a")).hasSize(1);
+  }
+
+  @Test
+  void aLostSwapIsTriedAgainByAllOfThem() throws Exception {
+    List<Transaction> transactions = new ArrayList<>();
+    for (long row = 0; row < 4; row++) {
+      TxnHandle handle = session();
+      Transaction transaction = begin(handle);
+      append(handle.catalog(() -> transaction).loadTable(id("shop.a")), row);
+      transactions.add(transaction);
+    }
+    gate.failures.set(3);
+    for (FutureTask<Committed> one : commitTogether(transactions)) {
+      one.get();
+    }
+    assertThat(lake.txnIds("shop.a")).containsExactly(0L, 1L, 2L, 3L);
+    lake.open().log().load().state().validate();
+  }
+
+  @Test
+  void aFailedLeaderLeavesTheGroupToTheNext() {
+    TxnHandle handle = session();
+    gate.opened.countDown();
+    gate.failures.set(Integer.MAX_VALUE);
+    Transaction hopeless = begin(handle);
+    append(handle.catalog(() -> hopeless).loadTable(id("shop.a")), 1);
+    assertThatThrownBy(hopeless::commit).hasMessageContaining("too many others");
+    gate.failures.set(0);
+    Transaction next = begin(handle);
+    append(handle.catalog(() -> next).loadTable(id("shop.a")), 2);
+    next.commit();
+    assertThat(lake.txnIds("shop.a")).containsExactly(2L);
+  }
+
+  private record Gated(TableOperations real, Gate gate) implements TableOperations {
+    @Override
+    public TableMetadata current() {
+      return real.current();
+    }
+
+    @Override
+    public TableMetadata refresh() {
+      return real.refresh();
+    }
+
+    @Override
+    public void commit(TableMetadata base, TableMetadata metadata) {
+      gate.pass();
+      real.commit(base, metadata);
+    }
+
+    @Override
+    public FileIO io() {
+      return real.io();
+    }
+
+    @Override
+    public String metadataFileLocation(String fileName) {
+      return real.metadataFileLocation(fileName);
+    }
+
+    @Override
+    public LocationProvider locationProvider() {
+      return real.locationProvider();
+    }
+
+    @Override
+    public TableOperations temp(TableMetadata uncommitted) {
+      return real.temp(uncommitted);
+    }
+  }
+}
