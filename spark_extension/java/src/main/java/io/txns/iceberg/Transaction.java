@@ -142,7 +142,10 @@ public final class Transaction {
     reads.unprotected(name);
   }
 
-  /** The snapshots that it has staged or, for an implicit one, committed, in order. */
+  /**
+   * The snapshots that it has staged or, for an implicit one, committed; those of one table in
+   * order.
+   */
   public List<Snapshot> snapshots() {
     List<Snapshot> all = new ArrayList<>(committedSnapshots);
     staged.values().forEach(table -> all.addAll(table.snapshots()));
@@ -341,6 +344,11 @@ public final class Transaction {
   /** An implicit transaction's operation has committed. */
   void statementCommitted(Committed entry, List<Snapshot> snapshots) {
     this.committed = entry;
+    committedSnapshots.addAll(snapshots);
+  }
+
+  /** A statement has written a table that nobody registered. */
+  void committedElsewhere(List<Snapshot> snapshots) {
     committedSnapshots.addAll(snapshots);
   }
 

@@ -55,6 +55,12 @@ final class UnregisteredOperations implements TableOperations {
             && !base.properties().containsKey(TableMark.COMMIT_TABLE);
     if (!registers) {
       real.commit(base, metadata);
+      if (running != null && base != null) {
+        running.committedElsewhere(
+            metadata.snapshots().stream()
+                .filter(snapshot -> base.snapshot(snapshot.snapshotId()) == null)
+                .toList());
+      }
       return;
     }
     String wanted = metadata.properties().get(TableMark.COMMIT_TABLE);

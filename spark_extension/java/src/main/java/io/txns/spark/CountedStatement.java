@@ -1,8 +1,12 @@
 package io.txns.spark;
 
+import io.txns.iceberg.Transaction;
 import io.txns.spark.WritePlans.ParsedDml;
 import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.iceberg.RowLevelOperationMode;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableProperties;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -31,9 +35,19 @@ final class CountedStatement {
     if (dml.statement() instanceof UpdateTable update && isCopyOnWrite()) {
       return runUpdate(plan, update);
     }
+    Transaction transaction = TxnSession.of(session).current(catalog);
+    Set<Long> before = ids(transaction);
+    Dataset.ofRows(session, plan);
     return RowCounts.of(
         dml.kind(),
-        SnapshotCollector.collect(catalog.commitTable(), () -> Dataset.ofRows(session, plan)));
+        transaction.snapshots().stream()
+            .filter(snapshot -> !before.contains(snapshot.snapshotId()))
+            .map(Snapshot::summary)
+            .toList());
+  }
+
+  private static Set<Long> ids(Transaction transaction) {
+    return transaction.snapshots().stream().map(Snapshot::snapshotId).collect(Collectors.toSet());
   }
 
   /** Counts the matching rows first; without any, there is nothing to rewrite and to commit. */

@@ -79,10 +79,6 @@ public final class TxnSparkCatalog extends SparkCatalog {
     return handle;
   }
 
-  TableIdentifier commitTable() {
-    return config.commitTable();
-  }
-
   /** The tables that were loaded since {@link #takeLoaded} was called. */
   Set<Identifier> loaded() {
     return Set.copyOf(loaded);
