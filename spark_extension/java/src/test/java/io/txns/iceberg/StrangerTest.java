@@ -7,12 +7,20 @@ import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.lang.reflect.Proxy;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
+import org.apache.iceberg.BaseMetastoreCatalog;
+import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.ForbiddenException;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -174,6 +182,100 @@ class StrangerTest {
     assertThat(lake.txnIds("shop.a")).containsExactly(5L);
     handle.repairReject(id("shop.a"));
     assertThat(lake.plainIds("shop.a")).containsExactly(5L);
+  }
+
+  /** A stranger that comes while a transaction is open: it commits, and says what is left. */
+  @Test
+  void aCommitBesideAStrangerSucceedsAndOtherTablesGoOn() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    overwrite(handle.catalog(() -> txn).loadTable(id("shop.a")), 5);
+    append(handle.catalog(() -> txn).loadTable(id("shop.b")), 5);
+    overwrite(outside.loadTable(id("shop.a")), 9);
+    Committed committed = txn.commit();
+    assertThat(committed.applied()).isFalse();
+    assertThat(lake.plainIds("shop.a")).containsExactly(9L);
+    assertThat(lake.plainIds("shop.b")).containsExactly(5L);
+    assertThat(lake.txnIds("shop.a")).containsExactly(5L);
+    assertThat(handle.transactions())
+        .filteredOn(row -> row.txnId().equals(txn.id()))
+        .allMatch(row -> !row.applied());
+  }
+
+  /** Who may append to the log but not write a table commits; somebody else applies. */
+  @Test
+  void aCommitWithoutTheRightToApplySucceeds() {
+    TxnHandle limited =
+        TxnHandle.open(
+            "lake",
+            new Forbidding(lake.catalog(), id("shop.a")),
+            TxnConfig.defaults(),
+            TxnClock.system());
+    Transaction txn = limited.begin(BeginOptions.defaults());
+    append(limited.catalog(() -> txn).loadTable(id("shop.a")), 2);
+    append(limited.catalog(() -> txn).loadTable(id("shop.b")), 2);
+    assertThat(txn.commit().applied()).isFalse();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+    assertThat(lake.plainIds("shop.b")).containsExactly(2L);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+  }
+
+  /** A catalog in which one table may be read and not written. */
+  private static final class Forbidding extends BaseMetastoreCatalog {
+    private final Catalog real;
+    private final TableIdentifier table;
+
+    private Forbidding(Catalog real, TableIdentifier table) {
+      this.real = real;
+      this.table = table;
+    }
+
+    @Override
+    public Table loadTable(TableIdentifier identifier) {
+      Table loaded = real.loadTable(identifier);
+      if (!identifier.equals(table)) {
+        return loaded;
+      }
+      TableOperations operations = ((BaseTable) loaded).operations();
+      return new BaseTable(
+          (TableOperations)
+              Proxy.newProxyInstance(
+                  getClass().getClassLoader(),
+                  new Class<?>[] {TableOperations.class},
+                  (proxy, method, arguments) -> {
+                    if (method.getName().equals("commit")) {
+                      throw new ForbiddenException("not allowed to write %s", table);
+                    }
+                    return method.invoke(operations, arguments);
+                  }),
+          loaded.name());
+    }
+
+    @Override
+    protected TableOperations newTableOps(TableIdentifier identifier) {
+      return ((BaseTable) loadTable(identifier)).operations();
+    }
+
+    @Override
+    protected String defaultWarehouseLocation(TableIdentifier identifier) {
+      throw new IllegalStateException("nothing is created here");
+    }
+
+    @Override
+    public List<TableIdentifier> listTables(Namespace namespace) {
+      return real.listTables(namespace);
+    }
+
+    @Override
+    public boolean dropTable(TableIdentifier identifier, boolean purge) {
+      return real.dropTable(identifier, purge);
+    }
+
+    @Override
+    public void renameTable(TableIdentifier from, TableIdentifier to) {
+      real.renameTable(from, to);
+    }
   }
 
   /** Schedule 4: a commit on another branch takes the sequence number of a logged snapshot. */
