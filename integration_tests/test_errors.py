@@ -118,7 +118,7 @@ def test_wrong_mode(spark: SparkSession, statement: str, word: str) -> None:
         "UPDATE {} SET v = CAST(raise_error('no') AS BIGINT)",
         "UPDATE {} SET nosuch = 1",
         "DELETE FROM {} WHERE nosuch = 1",
-        "MERGE INTO {} t USING range(2) s ON t.id > s.id WHEN MATCHED THEN UPDATE SET v = 1",
+        "MERGE INTO {} t USING (SELECT v FROM {}) s ON s.v = t.v WHEN MATCHED THEN DELETE",
         "CREATE TABLE {} (id BIGINT) USING iceberg",
         "ALTER TABLE {} ADD COLUMN v BIGINT",
         "DROP TABLE {}_nosuch",
@@ -133,7 +133,7 @@ def test_failed_statement_aborts_the_transaction(
     spark.sql("BEGIN")
     spark.sql(f"INSERT INTO {table} VALUES (3, 0)")
     with pytest.raises(PySparkException):
-        spark.sql(failing.format(table))
+        spark.sql(failing.format(table, table))
     assert "aborted" == state(spark)
     for statement in (
         "SELECT 1",
@@ -350,18 +350,27 @@ def test_maintenance_keeps_what_an_unapplied_entry_needs(
     assert expected == tuple(rows(plain, f"SELECT * FROM own.db.{t}") for t in "ab")
 
 
+@pytest.mark.parametrize("tidied", [False, True], ids=["in the head", "in the archive"])
 def test_drop_purge_outside_asks_for_forget(
-    spark: SparkSession, two_tables: tuple[str, str]
+    own_lake: Callable[..., SparkSession], *, tidied: bool
 ) -> None:
     """DROP TABLE ... PURGE of a registered table says what to do first, and then works."""
-    table = two_tables[0]
+    spark = own_lake()
+    spark.sql("CREATE TABLE own.db.t USING iceberg AS SELECT 1 AS id")
     with refused("0A000") as refusal:
-        spark.sql(f"DROP TABLE {table} PURGE")
-    assert "forget" in refusal.error.message
-    assert 2 == count(spark, table)
-    spark.sql(f"CALL lake.system.forget('{table}')")
-    spark.sql(f"DROP TABLE {table} PURGE")
-    assert not spark.catalog.tableExists(table)
+        spark.sql("DROP TABLE own.db.t PURGE")
+    assert "own.system.forget('db.t')" in refusal.error.message
+    assert 1 == count(spark, "own.db.t")
+    spark.sql("CALL own.system.forget('db.t')")
+    if tidied:
+        spark.sql("CALL own.system.tidy()")
+    spark.sql("DROP TABLE own.db.t PURGE")
+    for session in (spark, own_lake()):
+        assert not session.catalog.tableExists("own.db.t")
+        assert [] == rows(session, "SHOW TABLES IN own.db")
+    assert 0 == one(spark, "CALL own.system.apply()").tables_left
+    spark.sql("CREATE TABLE own.db.t USING iceberg AS SELECT 2 AS id")
+    assert [(2,)] == rows(own_lake(), "SELECT * FROM own.db.t")
 
 
 # ------------------------------------------------------------ the commit table
