@@ -118,7 +118,7 @@ def test_wrong_mode(spark: SparkSession, statement: str, word: str) -> None:
         "UPDATE {} SET v = CAST(raise_error('no') AS BIGINT)",
         "UPDATE {} SET nosuch = 1",
         "DELETE FROM {} WHERE nosuch = 1",
-        "MERGE INTO {} t USING (SELECT v FROM {}) s ON s.v = t.v WHEN MATCHED THEN DELETE",
+        "MERGE INTO {0} t USING {0} s ON s.v = t.v WHEN MATCHED THEN UPDATE SET v = s.id",
         "CREATE TABLE {} (id BIGINT) USING iceberg",
         "ALTER TABLE {} ADD COLUMN v BIGINT",
         "DROP TABLE {}_nosuch",
@@ -133,7 +133,7 @@ def test_failed_statement_aborts_the_transaction(
     spark.sql("BEGIN")
     spark.sql(f"INSERT INTO {table} VALUES (3, 0)")
     with pytest.raises(PySparkException):
-        spark.sql(failing.format(table, table))
+        spark.sql(failing.format(table))
     assert "aborted" == state(spark)
     for statement in (
         "SELECT 1",
