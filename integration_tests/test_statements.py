@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from pyspark.sql import functions as fn
 
+from integration_tests import sessions
 from integration_tests.checks import affected, count, one, rows, state
 
 if TYPE_CHECKING:
@@ -209,6 +210,28 @@ def test_create_outside_a_transaction(
     spark.sql(f"INSERT INTO {copy} SELECT id + 1, 'b' FROM {made}")
     assert "committed" == one(spark, "COMMIT").state
     assert "1a 2b" == _text(outsider, copy)
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_created_table_is_changed_before_it_is_applied(
+    own_lake: Callable[..., SparkSession], mode: str
+) -> None:
+    """A table that only the log knows yet is changed like any other: in COMMITs of their own."""
+    spark = own_lake(txns_apply="next")
+    plain = own_lake(catalog_class=sessions.PLAIN)
+    spark.sql(
+        f"CREATE TABLE own.db.t USING iceberg TBLPROPERTIES ('write.update.mode' = '{mode}', "
+        f"'write.delete.mode' = '{mode}') AS SELECT id, 'a' AS v FROM range(1, 4)"
+    )
+    assert not plain.catalog.tableExists("own.db.t")
+    assert 1 == affected(spark, "INSERT INTO own.db.t VALUES (4, 'd')")
+    spark.sql("BEGIN")
+    assert 1 == affected(spark, "DELETE FROM own.db.t WHERE id = 1")
+    assert 2 == affected(spark, "UPDATE own.db.t SET v = 'b' WHERE id < 4")
+    assert "committed" == one(spark, "COMMIT").state
+    assert "2b 3b 4d" == _text(spark, "own.db.t") == _text(own_lake(), "own.db.t")
+    assert 0 == one(spark, "CALL own.system.apply()").tables_left
+    assert "2b 3b 4d" == _text(plain, "own.db.t")
 
 
 def test_create_rolled_back(spark: SparkSession, other: SparkSession, table: str) -> None:
