@@ -60,9 +60,7 @@ def main() -> None:
     heading("7. Two tables at one moment of the past: 5 January before and after the correction")
     history.travel(spark)
     spark.stop()
-    print(
-        f"\nDone in {elapsed_s():.0f} s. The tables are in {lake.FOLDER}; Spark's log is {lake.LOG}"
-    )
+    print(f"\nDone in {elapsed_s():.0f} s. Tables and Spark's log: {lake.FOLDER}")
 
 
 if __name__ == "__main__":
