@@ -50,15 +50,12 @@ def test_defaults_give_a_working_catalog(tmp_path: Path) -> None:
         from pyspark.sql import SparkSession
 
         spark = txns_spark.configure(SparkSession.builder).getOrCreate()
-        print([row.id for row in spark.sql("TABLE lake.db.a UNION ALL TABLE lake.db.b").collect()])
-        spark.stop()
-        # The JVM outlives the session: its jars are there already.
-        spark = txns_spark.configure(SparkSession.builder).getOrCreate()
-        print(spark.sql("INSERT INTO lake.db.a VALUES (3)").first().num_affected_rows)
+        rows = spark.sql("TABLE lake.db.a UNION ALL TABLE lake.db.b").collect()
+        print(sorted(row.id for row in rows))
         """,
         tmp_path,
     )
-    assert ["[1, 2]", "1"] == second.stdout.split("\n")[:2], second.stderr
+    assert "[1, 2]" == second.stdout.strip(), second.stderr
 
 
 def test_wrong_option_is_named_at_start(tmp_path: Path) -> None:
