@@ -81,8 +81,14 @@ final class Applier {
 
   /** Engines load drivers and file systems through the caller's class loader. */
   private static boolean within(ClassLoader classes, BooleanSupplier task) {
-    Thread.currentThread().setContextClassLoader(classes);
-    return task.getAsBoolean();
+    Thread thread = Thread.currentThread();
+    ClassLoader own = thread.getContextClassLoader();
+    thread.setContextClassLoader(classes);
+    try {
+      return task.getAsBoolean();
+    } finally {
+      thread.setContextClassLoader(own);
+    }
   }
 
   private static boolean join(Future<Boolean> task) {
@@ -115,18 +121,18 @@ final class Applier {
 
   /** Apply, for a writer that has to have it done before it goes on; errors reach the caller. */
   boolean applyRun(Head head, TableIdentifier table) {
-    List<LoggedChange> run = named(head, table);
-    if (run.isEmpty()) {
+    if (head.state().entries().stream().noneMatch(Entry::applies)) {
       return true;
     }
+    TableOperations real = load(table);
+    List<LoggedChange> run = run(head, table, real);
     long repairedAt =
         run.stream()
             .filter(change -> change.entry().kind() == EntryKind.REPAIR)
             .mapToLong(LoggedChange::commitTs)
             .reduce(0, Math::max);
-    TableOperations real = load(table);
     for (LoggedChange change : run) {
-      if (!applyOne(change, real, change.commitTs() <= repairedAt)) {
+      if (!applyOne(change, table, real, change.commitTs() <= repairedAt)) {
         return false;
       }
       real = real == null ? load(table) : real;
@@ -143,14 +149,15 @@ final class Applier {
     }
   }
 
-  /** Changes that name the table, whatever has been applied of them. */
-  private static List<LoggedChange> named(Head head, TableIdentifier table) {
+  /** Changes of the table, by its name or its uuid, whatever has been applied of them. */
+  private static List<LoggedChange> run(Head head, TableIdentifier table, TableOperations real) {
+    String uuid = real == null ? null : real.current().uuid();
     return head.state().entries().stream()
         .filter(Entry::applies)
         .flatMap(
             entry ->
                 entry.changes().stream()
-                    .filter(change -> change.table().equals(table))
+                    .filter(change -> change.table().equals(table) || change.uuid().equals(uuid))
                     .map(change -> new LoggedChange(entry, change)))
         .toList();
   }
@@ -163,16 +170,17 @@ final class Applier {
    *
    * @param repaired whether a repair has been logged since: strangers do not stand in the way
    */
-  private boolean applyOne(LoggedChange change, TableOperations real, boolean repaired) {
+  private boolean applyOne(
+      LoggedChange change, TableIdentifier table, TableOperations real, boolean repaired) {
     try {
       return tryApply(change, real, repaired);
     } catch (CommitFailedException | AlreadyExistsException e) {
       LOG.debug("somebody else changed {} first", change.change().table(), e);
     }
     try {
-      return tryApply(change, load(change.change().table()), repaired);
+      return tryApply(change, load(table), repaired);
     } catch (CommitFailedException | AlreadyExistsException e) {
-      TableOperations newest = load(change.change().table());
+      TableOperations newest = load(table);
       return newest != null && isMoot(change, newest.current());
     }
   }

@@ -59,7 +59,7 @@ final class Archive {
   /** The names of all tables that have been dropped; they may have been created again since. */
   List<TableIdentifier> dropped() {
     return rows(Expressions.equal("operation", Operation.DROP.stored())).stream()
-        .map(row -> TableIdentifier.parse(row.table()))
+        .map(row -> TableNames.parse(row.table()))
         .toList();
   }
 
@@ -113,7 +113,7 @@ final class Archive {
         entry.commitTs(),
         entry.txnId(),
         entry.kind().stored(),
-        change == null ? null : change.table().toString(),
+        change == null ? null : TableNames.text(change.table()),
         change == null ? null : change.uuid(),
         change == null ? null : change.operation().stored(),
         change == null ? null : change.fromSnapshotId(),
@@ -155,7 +155,7 @@ final class Archive {
       if (row.table() != null) {
         changes.add(
             new Change(
-                TableIdentifier.parse(row.table()),
+                TableNames.parse(row.table()),
                 row.tableUuid(),
                 Operation.parse(row.operation()),
                 row.parentSnapshotId(),

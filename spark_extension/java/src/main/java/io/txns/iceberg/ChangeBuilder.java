@@ -35,6 +35,10 @@ final class ChangeBuilder {
   static void complete(StagedTable staged) {
     if (!staged.movesMain() || endsWithoutMain(staged)) {
       new BaseTable(staged.operations(), staged.identifier().toString()).newFastAppend().commit();
+    } else if (!staged.hasNewMain()) {
+      // a rollback or a fast-forward: main is to stand on a snapshot that was there before
+      SnapshotCopy.stage(
+          staged, staged.current().currentSnapshot(), staged.base().currentSnapshot());
     }
   }
 
@@ -49,15 +53,15 @@ final class ChangeBuilder {
     Map<String, MetadataUpdate> refs = new LinkedHashMap<>();
     Snapshot main = staged.base().currentSnapshot();
     Long from = staged.isCreate() || main == null ? null : main.snapshotId();
-    boolean replaced = dropsMain(staged);
+    Long root = rootOfMain(staged);
     Map<String, String> stamp = new LinkedHashMap<>(marks);
     stamp.put(TableMark.SNAPSHOT_COMMIT_TS, Long.toString(commitTs));
     stamp.put(TableMark.SNAPSHOT_TXN_ID, txnId);
     for (MetadataUpdate update : staged.changes()) {
       if (update instanceof MetadataUpdate.AddSnapshot add) {
         SnapshotEdit edit = SnapshotEdit.of(add.snapshot()).timestampMs(commitTs).summary(stamp);
-        if (replaced && add.snapshot().parentId() == null) {
-          edit.parent(from);
+        if (root != null && add.snapshot().snapshotId() == root) {
+          edit.parent(from); // also after a replace or a rollback: main's history has no gap
         }
         updates.add(new MetadataUpdate.AddSnapshot(edit.build()));
       } else if (update instanceof MetadataUpdate.SetSnapshotRef ref) {
@@ -127,13 +131,26 @@ final class ChangeBuilder {
         deleted);
   }
 
+  /** The first staged snapshot of main's new run. */
+  private static Long rootOfMain(StagedTable staged) {
+    Set<Long> added =
+        staged.snapshots().stream().map(Snapshot::snapshotId).collect(Collectors.toSet());
+    Long root = null;
+    Snapshot at = staged.current().currentSnapshot();
+    while (at != null && added.contains(at.snapshotId())) {
+      root = at.snapshotId();
+      at = at.parentId() == null ? null : staged.current().snapshot(at.parentId());
+    }
+    return root;
+  }
+
   /** What the staged updates amount to: the strongest of them decides. */
   static Operation operation(StagedTable staged) {
     if (staged.isCreate() || recreates(staged)) {
       return Operation.CREATE;
     }
     Snapshot head = staged.current().currentSnapshot();
-    if (head != null && isDropped(head)) {
+    if (TableMark.isDropped(head)) {
       return Operation.DROP;
     }
     if (dropsMain(staged)) {
@@ -164,11 +181,7 @@ final class ChangeBuilder {
   /** Whether a dropped table is created again, on the same physical one. */
   private static boolean recreates(StagedTable staged) {
     Snapshot main = staged.base().currentSnapshot();
-    return !staged.isCreate() && main != null && isDropped(main) && dropsMain(staged);
-  }
-
-  private static boolean isDropped(Snapshot snapshot) {
-    return snapshot.summary() != null && snapshot.summary().containsKey(TableMark.SNAPSHOT_DROPPED);
+    return !staged.isCreate() && TableMark.isDropped(main) && dropsMain(staged);
   }
 
   /** Iceberg's replace takes {@code main} away; here the old main becomes the parent instead. */

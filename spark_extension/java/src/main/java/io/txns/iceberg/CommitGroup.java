@@ -109,7 +109,7 @@ final class CommitGroup {
   /**
    * Wait until {@code member} has been appended or has failed, leading the group when nobody does.
    *
-   * @param lead appends the members it is given; it leaves none of them open
+   * @param lead appends the members it is given; it leaves none of them open, or throws
    */
   void run(Member member, Consumer<List<Member>> lead) {
     boolean interrupted = false;
@@ -123,7 +123,10 @@ final class CommitGroup {
           try {
             wait();
           } catch (InterruptedException e) {
-            interrupted = true; // it may be in a swap right now: its outcome has to be known
+            interrupted = true;
+            if (!member.tried && waiting.remove(member)) {
+              member.failed(cancelled()); // nobody has attempted anything for it
+            }
           }
         }
         if (!member.isOpen()) {
@@ -134,6 +137,11 @@ final class CommitGroup {
       }
       try {
         lead.accept(members);
+      } catch (RuntimeException e) {
+        leave(member, members, e);
+      } catch (Error e) {
+        leave(member, members, new IllegalStateException(e));
+        throw e;
       } finally {
         synchronized (this) {
           led = false;
@@ -144,6 +152,22 @@ final class CommitGroup {
     if (interrupted) {
       Thread.currentThread().interrupt();
     }
+  }
+
+  /** What stopped the leader is its own; the next one goes on with what is known of the others. */
+  private synchronized void leave(Member leader, List<Member> members, RuntimeException reason) {
+    for (Member one : members) {
+      if (one == leader && one.isOpen()) {
+        one.failed(reason);
+      } else if (one.isOpen()) {
+        waiting.addFirst(one);
+      }
+    }
+  }
+
+  private static TxnException cancelled() {
+    return TxnException.invalidUsage(
+        "57014", "cancelled while it waited to commit: nothing has been committed");
   }
 
   private List<Member> take() {

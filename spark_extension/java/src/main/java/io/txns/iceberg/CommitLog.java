@@ -19,7 +19,6 @@ import org.apache.iceberg.exceptions.BadRequestException;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.apache.iceberg.exceptions.NotAuthorizedException;
 import org.apache.iceberg.exceptions.NotFoundException;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
@@ -164,11 +163,14 @@ final class CommitLog {
         writer.commit(base, updated);
       } catch (CommitFailedException e) {
         return new Swap(Swap.Outcome.LOST, e);
-      } catch (ForbiddenException | NotAuthorizedException | BadRequestException e) {
+      } catch (ForbiddenException | BadRequestException e) {
         throw e;
       } catch (RuntimeException e) {
         writer = null;
         return new Swap(Swap.Outcome.MAYBE, e);
+      } catch (Error e) {
+        writer = null; // it may have come after the swap: the next head tells
+        return new Swap(Swap.Outcome.MAYBE, new IllegalStateException(e));
       }
       superseded.add(writer.io(), base.metadataFileLocation());
       return Swap.WON;

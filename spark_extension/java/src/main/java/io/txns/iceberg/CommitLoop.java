@@ -66,25 +66,16 @@ final class CommitLoop {
 
   /** Append those of the members that are valid, one validated against those before it. */
   private void appendAll(List<CommitGroup.Member> members) {
-    try {
-      long deadlineMs = clock.nowMs() + MAX_MS;
-      for (int tries = 0; tries < MAX_ATTEMPTS && clock.nowMs() < deadlineMs; tries++) {
-        if (tries > 0) {
-          clock.backOff(BACK_OFF_MAX_MS);
-        }
-        if (attempt(members)) {
-          return;
-        }
+    long deadlineMs = clock.nowMs() + MAX_MS;
+    for (int tries = 0; tries < MAX_ATTEMPTS && clock.nowMs() < deadlineMs; tries++) {
+      if (tries > 0) {
+        clock.backOff(BACK_OFF_MAX_MS);
       }
-      settle(members);
-    } catch (RuntimeException | Error e) {
-      RuntimeException reason =
-          e instanceof RuntimeException known ? known : new IllegalStateException(e);
-      open(members).forEach(member -> member.failed(reason));
-      if (e instanceof Error error) {
-        throw error;
+      if (attempt(members)) {
+        return;
       }
     }
+    settle(members);
   }
 
   /** One swap; whether no member is open any more. */
@@ -92,30 +83,46 @@ final class CommitLoop {
     Head head = log.loadOrCreate();
     lookUp(members, head);
     Map<CommitGroup.Member, Entry> entries = new LinkedHashMap<>();
+    Map<CommitGroup.Member, RuntimeException> refused = new LinkedHashMap<>();
     Head at = head;
     for (CommitGroup.Member member : open(members)) {
       try {
         Entry entry = member.attempt().at(at, nextTs(at));
         refuseWhenOff(at, entry);
+        Head next = at.with(entry);
+        checkKeepsInvariants(next, entry);
         entries.put(member, entry);
-        at = at.with(entry);
+        at = next;
       } catch (RuntimeException e) {
-        member.failed(e);
+        if (Thread.currentThread().isInterrupted()) {
+          throw e; // the leader has been cancelled, not the member
+        }
+        refused.put(member, e);
       }
     }
-    if (entries.isEmpty()) {
-      return true;
-    }
-    CommitLog.Swap swap = log.append(head, List.copyOf(entries.values()));
-    if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
+    CommitLog.Swap swap =
+        entries.isEmpty() ? null : log.append(head, List.copyOf(entries.values()));
+    if (swap == null || swap.outcome() == CommitLog.Swap.Outcome.WON) {
+      refused.forEach(CommitGroup.Member::failed);
       entries.forEach(CommitGroup.Member::committed);
       return true;
     }
     if (swap.outcome() == CommitLog.Swap.Outcome.MAYBE) {
       LOG.warn("the catalog's answer was lost, asking the log", swap.cause());
     }
+    // Who was refused stays as well: it may have been because of entries that have not landed.
     entries.keySet().forEach(member -> member.notWon(head, swap));
     return false;
+  }
+
+  /** What would make the log unreadable for everybody fails one transaction instead. */
+  private void checkKeepsInvariants(Head next, Entry entry) {
+    try {
+      next.state().validate();
+    } catch (TxnException e) {
+      throw TxnException.conflict(
+          log.identifier(), entry.txnId(), "", entry.prevTs(), "refused: " + e.getMessage());
+    }
   }
 
   /** What a newer head tells of the members: who has landed, and whose attempts never will. */

@@ -10,6 +10,7 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.rest.requests.CommitTransactionRequest;
 import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
@@ -65,7 +66,6 @@ final class Committer {
    * @param reads what was read
    * @param writes what was staged, by table; at least one
    * @param marks summary keys and values for the data tables' snapshots
-   * @param restages whether appends are put on a newer base; otherwise any move is a conflict
    */
   record Request(
       EntryKind kind,
@@ -76,8 +76,7 @@ final class Committer {
       String comment,
       ReadSet reads,
       Map<TableIdentifier, StagedTable> writes,
-      Map<String, String> marks,
-      boolean restages) {}
+      Map<String, String> marks) {}
 
   /**
    * Commit, and carry the changes over to their tables.
@@ -98,18 +97,22 @@ final class Committer {
                 Map<TableIdentifier, StagedTable> writes = validated(request, head, leftovers);
                 return entry(request, head, commitTs, writes, leftovers);
               });
-    } catch (TxnException e) {
-      if (e.kind() != ErrorKind.COMMIT_STATE_UNKNOWN) {
+    } catch (RuntimeException e) {
+      if (!(e instanceof TxnException known) || known.kind() != ErrorKind.COMMIT_STATE_UNKNOWN) {
         leftovers.removeAllBut(request.writes().values());
       }
       throw e;
     }
-    leftovers.removeAllBut(entry);
-    return finish(entry);
+    return finish(entry, leftovers);
   }
 
-  /** Apply and tidy after a swap, and say what came of it. */
-  Committed finish(Entry entry) {
+  /** Apply and tidy after the swap: the transaction has committed, whatever happens here. */
+  private Committed finish(Entry entry, Leftovers leftovers) {
+    try {
+      leftovers.removeAllBut(entry);
+    } catch (RuntimeException e) {
+      LOG.warn("files of lost attempts stay; txn={}", entry.txnId(), e);
+    }
     List<String> names = entry.changes().stream().map(change -> change.table().toString()).toList();
     boolean applied = config.apply() == TxnConfig.Apply.INLINE && applyAll(entry);
     if (applied) {
@@ -199,13 +202,19 @@ final class Committer {
       Request request, Head head, StagedTable staged, String otherTxnId, Leftovers leftovers) {
     TableIdentifier table = staged.identifier();
     String txnId = request.key().txnId();
-    if (!request.restages() || !staged.isAppendOnly()) {
+    TableMetadata newBase;
+    try {
+      newBase = tables.load(table, head, head.upper()).view().metadata();
+    } catch (NoSuchTableException e) {
       throw TxnException.conflict(
-          table, txnId, otherTxnId, head.upper(), "a table that it wrote was written");
+          table, txnId, otherTxnId, head.upper(), "a table that it appended to was dropped");
     }
-    TableMetadata newBase = tables.load(table, head, head.upper()).view().metadata();
     if (newBase.currentSnapshot().snapshotId() == staged.base().currentSnapshot().snapshotId()) {
       return staged;
+    }
+    if (!staged.isAppendOnly()) {
+      throw TxnException.conflict(
+          table, txnId, otherTxnId, head.upper(), "a table that it wrote was written");
     }
     leftovers.versionOf(staged);
     StagedTable restaged = Restager.restage(staged, newBase, txnId, otherTxnId, head.upper());

@@ -46,6 +46,9 @@ final class ConflictChecker {
   private String clash(Entry entry, Change change) {
     TableIdentifier table = change.table();
     StagedTable write = writes.get(table);
+    if (write == null && writesUuid(change.uuid())) {
+      return "a table that it wrote was renamed and written";
+    }
     if (write != null) {
       String reason = writeClash(write, entry, change);
       if (reason != null) {
@@ -68,6 +71,10 @@ final class ConflictChecker {
       return "a table that it read was written (filter " + reads.filterOf(table) + ")";
     }
     return null;
+  }
+
+  private boolean writesUuid(String uuid) {
+    return writes.values().stream().anyMatch(write -> write.base().uuid().equals(uuid));
   }
 
   private static String writeClash(StagedTable write, Entry entry, Change change) {

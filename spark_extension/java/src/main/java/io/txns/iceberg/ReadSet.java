@@ -64,10 +64,6 @@ final class ReadSet {
     return listed.contains(namespace);
   }
 
-  synchronized Set<TableIdentifier> tables() {
-    return Set.copyOf(tables.keySet());
-  }
-
   synchronized List<String> unprotected() {
     return List.copyOf(unprotected);
   }

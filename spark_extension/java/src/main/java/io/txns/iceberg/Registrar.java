@@ -9,7 +9,6 @@ import java.util.stream.Collectors;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
-import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotChanges;
 import org.apache.iceberg.SnapshotRef;
@@ -58,6 +57,10 @@ final class Registrar {
    */
   long register(TableIdentifier identifier) {
     Head head = log.loadOrCreate();
+    if (!applier.applyRun(head, identifier)) {
+      throw TxnException.quarantined(
+          identifier, "entries of the table are not applied, so it cannot be registered yet");
+    }
     Table table = delegate.loadTable(identifier);
     TableOperations real = ((BaseTable) table).operations();
     TableMetadata base = real.current();
@@ -198,8 +201,7 @@ final class Registrar {
                 "",
                 new ReadSet(),
                 Map.of(loaded.identifier(), staged),
-                marks,
-                false))
+                marks))
         .commitTs();
   }
 
@@ -318,41 +320,8 @@ final class Registrar {
                   + " put what is on the branch back by hand; table=`%s`",
               loaded.identifier()));
     }
-    Snapshot foreign = loaded.table().snapshot(stranger.headSnapshotId());
-    long snapshotId = staged.real().newSnapshotId();
-    long sequenceNumber = base.lastSequenceNumber() + 1;
-    String location =
-        staged.operations().metadataFileLocation("snap-" + snapshotId + "-adopted.avro");
-    Long firstRowId = base.formatVersion() >= 3 ? base.nextRowId() : null;
-    long rows =
-        ManifestLists.write(
-            staged.real().io().newOutputFile(location),
-            base.formatVersion(),
-            snapshotId,
-            base.currentSnapshot().snapshotId(),
-            sequenceNumber,
-            firstRowId,
-            foreign.allManifests(staged.real().io()));
-    Map<String, String> summary =
-        foreign.summary().entrySet().stream()
-            .filter(entry -> entry.getKey().startsWith("total-"))
-            .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
-    SnapshotEdit edit =
-        SnapshotEdit.create(snapshotId, DataOperations.OVERWRITE)
-            .parent(base.currentSnapshot().snapshotId())
-            .sequenceNumber(sequenceNumber)
-            .timestampMs(clock.nowMs())
-            .manifestList(location)
-            .schemaId(base.currentSchemaId())
-            .summary(summary);
-    if (firstRowId != null) {
-      edit.rows(firstRowId, rows);
-    }
-    staged.stage(
-        base,
-        TableMetadata.buildFrom(base)
-            .setBranchSnapshot(edit.build(), SnapshotRef.MAIN_BRANCH)
-            .build());
+    SnapshotCopy.stage(
+        staged, loaded.table().snapshot(stranger.headSnapshotId()), base.currentSnapshot());
   }
 
   private long newestChange(DataTables.Loaded loaded) {

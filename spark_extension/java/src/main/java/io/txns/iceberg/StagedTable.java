@@ -2,6 +2,8 @@ package io.txns.iceberg;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
@@ -23,7 +25,7 @@ final class StagedTable {
   private final TableOperations real;
   private final TableMetadata base;
   private final boolean create;
-  private Point point;
+  private volatile Point point;
 
   /** A state to go back to. */
   record Point(TableMetadata current, List<MetadataUpdate> changes) {}
@@ -108,7 +110,7 @@ final class StagedTable {
   }
 
   /** Keep a change: {@code expected} must be the very object that {@link #current()} gave. */
-  void stage(TableMetadata expected, TableMetadata updated) {
+  synchronized void stage(TableMetadata expected, TableMetadata updated) {
     if (expected != point.current()) {
       throw new CommitFailedException("stale table metadata in a transaction: %s", identifier);
     }
@@ -144,7 +146,24 @@ final class StagedTable {
         return false;
       }
     }
-    return true;
+    return isOnMain(snapshots());
+  }
+
+  /** Whether every one of some staged snapshots is on main: a WAP snapshot is not. */
+  private boolean isOnMain(List<Snapshot> added) {
+    Set<Long> left = added.stream().map(Snapshot::snapshotId).collect(Collectors.toSet());
+    Snapshot at = current().currentSnapshot();
+    while (at != null && left.remove(at.snapshotId())) {
+      at = at.parentId() == null ? null : current().snapshot(at.parentId());
+    }
+    return left.isEmpty();
+  }
+
+  /** Whether main stands on a snapshot that was staged here. */
+  boolean hasNewMain() {
+    Snapshot main = current().currentSnapshot();
+    return main != null
+        && snapshots().stream().anyMatch(one -> one.snapshotId() == main.snapshotId());
   }
 
   /** Whether a staged change moves {@code main} (invariant I2 asks every change to). */

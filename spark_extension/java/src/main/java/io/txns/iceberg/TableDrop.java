@@ -28,6 +28,7 @@ final class TableDrop {
 
   /** Drop a table; false where there is none. */
   boolean drop(TableIdentifier table, boolean purge) {
+    handle.refuseCommitTable(table);
     Transaction running = transaction.get();
     try {
       return running != null && running.explicit()

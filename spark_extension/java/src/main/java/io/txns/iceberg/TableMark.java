@@ -4,6 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 
@@ -53,6 +54,11 @@ record TableMark(TableIdentifier commitTable, String commitTableUuid, long creat
             properties.get(COMMIT_TABLE_UUID),
             number(properties, CREATED),
             number(properties, APPLIED)));
+  }
+
+  /** Whether a snapshot is the marker of a dropped table. */
+  static boolean isDropped(Snapshot main) {
+    return main != null && main.summary() != null && main.summary().containsKey(SNAPSHOT_DROPPED);
   }
 
   /** {@link #APPLIED} of a table with or without a mark; 0 where there is none. */

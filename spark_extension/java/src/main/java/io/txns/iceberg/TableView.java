@@ -1,7 +1,6 @@
 package io.txns.iceberg;
 
 import java.util.Optional;
-import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 
 /**
@@ -14,9 +13,6 @@ import org.apache.iceberg.TableMetadata;
 record TableView(TableMetadata metadata, long readTs, Optional<Stranger> stranger) {
   /** Whether the table has been dropped: our readers do not see it. */
   boolean dropped() {
-    Snapshot main = metadata.currentSnapshot();
-    return main != null
-        && main.summary() != null
-        && main.summary().containsKey(TableMark.SNAPSHOT_DROPPED);
+    return TableMark.isDropped(metadata.currentSnapshot());
   }
 }

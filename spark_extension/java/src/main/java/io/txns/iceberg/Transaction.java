@@ -17,7 +17,8 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  *
  * <p>An explicit transaction keeps every change in memory until {@link #commit()}. An implicit one
  * stands for a single statement outside a transaction: its reads are pinned at one {@code read_ts},
- * its one Iceberg operation commits through the protocol at once. One thread at a time may use it.
+ * its one Iceberg operation commits through the protocol at once. Threads of its session may write
+ * at once: their operations are staged one after the other.
  */
 public final class Transaction {
   /** Where a transaction is in its life. */
@@ -39,9 +40,9 @@ public final class Transaction {
   private final ReadSet reads = new ReadSet();
   private final Map<TableIdentifier, DataTables.Loaded> loaded = new LinkedHashMap<>();
   private final Map<TableIdentifier, StagedTable> staged = new LinkedHashMap<>();
-  private final Map<String, Map<TableIdentifier, StagedTable.Point>> savepoints =
-      new LinkedHashMap<>();
+  private final Map<String, Map<StagedTable, StagedTable.Point>> savepoints = new LinkedHashMap<>();
   private final List<Snapshot> committedSnapshots = new ArrayList<>();
+  private final List<StagedTable> unstaged = new ArrayList<>();
   private final List<StagedFiles> discarded = new ArrayList<>();
   private State state = State.ACTIVE;
   private Committed committed;
@@ -117,7 +118,7 @@ public final class Transaction {
   }
 
   /** The tables that it has written. */
-  public List<String> tables() {
+  public synchronized List<String> tables() {
     if (committed != null) {
       return committed.tables();
     }
@@ -146,18 +147,18 @@ public final class Transaction {
    * The snapshots that it has staged or, for an implicit one, committed; those of one table in
    * order.
    */
-  public List<Snapshot> snapshots() {
+  public synchronized List<Snapshot> snapshots() {
     List<Snapshot> all = new ArrayList<>(committedSnapshots);
     staged.values().forEach(table -> all.addAll(table.snapshots()));
     return all;
   }
 
   /** Remember this moment under a name; a name used again hides the older one. */
-  public void savepoint(String name) {
+  public synchronized void savepoint(String name) {
     checkActive();
     savepoints.remove(name);
-    Map<TableIdentifier, StagedTable.Point> points = new LinkedHashMap<>();
-    staged.forEach((table, changes) -> points.put(table, changes.point()));
+    Map<StagedTable, StagedTable.Point> points = new LinkedHashMap<>();
+    staged.values().forEach(table -> points.put(table, table.point()));
     savepoints.put(name, points);
   }
 
@@ -166,21 +167,25 @@ public final class Transaction {
    *
    * @throws TxnException 3B001 for an unknown savepoint
    */
-  public void rollbackTo(String name) {
+  public synchronized void rollbackTo(String name) {
     if (state != State.ACTIVE && state != State.ABORTED) {
       throw TxnException.invalidUsage("25P01", "there is no transaction: start one with BEGIN");
     }
-    Map<TableIdentifier, StagedTable.Point> points = known(name);
+    Map<StagedTable, StagedTable.Point> points = known(name);
     for (StagedTable table : List.copyOf(staged.values())) {
-      StagedTable.Point point = points.get(table.identifier());
-      discarded.add(StagedFiles.since(table, point == null ? List.of() : point.changes()));
-      if (point != null) {
-        table.backTo(point);
-      } else {
+      StagedTable.Point point = points.get(table);
+      discarded.add(StagedFiles.since(table, point == null ? List.of() : point.changes(), bornMs));
+      if (point == null) {
         staged.remove(table.identifier());
         loaded.remove(table.identifier());
       }
     }
+    points.forEach(
+        (table, point) -> {
+          table.backTo(point);
+          staged.put(table.identifier(), table);
+          unstaged.remove(table); // created before the savepoint and dropped after it
+        });
     forgetSince(name, false);
     state = State.ACTIVE;
   }
@@ -190,7 +195,7 @@ public final class Transaction {
    *
    * @throws TxnException 3B001 for an unknown savepoint
    */
-  public void release(String name) {
+  public synchronized void release(String name) {
     checkActive();
     known(name);
     forgetSince(name, true);
@@ -202,7 +207,7 @@ public final class Transaction {
    * @throws TxnException 40001: definitely not committed, its files are deleted; 08007: ask with
    *     its id; 25P02: only a rollback is possible
    */
-  public Committed commit() {
+  public synchronized Committed commit() {
     if (state == State.COMMITTED) {
       return committed;
     }
@@ -216,13 +221,19 @@ public final class Transaction {
     }
     try {
       committed = handle.commit(this, writes);
-    } catch (TxnException e) {
-      if (e.kind() != ErrorKind.COMMIT_STATE_UNKNOWN) {
-        rollback();
-      } else {
+    } catch (RuntimeException e) {
+      if (e instanceof TxnException known && known.kind() == ErrorKind.COMMIT_STATE_UNKNOWN) {
         state = State.ABORTED; // it may have committed: nothing that it wrote is deleted
         staged.clear();
+        unstaged.clear();
+      } else {
+        rollback();
       }
+      throw e;
+    } catch (Error e) {
+      state = State.ABORTED; // nobody knows where it came from
+      staged.clear();
+      unstaged.clear();
       throw e;
     }
     state = State.COMMITTED;
@@ -231,11 +242,11 @@ public final class Transaction {
   }
 
   /** Undo everything and delete the files that were staged; harmless when it is over. */
-  public void rollback() {
+  public synchronized void rollback() {
     if (state != State.ACTIVE && state != State.ABORTED) {
       return;
     }
-    staged.values().forEach(table -> discarded.add(StagedFiles.since(table, List.of())));
+    unstaged.addAll(staged.values());
     staged.clear();
     state = State.ROLLED_BACK;
     deleteDiscarded();
@@ -263,7 +274,7 @@ public final class Transaction {
   }
 
   /** Load a table as of {@code read_ts}, the same one every time. */
-  DataTables.Loaded load(TableIdentifier table) {
+  synchronized DataTables.Loaded load(TableIdentifier table) {
     DataTables.Loaded known = loaded.get(table);
     if (known == null) {
       try {
@@ -281,7 +292,7 @@ public final class Transaction {
   }
 
   /** The table as this transaction sees it, with its own changes. */
-  StagedTable stagedTable(TableIdentifier table) {
+  synchronized StagedTable stagedTable(TableIdentifier table) {
     StagedTable changes = staged.get(table);
     if (changes == null) {
       DataTables.Loaded known = load(table);
@@ -295,7 +306,7 @@ public final class Transaction {
   }
 
   /** A dropped table, to be created again on its physical one. */
-  StagedTable stagedOverDropped(TableIdentifier table, DataTables.Loaded dropped) {
+  synchronized StagedTable stagedOverDropped(TableIdentifier table, DataTables.Loaded dropped) {
     loaded.putIfAbsent(table, dropped);
     reads.absent(table);
     return staged.computeIfAbsent(
@@ -303,16 +314,16 @@ public final class Transaction {
   }
 
   /** Whether the transaction itself created the table. */
-  boolean creates(TableIdentifier table) {
+  synchronized boolean creates(TableIdentifier table) {
     return staged.containsKey(table) && staged.get(table).isCreate();
   }
 
-  boolean drops(TableIdentifier table) {
+  synchronized boolean drops(TableIdentifier table) {
     return staged.containsKey(table) && isDropped(staged.get(table));
   }
 
   /** Tables that it has created and that nobody else sees. */
-  List<TableIdentifier> created() {
+  synchronized List<TableIdentifier> created() {
     return staged.values().stream()
         .filter(table -> table.isCreate() && !isDropped(table))
         .map(StagedTable::identifier)
@@ -320,7 +331,7 @@ public final class Transaction {
   }
 
   /** Keep a new table in memory; the catalog's atomic create comes with apply. */
-  void stageCreate(TableIdentifier table, TableOperations real, TableMetadata first) {
+  synchronized void stageCreate(TableIdentifier table, TableOperations real, TableMetadata first) {
     checkWritable();
     if (staged.containsKey(table) && !isDropped(staged.get(table))) {
       throw new AlreadyExistsException("Table already exists: %s", table);
@@ -330,13 +341,13 @@ public final class Transaction {
   }
 
   /** Forget a table that the transaction itself created. */
-  void unstageCreate(TableIdentifier table) {
+  synchronized void unstageCreate(TableIdentifier table) {
     checkWritable();
-    discarded.add(StagedFiles.since(staged.remove(table), List.of()));
+    unstaged.add(staged.remove(table));
   }
 
   /** Keep a change of a table in memory. */
-  void stage(StagedTable table, TableMetadata base, TableMetadata updated) {
+  synchronized void stage(StagedTable table, TableMetadata base, TableMetadata updated) {
     checkWritable();
     table.stage(base, updated);
   }
@@ -387,8 +398,8 @@ public final class Transaction {
     return writes;
   }
 
-  private Map<TableIdentifier, StagedTable.Point> known(String name) {
-    Map<TableIdentifier, StagedTable.Point> points = savepoints.get(name);
+  private Map<StagedTable, StagedTable.Point> known(String name) {
+    Map<StagedTable, StagedTable.Point> points = savepoints.get(name);
     if (points == null) {
       throw TxnException.invalidUsage(
           "3B001",
@@ -409,14 +420,13 @@ public final class Transaction {
   }
 
   private void deleteDiscarded() {
+    unstaged.forEach(table -> discarded.add(StagedFiles.since(table, List.of(), bornMs)));
+    unstaged.clear();
     discarded.forEach(StagedFiles::delete);
     discarded.clear();
   }
 
   private static boolean isDropped(StagedTable table) {
-    Snapshot main = table.current().currentSnapshot();
-    return main != null
-        && main.summary() != null
-        && main.summary().containsKey(TableMark.SNAPSHOT_DROPPED);
+    return TableMark.isDropped(table.current().currentSnapshot());
   }
 }

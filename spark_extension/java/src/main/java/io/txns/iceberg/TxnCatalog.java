@@ -102,6 +102,7 @@ public final class TxnCatalog
    *     inside an explicit transaction
    */
   public Table loadTableForWrite(TableIdentifier identifier) {
+    handle.refuseCommitTable(identifier);
     Transaction running = running();
     if (handle.config().register() == TxnConfig.Register.ALL && !handle.isRegistered(identifier)) {
       handle.register(identifier);
@@ -184,7 +185,7 @@ public final class TxnCatalog
 
   /** Reads go on as they are; a write inside an explicit transaction names its cure. */
   private Table unregistered(DataTables.Loaded loaded) {
-    if (loaded.real() == null || loaded.identifier().equals(handle.config().commitTable())) {
+    if (loaded.real() == null) {
       return loaded.table();
     }
     return new BaseTable(
@@ -234,11 +235,11 @@ public final class TxnCatalog
   @Override
   public void renameTable(TableIdentifier from, TableIdentifier to) {
     Transaction running = running();
+    handle.refuseCommitTable(from);
     if (running != null && running.explicit()) {
       throw TxnException.unsupported("RENAME is not possible inside a transaction: run it outside");
     }
-    handle.apply(from);
-    handle.delegate().renameTable(from, to);
+    new TableRename(handle).rename(from, to);
   }
 
   @Override

@@ -278,6 +278,20 @@ public final class TxnHandle implements Closeable {
             });
   }
 
+  /**
+   * Refuse to change the log behind the protocol's back.
+   *
+   * @throws TxnException 0A000 for the commit table
+   */
+  void refuseCommitTable(TableIdentifier table) {
+    if (table.equals(config.commitTable())) {
+      throw TxnException.unsupported(
+          String.format(
+              "the commit table is written by transactions only, it can be read; table=`%s`",
+              table));
+    }
+  }
+
   /** Commit what an explicit transaction has staged. */
   Committed commit(Transaction transaction, Map<TableIdentifier, StagedTable> writes) {
     return committer.commit(
@@ -291,8 +305,7 @@ public final class TxnHandle implements Closeable {
             transaction.comment(),
             transaction.reads(),
             writes,
-            Map.of(),
-            true));
+            Map.of()));
   }
 
   /**
@@ -338,8 +351,7 @@ public final class TxnHandle implements Closeable {
                 statement == null ? "" : statement.comment(),
                 strict ? statement.reads() : new ReadSet(),
                 Map.of(staged.identifier(), staged),
-                Map.of(),
-                false));
+                Map.of()));
     if (statement != null) {
       statement.statementCommitted(committed, staged.snapshots());
     }

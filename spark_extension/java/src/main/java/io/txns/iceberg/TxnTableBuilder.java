@@ -100,6 +100,7 @@ final class TxnTableBuilder implements TableBuilder {
 
   @Override
   public org.apache.iceberg.Transaction replaceTransaction() {
+    handle.refuseCommitTable(identifier);
     if (isPlain()) {
       return plain.replaceTransaction();
     }
@@ -112,6 +113,7 @@ final class TxnTableBuilder implements TableBuilder {
 
   @Override
   public org.apache.iceberg.Transaction createOrReplaceTransaction() {
+    handle.refuseCommitTable(identifier);
     if (isPlain()) {
       return plain.createOrReplaceTransaction();
     }

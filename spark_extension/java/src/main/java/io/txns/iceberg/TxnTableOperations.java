@@ -26,6 +26,9 @@ final class TxnTableOperations implements TableOperations {
   private TableOperations real;
   private DataTables.Loaded loaded;
 
+  /** Whether the state that is known is older than a commit through this object. */
+  private boolean committed;
+
   /**
    * @param loaded the first state; null for a table that does not exist yet
    * @param real the delegate's operations, for a table that does not exist yet
@@ -52,6 +55,9 @@ final class TxnTableOperations implements TableOperations {
     if (explicit != null) {
       return inTransaction(explicit);
     }
+    if (committed) {
+      return refresh();
+    }
     return loaded == null ? null : loaded.view().metadata();
   }
 
@@ -75,6 +81,7 @@ final class TxnTableOperations implements TableOperations {
       return null;
     }
     real = loaded.real();
+    committed = false;
     return loaded.view().metadata();
   }
 
@@ -115,7 +122,7 @@ final class TxnTableOperations implements TableOperations {
       commitInTransaction(explicit, base, metadata);
     } else if (base == null) {
       handle.createAtOnce(running, identifier, real, metadata);
-      refresh();
+      committed = true;
     } else {
       if (loaded == null || base != loaded.view().metadata()) {
         throw new CommitFailedException("stale table metadata: %s", identifier);
@@ -150,7 +157,9 @@ final class TxnTableOperations implements TableOperations {
       }
       throw e;
     }
-    refresh();
+    // Loaded again when somebody asks: an error from here would look like a failed commit, and
+    // Iceberg would delete what has been committed.
+    committed = true;
   }
 
   private TableMetadata inTransaction(Transaction explicit) {

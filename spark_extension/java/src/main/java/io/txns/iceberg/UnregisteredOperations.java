@@ -40,6 +40,7 @@ final class UnregisteredOperations implements TableOperations {
 
   @Override
   public void commit(TableMetadata base, TableMetadata metadata) {
+    handle.refuseCommitTable(loaded.identifier());
     Transaction running = transaction.get();
     if (running != null && running.explicit() && running.state() == Transaction.State.ACTIVE) {
       running.checkWritable();

@@ -6,11 +6,14 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Finds the catalogs of ours that a session has configured. */
 final class Catalogs {
 
+  private static final Logger LOG = LoggerFactory.getLogger(Catalogs.class);
   private static final String PREFIX = "spark.sql.catalog.";
 
   private Catalogs() {}
@@ -18,14 +21,29 @@ final class Catalogs {
   /** Where BEGIN begins: the current catalog, else the only one of ours, else null. */
   static TxnSparkCatalog forBegin(SparkSession session) {
     CatalogManager manager = session.sessionState().catalogManager();
-    if (manager.currentCatalog() instanceof TxnSparkCatalog current) {
-      return current;
-    }
+    TxnSession owner = TxnSession.of(session);
     List<String> names = configured(session);
+    if (names.size() > 1) {
+      names.forEach(name -> attach(manager, name, owner));
+    }
+    if (manager.currentCatalog() instanceof TxnSparkCatalog current) {
+      return current.attach(owner);
+    }
     if (names.size() == 1 && manager.catalog(names.get(0)) instanceof TxnSparkCatalog only) {
-      return only;
+      return only.attach(owner);
     }
     return null;
+  }
+
+  /** The first of several that is touched gets the transaction: each has to know its session. */
+  private static void attach(CatalogManager manager, String name, TxnSession owner) {
+    try {
+      if (manager.catalog(name) instanceof TxnSparkCatalog ours) {
+        ours.attach(owner);
+      }
+    } catch (RuntimeException e) {
+      LOG.debug("catalog {} is not usable; who touches it is told why", name, e);
+    }
   }
 
   private static List<String> configured(SparkSession session) {
@@ -57,7 +75,7 @@ final class Catalogs {
         namesCatalog(manager, nameParts)
             ? manager.catalog(nameParts.get(0))
             : manager.currentCatalog();
-    return catalog instanceof TxnSparkCatalog ours ? ours : null;
+    return catalog instanceof TxnSparkCatalog ours ? ours.attach(TxnSession.of(session)) : null;
   }
 
   /** The table that a name means where {@code defaults} is the current catalog. */

@@ -56,6 +56,11 @@ final class TxnSession {
     catalogs.add(catalog);
   }
 
+  /** Forgets a catalog that turned out to be another session's. */
+  void remove(TxnSparkCatalog catalog) {
+    catalogs.remove(catalog);
+  }
+
   /** The catalogs of ours that the session has loaded so far. */
   List<TxnSparkCatalog> catalogs() {
     return catalogs;

@@ -51,7 +51,7 @@ public final class TxnSparkCatalog extends SparkCatalog {
   private TxnConfig config;
   private TxnHandle handle;
   private TxnCatalog tables;
-  private TxnSession session;
+  private volatile TxnSession session;
 
   @Override
   protected Catalog buildIcebergCatalog(String name, CaseInsensitiveStringMap options) {
@@ -61,7 +61,7 @@ public final class TxnSparkCatalog extends SparkCatalog {
           config = TxnConfig.from(options.asCaseSensitiveMap());
           Catalog delegate = super.buildIcebergCatalog(name, delegateOptions(options));
           handle = TxnHandle.open(name, delegate, config, TxnClock.system());
-          // Here, and only here, the active session is the one that this instance belongs to.
+          // Most often the session that this instance belongs to; see attach.
           session = TxnSession.of(SparkSession.active());
           session.add(this);
           tables = handle.catalog(() -> session.current(this));
@@ -73,6 +73,19 @@ public final class TxnSparkCatalog extends SparkCatalog {
     Map<String, String> others = new HashMap<>(options.asCaseSensitiveMap());
     others.keySet().removeIf(key -> key.toLowerCase(Locale.ROOT).startsWith(OPTION_PREFIX));
     return new CaseInsensitiveStringMap(others);
+  }
+
+  /**
+   * Bind the catalog to the session whose catalog manager it was found in: Spark may have built it
+   * while another session was the active one.
+   */
+  TxnSparkCatalog attach(TxnSession owner) {
+    if (session != owner) {
+      session.remove(this);
+      session = owner;
+      owner.add(this);
+    }
+    return this;
   }
 
   TxnHandle handle() {

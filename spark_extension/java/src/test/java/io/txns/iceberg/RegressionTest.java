@@ -1,0 +1,331 @@
+package io.txns.iceberg;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.overwrite;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NotAuthorizedException;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.io.LocationProvider;
+import org.apache.iceberg.jdbc.JdbcCatalog;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Defects that reviews have found: each test states what holds since. */
+@Timeout(120)
+class RegressionTest {
+  @TempDir Path folder;
+  private Lake lake;
+  private TxnHandle handle;
+
+  @BeforeEach
+  void open() {
+    lake = new Lake(folder);
+    handle = lake.open();
+    lake.create(handle, "shop.a", "shop.b");
+  }
+
+  private Table auto(String name) {
+    return handle.catalog(() -> null).loadTable(id(name));
+  }
+
+  private Table in(Transaction txn, String name) {
+    return handle.catalog(() -> txn).loadTable(id(name));
+  }
+
+  @Test
+  void rollbackToSnapshotThroughOurCatalog() {
+    append(auto("shop.a"), 1);
+    long first = auto("shop.a").currentSnapshot().snapshotId();
+    append(auto("shop.a"), 2);
+    auto("shop.a").manageSnapshots().rollbackTo(first).commit();
+    lake.open().log().load().state().validate();
+    assertThat(lake.txnIds("shop.b")).isEmpty(); // an innocent table
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+    append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 3);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 3L);
+  }
+
+  @Test
+  void rollbackToOldSnapshotWhenLogIsTidied() {
+    append(auto("shop.a"), 1);
+    long first = auto("shop.a").currentSnapshot().snapshotId();
+    append(auto("shop.a"), 2);
+    handle.tidy();
+    auto("shop.a").manageSnapshots().rollbackTo(first).commit();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+    append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 3);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 3L);
+  }
+
+  @Test
+  void renameWhileATransactionIsOpen() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    append(in(txn, "shop.a"), 1);
+    handle.catalog(() -> null).renameTable(id("shop.a"), id("shop.c"));
+    append(auto("shop.c"), 2);
+    assertThatThrownBy(txn::commit).isInstanceOf(TxnException.class);
+    lake.open().log().load().state().validate(); // the whole log
+    assertThat(lake.txnIds("shop.b")).isEmpty();
+    assertThat(lake.txnIds("shop.c")).contains(2L);
+  }
+
+  @Test
+  void renameWhileATransactionIsOpenTidied() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    overwrite(in(txn, "shop.a"), 1);
+    handle.catalog(() -> null).renameTable(id("shop.a"), id("shop.c"));
+    append(auto("shop.c"), 2);
+    handle.tidy();
+    assertThatThrownBy(txn::commit).isInstanceOf(TxnException.class);
+    assertThat(lake.txnIds("shop.c")).contains(2L);
+  }
+
+  @Test
+  void dottedNamespaceLostUpdate() {
+    TableIdentifier dotted = TableIdentifier.of(Namespace.of("a.b"), "t");
+    var plain = lake.catalog();
+    Lake.createNamespace(plain, dotted.namespace());
+    plain.buildTable(dotted, Lake.SCHEMA).withProperty("format-version", "2").create();
+    handle.register(dotted);
+    append(handle.catalog(() -> null).loadTable(dotted), 1);
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    overwrite(handle.catalog(() -> txn).loadTable(dotted), 10);
+    append(handle.catalog(() -> null).loadTable(dotted), 2);
+    handle.tidy();
+    assertThatThrownBy(txn::commit).isInstanceOf(TxnException.class);
+    assertThat(Lake.ids(lake.open().catalog(() -> null).loadTable(dotted))).contains(2L);
+  }
+
+  @Test
+  void dropOfACreatedTableIsUndoneByRollbackTo() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    var catalog = handle.catalog(() -> txn);
+    catalog.buildTable(id("shop.n"), Lake.SCHEMA).create();
+    append(catalog.loadTable(id("shop.n")), 1);
+    txn.savepoint("s");
+    catalog.dropTable(id("shop.n"), false);
+    txn.rollbackTo("s");
+    txn.commit();
+    assertThat(lake.txnIds("shop.n")).containsExactly(1L);
+  }
+
+  @Test
+  void dropAndCreateAgainIsUndoneByRollbackTo() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    var catalog = handle.catalog(() -> txn);
+    catalog.buildTable(id("shop.n"), Lake.SCHEMA).create();
+    append(catalog.loadTable(id("shop.n")), 1);
+    txn.savepoint("s");
+    catalog.dropTable(id("shop.n"), false);
+    catalog.buildTable(id("shop.n"), Lake.SCHEMA).create();
+    append(catalog.loadTable(id("shop.n")), 2);
+    txn.rollbackTo("s");
+    txn.commit();
+    assertThat(lake.txnIds("shop.n")).containsExactly(1L);
+  }
+
+  /** A catalog whose token expires right after the swap. */
+  private TxnHandle expiring(AtomicBoolean expired, String apply) {
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          protected TableOperations newTableOps(TableIdentifier identifier) {
+            if (expired.get()) {
+              throw new NotAuthorizedException("token expired");
+            }
+            TableOperations real = super.newTableOps(identifier);
+            return identifier.equals(id("txns.commits"))
+                ? new After(real, () -> expired.set(true))
+                : real;
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    return TxnHandle.open(
+        "lake", catalog, TxnConfig.from(Map.of("txns.apply", apply)), TxnClock.system());
+  }
+
+  private void committedDataSurvives(String apply) {
+    append(auto("shop.a"), 1);
+    AtomicBoolean expired = new AtomicBoolean();
+    TxnHandle other = expiring(expired, apply);
+    Table table = other.catalog(() -> null).loadTable(id("shop.a"));
+    append(table, 2);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+  }
+
+  @Test
+  void refreshAfterTheSwapFails() {
+    committedDataSurvives("next");
+  }
+
+  @Test
+  void refreshAfterTheSwapFailsInline() {
+    committedDataSurvives("inline");
+  }
+
+  @Test
+  void stagedOnlySnapshotStaysUnpublishedWhenRestaged() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    Table a = in(txn, "shop.a");
+    a.newAppend().appendFile(Lake.file(a, 7)).set("wap.id", "w1").stageOnly().commit();
+    append(in(txn, "shop.b"), 1);
+    append(auto("shop.a"), 1);
+    assertThatThrownBy(txn::commit).isInstanceOf(TxnException.class);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+  }
+
+  @Test
+  void stagedOnlySnapshotWithoutRace() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    Table a = in(txn, "shop.a");
+    a.newAppend().appendFile(Lake.file(a, 7)).set("wap.id", "w1").stageOnly().commit();
+    txn.commit();
+    assertThat(lake.txnIds("shop.a")).isEmpty();
+  }
+
+  @Test
+  void rollbackKeepsFilesThatTheTransactionDidNotWrite() {
+    DataFile users = Lake.file(auto("shop.b"), 1); // written long ago by somebody
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    in(txn, "shop.a").newAppend().appendFile(users).commit();
+    txn.rollback();
+    assertThat(Files.exists(Path.of(users.location().replace("file:", "")))).isTrue();
+  }
+
+  @Test
+  void cherryPickThenRollback() {
+    Table a = auto("shop.a");
+    append(a, 1);
+    a.newAppend().appendFile(Lake.file(a, 7)).set("wap.id", "w1").stageOnly().commit();
+    Table fresh = auto("shop.a");
+    long staged = 0;
+    for (var s : fresh.snapshots()) {
+      if ("w1".equals(s.summary().get("wap.id"))) {
+        staged = s.snapshotId();
+      }
+    }
+    append(fresh, 2);
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    in(txn, "shop.a").manageSnapshots().cherrypick(staged).commit();
+    txn.rollback();
+    auto("shop.a").manageSnapshots().cherrypick(staged).commit();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 7L);
+  }
+
+  @Test
+  void registerAfterAForgetThatIsNotApplied() {
+    TxnHandle next = lake.open(Map.of("txns.apply", "next"));
+    next.forget(id("shop.a"));
+    next.register(id("shop.a"));
+    lake.open().apply();
+    assertThat(lake.open().isRegistered(id("shop.a"))).isTrue();
+  }
+
+  @Test
+  void strictAutocommitAppendsDoNotConflict() {
+    TxnHandle strict = lake.open(Map.of("txns.autocommit-isolation", "serializable"));
+    Transaction statement = strict.beginStatement();
+    Table table = strict.catalog(() -> statement).loadTable(id("shop.a"));
+    append(auto("shop.a"), 1);
+    append(table, 2);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+  }
+
+  @Test
+  void twoThreadsOfOneSession() throws Exception {
+    List<String> lost = new ArrayList<>();
+    for (int round = 0; round < 25; round++) {
+      Transaction txn = handle.begin(BeginOptions.defaults());
+      int threads = 4;
+      CyclicBarrier barrier = new CyclicBarrier(threads);
+      List<Thread> all = new ArrayList<>();
+      List<Long> ok = Collections.synchronizedList(new ArrayList<>());
+      for (int i = 0; i < threads; i++) {
+        long row = round * 100L + i;
+        Thread t =
+            new Thread(
+                () -> {
+                  try {
+                    Table table = in(txn, "shop.a");
+                    DataFile file = Lake.file(table, row);
+                    barrier.await();
+                    table.newFastAppend().appendFile(file).commit();
+                    ok.add(row);
+                  } catch (Exception e) {
+                    throw new IllegalStateException(e);
+                  }
+                });
+        t.start();
+        all.add(t);
+      }
+      for (Thread t : all) {
+        t.join();
+      }
+      txn.commit();
+      List<Long> there = lake.txnIds("shop.a");
+      for (Long row : ok) {
+        if (!there.contains(row)) {
+          lost.add("round " + round + " row " + row);
+        }
+      }
+    }
+    assertThat(lost).isEmpty();
+  }
+
+  record After(TableOperations real, Runnable after) implements TableOperations {
+    @Override
+    public TableMetadata current() {
+      return real.current();
+    }
+
+    @Override
+    public TableMetadata refresh() {
+      return real.refresh();
+    }
+
+    @Override
+    public void commit(TableMetadata base, TableMetadata metadata) {
+      real.commit(base, metadata);
+      after.run();
+    }
+
+    @Override
+    public FileIO io() {
+      return real.io();
+    }
+
+    @Override
+    public String metadataFileLocation(String fileName) {
+      return real.metadataFileLocation(fileName);
+    }
+
+    @Override
+    public LocationProvider locationProvider() {
+      return real.locationProvider();
+    }
+
+    @Override
+    public TableOperations temp(TableMetadata uncommitted) {
+      return real.temp(uncommitted);
+    }
+  }
+}

@@ -1,0 +1,196 @@
+package io.txns.spark;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.stream.Stream;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** Defects that reviews have found in the Spark layer. */
+@Timeout(180)
+class RegressionSparkTest extends SparkTestBase {
+
+  private void create(String name, String values) {
+    spark.sql(
+        "CREATE TABLE " + name + " (id BIGINT) USING iceberg TBLPROPERTIES ('format-version'='2')");
+    if (values != null) {
+      spark.sql("INSERT INTO " + name + " VALUES " + values);
+    }
+  }
+
+  /**
+   * A session whose first touch of the catalog is Catalog.setCurrentCatalog, while another is
+   * active.
+   */
+  @Test
+  void catalogFirstLoadedOutsideWithActive() {
+    create(table, null);
+    SparkSession fresh = spark.newSession();
+    SparkSession.setActiveSession(spark);
+    try {
+      fresh.catalog().setCurrentCatalog("lake");
+      fresh.sql("BEGIN");
+      fresh.sql("INSERT INTO " + table + " VALUES (1)");
+      assertThat(count(fresh, table)).isEqualTo(1);
+      assertThat(count(other, table)).isZero();
+      fresh.sql("ROLLBACK");
+      assertThat(count(other, table)).isZero();
+    } finally {
+      SparkSession.clearActiveSession();
+    }
+  }
+
+  /** The other session's transaction is used by a catalog that does not belong to it. */
+  @Test
+  void foreignTransaction() {
+    create(table, null);
+    SparkSession fresh = spark.newSession();
+    SparkSession.setActiveSession(spark);
+    try {
+      fresh.catalog().setCurrentCatalog("lake");
+    } finally {
+      SparkSession.clearActiveSession();
+    }
+    spark.sql("BEGIN");
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    try {
+      assertThat(count(fresh, table)).isZero();
+    } finally {
+      spark.sql("ROLLBACK");
+    }
+  }
+
+  @Test
+  void addFilesAndRollbackKeepsTheSource() throws Exception {
+    create(table, null);
+    Path source = Files.createTempDirectory("txns-src").resolve("p");
+    spark.range(3).write().parquet(source.toString());
+    spark.sql("BEGIN");
+    spark.sql(
+        "CALL lake.system.add_files(table => '"
+            + table.substring(5)
+            + "', source_table => '`parquet`.`"
+            + source
+            + "`')");
+    spark.sql("ROLLBACK");
+    try (Stream<Path> files = Files.list(source)) {
+      assertThat(files.filter(f -> f.toString().endsWith(".parquet"))).isNotEmpty();
+    }
+  }
+
+  @Test
+  void dataFrameFromBeforeBegin() {
+    create(table, "(1)");
+    Dataset<Row> df = spark.table(table);
+    other.sql("INSERT INTO " + table + " VALUES (2)");
+    spark.sql("BEGIN");
+    other.sql("INSERT INTO " + table + " VALUES (3)");
+    try {
+      assertThat(df.count()).isEqualTo(2);
+      spark.sql("INSERT INTO " + table + " VALUES (4), (5)");
+      assertThat(count(spark, table)).isEqualTo(4);
+      assertThat(df.count()).isEqualTo(4);
+      assertThat(df.collectAsList()).hasSize(4);
+    } finally {
+      spark.sql("ROLLBACK");
+    }
+    assertThat(df.count()).isEqualTo(3);
+  }
+
+  @Test
+  void dataFrameOfARolledBackTransaction() {
+    create(table, "(1)");
+    spark.sql("BEGIN");
+    spark.sql("INSERT INTO " + table + " VALUES (2)");
+    Dataset<Row> df = spark.table(table);
+    assertThat(df.count()).isEqualTo(2);
+    spark.sql("ROLLBACK");
+    assertThat(df.count()).isEqualTo(1);
+    assertThat(df.collectAsList()).hasSize(1);
+  }
+
+  @Test
+  void readThroughADataFrameFromBeforeBeginIsValidated() {
+    create(table, null);
+    create(table + "x", null);
+    Dataset<Row> df = spark.table(table);
+    spark.sql("BEGIN ISOLATION LEVEL SERIALIZABLE");
+    try {
+      df.writeTo(table + "x").append();
+    } catch (Exception e) {
+      throw new IllegalStateException(e);
+    }
+    spark.sql("INSERT INTO " + table + "x VALUES (9)");
+    other.sql("INSERT INTO " + table + " VALUES (1)");
+    fails("40001", spark, "COMMIT");
+  }
+
+  @Test
+  void unrelatedCachedFrame() {
+    create(table, "(1)");
+    spark.sql("BEGIN");
+    spark.sql("INSERT INTO " + table + " VALUES (2)");
+    spark.sql("CACHE TABLE c AS SELECT * FROM " + table);
+    assertThat(count(spark, "c")).isEqualTo(2);
+    assertThat(count(other, table)).isEqualTo(1);
+    spark.sql("ROLLBACK");
+    assertThat(count(spark, "c")).isEqualTo(1);
+    assertThat(count(spark, table)).isEqualTo(1);
+  }
+
+  @Test
+  void wapInsideATransaction() {
+    create(table, null);
+    spark.sql("ALTER TABLE " + table + " SET TBLPROPERTIES ('write.wap.enabled'='true')");
+    spark.conf().set("spark.wap.id", "w1");
+    try {
+      spark.sql("BEGIN");
+      spark.sql("INSERT INTO " + table + " VALUES (7)");
+      other.sql("INSERT INTO " + table + " VALUES (1)");
+      fails("40001", spark, "COMMIT");
+    } finally {
+      spark.conf().unset("spark.wap.id");
+    }
+    assertThat(rows(other, "SELECT * FROM " + table)).containsExactly("1");
+  }
+
+  @Test
+  void renameMakesALostUpdate() {
+    create(table, "(1)");
+    spark.sql("BEGIN");
+    spark.sql("UPDATE " + table + " SET id = 10");
+    other.sql("ALTER TABLE " + table + " RENAME TO " + table.substring(5) + "_r");
+    other.sql("INSERT INTO " + table + "_r VALUES (2)");
+    other.sql("CALL lake.system.tidy()");
+    fails("40001", spark, "COMMIT");
+    assertThat(rows(newSession(), "SELECT * FROM " + table + "_r")).contains("2");
+  }
+
+  @Test
+  void rollbackToSnapshotProcedure() {
+    String db = "second.db.q";
+    spark.sql("CREATE TABLE " + db + " (id BIGINT) USING iceberg");
+    spark.sql("INSERT INTO " + db + " VALUES (1)");
+    spark.sql("INSERT INTO " + db + " VALUES (2)");
+    String first =
+        rows(spark, "SELECT snapshot_id FROM " + db + ".snapshots ORDER BY committed_at LIMIT 2")
+            .get(1);
+    spark.sql("CALL second.system.rollback_to_snapshot('db.q', " + first + ")");
+    assertThat(rows(newSession(), "SELECT * FROM " + db)).containsExactly("1");
+  }
+
+  @Test
+  void deleteFromTheCommitTable() {
+    String db = "uncached.db.q";
+    spark.sql("CREATE TABLE " + db + " (id BIGINT) USING iceberg");
+    spark.sql("INSERT INTO " + db + " VALUES (1)");
+    spark.sql("CALL uncached.system.tidy()");
+    fails("0A000", spark, "DELETE FROM uncached.txns.commits");
+    assertThat(rows(newSession(), "SELECT * FROM " + db)).containsExactly("1");
+  }
+}
