@@ -42,6 +42,7 @@ def _stream(spark: SparkSession, name: str) -> None:
     for number in count():
         spark.sql(f"BEGIN ID '{name}/{number}'")
         _change(spark, name, number)
+        _say("committing", str(number))
         spark.sql("COMMIT")
         _say("committed", str(number))
 

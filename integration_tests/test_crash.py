@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 ROUNDS = 8
 ROUNDS_SLOW = 40
-KILL_DELAY_MAX_S = 4.0
+# About as long as a transaction of a driver that has just started, and as its COMMIT.
+KILL_IN_TRANSACTION_MAX_S = 2.0
+KILL_IN_COMMIT_MAX_S = 0.2
+COMMITS_BEFORE_KILL_MAX = 2
 
 A = "SELECT * FROM lake.db.a"
 B = "SELECT * FROM lake.db.b"
@@ -137,6 +140,16 @@ def _ask_by_id(lake: Lake, name: str, number: int) -> None:
     spark.sql("ROLLBACK")
 
 
+def _wait_for_the_moment(driver: Driver, draw: random.Random, *, in_commit: bool) -> None:
+    """Wait for some commits, and then until a random moment in a transaction, or in COMMIT."""
+    number = draw.randrange(1, COMMITS_BEFORE_KILL_MAX + 1)
+    word = "committing" if in_commit else "committed"
+    while driver.wait_for_line() != f"{word} {number}":
+        pass
+    # No event marks the moment: it is what is random here.
+    time.sleep(draw.uniform(0, KILL_IN_COMMIT_MAX_S if in_commit else KILL_IN_TRANSACTION_MAX_S))
+
+
 def _kill_rounds(lake: Lake, rounds: int, options: dict[str, str]) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed={seed}")
@@ -145,12 +158,11 @@ def _kill_rounds(lake: Lake, rounds: int, options: dict[str, str]) -> None:
     for number in range(rounds):
         name = f"round {number}"
         with lake.driver("stream", name, **options) as driver:
-            driver.wait_for_line()
-            # The moment of the kill is what is random here.
-            time.sleep(draw.uniform(0, KILL_DELAY_MAX_S))
-        answers = [int(line.split()[1]) for line in driver.lines]
-        acknowledged |= {(name, answer) for answer in answers}
-        _ask_by_id(lake, name, len(answers))
+            _wait_for_the_moment(driver, draw, in_commit=number % 2 == 0)
+        answers = [line.split() for line in driver.lines]
+        committed = [int(answer) for word, answer in answers if word == "committed"]
+        acknowledged |= {(name, answer) for answer in committed}
+        _ask_by_id(lake, name, len(committed))
         _check_after_kill(lake, acknowledged, name)
 
 
