@@ -159,6 +159,10 @@ final class Applier {
                 entry.changes().stream()
                     .filter(change -> change.table().equals(table) || change.uuid().equals(uuid))
                     .map(change -> new LoggedChange(entry, change)))
+        .filter(
+            change ->
+                real != null
+                    || change.commitTs() > head.state().forgottenTs(change.change().uuid()))
         .toList();
   }
 

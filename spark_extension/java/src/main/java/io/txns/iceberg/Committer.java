@@ -149,7 +149,8 @@ final class Committer {
   }
 
   private static boolean isOutstanding(Head head, StagedTable write) {
-    long applied = TableMark.applied(write.real().current());
+    TableMetadata known = write.real().current();
+    long applied = known == null ? 0 : TableMark.applied(known); // logged and not created yet
     return !head.state().changes(write.base().uuid(), applied, head.upper()).isEmpty();
   }
 

@@ -197,7 +197,20 @@ final class LogState {
         }
       }
     }
-    return Optional.ofNullable(found);
+    boolean gone = found != null && forgottenTs(found.change().uuid()) >= found.commitTs();
+    return gone ? Optional.empty() : Optional.ofNullable(found);
+  }
+
+  /**
+   * When a table was taken from care, as {@code commit_ts}; 0 where it was not. Everything before
+   * it was applied then: what the catalog says of the table since is the truth.
+   */
+  long forgottenTs(String uuid) {
+    return entries.stream()
+        .filter(entry -> entry.kind() == EntryKind.FORGET)
+        .filter(entry -> entry.changes().stream().anyMatch(one -> one.uuid().equals(uuid)))
+        .mapToLong(Entry::commitTs)
+        .reduce(0, Math::max);
   }
 
   /** Whether the protocol's writers are turned away ({@code off}). */

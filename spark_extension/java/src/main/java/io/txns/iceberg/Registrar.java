@@ -94,9 +94,14 @@ final class Registrar {
    * @throws TxnException 55000 when strangers wrote it: repair it first
    */
   long forget(TableIdentifier identifier) {
-    DataTables.Loaded loaded = newest(identifier);
+    Head head = log.loadIfExists();
+    if (!applier.applyRun(head, identifier)) {
+      throw TxnException.quarantined(
+          identifier, "entries of the table are not applied, so it cannot be forgotten yet");
+    }
+    DataTables.Loaded loaded = tables.load(identifier, head, head.upper());
     if (!loaded.registered()) {
-      return log.loadIfExists().upper();
+      return head.upper();
     }
     refuseStrangers(loaded);
     StagedTable staged = staged(loaded);

@@ -111,20 +111,31 @@ final class Tidier {
     List<Entry> done = new ArrayList<>();
     for (Entry entry : head.state().entries()) {
       boolean keepsOff = head.state().off() && entry.kind() == EntryKind.OFF;
-      if (!keepsOff && (!entry.applies() || isApplied(entry, appliedTs))) {
+      if (!keepsOff && (!entry.applies() || isApplied(head.state(), entry, appliedTs))) {
         done.add(entry);
       }
     }
+    done.removeIf(entry -> entry.kind() == EntryKind.FORGET && isNeeded(head, entry, done));
     return done;
   }
 
-  private boolean isApplied(Entry entry, Map<String, Long> appliedTs) {
+  /** What says that a table was forgotten stays as long as anything older names the table. */
+  private static boolean isNeeded(Head head, Entry forget, List<Entry> done) {
+    String uuid = forget.changes().get(0).uuid();
+    return head.state().entries().stream()
+        .filter(entry -> entry.commitTs() < forget.commitTs() && !done.contains(entry))
+        .anyMatch(entry -> entry.changes().stream().anyMatch(one -> one.uuid().equals(uuid)));
+  }
+
+  private boolean isApplied(LogState state, Entry entry, Map<String, Long> appliedTs) {
     return entry.changes().stream()
         .allMatch(
             change ->
-                appliedTs.computeIfAbsent(
-                        change.uuid(), uuid -> tables.appliedTs(change.table(), uuid))
-                    >= entry.commitTs());
+                state.forgottenTs(change.uuid()) > entry.commitTs()
+                    || (entry.kind() == EntryKind.FORGET && tables.isAbsent(change.table()))
+                    || appliedTs.computeIfAbsent(
+                            change.uuid(), uuid -> tables.appliedTs(change.table(), uuid))
+                        >= entry.commitTs());
   }
 
   private TableMetadata next(

@@ -84,12 +84,22 @@ public record TxnConfig(
     return new TxnConfig(
         TableIdentifier.parse(options.getOrDefault("txns.commit-table", "txns.commits")),
         choice(options, "txns.register", Register.CREATED, Register.values()),
-        Isolation.parse(options.getOrDefault("txns.isolation", "STRICT SERIALIZABLE")),
-        autocommit == null ? null : Isolation.parse(autocommit),
+        isolation("txns.isolation", options.getOrDefault("txns.isolation", "STRICT SERIALIZABLE")),
+        autocommit == null ? null : isolation("txns.autocommit-isolation", autocommit),
         choice(options, "txns.apply", Apply.INLINE, Apply.values()),
         (int) number(options, "txns.tidy-after", 16),
         1000 * number(options, "txns.max-age-s", 3600),
         24L * 3600 * 1000 * number(options, "txns.id-retention-days", 7));
+  }
+
+  private static Isolation isolation(String key, String value) {
+    try {
+      return Isolation.parse(value);
+    } catch (TxnException e) {
+      throw TxnException.invalidUsage(
+          "42000",
+          String.format("a catalog option is wrong: %s; option=`%s`", e.getMessage(), key));
+    }
   }
 
   private static <T extends Enum<T>> T choice(
