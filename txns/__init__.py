@@ -1,11 +1,65 @@
 """
-Atomic transactions over many Apache Iceberg tables.
+Atomic transactions over many Apache Iceberg tables, in Python on pyiceberg.
 
-This package is the place of the Python core on pyiceberg. Version 0.1.0 holds
-the version number only: transactions are available in Spark SQL, configured
-with the package `txns_spark`. The protocol is specified in docs/spec.md.
+A transaction is a pyiceberg catalog: whoever loads a table through it gets an ordinary
+table whose commits are kept in memory until one compare-and-swap on one more Iceberg
+table, the commit table, makes all of them durable and visible at once::
+
+    handle = txns.open(load_catalog("lake"))
+    handle.register("shop.orders")
+    with handle.begin() as txn:
+        txn.load_table("shop.orders").delete("id = 7")
+        txn.load_table("shop.orders").append(rows)
+        txn.load_table("shop.items").upsert(items)
+
+The phases, which `Transaction.commit` takes in one go: stage (files are written, their
+pointers are in memory), `commit_at` (the swap: durable, visible), `Committed.apply`
+(each table gets its change; anybody may do it, at any time), `Handle.tidy` (applied
+entries become rows of the commit table). Spark sessions take part in the same
+transactions through the same log: docs/spec.md is all that the two share.
+
+A lost race raises `Conflict` (SQLSTATE 40001): `txns.run` runs the callback again.
+What each isolation level allows is in docs/isolation.md, the guide in docs/python.md.
+Not offered: writing tables of format version 3 (pyiceberg cannot), a transaction over two
+catalogs.
 """
 
-__all__ = ["__version__"]
+from txns._clock import Clock, SystemClock
+from txns._entry import Isolation
+from txns._handle import Handle, open  # noqa: A004 -- txns.open() is how a user says it
+from txns._run import run
+from txns._transaction import Applied, Committed, State, Transaction
+from txns.errors import (
+    CommitStateUnknown,
+    Conflict,
+    CorruptLog,
+    ForeignWrite,
+    InvalidUsage,
+    Quarantined,
+    TxnsError,
+    Unsupported,
+)
+
+__all__ = [
+    "Applied",
+    "Clock",
+    "CommitStateUnknown",
+    "Committed",
+    "Conflict",
+    "CorruptLog",
+    "ForeignWrite",
+    "Handle",
+    "InvalidUsage",
+    "Isolation",
+    "Quarantined",
+    "State",
+    "SystemClock",
+    "Transaction",
+    "TxnsError",
+    "Unsupported",
+    "__version__",
+    "open",
+    "run",
+]
 
 __version__ = "0.1.0"

@@ -1,0 +1,241 @@
+"""
+Carries logged changes over to their data tables; idempotent, by anyone.
+
+In `commit_ts` order, one table commit per entry (docs/spec.md 8.1).
+Imports: _log, _logged, _manifests, _mark, _overlay, _tables, errors. Used by: _commit,
+_register, _handle.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.table import StagedTable as PlannedTable
+from pyiceberg.table import Table
+from pyiceberg.table.locations import load_location_provider
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCreate,
+    AssertRefSnapshotId,
+)
+
+from txns import _manifests, _mark, _overlay
+from txns._entry import Kind, LoggedChange
+from txns._logged import logged_state
+from txns.errors import Quarantined, TxnsError, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import CommitTableRequest
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    from txns._clock import Clock
+    from txns._log import CommitLog, Head
+    from txns._tables import DataTables
+    from txns.errors import Identifier
+
+_LOG = logging.getLogger(__name__)
+
+
+class Applier:
+    """Applies what stands in a head."""
+
+    def __init__(self, catalog: Catalog, log: CommitLog, tables: DataTables, clock: Clock) -> None:
+        self._catalog = catalog
+        self._log = log
+        self._tables = tables
+        self._clock = clock
+
+    def apply_all(
+        self, head: Head, tables: Iterable[Identifier], upto: int | None = None
+    ) -> list[Identifier]:
+        """
+        Apply what a head holds for some tables, up to a `commit_ts` in ms (inclusive).
+
+        Returns:
+            The tables that have entries left.
+        """
+        return [table for table in tables if not self.apply(head, table, upto)]
+
+    def apply(self, head: Head, table: Identifier, upto: int | None = None) -> bool:
+        """Apply what a head holds for a table; give whether nothing is left."""
+        try:
+            return self.apply_run(head, table, upto)
+        except TxnsError as error:
+            _LOG.warning("entries of %s stay unapplied: %s", text(table), error)
+        except Exception:
+            _LOG.warning(
+                "entries of %s stay unapplied, the next writer tries again",
+                text(table),
+                exc_info=True,
+            )
+        return False
+
+    def apply_run(self, head: Head, table: Identifier, upto: int | None = None) -> bool:
+        """
+        Apply, for a writer that has to have it done before it goes on; see `apply`.
+
+        Raises:
+            Quarantined: A change cannot be applied.
+        """
+        if not any(entry.applies for entry in head.state.entries):
+            return True
+        real = self._load(table)
+        run = [
+            change
+            for change in self._run(head, table, real)
+            if upto is None or change.commit_ts <= upto
+        ]
+        repaired_at = max((c.commit_ts for c in run if c.entry.kind is Kind.REPAIR), default=0)
+        for change in run:
+            real = self._apply_one(change, real, repaired=change.commit_ts <= repaired_at)
+            if real is None:
+                return False
+        return True
+
+    def _load(self, table: Identifier) -> Table | None:
+        try:
+            return self._catalog.load_table(table)
+        except NoSuchTableError:
+            return None
+
+    @staticmethod
+    def _run(head: Head, table: Identifier, real: Table | None) -> list[LoggedChange]:
+        """Give the changes of a table, by its name or its uuid, that may have to be applied."""
+        uuid = str(real.metadata.table_uuid) if real else None
+        applied = _mark.applied_ts(real.metadata) if real else 0
+        return [
+            LoggedChange(entry, change)
+            for entry in head.state.entries
+            if entry.applies
+            for change in entry.changes
+            if (change.table == table and change.uuid != uuid)
+            or (change.uuid == uuid and entry.commit_ts > applied)
+            if real or entry.commit_ts > head.state.forgotten_ts(change.uuid)
+        ]
+
+    def _apply_one(
+        self, change: LoggedChange, real: Table | None, *, repaired: bool
+    ) -> Table | None:
+        """
+        Apply one change, if it has not been; give the table with it, None where it is left.
+
+        A lost swap means that somebody else came first, most often with the same change; what
+        they left is looked at once, and what is still to do then is left to the next writer.
+        """
+        table = change.change.table
+        try:
+            return self._try(change, real, repaired=repaired)
+        except (CommitFailedException, TableAlreadyExistsError):
+            _LOG.debug("somebody else changed %s first", text(table), exc_info=True)
+        try:
+            return self._try(change, self._load(table), repaired=repaired)
+        except (CommitFailedException, TableAlreadyExistsError):
+            newest = self._load(table)
+            return newest if newest and self._moot(change, newest.metadata) else None
+
+    def _try(self, change: LoggedChange, real: Table | None, *, repaired: bool) -> Table:
+        if real is None:
+            return self._create(change)
+        base = real.metadata
+        if self._moot(change, base):
+            return real
+        table = change.change.table
+        _manifests.check_writable(base, text(table))
+        mark = _mark.mark_of(base)
+        if mark is None and not repaired:
+            raise Quarantined(table, "somebody took the protocol's mark from the table")
+        mark = mark or _mark.TableMark("", "", 0, _mark.applied_ts(base))
+        stranger = logged_state(base, mark).stranger
+        if stranger and not stranger.adoptable and not repaired:
+            raise Quarantined(table, stranger.reason)
+        request = self._log.request(change)
+        now_ms = self._clock.now_ms()
+        updates = _overlay.updates_of(base, change, request, now_ms, self._on_storage(real))
+        if stranger:
+            updates += _overlay.keep_foreign(base, stranger, _adopted(request))
+        here = AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=base.current_snapshot_id)
+        others = [each for each in request.requirements if not _overlay.is_about_main(each)]
+        return self._commit(real, (here, *others), updates)
+
+    def _commit(
+        self,
+        real: Table,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> Table:
+        try:
+            response = self._catalog.commit_table(real, requirements, updates)
+        except ValueError as error:
+            # pyiceberg refuses numbers that somebody else has taken since with a plain one
+            raise CommitFailedException(
+                f"the table has moved; table={text(real.name())}"
+            ) from error
+        return Table(
+            real.name(), response.metadata, response.metadata_location, real.io, self._catalog
+        )
+
+    def _create(self, change: LoggedChange) -> Table:
+        table = change.change.table
+        request = self._log.request(change)
+        if not _overlay.creates(request):
+            raise Quarantined(table, "somebody dropped the table")
+        now_ms = self._clock.now_ms()
+        metadata = _overlay.create(change, request, now_ms)
+        _manifests.check_writable(metadata, text(table))
+        io = self._tables.io_of(metadata)
+        main = metadata.current_snapshot()
+        if main and not io.new_input(main.manifest_list).exists():
+            raise Quarantined(table, "somebody dropped the table and purged its files")
+        planned = PlannedTable(table, metadata, metadata.location, io, self._catalog)
+        updates = _overlay.creation_updates(change, request, now_ms)
+        return self._commit(planned, (AssertCreate(),), updates)
+
+    def _moot(self, change: LoggedChange, metadata: TableMetadata) -> bool:
+        """
+        Whether there is nothing left to do (I4).
+
+        For a table with or without a mark: forget keeps `txns.applied`.
+        """
+        if str(metadata.table_uuid) != change.change.uuid:
+            raise Quarantined(
+                change.change.table, "another table stands under the name of a logged one"
+            )
+        if _mark.applied_ts(metadata) >= change.commit_ts:
+            return True
+        mark = _mark.mark_of(metadata)
+        return mark is not None and mark.commit_table != ".".join(self._log.identifier)
+
+    def _on_storage(self, real: Table) -> _overlay.Renumber:
+        """Renumbered snapshots get a manifest list of their own in storage."""
+        metadata = real.metadata
+        provider = load_location_provider(metadata.location, metadata.properties)
+
+        def renumber(staged: Snapshot, sequence_number: int, _rows: int | None) -> Snapshot:
+            path = provider.new_metadata_location(
+                f"snap-{staged.snapshot_id}-{sequence_number}-{self._clock.new_uuid()}.avro"
+            )
+            return _manifests.renumbered(real.io, metadata, staged, path, sequence_number)
+
+        return renumber
+
+
+def _adopted(request: CommitTableRequest) -> set[int]:
+    """Give the strangers' snapshots that a change takes in."""
+    ids: set[int] = set()
+    for update in request.updates:
+        if isinstance(update, AddSnapshotUpdate):
+            named = _mark.summary_value(update.snapshot, _mark.SNAPSHOT_ADOPTED) or ""
+            ids.update(int(each) for each in named.split(",") if each)
+    return ids

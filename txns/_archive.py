@@ -1,0 +1,130 @@
+"""
+The commit table's rows: entries that have left the head, one row per entry and change.
+
+Docs/spec.md 3.1.
+Imports: _commit_table, _entry, _log. Used by: _loop, _commit, _tidy, _handle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThan,
+    LessThanOrEqual,
+)
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+from txns._commit_table import SCHEMA
+from txns._entry import Change, Entry, Isolation, Kind, Operation, table_of
+from txns.errors import text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from txns._log import CommitLog
+    from txns.errors import Identifier
+
+ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Reads the rows of one commit table."""
+
+    log: CommitLog
+
+    def find(self, txn_id: str, since_ts: int) -> Entry | None:
+        """Find an archived entry by its transaction id, with `commit_ts` above a bound in ms."""
+        rows = self.rows(And(GreaterThan("commit_ts", since_ts), EqualTo("txn_id", txn_id)))
+        return next(iter(_entries(rows)), None)
+
+    def between(self, after: int, upto: int) -> list[Entry]:
+        """Give the archived entries above one timestamp and not above another, ascending."""
+        condition = And(GreaterThan("commit_ts", after), LessThanOrEqual("commit_ts", upto))
+        return _entries(self.rows(condition))
+
+    def dropped(self) -> set[Identifier]:
+        """Give the names of all tables ever dropped; they may have been created again since."""
+        rows = self.rows(EqualTo("operation", Operation.DROP.value))
+        return {table_of(row["table_name"]) for row in rows}
+
+    def rows(self, condition: BooleanExpression | None = None) -> list[dict[str, Any]]:
+        """Give archived rows by column name, ascending by `commit_ts`."""
+        table = self.log.catalog.load_table(self.log.identifier)
+        found = table.scan(row_filter=condition or AlwaysTrue()).to_arrow().to_pylist()
+        return sorted(found, key=lambda row: row["commit_ts"])
+
+
+def rows_of(entry: Entry) -> list[dict[str, Any]]:
+    """Give the rows that an entry leaves; one without a table where it changes none."""
+    changes: Iterable[Change | None] = entry.changes or (None,)
+    return [_row(entry, change) for change in changes]
+
+
+def to_arrow(rows: list[dict[str, Any]]) -> pa.Table:
+    """Give rows as Arrow, in the archive's schema."""
+    return pa.Table.from_pylist(rows, schema=ARROW_SCHEMA)
+
+
+def _row(entry: Entry, change: Change | None) -> dict[str, Any]:
+    return {
+        "commit_ts": entry.commit_ts,
+        "committed_at": datetime.fromtimestamp(entry.commit_ts / 1000, UTC),
+        "txn_id": entry.txn_id,
+        "kind": entry.kind.value,
+        "table_name": text(change.table) if change else None,
+        "table_uuid": change.uuid if change else None,
+        "operation": change.operation.value if change else None,
+        "parent_snapshot_id": change.from_snapshot_id if change else None,
+        "snapshot_id": change.to_snapshot_id if change else None,
+        "added_records": change.added_records if change else None,
+        "deleted_records": change.deleted_records if change else None,
+        "read_ts": entry.read_ts,
+        "isolation": entry.isolation.value,
+        "engine": entry.engine,
+        "comment": entry.comment,
+    }
+
+
+def _entries(rows: Iterable[dict[str, Any]]) -> list[Entry]:
+    """Put entries together from their rows; payloads are gone: nothing is left to apply."""
+    by_id: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_id.setdefault(row["txn_id"], []).append(row)
+    return [_entry(group) for group in by_id.values()]
+
+
+def _entry(rows: list[dict[str, Any]]) -> Entry:
+    first = rows[0]
+    return Entry(
+        kind=Kind(first["kind"]),
+        txn_id=first["txn_id"],
+        upper=first["commit_ts"],
+        tidied_upto=0,
+        commit_ts=first["commit_ts"],
+        read_ts=first["read_ts"],
+        isolation=Isolation(first["isolation"]),
+        engine=first["engine"] or "",
+        comment=first["comment"] or "",
+        changes=tuple(_change(row) for row in rows if row["table_name"] is not None),
+    )
+
+
+def _change(row: dict[str, Any]) -> Change:
+    return Change(
+        table=table_of(row["table_name"]),
+        uuid=row["table_uuid"],
+        operation=Operation(row["operation"]),
+        from_snapshot_id=row["parent_snapshot_id"],
+        to_snapshot_id=row["snapshot_id"],
+        added_records=row["added_records"] or 0,
+        deleted_records=row["deleted_records"] or 0,
+    )

@@ -1,0 +1,276 @@
+"""
+A catalog outside of any transaction: every pyiceberg operation is one of its own.
+
+Imports: _catalog, _change, _commit, _creation, _loop, _parts, _staged, _txn_table, errors.
+Used by: _handle.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.table import CommitTableResponse, CreateTableTransaction, Table
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import AssertCreate, update_table_metadata
+from pyiceberg.typedef import EMPTY_DICT
+
+from txns import _change, _creation, _manifests
+from txns._catalog import TxnCatalog
+from txns._commit import Request
+from txns._entry import Kind
+from txns._loop import Key
+from txns._mark import applied_ts, mark_of
+from txns._overlay import is_about_main
+from txns._parts import check_writable
+from txns._staged import StagedTable
+from txns._txn_table import TxnTable
+from txns.errors import Conflict, Unsupported, text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.sorting import SortOrder
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+    from pyiceberg.typedef import Properties
+
+    from txns._log import Head
+    from txns._tables import Loaded
+    from txns.errors import Identifier
+
+
+class AutocommitCatalog(TxnCatalog):
+    """
+    Tables at the newest timestamp; each operation on one commits through the protocol.
+
+    Never stricter than the same operation on a plain table: what moved since is decided by
+    pyiceberg's own retry and validation, and appends are put on the newer state.
+    """
+
+    def _head(self) -> Head:
+        return self._parts.log.load_if_exists()
+
+    def _read_ts(self, head: Head) -> int:
+        return head.upper
+
+    def _load(self, identifier: Identifier) -> Loaded:
+        head = self._head()
+        loaded = self._parts.tables.load(identifier, head, head.upper)
+        if loaded.forgotten and self._parts.applier.apply(head, identifier):
+            return self._parts.tables.load(identifier, head, head.upper)
+        return loaded
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """Load a table as of now, every committed transaction included."""
+        name = self.identifier_to_tuple(identifier)
+        loaded = self._load(name)
+        if not loaded.registered:
+            assert loaded.table is not None
+            table = loaded.table
+            return Table(
+                table.name(), table.metadata, table.metadata_location, table.io, self, table.config
+            )
+        location = loaded.table.metadata_location if loaded.table else loaded.metadata.location
+        assert loaded.view is not None
+        return TxnTable(
+            name,
+            loaded.metadata,
+            location,
+            loaded.io,
+            self,
+            read_ts=loaded.view.read_ts,
+            on_read=lambda row_filter: None,
+        )
+
+    def create_table(
+        self,
+        identifier: str | Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Properties = EMPTY_DICT,
+    ) -> Table:
+        """Create a table; it comes under care unless the handle says otherwise."""
+        name = self.identifier_to_tuple(identifier)
+        self._refuse_commit_table(name)
+        if self._parts.config.register == "none":
+            return self._parts.catalog.create_table(
+                identifier, schema, location, partition_spec, sort_order, properties
+            )
+        self.create_table_transaction(
+            identifier, schema, location, partition_spec, sort_order, properties
+        ).commit_transaction()
+        return self.load_table(name)
+
+    def create_table_transaction(
+        self,
+        identifier: str | Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Properties = EMPTY_DICT,
+    ) -> CreateTableTransaction:
+        """Plan a table that is created together with its first rows."""
+        name = self.identifier_to_tuple(identifier)
+        self._refuse_commit_table(name)
+        if self._parts.config.register == "none":
+            return self._parts.catalog.create_table_transaction(
+                identifier, schema, location, partition_spec, sort_order, properties
+            )
+        self._refuse_existing(name)
+        planned = _creation.planned_table(
+            self._parts, self, name, schema, location, partition_spec, sort_order, properties
+        )
+        return CreateTableTransaction(planned)
+
+    def commit_table(
+        self,
+        table: Table,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> CommitTableResponse:
+        """Commit one operation; pyiceberg's operations call it."""
+        name = table.name()
+        self._refuse_commit_table(name)
+        if any(isinstance(requirement, AssertCreate) for requirement in requirements):
+            return self._create(table, updates)
+        if not isinstance(table, TxnTable):
+            return self._commit_unregistered(table, requirements, updates)
+        loaded = self._load(name)
+        check_writable(loaded)
+        _manifests.check_writable(loaded.metadata, text(name))
+        base = table.metadata
+        for requirement in requirements:
+            if not is_about_main(requirement):
+                requirement.validate(base)
+        applied = applied_ts(loaded.table.metadata) if loaded.table else 0
+        staged = StagedTable(name, table.io, base, applied_ts=applied)
+        staged.stage_as(updates, update_table_metadata(base, updates))
+        if staged.changed:
+            self._commit(staged, table.read_ts)
+        newest = self._load(name)
+        location = newest.table.metadata_location if newest.table else table.metadata_location
+        assert newest.view is not None
+        table.read_ts = newest.view.read_ts
+        return CommitTableResponse(metadata=newest.metadata, metadata_location=location)
+
+    def drop_table(self, identifier: str | Identifier) -> None:
+        """Drop a table: it is hidden; its files stay for readers of older timestamps."""
+        name = self.identifier_to_tuple(identifier)
+        self._refuse_commit_table(name)
+        loaded = self._load(name)
+        if not loaded.registered:
+            self._parts.catalog.drop_table(identifier)
+            return
+        check_writable(loaded)
+        _manifests.check_writable(loaded.metadata, text(name))
+        assert loaded.view is not None
+        applied = applied_ts(loaded.table.metadata) if loaded.table else 0
+        staged = StagedTable(name, loaded.io, loaded.metadata, applied_ts=applied)
+        _change.stage_drop(staged, self._parts.clock)
+        self._commit(staged, loaded.view.read_ts)
+
+    def purge_table(self, identifier: str | Identifier) -> None:
+        """Drop a table that is not under care, and delete its files."""
+        name = self.identifier_to_tuple(identifier)
+        self._refuse_commit_table(name)
+        if self._load(name).registered:
+            raise Unsupported(
+                "a registered table's files may be needed by what is not applied yet, and by"
+                f" readers of older timestamps: handle.forget('{text(name)}') first, then purge"
+                f" it; table=`{text(name)}`"
+            )
+        self._parts.catalog.purge_table(identifier)
+
+    def rename_table(
+        self, from_identifier: str | Identifier, to_identifier: str | Identifier
+    ) -> Table:
+        """
+        Rename a table: it is forgotten, renamed, and registered under its new name.
+
+        Transactions that have it open find a conflict. A process that dies between leaves a
+        table that has to be registered again.
+        """
+        source = self.identifier_to_tuple(from_identifier)
+        target = self.identifier_to_tuple(to_identifier)
+        self._refuse_commit_table(source)
+        self._refuse_commit_table(target)
+        registered = self._load(source).registered
+        if registered:
+            self._refuse_existing(target)
+            self._parts.registrar.forget(source)
+        self._parts.catalog.rename_table(from_identifier, to_identifier)
+        if registered:
+            self._parts.registrar.register(target)
+        return self.load_table(target)
+
+    def _refuse_existing(self, name: Identifier) -> None:
+        try:
+            self._load(name)
+        except NoSuchTableError:
+            return
+        raise TableAlreadyExistsError(f"Table {text(name)} already exists")
+
+    def _create(self, table: Table, updates: tuple[TableUpdate, ...]) -> CommitTableResponse:
+        name = table.name()
+        self._refuse_existing(name)
+        head = self._parts.log.load_or_create()
+        try:
+            loaded = self._parts.tables.load_with_dropped(name, head, head.upper)
+        except NoSuchTableError:
+            staged = _creation.staged_creation(name, table.io, updates)
+        else:
+            staged = _creation.dropped_table(self._parts, loaded)
+            _creation.stage_recreation(staged, updates, self._parts.clock)
+        try:
+            self._commit(staged, head.upper)
+        except CommitFailedException as error:
+            raise TableAlreadyExistsError(f"Table {text(name)} already exists") from error
+        created = self._load(name)
+        location = created.table.metadata_location if created.table else table.metadata_location
+        if not isinstance(table, TxnTable) and staged.base.table_uuid != table.metadata.table_uuid:
+            # Created again on the physical table of a dropped one: pyiceberg compares uuids.
+            table.metadata = created.metadata
+        return CommitTableResponse(metadata=created.metadata, metadata_location=location)
+
+    def _commit(self, staged: StagedTable, read_ts: int) -> None:
+        clock = self._parts.clock
+        request = Request(
+            kind=Kind.COMMIT,
+            key=Key(clock.new_txn_id(), read_ts, fresh=True),
+            read_ts=read_ts,
+            born_ms=clock.now_ms(),
+            writes={staged.identifier: staged},
+        )
+        try:
+            entry = self._parts.committer.commit(request)
+        except Conflict as error:
+            # pyiceberg's own retry decides on the new state, as on a plain table.
+            raise CommitFailedException(str(error)) from error
+        if self._parts.config.apply == "inline":
+            self._parts.committer.apply(entry)
+
+    def _commit_unregistered(
+        self,
+        table: Table,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> CommitTableResponse:
+        """Commit as the catalog does; a table that has come under care since is loaded again."""
+        name = table.name()
+        if self._parts.config.register == "all":
+            self._parts.registrar.register(name)
+        plain = self._parts.catalog.load_table(name)
+        if mark_of(plain.metadata) is not None:
+            raise CommitFailedException(
+                f"the table has come under care since it was loaded: load it again; {text(name)}"
+            )
+        return self._parts.catalog.commit_table(plain, requirements, updates)

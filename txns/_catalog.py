@@ -1,0 +1,254 @@
+"""
+The tables of a handle as a pyiceberg catalog.
+
+What does not concern tables (namespaces, views) goes to the catalog underneath.
+Imports: _log, _tables, errors. Used by: _transaction, _autocommit, _handle.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+from pyiceberg.typedef import EMPTY_DICT
+
+from txns._entry import Operation
+from txns.errors import Conflict, InvalidUsage, Unsupported, text
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import PropertiesUpdateSummary
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import CommitTableResponse, CreateTableTransaction
+    from pyiceberg.table.sorting import SortOrder
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+    from pyiceberg.typedef import Properties
+    from pyiceberg.view import View
+
+    from txns._log import Head
+    from txns._parts import Parts
+    from txns._tables import Loaded
+    from txns.errors import Identifier
+
+NameLike = "str | Identifier"
+
+
+class TxnCatalog(Catalog):
+    """The tables that the protocol cares for, and those that it does not, as one catalog."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts.catalog.name, **parts.catalog.properties)
+        self._parts = parts
+
+    @abstractmethod
+    def _load(self, identifier: Identifier) -> Loaded:
+        """Load a table as this catalog sees it; NoSuchTableError where it does not."""
+
+    @abstractmethod
+    def _head(self) -> Head:
+        """Give the head that this catalog reads with."""
+
+    @abstractmethod
+    def _read_ts(self, head: Head) -> int:
+        """Give the timestamp in ms that this catalog reads at."""
+
+    def table_exists(self, identifier: str | Identifier) -> bool:
+        """Whether a table exists."""
+        try:
+            self._load(self.identifier_to_tuple(identifier))
+        except NoSuchTableError:
+            return False
+        return True
+
+    def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+        """List a namespace: the catalog's tables, with what the log adds and takes away."""
+        space = self.identifier_to_tuple(namespace)
+        tables = dict.fromkeys(self._parts.catalog.list_tables(namespace))
+        head = self._head()
+        for table in self._coming_or_going(space, head):
+            if self._is_there(table, head):
+                tables[table] = None
+            else:
+                tables.pop(table, None)
+        return list(tables)
+
+    def _coming_or_going(self, namespace: Identifier, head: Head) -> set[Identifier]:
+        """Give the names of a namespace that the log has created or dropped."""
+        comes_or_goes = {Operation.CREATE, Operation.DROP}
+        names = {
+            change.table
+            for entry in head.state.entries
+            for change in entry.changes
+            if change.operation in comes_or_goes
+        }
+        if head.state.tidied_upto:
+            names |= self._parts.archive.dropped()
+        return {name for name in names if name[:-1] == namespace}
+
+    def _is_there(self, table: Identifier, head: Head) -> bool:
+        try:
+            self._parts.tables.load(table, head, self._read_ts(head))
+        except (NoSuchTableError, Conflict):
+            return False
+        return True
+
+    def supports_server_side_planning(self) -> bool:
+        """Whether the server plans scans: it does not know what is staged."""
+        return False
+
+    def register_table(
+        self,
+        identifier: str | Identifier,
+        metadata_location: str,
+        overwrite: bool = False,  # noqa: FBT001, FBT002 -- pyiceberg's signature
+    ) -> Table:
+        """Take a metadata file as a table, outside of any transaction; it is not under care."""
+        self._refuse_in_transaction("register_table")
+        self._parts.catalog.register_table(identifier, metadata_location, overwrite)
+        return self.load_table(identifier)
+
+    def _refuse_in_transaction(self, operation: str) -> None:
+        """Refuse what cannot be rolled back; a catalog outside of transactions allows it."""
+
+    def _refuse_commit_table(self, identifier: Identifier) -> None:
+        if identifier == self._parts.log.identifier:
+            raise Unsupported(
+                "the commit table is written by transactions only, it can be read;"
+                f" table=`{text(identifier)}`"
+            )
+
+    def create_namespace(
+        self, namespace: str | Identifier, properties: Properties = EMPTY_DICT
+    ) -> None:
+        """Create a namespace, at once."""
+        self._parts.catalog.create_namespace(namespace, properties)
+
+    def drop_namespace(self, namespace: str | Identifier) -> None:
+        """Drop a namespace, at once."""
+        self._parts.catalog.drop_namespace(namespace)
+
+    def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
+        """List namespaces."""
+        return self._parts.catalog.list_namespaces(namespace)
+
+    def namespace_exists(self, namespace: str | Identifier) -> bool:
+        """Whether a namespace exists."""
+        return self._parts.catalog.namespace_exists(namespace)
+
+    def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
+        """Give a namespace's properties."""
+        return self._parts.catalog.load_namespace_properties(namespace)
+
+    def update_namespace_properties(
+        self,
+        namespace: str | Identifier,
+        removals: set[str] | None = None,
+        updates: Properties = EMPTY_DICT,
+    ) -> PropertiesUpdateSummary:
+        """Change a namespace's properties, at once."""
+        return self._parts.catalog.update_namespace_properties(namespace, removals, updates)
+
+    def list_views(self, namespace: str | Identifier) -> list[Identifier]:
+        """List views."""
+        return self._parts.catalog.list_views(namespace)
+
+    def load_view(self, identifier: str | Identifier) -> View:
+        """Load a view."""
+        return self._parts.catalog.load_view(identifier)
+
+    def view_exists(self, identifier: str | Identifier) -> bool:
+        """Whether a view exists."""
+        return self._parts.catalog.view_exists(identifier)
+
+    def create_view(self, *args: Any, **kwargs: Any) -> View:
+        """Create a view, at once."""
+        return self._parts.catalog.create_view(*args, **kwargs)
+
+    def register_view(self, identifier: str | Identifier, metadata_location: str) -> View:
+        """Take a metadata file as a view, at once."""
+        return self._parts.catalog.register_view(identifier, metadata_location)
+
+    def drop_view(self, identifier: str | Identifier) -> None:
+        """Drop a view, at once."""
+        self._parts.catalog.drop_view(identifier)
+
+
+class SnapshotCatalog(TxnCatalog):
+    """All tables as of one timestamp, to be read."""
+
+    def __init__(self, parts: Parts, head: Head, read_ts: int) -> None:
+        super().__init__(parts)
+        self._at = head
+        self.read_ts = read_ts
+
+    def _head(self) -> Head:
+        return self._at
+
+    def _read_ts(self, head: Head) -> int:
+        del head
+        return self.read_ts
+
+    def _load(self, identifier: Identifier) -> Loaded:
+        return self._parts.tables.load(identifier, self._at, self.read_ts)
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """Load a table as of `read_ts`."""
+        loaded = self._load(self.identifier_to_tuple(identifier))
+        location = loaded.table.metadata_location if loaded.table else loaded.metadata.location
+        return Table(loaded.identifier, loaded.metadata, location, loaded.io, self)
+
+    def commit_table(
+        self,
+        table: Table,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> CommitTableResponse:
+        """Refuse to write."""
+        del requirements, updates
+        raise self._read_only(table.name())
+
+    def create_table(self, identifier: str | Identifier, *args: Any, **kwargs: Any) -> Table:
+        """Refuse to write."""
+        del args, kwargs
+        raise self._read_only(identifier)
+
+    def create_table_transaction(
+        self,
+        identifier: str | Identifier,
+        schema: Schema | Any,
+        location: str | None = None,
+        partition_spec: PartitionSpec | None = None,
+        sort_order: SortOrder | None = None,
+        properties: Properties = EMPTY_DICT,
+    ) -> CreateTableTransaction:
+        """Refuse to write."""
+        del schema, location, partition_spec, sort_order, properties
+        raise self._read_only(identifier)
+
+    def drop_table(self, identifier: str | Identifier) -> None:
+        """Refuse to write."""
+        raise self._read_only(identifier)
+
+    def purge_table(self, identifier: str | Identifier) -> None:
+        """Refuse to write."""
+        raise self._read_only(identifier)
+
+    def rename_table(
+        self, from_identifier: str | Identifier, to_identifier: str | Identifier
+    ) -> Table:
+        """Refuse to write."""
+        del to_identifier
+        raise self._read_only(from_identifier)
+
+    def _refuse_in_transaction(self, operation: str) -> None:
+        raise self._read_only(operation)
+
+    def _read_only(self, what: str | Identifier) -> InvalidUsage:
+        return InvalidUsage(
+            "25006",
+            f"a snapshot of the tables at {self.read_ts} is read-only: write in a transaction;"
+            f" table=`{text(what)}`",
+        )

@@ -1,0 +1,359 @@
+"""
+Turns what was staged on a table into the change that its entry logs.
+
+Invariants I2 and I7 are made true here: every change moves `main` once, to one new
+snapshot, and every snapshot of it is stamped (docs/spec.md 7).
+Imports: _entry, _manifests, _mark, _staged. Used by: _commit, _register, _catalog.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import Operation as SnapshotOperation
+from pyiceberg.table.snapshots import Summary
+from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSchemaUpdate,
+    AddSnapshotUpdate,
+    AssertCreate,
+    AssertCurrentSchemaId,
+    AssertDefaultSortOrderId,
+    AssertDefaultSpecId,
+    AssertLastAssignedFieldId,
+    AssertLastAssignedPartitionId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemovePartitionSpecsUpdate,
+    RemoveSchemasUpdate,
+    RemoveSnapshotRefUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSortOrderUpdate,
+    SetDefaultSpecUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+)
+
+from txns import _manifests, _mark
+from txns._entry import Change, Operation
+from txns._logged import APPEND, History
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    from txns._clock import Clock
+    from txns._staged import StagedTable
+
+
+def complete(staged: StagedTable, clock: Clock) -> None:
+    """
+    Add an empty snapshot where nothing that was staged moves `main`.
+
+    So a change of metadata is a swap on every catalog. To be called once, before `build`.
+    """
+    main = staged.current.current_snapshot()
+    if not staged.moves_main or main is None:
+        stage_copy(staged, clock, source=main, parent=main, operation=APPEND)
+    elif not staged.has_new_main:
+        # A rollback: main is to stand on a snapshot that was there before.
+        stage_copy(staged, clock, source=main, parent=staged.base.current_snapshot())
+
+
+def stage_copy(
+    staged: StagedTable,
+    clock: Clock,
+    *,
+    source: Snapshot | None,
+    parent: Snapshot | None,
+    operation: str = "overwrite",
+) -> None:
+    """
+    Stage a snapshot of ours on `main` with the rows of another one, and a list of its own.
+
+    Args:
+        staged: The table.
+        clock: For the snapshot's id and time.
+        source: Whose manifests are listed; None for no rows.
+        parent: What `main` stands on in the log.
+        operation: `append` for an empty snapshot, `overwrite` where rows change.
+    """
+    manifests = _manifests.manifests_of(staged.io, source.manifest_list) if source else []
+    _stage_listing(
+        staged,
+        clock,
+        manifests=manifests,
+        parent=parent,
+        operation=operation,
+        summary=_manifests.totals_of(source),
+    )
+
+
+def stage_append(staged: StagedTable, clock: Clock, files: list[DataFile]) -> Snapshot:
+    """
+    Stage an append of data files on `main` by hand: one manifest, one list, no metadata copies.
+
+    Source: what pyiceberg's fast append writes, whose producer copies the table's metadata
+    about eighteen times.
+    """
+    base = staged.current
+    parent = base.current_snapshot()
+    snapshot_id = clock.new_snapshot_id()
+    manifests = _manifests.manifests_of(staged.io, parent.manifest_list) if parent else []
+    if files:
+        path = staged.metadata_path(f"{clock.new_uuid()}-m0.avro")
+        manifests.insert(0, _manifests.write_added(staged.io, base, path, snapshot_id, files))
+    return _stage_listing(
+        staged,
+        clock,
+        manifests=manifests,
+        parent=parent,
+        operation=APPEND,
+        summary=_manifests.append_summary(base, files),
+        snapshot_id=snapshot_id,
+    )
+
+
+def stage_drop(staged: StagedTable, clock: Clock) -> None:
+    """Stage the marker of a drop: an empty snapshot that hides the table (docs/spec.md 6.5)."""
+    _stage_listing(
+        staged,
+        clock,
+        manifests=[],
+        parent=staged.current.current_snapshot(),
+        operation="delete",
+        summary={_mark.SNAPSHOT_DROPPED: "true"},
+    )
+
+
+def _stage_listing(
+    staged: StagedTable,
+    clock: Clock,
+    *,
+    manifests: list[_manifests.ManifestFile],
+    parent: Snapshot | None,
+    operation: str,
+    summary: dict[str, str],
+    snapshot_id: int | None = None,
+) -> Snapshot:
+    base = staged.current
+    snapshot_id = snapshot_id or clock.new_snapshot_id()
+    path = staged.metadata_path(f"snap-{snapshot_id}-0-{clock.new_uuid()}.avro")
+    parent_id = parent.snapshot_id if parent else None
+    _manifests.write_list(
+        staged.io,
+        base,
+        path,
+        snapshot_id=snapshot_id,
+        parent_id=parent_id,
+        sequence_number=base.next_sequence_number(),
+        manifests=manifests,
+    )
+    snapshot = _manifests.new_snapshot(
+        base,
+        path,
+        snapshot_id=snapshot_id,
+        parent_id=parent_id,
+        operation=operation,
+        summary=summary,
+        now_ms=clock.now_ms(),
+    )
+    staged.stage((AddSnapshotUpdate(snapshot=snapshot), main_at(base, snapshot_id)))
+    return snapshot
+
+
+def main_at(metadata: TableMetadata, snapshot_id: int) -> SetSnapshotRefUpdate:
+    """Give the update that moves `main`, with at least the retention of a table under care."""
+    main = metadata.refs.get(MAIN_BRANCH)
+    keep = (main.min_snapshots_to_keep if main else None) or 0
+    age_ms = (main.max_snapshot_age_ms if main else None) or 0
+    return SetSnapshotRefUpdate(
+        ref_name=MAIN_BRANCH,
+        type=SnapshotRefType.BRANCH,
+        snapshot_id=snapshot_id,
+        min_snapshots_to_keep=max(keep, _mark.MIN_SNAPSHOTS_TO_KEEP),
+        max_snapshot_age_ms=max(age_ms, _mark.MAX_SNAPSHOT_AGE_MS),
+        max_ref_age_ms=main.max_ref_age_ms if main else None,
+    )
+
+
+def build(
+    staged: StagedTable, txn_id: str, commit_ts: int, marks: Mapping[str, str]
+) -> tuple[Change, CommitTableRequest]:
+    """
+    Give the change to log, and the request that carries it out.
+
+    Args:
+        staged: Completed (`complete`).
+        txn_id: The entry's.
+        commit_ts: The entry's, in ms; stamped into every staged snapshot.
+        marks: Summary keys for every staged snapshot, besides the stamp.
+    """
+    main = staged.base.current_snapshot_id
+    source = None if staged.create else main
+    stamp = {
+        **marks,
+        _mark.SNAPSHOT_COMMIT_TS: str(commit_ts),
+        _mark.SNAPSHOT_TXN_ID: txn_id,
+    }
+    updates, refs = _split(staged, source, commit_ts, stamp)
+    if staged.create or staged.recreates:
+        updates.append(SetPropertiesUpdate(updates={_mark.CREATED: str(commit_ts)}))
+    updates.extend(refs)
+    requirements: tuple[TableRequirement, ...] = (
+        (AssertCreate(),) if staged.create else _requirements(staged.base, updates)
+    )
+    identifier = TableIdentifier(
+        namespace=Namespace(list(staged.identifier[:-1])), name=staged.identifier[-1]
+    )
+    request = CommitTableRequest(
+        identifier=identifier, requirements=requirements, updates=tuple(updates)
+    )
+    return _change(staged, source), request
+
+
+def _split(
+    staged: StagedTable, source: int | None, commit_ts: int, stamp: Mapping[str, str]
+) -> tuple[list[TableUpdate], Iterable[TableUpdate]]:
+    """Stamp the staged updates; give those of refs apart, one of each ref: the last."""
+    root = _root_of_main(staged)
+    updates: list[TableUpdate] = []
+    refs: dict[str, TableUpdate] = {}
+    for update in staged.updates:
+        if isinstance(update, AddSnapshotUpdate):
+            updates.append(
+                AddSnapshotUpdate(snapshot=_stamped(update, root, source, commit_ts, stamp))
+            )
+        elif isinstance(update, SetSnapshotRefUpdate):
+            refs.pop(update.ref_name, None)
+            refs[update.ref_name] = _retained(staged.base, update)
+        elif isinstance(update, RemoveSnapshotRefUpdate):
+            refs.pop(update.ref_name, None)
+            if update.ref_name != MAIN_BRANCH:
+                refs[update.ref_name] = update
+        else:
+            updates.append(update)
+    return updates, refs.values()
+
+
+def _stamped(
+    update: AddSnapshotUpdate,
+    root: int | None,
+    source: int | None,
+    commit_ts: int,
+    stamp: Mapping[str, str],
+) -> Snapshot:
+    snapshot = update.snapshot
+    known = snapshot.summary.additional_properties if snapshot.summary else {}
+    operation = snapshot.summary.operation if snapshot.summary else SnapshotOperation.OVERWRITE
+    changes = {
+        "timestamp_ms": commit_ts,
+        "summary": Summary(operation, **{**known, **stamp}),
+    }
+    if snapshot.snapshot_id == root:
+        # Also after a replacement or a rollback: main's history has no gap.
+        changes["parent_snapshot_id"] = source
+    return snapshot.model_copy(update=changes)
+
+
+def _retained(base: TableMetadata, update: SetSnapshotRefUpdate) -> SetSnapshotRefUpdate:
+    """Repeat the retention of a ref: pyiceberg's producers leave it out, which would drop it."""
+    before = base.refs.get(update.ref_name)
+    kept = {
+        "min_snapshots_to_keep": update.min_snapshots_to_keep
+        or (before.min_snapshots_to_keep if before else None),
+        "max_snapshot_age_ms": update.max_snapshot_age_ms
+        or (before.max_snapshot_age_ms if before else None),
+        "max_ref_age_ms": update.max_ref_age_ms or (before.max_ref_age_ms if before else None),
+    }
+    if update.ref_name == MAIN_BRANCH:
+        keep, age_ms = kept["min_snapshots_to_keep"] or 0, kept["max_snapshot_age_ms"] or 0
+        kept["min_snapshots_to_keep"] = max(keep, _mark.MIN_SNAPSHOTS_TO_KEEP)
+        kept["max_snapshot_age_ms"] = max(age_ms, _mark.MAX_SNAPSHOT_AGE_MS)
+    return update.model_copy(update=kept)
+
+
+def _root_of_main(staged: StagedTable) -> int | None:
+    """Give the first staged snapshot of main's new run."""
+    added = {snapshot.snapshot_id for snapshot in staged.snapshots()}
+    root = None
+    for at in History(staged.current).ancestors(staged.current.current_snapshot()):
+        if at.snapshot_id not in added:
+            break
+        root = at.snapshot_id
+    return root
+
+
+def _change(staged: StagedTable, source: int | None) -> Change:
+    return Change(
+        table=staged.identifier,
+        uuid=str(staged.base.table_uuid),
+        operation=operation_of(staged),
+        from_snapshot_id=source,
+        to_snapshot_id=staged.current.current_snapshot_id,
+        added_records=_count(staged, "added-records"),
+        deleted_records=_count(staged, "deleted-records"),
+    )
+
+
+def _count(staged: StagedTable, key: str) -> int:
+    return sum(int(_mark.summary_value(each, key) or 0) for each in staged.snapshots())
+
+
+def operation_of(staged: StagedTable) -> Operation:
+    """Say what the staged updates amount to: the strongest of them decides."""
+    if staged.create or staged.recreates:
+        return Operation.CREATE
+    if staged.dropped:
+        return Operation.DROP
+    if staged.drops_main:
+        return Operation.OVERWRITE
+    for update in staged.updates:
+        moves_main = isinstance(update, SetSnapshotRefUpdate) and update.ref_name == MAIN_BRANCH
+        if not isinstance(update, AddSnapshotUpdate) and not moves_main:
+            return Operation.ALTER
+    operations = {_mark.operation_of(snapshot) for snapshot in staged.snapshots()}
+    if operations in ({"append"}, {"delete"}, {"replace"}):
+        return Operation(operations.pop())
+    return Operation.OVERWRITE
+
+
+def _requirements(base: TableMetadata, updates: list[TableUpdate]) -> tuple[TableRequirement, ...]:
+    """Give what Iceberg's `UpdateRequirements.forUpdateTable` derives for updates."""
+    found: dict[object, TableRequirement] = {}
+    for update in updates:
+        match update:
+            case SetSnapshotRefUpdate() | RemoveSnapshotRefUpdate():
+                found[update.ref_name] = _ref_requirement(base, update.ref_name)
+            case AddSchemaUpdate():
+                found[type(update)] = AssertLastAssignedFieldId(
+                    last_assigned_field_id=base.last_column_id
+                )
+            case SetCurrentSchemaUpdate() | RemoveSchemasUpdate():
+                found[AssertCurrentSchemaId] = AssertCurrentSchemaId(
+                    current_schema_id=base.current_schema_id
+                )
+            case AddPartitionSpecUpdate():
+                found[type(update)] = AssertLastAssignedPartitionId(
+                    last_assigned_partition_id=base.last_partition_id
+                )
+            case SetDefaultSpecUpdate() | RemovePartitionSpecsUpdate():
+                found[AssertDefaultSpecId] = AssertDefaultSpecId(
+                    default_spec_id=base.default_spec_id
+                )
+            case SetDefaultSortOrderUpdate():
+                found[type(update)] = AssertDefaultSortOrderId(
+                    default_sort_order_id=base.default_sort_order_id
+                )
+    return (AssertTableUUID(uuid=base.table_uuid), *found.values())
+
+
+def _ref_requirement(base: TableMetadata, name: str) -> AssertRefSnapshotId:
+    ref = base.refs.get(name)
+    return AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id if ref else None)

@@ -1,0 +1,328 @@
+"""
+The phases of a commit in their order: apply what is outstanding, swap, apply, tidy.
+
+Docs/spec.md 11.1.
+Imports: _apply, _archive, _change, _conflict, _log, _loop, _overlay, _restage, _tables, _tidy.
+Used by: _transaction, _register, _handle.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from txns import _change, _engine, _overlay, _payload, _restage
+from txns._conflict import ConflictChecker
+from txns._entry import Change, Entry, Isolation, Kind, LoggedChange
+from txns._read_set import ReadSet
+from txns.errors import CommitStateUnknown, Conflict, TxnsError, text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyiceberg.table import CommitTableRequest
+
+    from txns._apply import Applier
+    from txns._archive import Archive
+    from txns._clock import Clock
+    from txns._config import Config
+    from txns._log import CommitLog, Head
+    from txns._loop import CommitLoop, Key
+    from txns._staged import StagedTable
+    from txns._state import LogState
+    from txns._tables import DataTables
+    from txns._tidy import Tidier
+    from txns.errors import Identifier
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Request:
+    """
+    What is to be committed.
+
+    Attributes:
+        kind: Of the entry.
+        key: The idempotence key.
+        read_ts: What everything was read at, in ms.
+        born_ms: When it began, in ms of the wall clock.
+        writes: What was staged, by table; at least one.
+        isolation: What is validated.
+        reads: What was read.
+        comment: The user's words.
+        marks: Summary keys for the data tables' snapshots.
+    """
+
+    kind: Kind
+    key: Key
+    read_ts: int
+    born_ms: int
+    writes: Mapping[Identifier, StagedTable]
+    isolation: Isolation = Isolation.SNAPSHOT
+    reads: ReadSet = field(default_factory=ReadSet)
+    comment: str = ""
+    marks: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Versions:
+    """
+    What attempts to commit have written and the entry may not need.
+
+    Payloads of lost attempts, and manifests of restaged appends, of which one version at
+    most is committed. Removed only when the outcome is known.
+    """
+
+    def __init__(self, log: CommitLog) -> None:
+        self._log = log
+        self._payloads: set[str] = set()
+        self._restaged: list[StagedTable] = []
+
+    def payload(self, location: str | None) -> None:
+        if location is not None:
+            self._payloads.add(location)
+
+    def restaged(self, table: StagedTable) -> None:
+        self._restaged.append(table)
+
+    def remove(self, entry: Entry | None) -> None:
+        """Remove what is not of `entry`; everything when nothing has committed."""
+        needed = entry.payload.location if entry else None
+        committed = {change.to_snapshot_id for change in entry.changes} if entry else set()
+        for location in self._payloads - {needed}:
+            try:
+                self._log.io.delete(location)
+            except Exception:
+                _LOG.warning("a payload of a lost attempt stays: %s", location, exc_info=True)
+        for table in self._restaged:
+            if table.current.current_snapshot_id not in committed:
+                table.io.delete_created()
+
+
+class Committer:
+    """Commits what was staged, and carries it over to its tables."""
+
+    def __init__(
+        self,
+        config: Config,
+        log: CommitLog,
+        loop: CommitLoop,
+        archive: Archive,
+        tables: DataTables,
+        applier: Applier,
+        tidier: Tidier,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._loop = loop
+        self._archive = archive
+        self._tables = tables
+        self._applier = applier
+        self._tidier = tidier
+        self._clock = clock
+
+    def commit(self, request: Request) -> Entry:
+        """
+        Append the entry: the moment of durability. Nothing is applied yet.
+
+        Raises:
+            Conflict: Definitely not committed.
+            CommitStateUnknown: Nothing that was written is deleted.
+            InvalidUsage: The wanted `commit_ts` does not work; what was staged stays.
+            Quarantined: A table that it overwrites has changes that cannot be applied.
+        """
+        self._apply_outstanding(request)
+        for staged in request.writes.values():
+            _change.complete(staged, self._clock)
+        versions = _Versions(self._log)
+
+        def attempt(state: LogState, head: Head, commit_ts: int) -> Entry:
+            self._refuse_old(request)
+            writes = self._validated(request, state, head, versions)
+            return self._entry(request, state, head, commit_ts, writes, versions)
+
+        try:
+            entry = self._loop.append(request.key, attempt)
+        except CommitStateUnknown:
+            raise
+        except Exception:
+            versions.remove(None)
+            raise
+        versions.remove(entry)
+        return entry
+
+    def apply(self, entry: Entry) -> bool:
+        """
+        Apply a committed entry, then tidy when it is due.
+
+        Returns:
+            Whether it is applied everywhere. It has committed whatever happens here.
+        """
+        try:
+            head = self._log.load()
+            left = self._applier.apply_all(head, [change.table for change in entry.changes])
+            if not left:
+                self._tidier.tidy_when_due(head)
+        except Exception:
+            _LOG.warning(
+                "committed, but not applied: the next writer does; txn=%s",
+                entry.txn_id,
+                exc_info=True,
+            )
+            return False
+        return not left
+
+    def _apply_outstanding(self, request: Request) -> None:
+        """Apply what stands before an overwrite: it names files that expiry may take."""
+        overwrites = [
+            write
+            for write in request.writes.values()
+            if request.kind is Kind.COMMIT and not write.append_only and not write.create
+        ]
+        if not overwrites:
+            return
+        head = self._log.load_if_exists()
+        for write in overwrites:
+            uuid = str(write.base.table_uuid)
+            if head.state.changes(uuid, after=write.applied_ts, upto=head.upper):
+                self._applier.apply_run(head, write.identifier)
+
+    def _refuse_old(self, request: Request) -> None:
+        age_ms = self._clock.now_ms() - request.born_ms
+        if age_ms > self._config.max_age_ms:
+            raise Conflict(
+                f"it is {age_ms // 1000} s old, and max_age_s is {self._config.max_age_ms // 1000}",
+                table=next(iter(request.writes)),
+                txn_id=request.key.txn_id,
+                least_ts=self._clock.now_ms(),
+            )
+
+    def _validated(
+        self, request: Request, state: LogState, head: Head, versions: _Versions
+    ) -> dict[Identifier, StagedTable]:
+        """
+        Give what is to be written on top of a state: as it was staged, or restaged.
+
+        Every attempt starts from what was staged, since the head of a lost one may have held
+        entries that never landed.
+        """
+        writes = dict(request.writes)
+        newer = self._newer(state, request.read_ts)
+        checker = ConflictChecker(request.key.txn_id, request.isolation, request.reads, writes)
+        checker.validate(newer)
+        moved = {change.table for entry in newer for change in entry.changes}
+        other_txn_id = newer[-1].txn_id if newer else ""
+        at = replace(head, state=state)
+        for table in [name for name in writes if name in moved]:
+            writes[table] = self._restaged(request, at, writes[table], other_txn_id, versions)
+        return writes
+
+    def _newer(self, state: LogState, read_ts: int) -> list[Entry]:
+        """Give everything above a timestamp: in the head, and what has left it since (I6)."""
+        newer = list(state.after(read_ts))
+        if state.tidied_upto > read_ts:
+            newer.extend(self._archive.between(read_ts, state.tidied_upto))
+        return sorted(newer, key=lambda entry: entry.commit_ts)
+
+    def _restaged(
+        self,
+        request: Request,
+        head: Head,
+        staged: StagedTable,
+        other_txn_id: str,
+        versions: _Versions,
+    ) -> StagedTable:
+        table, txn_id = staged.identifier, request.key.txn_id
+        try:
+            newer = self._tables.load(table, head, head.upper).metadata
+        except NoSuchTableError:
+            raise Conflict(
+                "a table that it appended to was dropped",
+                table=table,
+                txn_id=txn_id,
+                other_txn_id=other_txn_id,
+                least_ts=head.upper,
+            ) from None
+        if newer.current_snapshot_id == staged.base.current_snapshot_id:
+            return staged
+        if not staged.append_only:
+            raise Conflict(
+                "a table that it wrote was written",
+                table=table,
+                txn_id=txn_id,
+                other_txn_id=other_txn_id,
+                least_ts=head.upper,
+            )
+        restaged = _restage.restage(
+            staged,
+            newer,
+            self._clock,
+            txn_id=txn_id,
+            other_txn_id=other_txn_id,
+            least_ts=head.upper,
+        )
+        versions.restaged(restaged)
+        return restaged
+
+    def _entry(
+        self,
+        request: Request,
+        state: LogState,
+        head: Head,
+        commit_ts: int,
+        writes: Mapping[Identifier, StagedTable],
+        versions: _Versions,
+    ) -> Entry:
+        changes: list[Change] = []
+        requests: list[CommitTableRequest] = []
+        txn_id = request.key.txn_id
+        for staged in writes.values():
+            change, carried = _change.build(staged, txn_id, commit_ts, request.marks)
+            self._check_fits(staged, change, carried, commit_ts, request)
+            changes.append(change)
+            requests.append(carried)
+        payload = self._log.store_payload(head, txn_id, _payload.dump(requests))
+        versions.payload(payload.location)
+        return Entry(
+            kind=request.kind,
+            txn_id=txn_id,
+            upper=commit_ts,
+            tidied_upto=state.tidied_upto,
+            commit_ts=commit_ts,
+            prev_ts=state.upper,
+            read_ts=request.read_ts,
+            isolation=request.isolation,
+            engine=_engine.NAME,
+            comment=request.comment,
+            changes=tuple(changes),
+            payload=payload,
+        )
+
+    def _check_fits(
+        self,
+        staged: StagedTable,
+        change: Change,
+        carried: CommitTableRequest,
+        commit_ts: int,
+        request: Request,
+    ) -> None:
+        """Keep out of the log what does not fit its own base: it would quarantine the table."""
+        probe = Entry(Kind.COMMIT, request.key.txn_id, commit_ts, 0, commit_ts)
+        logged = LoggedChange(probe, change)
+        now_ms = self._clock.now_ms()
+        try:
+            if staged.create:
+                _overlay.create(logged, carried, now_ms)
+            else:
+                _overlay.replay(staged.base, logged, carried, now_ms, _overlay.renumber_in_memory)
+        except (TxnsError, ValueError) as error:
+            raise Conflict(
+                f"its change does not fit the table: {error}",
+                table=text(staged.identifier),
+                txn_id=request.key.txn_id,
+                least_ts=commit_ts,
+            ) from error

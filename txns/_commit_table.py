@@ -1,0 +1,113 @@
+"""
+What the commit table is made of: its columns, its properties, its first record.
+
+Docs/spec.md 3.
+Imports: _change, _entry, _new_table, _staged. Used by: _log, _archive, _tidy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, SetSnapshotRefUpdate
+from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
+
+from txns import _engine, _entry, _manifests
+from txns._new_table import plan
+from txns._staged import creation
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from txns._clock import Clock
+    from txns.errors import Identifier
+
+SCHEMA = Schema(
+    NestedField(1, "commit_ts", LongType(), required=True),
+    NestedField(2, "committed_at", TimestamptzType(), required=True),
+    NestedField(3, "txn_id", StringType(), required=True),
+    NestedField(4, "kind", StringType(), required=True),
+    NestedField(5, "table_name", StringType(), required=False),
+    NestedField(6, "table_uuid", StringType(), required=False),
+    NestedField(7, "operation", StringType(), required=False),
+    NestedField(8, "parent_snapshot_id", LongType(), required=False),
+    NestedField(9, "snapshot_id", LongType(), required=False),
+    NestedField(10, "added_records", LongType(), required=False),
+    NestedField(11, "deleted_records", LongType(), required=False),
+    NestedField(12, "read_ts", LongType(), required=True),
+    NestedField(13, "isolation", StringType(), required=True),
+    NestedField(14, "engine", StringType(), required=False),
+    NestedField(15, "comment", StringType(), required=False),
+)
+"""The archive: one row per entry and change."""
+
+PROPERTIES = {
+    "write.metadata.compression-codec": "none",
+    "write.metadata.previous-versions-max": "1",
+    "write.metadata.delete-after-commit.enabled": "false",
+    "gc.enabled": "false",
+}
+
+MIN_SNAPSHOTS_TO_KEEP = 2147483647
+MAX_SNAPSHOT_AGE_MS = 100 * 365 * 24 * 3600 * 1000
+"""A hundred years: with the count above, what keeps other engines' expiry away."""
+
+
+def main_at(snapshot_id: int) -> SetSnapshotRefUpdate:
+    """Give the update that moves the commit table's `main`, its retention repeated."""
+    return SetSnapshotRefUpdate(
+        ref_name=MAIN_BRANCH,
+        type=SnapshotRefType.BRANCH,
+        snapshot_id=snapshot_id,
+        min_snapshots_to_keep=MIN_SNAPSHOTS_TO_KEEP,
+        max_snapshot_age_ms=MAX_SNAPSHOT_AGE_MS,
+    )
+
+
+def create(catalog: Catalog, identifier: Identifier, clock: Clock) -> None:
+    """Create the commit table with its first record, in one step; two creators make one."""
+    if identifier[:-1]:
+        catalog.create_namespace_if_not_exists(identifier[:-1])
+    planned = plan(
+        catalog,
+        identifier,
+        SCHEMA,
+        None,
+        UNPARTITIONED_PARTITION_SPEC,
+        UNSORTED_SORT_ORDER,
+        {"format-version": "2", **PROPERTIES},
+    )
+    metadata, io = planned.metadata, planned.io
+    first = _entry.Entry(
+        _entry.Kind.TIDY, clock.new_txn_id(), upper=0, tidied_upto=0, engine=_engine.NAME
+    )
+    snapshot_id = clock.new_snapshot_id()
+    path = f"{metadata.location}/metadata/snap-{snapshot_id}-0-{clock.new_uuid()}.avro"
+    _manifests.write_list(
+        io,
+        metadata,
+        path,
+        snapshot_id=snapshot_id,
+        parent_id=None,
+        sequence_number=1,
+        manifests=[],
+    )
+    snapshot = _manifests.new_snapshot(
+        metadata,
+        path,
+        snapshot_id=snapshot_id,
+        parent_id=None,
+        operation="append",
+        summary=_entry.to_summary(first),
+        now_ms=clock.now_ms(),
+    )
+    updates = (*creation(metadata), AddSnapshotUpdate(snapshot=snapshot), main_at(snapshot_id))
+    try:
+        catalog.commit_table(planned, (AssertCreate(),), updates)
+    except (TableAlreadyExistsError, CommitFailedException):
+        return  # somebody else has created it: theirs is as good

@@ -1,0 +1,93 @@
+"""
+The options of a handle, with their defaults.
+
+Imports: _entry, errors. Used by: _handle and what it builds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from txns._entry import Isolation
+from txns.errors import Identifier, InvalidUsage
+
+_DAY_MS = 24 * 3600 * 1000
+_REGISTER = ("created", "all", "none")
+_APPLY = ("inline", "next")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """
+    What a handle was opened with; names and defaults are the catalog options' of Spark.
+
+    Attributes:
+        commit_table: The commit table's identifier.
+        register: Which tables come under care by themselves: `created`, `all` that a
+            transaction writes, or `none`.
+        isolation: The level of explicit transactions.
+        apply: When a committed transaction is applied: `inline` by the committer, or by the
+            `next` writer.
+        tidy_after: How many applied entries may stand in the head.
+        max_age_ms: The greatest age of a transaction, in ms.
+        id_retention_ms: How far back the archive is searched for a caller's id, in ms.
+    """
+
+    commit_table: Identifier
+    register: str
+    isolation: Isolation
+    apply: str
+    tidy_after: int
+    max_age_ms: int
+    id_retention_ms: int
+
+    @staticmethod
+    def of(
+        *,
+        commit_table: str | Identifier,
+        register: str,
+        isolation: str | Isolation,
+        apply: str,
+        tidy_after: int,
+        max_age_s: int,
+        id_retention_days: int,
+    ) -> Config:
+        """
+        Check options as a user writes them.
+
+        Raises:
+            InvalidUsage: 42000 naming the option and what it may be.
+        """
+        _choice("register", register, _REGISTER)
+        _choice("apply", apply, _APPLY)
+        numbers = {
+            "tidy_after": tidy_after,
+            "max_age_s": max_age_s,
+            "id_retention_days": id_retention_days,
+        }
+        for name, value in numbers.items():
+            if value <= 0:
+                raise InvalidUsage("42000", f"an option must be above 0; {name}=`{value}`")
+        name = tuple(commit_table.split(".")) if isinstance(commit_table, str) else commit_table
+        if any("." in part or not part for part in name):
+            raise InvalidUsage(
+                "42000",
+                "no level of the commit table's name may be empty or hold a dot;"
+                f" commit_table=`{commit_table}`",
+            )
+        return Config(
+            commit_table=name,
+            register=register,
+            isolation=Isolation.parse(isolation),
+            apply=apply,
+            tidy_after=tidy_after,
+            max_age_ms=1000 * max_age_s,
+            id_retention_ms=_DAY_MS * id_retention_days,
+        )
+
+
+def _choice(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InvalidUsage(
+            "42000", f"unknown value of an option; {name}=`{value}` known=`{', '.join(known)}`"
+        )

@@ -1,0 +1,93 @@
+"""
+Validates a transaction once, from its `read_ts` to the head, at the level of tables.
+
+Never statement by statement: replaying the checks of single operations loses updates
+(schedule 13 of the protocol's races). Docs/isolation.md. Pure.
+Imports: _entry, _read_set, _staged, errors. Used by: _commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txns._entry import Change, Entry, Isolation, Kind, Operation
+from txns.errors import Conflict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from txns._read_set import ReadSet
+    from txns._staged import StagedTable
+    from txns.errors import Identifier
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictChecker:
+    """What one transaction read and wrote, to be held against others."""
+
+    txn_id: str
+    isolation: Isolation
+    reads: ReadSet
+    writes: Mapping[Identifier, StagedTable]
+
+    def validate(self, newer: Sequence[Entry]) -> None:
+        """
+        Check against everything that committed since.
+
+        Args:
+            newer: The entries above `read_ts`, ascending.
+
+        Raises:
+            Conflict: Naming the table, the other transaction and the least `read_ts`.
+        """
+        least_ts = newer[-1].commit_ts if newer else 0
+        for entry in newer:
+            for change in entry.changes:
+                reason = self._clash(entry, change)
+                if reason:
+                    raise Conflict(
+                        reason,
+                        table=change.table,
+                        txn_id=self.txn_id,
+                        other_txn_id=entry.txn_id,
+                        least_ts=least_ts,
+                    )
+
+    def _clash(self, entry: Entry, change: Change) -> str | None:
+        """Say why a committed change clashes with the transaction; None when it does not."""
+        write = self.writes.get(change.table)
+        if write is None and self._writes_uuid(change.uuid):
+            return "a table that it wrote was renamed and written"
+        reason = _write_clash(write, entry, change) if write else None
+        if reason:
+            return reason
+        if change.operation is Operation.CREATE and change.table in self.reads.absent:
+            return "a table that it found absent was created"
+        if not self.isolation.validates_reads or entry.kind is Kind.REGISTER:
+            return None
+        comes_or_goes = change.operation in {Operation.CREATE, Operation.DROP}
+        if comes_or_goes and change.table[:-1] in self.reads.listed:
+            return "the tables of a namespace that it listed have changed"
+        if change.operation is Operation.DROP and change.table in self.reads.present:
+            return "a table that it found was dropped"
+        if change.table in self.reads.tables and change.operation is not Operation.REPLACE:
+            return f"a table that it read was written (filter {self.reads.filter_of(change.table)})"
+        return None
+
+    def _writes_uuid(self, uuid: str) -> bool:
+        return any(str(write.base.table_uuid) == uuid for write in self.writes.values())
+
+
+def _write_clash(write: StagedTable, entry: Entry, change: Change) -> str | None:
+    if entry.kind in {Kind.FORGET, Kind.REPAIR}:
+        return "a table that it wrote was taken out of care or repaired"
+    if entry.kind is Kind.REGISTER and change.to_snapshot_id == write.base.current_snapshot_id:
+        return None  # it came under care for this very transaction
+    if write.create:
+        return "a table that it creates was created"
+    if not write.append_only:
+        return "a table that it wrote over was written"
+    if change.operation in {Operation.CREATE, Operation.DROP}:
+        return "a table that it appended to was created or dropped"
+    return None

@@ -1,0 +1,157 @@
+"""
+New tables inside the protocol: staged in memory, created by apply.
+
+Docs/spec.md 6.4 and 6.5: a name that was dropped is created again on its physical table.
+Imports: _log, _manifests, _mark, _new_table, _staged, errors. Used by: _transaction,
+_autocommit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.table import StagedTable as PlannedTable
+from pyiceberg.table.metadata import TableMetadataV1
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSnapshotUpdate,
+    AddSortOrderUpdate,
+    AssignUUIDUpdate,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    SetDefaultSortOrderUpdate,
+    SetDefaultSpecUpdate,
+    SetLocationUpdate,
+    SetPropertiesUpdate,
+    UpgradeFormatVersionUpdate,
+    update_table_metadata,
+)
+
+from txns import _manifests, _mark
+from txns._new_table import plan
+from txns._staged import Point, StagedTable
+from txns.errors import Unsupported, text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.sorting import SortOrder
+    from pyiceberg.table.update import TableUpdate
+    from pyiceberg.typedef import Properties
+
+    from txns._clock import Clock
+    from txns._parts import Parts
+    from txns._tables import Loaded
+    from txns.errors import Identifier
+
+
+def planned_table(
+    parts: Parts,
+    catalog: Catalog,
+    identifier: Identifier,
+    schema: Schema | pa.Schema,
+    location: str | None,
+    spec: PartitionSpec,
+    sort_order: SortOrder,
+    properties: Properties,
+) -> PlannedTable:
+    """
+    Plan a new table that comes under care, for pyiceberg's `CreateTableTransaction`.
+
+    Raises:
+        Unsupported: New tables do not come under care here, or format 3 is asked for.
+    """
+    if parts.config.register == "none":
+        raise Unsupported(
+            "a table created inside a transaction comes under care: open the catalog with"
+            f" register='created', or create it outside; table=`{text(identifier)}`"
+        )
+    planned = plan(parts.catalog, identifier, schema, location, spec, sort_order, properties)
+    _manifests.check_writable(planned.metadata, text(identifier))
+    head = parts.log.load_or_create()
+    mark = _mark.mark_properties(parts.log.identifier, head.uuid, str(planned.metadata.table_uuid))
+    metadata = planned.metadata.model_copy(
+        update={"properties": {**planned.metadata.properties, **mark}}
+    )
+    return PlannedTable(identifier, metadata, planned.metadata_location, planned.io, catalog)
+
+
+def staged_creation(
+    identifier: Identifier, io: FileIO, updates: tuple[TableUpdate, ...]
+) -> StagedTable:
+    """Stage the updates that make a new table."""
+    empty: TableMetadata = TableMetadataV1.model_construct(last_column_id=-1)
+    first = update_table_metadata(empty, updates, enforce_validation=True)
+    staged = StagedTable(identifier, io, first, create=True)
+    staged.point = Point(first, updates, len(staged.io.created))
+    return staged
+
+
+def stage_recreation(staged: StagedTable, updates: tuple[TableUpdate, ...], clock: Clock) -> None:
+    """
+    Stage the updates that make a new table on the physical one of a dropped table.
+
+    Its uuid, format and place stay; what belonged to the old table is not reachable from main.
+    """
+    base = staged.current
+    gone = [key for key in base.properties if not key.startswith("txns.")]
+    taken: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=MAIN_BRANCH)]
+    if gone:
+        taken.append(RemovePropertiesUpdate(removals=gone))
+    number = base.last_sequence_number
+    skipped: set[type] = set()
+    for update in updates:
+        match update:
+            case AssignUUIDUpdate() | UpgradeFormatVersionUpdate() | SetLocationUpdate():
+                continue
+            case AddPartitionSpecUpdate():
+                taken.append(_spec(base, update))
+                skipped.add(SetDefaultSpecUpdate)
+                if isinstance(taken[-1], AddPartitionSpecUpdate):
+                    taken.append(SetDefaultSpecUpdate(spec_id=-1))
+            case AddSortOrderUpdate():
+                taken.append(_sort_order(base, update))
+                skipped.add(SetDefaultSortOrderUpdate)
+                if isinstance(taken[-1], AddSortOrderUpdate):
+                    taken.append(SetDefaultSortOrderUpdate(sort_order_id=-1))
+            case SetPropertiesUpdate():
+                own = {k: v for k, v in update.updates.items() if not k.startswith("txns.")}
+                taken.append(SetPropertiesUpdate(updates=own))
+            case AddSnapshotUpdate():
+                number += 1
+                path = staged.metadata_path(
+                    f"snap-{update.snapshot.snapshot_id}-{number}-{clock.new_uuid()}.avro"
+                )
+                snapshot = _manifests.renumbered(staged.io, base, update.snapshot, path, number)
+                taken.append(AddSnapshotUpdate(snapshot=snapshot))
+            case _ if type(update) not in skipped:
+                taken.append(update)
+    staged.stage(tuple(taken))
+
+
+def dropped_table(parts: Parts, loaded: Loaded) -> StagedTable:
+    """Give a dropped table's physical one, to be created again."""
+    applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
+    return StagedTable(loaded.identifier, loaded.io, loaded.metadata, applied_ts=applied)
+
+
+def _spec(base: TableMetadata, update: AddPartitionSpecUpdate) -> TableUpdate:
+    """Add a spec under a number of its own, or take the table's equal one."""
+    for spec in base.partition_specs:
+        if spec.fields == update.spec.fields:
+            return SetDefaultSpecUpdate(spec_id=spec.spec_id)
+    number = max(spec.spec_id for spec in base.partition_specs) + 1
+    return AddPartitionSpecUpdate(spec=update.spec.model_copy(update={"spec_id": number}))
+
+
+def _sort_order(base: TableMetadata, update: AddSortOrderUpdate) -> TableUpdate:
+    for order in base.sort_orders:
+        if order.fields == update.sort_order.fields:
+            return SetDefaultSortOrderUpdate(sort_order_id=order.order_id)
+    number = max(order.order_id for order in base.sort_orders) + 1
+    return AddSortOrderUpdate(sort_order=update.sort_order.model_copy(update={"order_id": number}))

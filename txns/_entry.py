@@ -1,0 +1,452 @@
+"""
+Entries of the log and their bytes: one snapshot summary of the commit table each.
+
+Written by hand from docs/spec.md, sections 2 and 4; docs/golden holds what must
+decode and what must be refused. Pure.
+Imports: errors. Used by: every part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+from txns.errors import CorruptLog, Identifier, InvalidUsage, Unsupported, text
+
+FORMAT_VERSION = 1
+KNOWN_FEATURES: frozenset[str] = frozenset()
+
+VERSION = "txns.format-version"
+READER_FEATURES = "txns.reader-features"
+WRITER_FEATURES = "txns.writer-features"
+KIND = "txns.kind"
+COMMIT_TS = "txns.commit-ts"
+PREV_TS = "txns.prev-ts"
+UPPER = "txns.upper"
+TIDIED_UPTO = "txns.tidied-upto"
+READ_TS = "txns.read-ts"
+TXN_ID = "txns.txn-id"
+ISOLATION = "txns.isolation"
+ENGINE = "txns.engine"
+COMMENT = "txns.comment"
+TABLES = "txns.tables"
+PAYLOAD = "txns.payload"
+PAYLOAD_LOCATION = "txns.payload-location"
+PAYLOAD_SHA256 = "txns.payload-sha256"
+
+E = TypeVar("E", bound=Enum)
+
+INT64_MAX = (1 << 63) - 1
+TXN_ID_MAX_CHARACTERS = 255
+_NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+class Kind(Enum):
+    """What a record of the commit table is."""
+
+    COMMIT = "commit"
+    REGISTER = "register"
+    FORGET = "forget"
+    ADOPT = "adopt"
+    QUARANTINE = "quarantine"
+    REPAIR = "repair"
+    ADVANCE = "advance"
+    TIDY = "tidy"
+    OFF = "off"
+    ON = "on"
+
+
+_WITH_PAYLOAD = frozenset({Kind.COMMIT, Kind.FORGET, Kind.ADOPT, Kind.REPAIR})
+
+
+class Operation(Enum):
+    """What an entry does to one data table."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    DELETE = "delete"
+    REPLACE = "replace"
+    CREATE = "create"
+    ALTER = "alter"
+    DROP = "drop"
+
+
+class Isolation(Enum):
+    """Isolation levels; docs/isolation.md says what each one allows."""
+
+    SNAPSHOT = "snapshot"
+    SERIALIZABLE = "serializable"
+    STRICT_SERIALIZABLE = "strict-serializable"
+
+    @property
+    def validates_reads(self) -> bool:
+        """Whether a commit validates what was read, and not only what was written over."""
+        return self is not Isolation.SNAPSHOT
+
+    @staticmethod
+    def parse(level: str | Isolation) -> Isolation:
+        """
+        Parse a level as SQL spells it, in any case, words split by blanks, `_` or `-`.
+
+        The weaker levels of the standard run as SNAPSHOT, as the standard allows.
+
+        Raises:
+            InvalidUsage: 42601 naming the levels there are.
+        """
+        if isinstance(level, Isolation):
+            return level
+        words = re.sub(r"[\s_-]+", "-", level.strip().lower())
+        if words in {"read-uncommitted", "read-committed", "repeatable-read"}:
+            return Isolation.SNAPSHOT
+        try:
+            return Isolation(words)
+        except ValueError:
+            raise InvalidUsage(
+                "42601",
+                "unknown isolation level, use SNAPSHOT, SERIALIZABLE, STRICT SERIALIZABLE, READ"
+                f" UNCOMMITTED, READ COMMITTED or REPEATABLE READ; level=`{level}`",
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an entry does to one data table: all that conflict checks need."""
+
+    table: Identifier
+    uuid: str
+    operation: Operation
+    from_snapshot_id: int | None
+    to_snapshot_id: int | None
+    added_records: int = 0
+    deleted_records: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """The bytes of a `CommitTransactionRequest`: inline, or in a file, or none."""
+
+    inline: str | None = None
+    location: str | None = None
+    sha256: str | None = None
+
+
+NO_PAYLOAD = Payload()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """
+    One record of the log: one snapshot of the commit table.
+
+    `commit_ts`, `prev_ts` and `read_ts` are 0 for a record of kind tidy, which has none.
+    """
+
+    kind: Kind
+    txn_id: str
+    upper: int
+    tidied_upto: int
+    commit_ts: int = 0
+    prev_ts: int = 0
+    read_ts: int = 0
+    isolation: Isolation = Isolation.SNAPSHOT
+    engine: str = ""
+    comment: str = ""
+    changes: tuple[Change, ...] = field(default=())
+    payload: Payload = NO_PAYLOAD
+
+    @property
+    def applies(self) -> bool:
+        """Whether its changes have to be carried over to their tables."""
+        return self.payload.inline is not None or self.payload.location is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedChange:
+    """A change together with the entry that it belongs to."""
+
+    entry: Entry
+    change: Change
+
+    @property
+    def commit_ts(self) -> int:
+        """The entry's `commit_ts`, in ms."""
+        return self.entry.commit_ts
+
+
+def derived_id(deed: str, table_uuid: str, *what: object) -> str:
+    """One id for one deed, whoever does it (docs/spec.md 4.6): a version 3 UUID over MD5."""
+    name = ":".join((deed, table_uuid, *map(str, what)))
+    digest = bytearray(hashlib.md5(name.encode(), usedforsecurity=False).digest())
+    digest[6] = digest[6] & 0x0F | 0x30
+    digest[8] = digest[8] & 0x3F | 0x80
+    return str(uuid.UUID(bytes=bytes(digest)))
+
+
+def check_txn_id(txn_id: str) -> None:
+    """
+    Refuse an id that the log cannot hold.
+
+    Raises:
+        InvalidUsage: 42602 saying what an id looks like.
+    """
+    if not _is_txn_id(txn_id):
+        raise InvalidUsage(
+            "42602",
+            "a transaction id has 1 to 255 printable characters, not only blanks;"
+            f" txn_id=`{txn_id!r}`",
+        )
+
+
+def to_summary(entry: Entry) -> dict[str, str]:
+    """Give the keys of the snapshot summary that hold an entry, without `operation`."""
+    summary = {VERSION: str(FORMAT_VERSION), KIND: entry.kind.value}
+    if entry.kind is not Kind.TIDY:
+        summary[COMMIT_TS] = str(entry.commit_ts)
+        summary[PREV_TS] = str(entry.prev_ts)
+        summary[READ_TS] = str(entry.read_ts)
+        summary[ISOLATION] = entry.isolation.value
+        summary[TABLES] = json.dumps(
+            [_change_json(change) for change in entry.changes], ensure_ascii=False
+        )
+    summary[UPPER] = str(entry.upper)
+    summary[TIDIED_UPTO] = str(entry.tidied_upto)
+    summary[TXN_ID] = entry.txn_id
+    summary[ENGINE] = entry.engine
+    if entry.comment:
+        summary[COMMENT] = entry.comment
+    if entry.payload.inline is not None:
+        summary[PAYLOAD] = entry.payload.inline
+    elif entry.payload.location is not None:
+        summary[PAYLOAD_LOCATION] = entry.payload.location
+        summary[PAYLOAD_SHA256] = entry.payload.sha256 or ""
+    return summary
+
+
+def from_summary(summary: Mapping[str, str]) -> Entry:
+    """
+    Decode the record that a snapshot's summary holds.
+
+    Raises:
+        CorruptLog: A field is missing, malformed, or contradicts another one.
+        Unsupported: An unknown format version or reader feature.
+    """
+    check_readable(summary)
+    kind = _word(Kind, _required(summary, KIND), KIND)
+    tidy = kind is Kind.TIDY
+    if tidy and COMMIT_TS in summary:
+        raise CorruptLog("a tidy record carries no commit-ts")
+    txn_id = _required(summary, TXN_ID)
+    if not _is_txn_id(txn_id):
+        raise CorruptLog("a transaction id has 1 to 255 printable characters")
+    entry = Entry(
+        kind=kind,
+        txn_id=txn_id,
+        upper=_number(summary, UPPER),
+        tidied_upto=_number(summary, TIDIED_UPTO),
+        commit_ts=0 if tidy else _number(summary, COMMIT_TS),
+        prev_ts=0 if tidy else _number(summary, PREV_TS),
+        read_ts=0 if tidy else _number(summary, READ_TS),
+        isolation=Isolation.SNAPSHOT
+        if tidy
+        else _word(Isolation, _required(summary, ISOLATION), ISOLATION),
+        engine=summary.get(ENGINE) or "",
+        comment=summary.get(COMMENT) or "",
+        changes=() if tidy else _changes(_required(summary, TABLES)),
+        payload=_payload(summary),
+    )
+    _check_relations(entry)
+    return entry
+
+
+def check_readable(summary: Mapping[str, str]) -> None:
+    """
+    Refuse to read a record of another format version, or with an unknown reader feature.
+
+    Raises:
+        Unsupported: Naming the version or the features; upgrade this program.
+    """
+    version = _number(summary, VERSION)
+    if version != FORMAT_VERSION:
+        raise Unsupported(
+            "the commit table is of another format version, upgrade this program;"
+            f" {VERSION}=`{version}` known=`{FORMAT_VERSION}`"
+        )
+    _refuse_unknown(summary, READER_FEATURES)
+
+
+def check_writable(summary: Mapping[str, str]) -> None:
+    """
+    Refuse to write a log that asks for an unknown writer feature.
+
+    Raises:
+        Unsupported: Naming the features; upgrade this program.
+    """
+    _refuse_unknown(summary, WRITER_FEATURES)
+
+
+def table_of(parts: str) -> Identifier:
+    """Parse a name as `errors.text` writes it: dots split, backticks quote."""
+    found = re.findall(r"(?:^|\.)(?:`((?:[^`]|``)*)`|([^.`]*))", parts)
+    return tuple(quoted.replace("``", "`") if quoted else plain for quoted, plain in found)
+
+
+def _refuse_unknown(summary: Mapping[str, str], key: str) -> None:
+    features = {name.strip() for name in (summary.get(key) or "").split(",")} - {""}
+    unknown = sorted(features - KNOWN_FEATURES)
+    if unknown:
+        raise Unsupported(
+            "the commit table asks for a feature that this program does not know, upgrade it;"
+            f" {key}=`{','.join(unknown)}`"
+        )
+
+
+def _check_relations(entry: Entry) -> None:
+    """Check what the fields of one record say about each other (docs/spec.md, Relations)."""
+    _check(entry.tidied_upto <= entry.upper, "tidied-upto is above upper (I6)")
+    if entry.kind is Kind.TIDY:
+        _check(not entry.applies, "a tidy record has a payload")
+        return
+    _check(entry.upper == entry.commit_ts, "upper is not the commit-ts (I1)")
+    _check(entry.prev_ts < entry.commit_ts, "prev-ts is not below commit-ts (I1)")
+    _check(entry.read_ts < entry.commit_ts, "read-ts is not below commit-ts (I1)")
+    _check(
+        entry.applies == (entry.kind in _WITH_PAYLOAD and bool(entry.changes)),
+        f"a `{entry.kind.value}` with {len(entry.changes)} tables has a payload, or has none,"
+        " against section 4.3",
+    )
+
+
+def _check(holds: bool, message: str) -> None:  # noqa: FBT001 -- an assertion's condition
+    if not holds:
+        raise CorruptLog(f"an entry contradicts itself: {message}")
+
+
+def _payload(summary: Mapping[str, str]) -> Payload:
+    payload = Payload(
+        summary.get(PAYLOAD), summary.get(PAYLOAD_LOCATION), summary.get(PAYLOAD_SHA256)
+    )
+    if payload.inline is not None and payload.location is not None:
+        raise CorruptLog("an entry has a payload inline or in a file, not both")
+    digest = payload.sha256 is not None and _SHA256.fullmatch(payload.sha256) is not None
+    if (payload.sha256 is not None) if payload.location is None else not digest:
+        raise CorruptLog(
+            f"a payload file, and only a file, needs {PAYLOAD_SHA256};"
+            f" location=`{payload.location}`"
+        )
+    return payload
+
+
+def _changes(stored: str) -> tuple[Change, ...]:
+    try:
+        elements = json.loads(stored)
+    except ValueError as error:
+        raise CorruptLog(f"{TABLES} is not JSON: {error}") from error
+    if not isinstance(elements, list):
+        raise CorruptLog(f"{TABLES} is not a list")
+    changes: list[Change] = []
+    seen: set[object] = set()
+    for element in elements:
+        change = _change(element if isinstance(element, dict) else {})
+        if change.table in seen or change.uuid in seen:
+            raise CorruptLog(f"an entry names a table once; table=`{text(change.table)}`")
+        seen.update((change.table, change.uuid))
+        changes.append(change)
+    return tuple(changes)
+
+
+def _change(element: dict[str, Any]) -> Change:
+    identifier = element.get("identifier")
+    if not isinstance(identifier, dict) or not isinstance(identifier.get("namespace"), list):
+        raise CorruptLog(f"an element of {TABLES} has no list `namespace`")
+    levels = identifier["namespace"]
+    if not all(isinstance(level, str) for level in levels):
+        raise CorruptLog(f"a namespace in {TABLES} is a list of texts")
+    return Change(
+        table=(*levels, _text(identifier, "name")),
+        uuid=_text(element, "uuid"),
+        operation=_word(Operation, _text(element, "operation"), "operation"),
+        from_snapshot_id=_whole(element, "from-snapshot-id"),
+        to_snapshot_id=_whole(element, "to-snapshot-id"),
+        added_records=_count(element, "added-records"),
+        deleted_records=_count(element, "deleted-records"),
+    )
+
+
+def _change_json(change: Change) -> dict[str, Any]:
+    element: dict[str, Any] = {
+        "identifier": {"namespace": list(change.table[:-1]), "name": change.table[-1]},
+        "uuid": change.uuid,
+        "operation": change.operation.value,
+    }
+    if change.from_snapshot_id is not None:
+        element["from-snapshot-id"] = change.from_snapshot_id
+    if change.to_snapshot_id is not None:
+        element["to-snapshot-id"] = change.to_snapshot_id
+    element["added-records"] = change.added_records
+    element["deleted-records"] = change.deleted_records
+    return element
+
+
+def _text(element: dict[str, Any], name: str) -> str:
+    value = element.get(name)
+    if not isinstance(value, str):
+        raise CorruptLog(f"an element of {TABLES} has no text `{name}`")
+    return value
+
+
+def _whole(element: dict[str, Any], name: str) -> int | None:
+    value = element.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > INT64_MAX:
+        raise CorruptLog(f"`{name}` in {TABLES} is not a whole number")
+    return value
+
+
+def _count(element: dict[str, Any], name: str) -> int:
+    value = _whole(element, name)
+    if value is None or value < 0:
+        raise CorruptLog(f"an element of {TABLES} has no count `{name}`")
+    return value
+
+
+def _required(summary: Mapping[str, str], key: str) -> str:
+    value = summary.get(key)
+    if value is None:
+        raise CorruptLog(f"an entry has no {key}")
+    return value
+
+
+def _number(summary: Mapping[str, str], key: str) -> int:
+    return number(_required(summary, key), key)
+
+
+def number(stored: str, key: str) -> int:
+    """
+    Decode a number of a summary or a property: the decimal digits of an int64 not below 0.
+
+    Raises:
+        CorruptLog: Naming the key.
+    """
+    if _NUMBER.fullmatch(stored) is None or int(stored) > INT64_MAX:
+        raise CorruptLog(f"not decimal digits of an int64; {key}=`{stored}`")
+    return int(stored)
+
+
+def _word(words: type[E], stored: str, key: str) -> E:
+    try:
+        return words(stored)
+    except ValueError:
+        raise CorruptLog(f"unknown word, upgrade this program; {key}=`{stored}`") from None
+
+
+def _is_txn_id(txn_id: str) -> bool:
+    printable = not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in txn_id)
+    return printable and bool(txn_id.strip()) and len(txn_id) <= TXN_ID_MAX_CHARACTERS

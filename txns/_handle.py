@@ -1,0 +1,403 @@
+"""
+The protocol over one catalog: begin transactions, put tables under care, apply, tidy.
+
+Imports: every part. Used by: the package's users.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.catalog import Catalog
+
+from txns import _engine
+from txns._autocommit import AutocommitCatalog
+from txns._catalog import SnapshotCatalog
+from txns._clock import Clock, SystemClock
+from txns._config import Config
+from txns._entry import Entry, Isolation, Kind, check_txn_id
+from txns._history import transactions
+from txns._loop import Key, checked_ts
+from txns._parts import Parts
+from txns._transaction import Committed, Options, Transaction
+from txns.errors import InvalidUsage
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from txns._log import Head
+    from txns._state import LogState
+    from txns.errors import Identifier
+
+_POLL_MS = 50
+
+
+def open(  # noqa: A001 -- txns.open() is how a user says it
+    catalog: Catalog,
+    *,
+    commit_table: str | Identifier = "txns.commits",
+    register: str = "created",
+    isolation: str | Isolation = Isolation.STRICT_SERIALIZABLE,
+    apply: str = "inline",
+    tidy_after: int = 16,
+    max_age_s: int = 3600,
+    id_retention_days: int = 7,
+    clock: Clock | None = None,
+) -> Handle:
+    """
+    Open the protocol over a pyiceberg catalog; creates the commit table when it is not there.
+
+    Args:
+        catalog: The catalog that the tables live in.
+        commit_table: The table that is the log; one for all tables of a transaction.
+        register: Which tables come under care by themselves: `created` through the handle,
+            `all` that a transaction touches, or `none`.
+        isolation: The level of transactions that do not name one.
+        apply: `inline`: whoever commits carries the changes over; `next`: the next writer.
+        tidy_after: How many applied entries may stand in the head.
+        max_age_s: The greatest age of a transaction, in seconds.
+        id_retention_days: How far back a caller's transaction id is looked for.
+        clock: The source of time and ids; the system's where it is not given.
+
+    Raises:
+        InvalidUsage: An option is wrong; the message names it.
+        Unsupported: The commit table has a version or feature that this program does not know.
+        CorruptLog: The commit table contradicts the specification.
+    """
+    config = Config.of(
+        commit_table=commit_table,
+        register=register,
+        isolation=isolation,
+        apply=apply,
+        tidy_after=tidy_after,
+        max_age_s=max_age_s,
+        id_retention_days=id_retention_days,
+    )
+    parts = Parts.of(catalog, config, clock or SystemClock())
+    parts.log.load_or_create()
+    return Handle(parts)
+
+
+class Handle:
+    """The protocol over one catalog. Threads may share it; they share swaps then."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    @property
+    def upper(self) -> int:
+        """The greatest `commit_ts` in ms: every table is readable at or below it."""
+        return self._parts.log.load().upper
+
+    def begin(
+        self,
+        *,
+        txn_id: str | None = None,
+        isolation: str | Isolation | None = None,
+        read_only: bool = False,
+        as_of: int | None = None,
+        basis: int | None = None,
+        basis_timeout_ms: int = 10_000,
+        comment: str = "",
+    ) -> Transaction:
+        """
+        Begin a transaction.
+
+        Args:
+            txn_id: The caller's idempotence key. One that has committed already is answered
+                with `Transaction.committed`, and what is staged in it is thrown away.
+            isolation: `SNAPSHOT`, `SERIALIZABLE` or `STRICT SERIALIZABLE`.
+            read_only: Refuse writes.
+            as_of: What to read at, in ms; the upper where it is not given.
+            basis: What must have been seen at least, in ms.
+            basis_timeout_ms: How long to wait for it.
+            comment: Words for the log.
+
+        Raises:
+            InvalidUsage: 25000, the basis is not reached in time or `as_of` lies above the
+                upper.
+        """
+        log, clock = self._parts.log, self._parts.clock
+        head = log.load_or_create()
+        if basis is not None:
+            head = self._await(basis, basis_timeout_ms)
+        read_ts = head.upper if as_of is None else as_of
+        if read_ts > head.upper:
+            raise InvalidUsage(
+                "25000",
+                "nothing has committed at that time yet, read at the upper or below;"
+                f" as_of=`{read_ts}` upper=`{head.upper}`",
+            )
+        if txn_id is not None:
+            check_txn_id(txn_id)
+        options = Options(
+            txn_id=txn_id or clock.new_txn_id(),
+            fresh_id=txn_id is None,
+            isolation=self._isolation(isolation, as_of),
+            read_only=read_only,
+            read_ts=read_ts,
+            born_ms=clock.now_ms(),
+        )
+        transaction = Transaction(self._parts, head, options, comment)
+        if txn_id is not None:
+            transaction.committed = self.find(txn_id, head)
+        return transaction
+
+    def _isolation(self, wanted: str | Isolation | None, as_of: int | None) -> Isolation:
+        """Strict serializability reads at the upper: an explicit timestamp is a level below."""
+        strict = Isolation.STRICT_SERIALIZABLE
+        if wanted is None:
+            default = self._parts.config.isolation
+            return Isolation.SERIALIZABLE if as_of is not None and default is strict else default
+        level = Isolation.parse(wanted)
+        if as_of is not None and level is strict:
+            raise InvalidUsage(
+                "25000",
+                "STRICT SERIALIZABLE reads at the newest timestamp: leave out as_of, or use"
+                " isolation='SERIALIZABLE'",
+            )
+        return level
+
+    def find(self, txn_id: str, head: Head | None = None) -> Committed | None:
+        """
+        Look a transaction up by its id: what became of an unknown outcome.
+
+        Returns:
+            None where it has not committed within `id_retention_days`.
+        """
+        parts = self._parts
+        since_ts = parts.clock.now_ms() - parts.config.id_retention_ms
+        entry = parts.loop.find(head or parts.log.load(), txn_id, since_ts)
+        return Committed.of(entry, parts) if entry else None
+
+    def catalog(self) -> Catalog:
+        """Give the tables as a catalog whose operations commit one by one."""
+        return AutocommitCatalog(self._parts)
+
+    def snapshot(self, read_ts: int | None = None) -> SnapshotCatalog:
+        """
+        Give all tables as of one timestamp, to be read.
+
+        Args:
+            read_ts: In ms; the upper where it is not given.
+        """
+        head = self._parts.log.load()
+        if read_ts is not None and read_ts > head.upper:
+            raise InvalidUsage(
+                "25000",
+                "nothing has committed at that time yet: read at the upper or below, or advance"
+                f" it; read_ts=`{read_ts}` upper=`{head.upper}`",
+            )
+        return SnapshotCatalog(self._parts, head, head.upper if read_ts is None else read_ts)
+
+    # ---------------------------------------------------------------- care
+
+    def register(self, table: str | Identifier) -> int:
+        """Put a table under care; idempotent. Gives the `commit_ts` from which it is, in ms."""
+        return self._parts.registrar.register(_name(table))
+
+    def forget(self, table: str | Identifier) -> int:
+        """Take a table from care; idempotent. Gives the `commit_ts` from which it is not."""
+        return self._parts.registrar.forget(_name(table))
+
+    def forget_all(self) -> list[Identifier]:
+        """Take every table from care that the log or its archive names; give their names."""
+        forgotten = []
+        for table in self.registered():
+            self.forget(table)
+            forgotten.append(table)
+        return forgotten
+
+    def registered(self) -> list[Identifier]:
+        """Give the tables under care in every namespace of the catalog, by name."""
+        parts, head = self._parts, self._parts.log.load()
+        found = []
+        for namespace in _namespaces(parts.catalog):
+            for name in self.catalog().list_tables(namespace):
+                if name == parts.log.identifier:
+                    continue
+                if parts.tables.load_with_dropped(name, head, head.upper).registered:
+                    found.append(name)
+        return sorted(found)
+
+    def repair_adopt(self, table: str | Identifier) -> int:
+        """Take in what strangers wrote to a table, as an entry; gives its `commit_ts` in ms."""
+        return self._parts.registrar.adopt(_name(table))
+
+    def repair_reject(self, table: str | Identifier) -> int:
+        """Set aside what strangers wrote, on a branch; gives the entry's `commit_ts` in ms."""
+        return self._parts.registrar.reject(_name(table))
+
+    # ---------------------------------------------------------------- the log
+
+    def apply_le(self, ts: int | None = None) -> list[Identifier]:
+        """
+        Apply every transaction with `commit_ts` at or below a timestamp; idempotent.
+
+        Args:
+            ts: Inclusive bound in ms; None for everything.
+
+        Returns:
+            The tables with entries left at or below it.
+        """
+        head = self._parts.log.load()
+        tables = {
+            change.table: None
+            for entry in head.state.entries
+            if entry.applies and (ts is None or entry.commit_ts <= ts)
+            for change in entry.changes
+        }
+        return self._parts.applier.apply_all(head, tables, ts)
+
+    def tidy(self) -> int:
+        """Archive what is applied everywhere; gives how many entries left the head."""
+        return self._parts.tidier.tidy()
+
+    def advance(self, ts: int) -> int:
+        """
+        Move the upper, so that every table is readable at `ts`.
+
+        Args:
+            ts: In ms; not more than 60 s in the future.
+
+        Returns:
+            The upper, which may be greater.
+        """
+        parts = self._parts
+        if parts.log.load().upper >= ts:
+            return parts.log.load().upper
+        key = Key(parts.clock.new_txn_id(), 0, fresh=True, commit_ts=None)
+
+        def attempt(state: LogState, _head: Head, _next: int) -> Entry:
+            commit_ts = checked_ts(ts, state.upper, parts.clock.now_ms())
+            return _plain(Kind.ADVANCE, key.txn_id, state, commit_ts)
+
+        try:
+            return parts.loop.append(key, attempt).commit_ts
+        except InvalidUsage:
+            upper = parts.log.load().upper
+            if upper >= ts:
+                return upper  # somebody else has moved it
+            raise
+
+    def off(self) -> list[Identifier]:
+        """
+        Turn the protocol's writers away, and apply everything: the way out in an incident.
+
+        Returns:
+            The tables with entries left.
+        """
+        self._append(Kind.OFF)
+        return self.apply_le()
+
+    def on(self) -> None:
+        """Let the protocol's writers in again."""
+        self._append(Kind.ON)
+
+    def _append(self, kind: Kind) -> Entry:
+        parts = self._parts
+        key = Key(parts.clock.new_txn_id(), 0, fresh=True)
+        return parts.loop.append(
+            key, lambda state, _head, commit_ts: _plain(kind, key.txn_id, state, commit_ts)
+        )
+
+    def wait(
+        self, table: str | Identifier, after_ts: int, *, timeout_ms: int = 60_000
+    ) -> int | None:
+        """
+        Wait until a transaction above a timestamp has written a table.
+
+        Returns:
+            The newest such `commit_ts` in ms; None when there is none in time.
+        """
+        name, clock = _name(table), self._parts.clock
+        deadline_ms = clock.now_ms() + timeout_ms
+        while True:
+            head = self._parts.log.load()
+            newer = list(head.state.after(after_ts))
+            if head.state.tidied_upto > after_ts:
+                newer += self._parts.archive.between(after_ts, head.state.tidied_upto)
+            written = [
+                entry.commit_ts
+                for entry in newer
+                if any(change.table == name for change in entry.changes)
+            ]
+            if written:
+                return max(written)
+            if clock.now_ms() >= deadline_ms:
+                return None
+            clock.sleep(_POLL_MS)
+
+    def transactions(self) -> list[dict[str, Any]]:
+        """
+        Give every transaction there is, archive and head together, ascending by `commit_ts`.
+
+        Returns:
+            A row per entry and table: the archive's columns and `applied`.
+        """
+        return transactions(self._parts)
+
+    def _await(self, basis: int, timeout_ms: int) -> Head:
+        clock = self._parts.clock
+        deadline_ms = clock.now_ms() + timeout_ms
+        head = self._parts.log.load()
+        while head.upper < basis:
+            if clock.now_ms() >= deadline_ms:
+                raise InvalidUsage(
+                    "25000",
+                    f"the basis was not reached in time; basis=`{basis}` upper=`{head.upper}`"
+                    f" timeout_ms=`{timeout_ms}`",
+                )
+            clock.sleep(_POLL_MS)
+            head = self._parts.log.load()
+        return head
+
+    def back_off(self, max_ms: int) -> None:
+        """Pause 1 to `max_ms` ms, jittered, on the handle's clock."""
+        self._parts.clock.back_off(max_ms)
+
+    def close(self) -> None:
+        """Close the catalog underneath."""
+        self._parts.catalog.close()
+
+    def __enter__(self) -> Handle:
+        """Use the handle in a block that closes it."""
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        """Close the catalog underneath."""
+        self.close()
+
+
+def _plain(kind: Kind, txn_id: str, state: LogState, commit_ts: int) -> Entry:
+    """Make an entry that changes no table."""
+    return Entry(
+        kind,
+        txn_id,
+        upper=commit_ts,
+        tidied_upto=state.tidied_upto,
+        commit_ts=commit_ts,
+        prev_ts=state.upper,
+        read_ts=state.upper,
+        engine=_engine.NAME,
+    )
+
+
+def _name(table: str | Identifier) -> Identifier:
+    return Catalog.identifier_to_tuple(table)
+
+
+def _namespaces(catalog: Catalog) -> list[Identifier]:
+    found: list[Identifier] = []
+    waiting = list(catalog.list_namespaces())
+    while waiting:
+        namespace = waiting.pop()
+        found.append(namespace)
+        deeper = catalog.list_namespaces(namespace)
+        waiting += [each for each in deeper if each not in found and each != namespace]
+    return sorted(found)

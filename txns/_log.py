@@ -1,0 +1,305 @@
+"""
+The commit table: load its head, and replace it by the next one if nobody else did.
+
+Docs/spec.md 3 to 5. The one retry loop over it is `_loop`.
+Imports: _commit_table, _entry, _overlay, _payload, _state, errors. Used by: _loop, _tables,
+_apply, _tidy, _archive, _handle.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import (
+    BadRequestError,
+    CommitFailedException,
+    ForbiddenError,
+    NoSuchTableError,
+    UnauthorizedError,
+)
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID
+
+from txns import _commit_table, _entry, _payload
+from txns._logged import REPLACE, History
+from txns._mark import operation_of, summary_value
+from txns._overlay import acceptable_ts
+from txns._state import EMPTY, LogState
+from txns.errors import CorruptLog, InvalidUsage, TxnsError, text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import CommitTableRequest, Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    from txns._clock import Clock
+    from txns._entry import Entry, LoggedChange, Payload
+    from txns.errors import Identifier
+
+_LOG = logging.getLogger(__name__)
+
+GRACE_MS = 10 * 60 * 1000
+"""How long a superseded file stays for readers that have just learnt of it, in ms."""
+
+DEFINITE_REFUSALS = (BadRequestError, ForbiddenError, UnauthorizedError)
+"""What a catalog answers to a request that it has certainly not carried out."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """
+    One version of the commit table, and what follows from it.
+
+    Attributes:
+        table: None where there is no commit table.
+        state: What it says.
+        snapshot_ids: The commit table's snapshot that a record is, by transaction id.
+    """
+
+    table: Table | None
+    state: LogState
+    snapshot_ids: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a commit table."""
+        return self.table is not None
+
+    @property
+    def upper(self) -> int:
+        """The greatest `commit_ts`, in ms."""
+        return self.state.upper
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """The commit table's metadata; it must exist."""
+        assert self.table is not None
+        return self.table.metadata
+
+    @property
+    def uuid(self) -> str:
+        """The commit table's uuid; empty where there is none."""
+        return str(self.table.metadata.table_uuid) if self.table else ""
+
+    @property
+    def main_id(self) -> int | None:
+        """Where the commit table's `main` stands: what a swap is guarded by."""
+        return self.table.metadata.current_snapshot_id if self.table else None
+
+
+NO_HEAD = Head(None, EMPTY)
+
+
+class Outcome(Enum):
+    """How an attempt to replace the head ended."""
+
+    WON = auto()
+    LOST = auto()
+    """The catalog says no; it may still be wrong, the next head tells."""
+    MAYBE = auto()
+    """The catalog's answer was lost; the next head tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """The outcome of a swap, and why it was not won."""
+
+    outcome: Outcome
+    cause: Exception | None = None
+
+
+class CommitLog:
+    """The log over one catalog. Threads may share it."""
+
+    def __init__(self, catalog: Catalog, identifier: Identifier, clock: Clock) -> None:
+        self.catalog = catalog
+        self.identifier = identifier
+        self._clock = clock
+        self._payloads = _payload.Payloads()
+        self._records: dict[int, Entry] = {}
+        self._last = NO_HEAD
+        self._superseded: deque[tuple[int, str]] = deque()
+        self._lock = threading.Lock()
+
+    def load_if_exists(self) -> Head:
+        """
+        Load the head past every cache; `NO_HEAD` where there is no commit table.
+
+        Raises:
+            CorruptLog: An invariant does not hold.
+            Unsupported: A version or feature that this program does not know.
+        """
+        try:
+            table = self._load()
+        except NoSuchTableError:
+            return NO_HEAD
+        last = self._last
+        if last.table and last.table.metadata_location == table.metadata_location:
+            return last
+        return self._remember(table)
+
+    def _load(self) -> Table:
+        try:
+            return self.catalog.load_table(self.identifier)
+        except FileNotFoundError:
+            # Its metadata file was removed after the catalog named it: there is a newer one.
+            return self.catalog.load_table(self.identifier)
+
+    def load(self) -> Head:
+        """
+        Load the head past every cache.
+
+        Raises:
+            InvalidUsage: 55000, there is no commit table.
+        """
+        head = self.load_if_exists()
+        if not head.exists:
+            raise InvalidUsage(
+                "55000",
+                "the commit table is missing: open the catalog with the commit_table that cares for"
+                f" the table, or restore it; commit_table=`{text(self.identifier)}`",
+            )
+        return head
+
+    def load_or_create(self) -> Head:
+        """Load the head, and create the commit table first where there is none."""
+        head = self.load_if_exists()
+        if head.exists:
+            return head
+        _commit_table.create(self.catalog, self.identifier, self._clock)
+        return self.load()
+
+    def append(self, head: Head, entries: Sequence[Entry]) -> Swap:
+        """Append entries to the head, in one compare-and-swap."""
+        base = head.metadata
+        parent = base.current_snapshot()
+        assert parent is not None
+        updates: list[TableUpdate] = []
+        for number, entry in enumerate(entries, base.last_sequence_number + 1):
+            parent = Snapshot(
+                snapshot_id=self._clock.new_snapshot_id(),
+                parent_snapshot_id=parent.snapshot_id,
+                sequence_number=number,
+                timestamp_ms=acceptable_ts(base, entry.commit_ts, self._clock.now_ms()),
+                manifest_list=parent.manifest_list,
+                summary=Summary(Operation.APPEND, **_entry.to_summary(entry)),
+                schema_id=base.current_schema_id,
+            )
+            updates.append(AddSnapshotUpdate(snapshot=parent))
+        updates.append(_commit_table.main_at(parent.snapshot_id))
+        return self.replace(head, updates)
+
+    def replace(self, head: Head, updates: Sequence[TableUpdate]) -> Swap:
+        """
+        Replace the head by what updates make of it, in one compare-and-swap.
+
+        Raises:
+            Unsupported: The log asks for a writer feature that this program does not know.
+        """
+        assert head.table is not None
+        for snapshot in head.metadata.snapshots:
+            if _has_kind(snapshot):
+                _entry.check_writable(_summary(snapshot))
+        requirements: tuple[TableRequirement, ...] = (
+            AssertTableUUID(uuid=head.metadata.table_uuid),
+            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.main_id),
+        )
+        try:
+            self.catalog.commit_table(head.table, requirements, tuple(updates))
+        except CommitFailedException as error:
+            return Swap(Outcome.LOST, error)
+        except DEFINITE_REFUSALS:
+            raise
+        except Exception as error:  # noqa: BLE001 -- whatever it was, the next head tells
+            return Swap(Outcome.MAYBE, error)
+        self.supersede(head.table.metadata_location)
+        return Swap(Outcome.WON)
+
+    def requests(self, entry: Entry) -> tuple[CommitTableRequest, ...]:
+        """Give the requests of an entry's payload, one per change; see `Payloads.requests`."""
+        return self._payloads.requests(entry, self.io)
+
+    def request(self, logged: LoggedChange) -> CommitTableRequest:
+        """Give the request that carries a logged change out."""
+        index = logged.entry.changes.index(logged.change)
+        return self.requests(logged.entry)[index]
+
+    def store_payload(self, head: Head, txn_id: str, payload: str) -> Payload:
+        """Keep a payload where the specification wants it: inline, or in a file."""
+        return _payload.write(self.io, head.metadata.location, txn_id, payload)
+
+    @property
+    def io(self) -> FileIO:
+        """The commit table's files."""
+        table = self._last.table or self._load()
+        return table.io
+
+    def supersede(self, location: str) -> None:
+        """Note that a file has been superseded; remove those whose grace period is over."""
+        now_ms = self._clock.now_ms()
+        with self._lock:
+            self._superseded.append((now_ms + GRACE_MS, location))
+            due = []
+            while self._superseded and self._superseded[0][0] <= now_ms:
+                due.append(self._superseded.popleft()[1])
+        for path in due:
+            remove(self.io, path)
+
+    def _remember(self, table: Table) -> Head:
+        records: dict[int, Entry] = {}
+        for snapshot in table.metadata.snapshots:
+            if _has_kind(snapshot):
+                known = self._records.get(snapshot.snapshot_id)
+                records[snapshot.snapshot_id] = known or _entry.from_summary(_summary(snapshot))
+        newest = records[_newest_record(table.metadata).snapshot_id]
+        ids = {entry.txn_id: snapshot_id for snapshot_id, entry in records.items()}
+        head = Head(table, LogState.of(records, newest), ids)
+        self._records = records
+        self._last = head
+        return head
+
+
+def remove(io: FileIO, path: str) -> None:
+    """Delete a file that nothing needs; one that stays is only reported."""
+    try:
+        io.delete(path)
+    except Exception:
+        _LOG.debug("a superseded file stays: %s", path, exc_info=True)
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether an error of a catalog says nothing about the request: neither ours nor a refusal."""
+    return not isinstance(error, (TxnsError, *DEFINITE_REFUSALS))
+
+
+def _newest_record(metadata: TableMetadata) -> Snapshot:
+    """Give the newest record of `main`; a stranger's compaction of the archive is stepped over."""
+    history = History(metadata)
+    for snapshot in history.ancestors(metadata.current_snapshot()):
+        if _has_kind(snapshot):
+            return snapshot
+        if operation_of(snapshot) != REPLACE:
+            raise CorruptLog(
+                "somebody wrote to the commit table;"
+                f" snapshot=`{snapshot.snapshot_id}` operation=`{operation_of(snapshot)}`"
+            )
+    raise CorruptLog(f"the commit table has no record on main; uuid=`{metadata.table_uuid}`")
+
+
+def _has_kind(snapshot: Snapshot) -> bool:
+    return summary_value(snapshot, _entry.KIND) is not None
+
+
+def _summary(snapshot: Snapshot) -> dict[str, str]:
+    assert snapshot.summary is not None
+    return snapshot.summary.additional_properties

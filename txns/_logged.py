@@ -1,0 +1,159 @@
+"""
+Where the protocol left `main` of a data table, and who has been there since.
+
+Docs/spec.md 9.1. Pure.
+Imports: _mark. Used by: _overlay, _apply, _register.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txns import _mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+REPLACE = "replace"
+APPEND = "append"
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """
+    What somebody did to a table outside the protocol.
+
+    Attributes:
+        head_snapshot_id: Where they left `main`, or their branch.
+        snapshot_ids: Their snapshots that changed rows, newest first.
+        adoptable: Whether they only appended.
+        reason: The same in words, for messages.
+    """
+
+    head_snapshot_id: int
+    snapshot_ids: tuple[int, ...]
+    adoptable: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedState:
+    """
+    The logged state of a table.
+
+    Attributes:
+        snapshot: The newest snapshot with the rows that the log knows: the last one that the
+            protocol put there, or a stranger's compaction of it; None for a table without one.
+        stranger: What strangers did above it.
+    """
+
+    snapshot: Snapshot | None
+    stranger: Stranger | None = None
+
+
+class History:
+    """The snapshots of one table by id: walks are linear in their length, not its square."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+
+    def get(self, snapshot_id: int | None) -> Snapshot | None:
+        """Give a snapshot by its id; None for one that is not, or no longer, there."""
+        return None if snapshot_id is None else self._by_id.get(snapshot_id)
+
+    def parent(self, snapshot: Snapshot) -> Snapshot | None:
+        """Give a snapshot's parent; None where there is none, or it has been expired."""
+        return self.get(snapshot.parent_snapshot_id)
+
+    def ancestors(self, snapshot: Snapshot | None) -> Iterator[Snapshot]:
+        """Give a snapshot and its ancestors, newest first."""
+        while snapshot is not None:
+            yield snapshot
+            snapshot = self.parent(snapshot)
+
+
+def logged_state(metadata: TableMetadata, mark: _mark.TableMark) -> LoggedState:
+    """
+    Find the logged state of a registered table.
+
+    A stranger's `replace` holds the same rows and is tolerated. Expiry may have cut the
+    ancestry below a run of such replaces: then the run's rows are those of `txns.applied`.
+    """
+    main = metadata.current_snapshot()
+    if main is None:
+        return LoggedState(None)
+    same_rows: Snapshot | None = None
+    foreign: list[Snapshot] = []
+    rolled_back = False
+    for at in History(metadata).ancestors(main):
+        if _mark.is_ours(at):
+            if _mark.commit_ts_of(at) >= mark.applied:
+                stranger = stranger_of(main.snapshot_id, foreign) if foreign else None
+                return LoggedState(same_rows or at, stranger)
+            rolled_back = True  # an older one of ours
+            break
+        if _mark.operation_of(at) == REPLACE:
+            same_rows = same_rows or at
+        else:
+            same_rows = None
+            foreign.append(at)
+    newest = _newest(metadata, mark.applied)
+    if not rolled_back and newest is None and not foreign and same_rows is not None:
+        return LoggedState(same_rows)
+    reason = "somebody moved main off the protocol's last snapshot"
+    ids = tuple(snapshot.snapshot_id for snapshot in foreign)
+    return LoggedState(newest, Stranger(main.snapshot_id, ids, adoptable=False, reason=reason))
+
+
+def stranger_above(metadata: TableMetadata, head_snapshot_id: int) -> Stranger:
+    """Give what stands between a snapshot and the protocol's newest one below it."""
+    foreign = []
+    history = History(metadata)
+    for at in history.ancestors(history.get(head_snapshot_id)):
+        if _mark.is_ours(at):
+            break
+        if _mark.operation_of(at) != REPLACE:
+            foreign.append(at)
+    return stranger_of(head_snapshot_id, foreign)
+
+
+def stranger_of(head_snapshot_id: int, foreign: list[Snapshot]) -> Stranger:
+    """Describe strangers' snapshots that changed rows, newest first."""
+    newest = foreign[0]
+    return Stranger(
+        head_snapshot_id,
+        tuple(snapshot.snapshot_id for snapshot in foreign),
+        all(_mark.operation_of(snapshot) == APPEND for snapshot in foreign),
+        "somebody wrote the table outside the protocol"
+        f" ({_mark.operation_of(newest)} by snapshot {newest.snapshot_id})",
+    )
+
+
+def effective_ts(history: History, mark: _mark.TableMark, snapshot: Snapshot) -> int:
+    """
+    Give the `commit_ts` in ms that a snapshot of the logged ancestry stands for.
+
+    Its own mark, a compaction's parent's, or the wall clock's for one from before the
+    registration.
+    """
+    for at in history.ancestors(snapshot):
+        if _mark.is_ours(at):
+            return _mark.commit_ts_of(at)
+        if _mark.operation_of(at) != REPLACE:
+            return at.timestamp_ms
+    # Its parents have been expired; pyiceberg's expiry leaves no trace of them (schedule 19).
+    return mark.applied
+
+
+def _newest(metadata: TableMetadata, ts: int) -> Snapshot | None:
+    """Give the last snapshot of the entry at `ts`, whether main's ancestry holds it or not."""
+    ours = [
+        snapshot
+        for snapshot in metadata.snapshots
+        if _mark.is_ours(snapshot) and _mark.commit_ts_of(snapshot) == ts
+    ]
+    return max(ours, key=lambda snapshot: snapshot.sequence_number or 0, default=None)

@@ -1,0 +1,279 @@
+"""
+Manifest lists and manifests that pyiceberg's producers do not write.
+
+Invariant I2 wants a list of its own for every snapshot: empty, marker, copied, restaged
+and renumbered ones. Format 2 only, like all writing of pyiceberg 0.12.
+Imports: _mark, errors. Used by: _staged, _change, _restage, _apply, _register, _catalog.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.manifest import (
+    DEFAULT_READ_VERSION,
+    MANIFEST_ENTRY_SCHEMAS,
+    UNASSIGNED_SEQ,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    clear_manifest_cache,
+    read_manifest_list,
+    write_manifest,
+    write_manifest_list,
+)
+from pyiceberg.table import TableProperties
+from pyiceberg.table.snapshots import (
+    Operation,
+    Snapshot,
+    SnapshotSummaryCollector,
+    Summary,
+    update_snapshot_summaries,
+)
+
+from txns.errors import Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.metadata import TableMetadata
+
+WRITABLE_FORMAT = 2
+_FIELDS = (
+    "manifest_path",
+    "manifest_length",
+    "partition_spec_id",
+    "content",
+    "sequence_number",
+    "min_sequence_number",
+    "added_snapshot_id",
+    "added_files_count",
+    "existing_files_count",
+    "deleted_files_count",
+    "added_rows_count",
+    "existing_rows_count",
+    "deleted_rows_count",
+    "partitions",
+    "key_metadata",
+)
+
+
+def check_writable(metadata: TableMetadata, table: str) -> None:
+    """
+    Refuse a table of a format that pyiceberg cannot write.
+
+    Raises:
+        Unsupported: For format 3, with the reason.
+    """
+    if metadata.format_version != WRITABLE_FORMAT:
+        raise Unsupported(
+            f"pyiceberg reads tables of format version {metadata.format_version} and cannot write"
+            f" them (apache/iceberg-python#1551): write it with Spark; table=`{table}`"
+        )
+
+
+def manifests_of(io: FileIO, manifest_list: str) -> list[ManifestFile]:
+    """
+    Read a manifest list past pyiceberg's cache.
+
+    The cache is by the manifest's path and would give back the sequence numbers of another
+    list that names the same manifest.
+    """
+    return list(read_manifest_list(io.new_input(manifest_list)))
+
+
+def write_list(
+    io: FileIO,
+    metadata: TableMetadata,
+    path: str,
+    *,
+    snapshot_id: int,
+    parent_id: int | None,
+    sequence_number: int,
+    manifests: Iterable[ManifestFile],
+) -> None:
+    """
+    Write a manifest list.
+
+    Args:
+        io: Where to.
+        metadata: The table's, for format and compression.
+        path: The list's.
+        snapshot_id: The snapshot that the list belongs to.
+        parent_id: Its parent.
+        sequence_number: Its number, which manifests without one take.
+        manifests: What to list.
+    """
+    with write_manifest_list(
+        format_version=metadata.format_version,
+        output_file=io.new_output(path),
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent_id,
+        sequence_number=sequence_number,
+        avro_compression=_compression(metadata),
+    ) as writer:
+        writer.add_manifests(list(manifests))
+
+
+def owned_by(manifest: ManifestFile, snapshot_id: int, *, was: int) -> ManifestFile:
+    """
+    Give a manifest as a snapshot lists it that takes it over from another one, or renumbers.
+
+    What `was` added gets `snapshot_id` and a number to be assigned by the list's writer.
+    """
+    if manifest.added_snapshot_id != was:
+        return _changed(manifest)
+    only_added = not manifest.existing_files_count and not manifest.deleted_files_count
+    return _changed(
+        manifest,
+        added_snapshot_id=snapshot_id,
+        sequence_number=UNASSIGNED_SEQ,
+        min_sequence_number=UNASSIGNED_SEQ if only_added else manifest.min_sequence_number,
+    )
+
+
+def renumbered(
+    io: FileIO, metadata: TableMetadata, snapshot: Snapshot, path: str, sequence_number: int
+) -> Snapshot:
+    """
+    Give a staged snapshot a new sequence number, in storage: a list of its own at `path`.
+
+    The staged list stays untouched; somebody else may be reading or renumbering it.
+    """
+    own = snapshot.snapshot_id
+    listed = manifests_of(io, snapshot.manifest_list)
+    write_list(
+        io,
+        metadata,
+        path,
+        snapshot_id=own,
+        parent_id=snapshot.parent_snapshot_id,
+        sequence_number=sequence_number,
+        manifests=[owned_by(manifest, own, was=own) for manifest in listed],
+    )
+    clear_manifest_cache()  # it would give the manifests their old numbers back
+    return snapshot.model_copy(update={"sequence_number": sequence_number, "manifest_list": path})
+
+
+def added_files(io: FileIO, snapshot: Snapshot) -> list[DataFile]:
+    """Give the data files that a snapshot added."""
+    files = []
+    for manifest in manifests_of(io, snapshot.manifest_list):
+        if manifest.added_snapshot_id == snapshot.snapshot_id:
+            files.extend(
+                entry.data_file
+                for entry in manifest.fetch_manifest_entry(io)
+                if entry.status == ManifestEntryStatus.ADDED
+            )
+    return files
+
+
+def inherits_snapshot_id(io: FileIO, manifest: ManifestFile) -> bool:
+    """Whether no entry of a manifest names a snapshot: then another one may take it over."""
+    with AvroFile[ManifestEntry](
+        io.new_input(manifest.manifest_path),
+        MANIFEST_ENTRY_SCHEMAS[DEFAULT_READ_VERSION],
+        read_types={-1: ManifestEntry, 2: DataFile},
+        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+    ) as reader:
+        return all(entry.snapshot_id is None for entry in reader)
+
+
+def write_added(
+    io: FileIO, metadata: TableMetadata, path: str, snapshot_id: int, files: Sequence[DataFile]
+) -> ManifestFile:
+    """
+    Write a manifest of added files of the default spec, whose snapshot id is inherited.
+
+    A restage then rewrites its manifest list only.
+    """
+    with write_manifest(
+        format_version=metadata.format_version,
+        spec=metadata.spec(),
+        schema=metadata.schema(),
+        output_file=io.new_output(path),
+        snapshot_id=snapshot_id,
+        avro_compression=_compression(metadata),
+    ) as writer:
+        for file in files:
+            writer.add_entry(
+                ManifestEntry.from_args(
+                    status=ManifestEntryStatus.ADDED,
+                    snapshot_id=None,
+                    sequence_number=None,
+                    file_sequence_number=None,
+                    data_file=file,
+                )
+            )
+    return writer.to_manifest_file()
+
+
+def new_snapshot(
+    metadata: TableMetadata,
+    manifest_list: str,
+    *,
+    snapshot_id: int,
+    parent_id: int | None,
+    operation: str,
+    summary: dict[str, str],
+    now_ms: int,
+) -> Snapshot:
+    """Give the next snapshot of a table; its `commit_ts` is stamped in later."""
+    return Snapshot(
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent_id,
+        sequence_number=metadata.next_sequence_number(),
+        timestamp_ms=now_ms,
+        manifest_list=manifest_list,
+        summary=Summary(Operation(operation), **summary),
+        schema_id=metadata.current_schema_id,
+    )
+
+
+def append_summary(metadata: TableMetadata, files: Sequence[DataFile]) -> dict[str, str]:
+    """Give the keys of an append's summary, as pyiceberg's producers compute them."""
+    collector = SnapshotSummaryCollector()
+    for file in files:
+        collector.add_file(file, metadata.schema(), metadata.spec())
+    main = metadata.current_snapshot()
+    summary = update_snapshot_summaries(
+        Summary(Operation.APPEND, **collector.build()),
+        main.summary if main else None,
+    )
+    return dict(summary.additional_properties)
+
+
+def totals_of(snapshot: Snapshot | None) -> dict[str, str]:
+    """Give the `total-*` keys of a snapshot's summary; zeros for none."""
+    if snapshot is None or snapshot.summary is None:
+        return dict.fromkeys(
+            (
+                "total-data-files",
+                "total-delete-files",
+                "total-records",
+                "total-files-size",
+                "total-position-deletes",
+                "total-equality-deletes",
+            ),
+            "0",
+        )
+    properties = snapshot.summary.additional_properties
+    return {key: value for key, value in properties.items() if key.startswith("total-")}
+
+
+def _changed(manifest: ManifestFile, **changes: Any) -> ManifestFile:
+    """Copy a manifest: pyiceberg's own copy shares its fields with the original."""
+    fields = {name: getattr(manifest, name) for name in _FIELDS}
+    return ManifestFile.from_args(**{**fields, **changes})
+
+
+def _compression(metadata: TableMetadata) -> Any:
+    return metadata.properties.get(
+        TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
+    )

@@ -1,0 +1,122 @@
+"""
+The mark in a data table's properties that puts it under a commit table's care.
+
+Docs/spec.md 6.1. Pure.
+Imports: _entry, errors. Used by: _logged, _overlay, _tables, _apply, _register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txns import _entry
+from txns.errors import Identifier
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+COMMIT_TABLE = "txns.commit-table"
+COMMIT_TABLE_UUID = "txns.commit-table-uuid"
+TABLE_UUID = "txns.table-uuid"
+CREATED = "txns.created"
+APPLIED = "txns.applied"
+KEYS = (COMMIT_TABLE, COMMIT_TABLE_UUID, TABLE_UUID, CREATED)
+"""What forget removes; `txns.applied` stays."""
+
+SNAPSHOT_COMMIT_TS = "txns.commit-ts"
+SNAPSHOT_TXN_ID = "txns.txn-id"
+SNAPSHOT_DROPPED = "txns.dropped"
+SNAPSHOT_ADOPTED = "txns.adopted"
+
+FOREIGN_BRANCH = "txns-foreign-"
+"""Branches that keep a stranger's snapshots are named this and the snapshot's id."""
+
+MIN_SNAPSHOTS_TO_KEEP = 10
+MAX_SNAPSHOT_AGE_MS = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TableMark:
+    """
+    A table's mark.
+
+    Attributes:
+        commit_table: The commit table that cares for it, its parts joined by dots.
+        commit_table_uuid: That commit table's uuid.
+        created: `commit_ts` of the table's incarnation in ms; 0 for a registered table.
+        applied: The greatest `commit_ts` that has been applied, in ms (I4).
+    """
+
+    commit_table: str
+    commit_table_uuid: str
+    created: int
+    applied: int
+
+
+def mark_of(metadata: TableMetadata) -> TableMark | None:
+    """
+    Give the mark of a table, if it has one of its own.
+
+    A mark that a copy of the properties brought along names another uuid: it does not count.
+    """
+    properties = metadata.properties
+    commit_table = properties.get(COMMIT_TABLE)
+    if commit_table is None or properties.get(TABLE_UUID) != str(metadata.table_uuid):
+        return None
+    return TableMark(
+        commit_table,
+        properties.get(COMMIT_TABLE_UUID, ""),
+        _number(properties, CREATED),
+        _number(properties, APPLIED),
+    )
+
+
+def applied_ts(metadata: TableMetadata) -> int:
+    """Give `txns.applied` in ms of a table with or without a mark; 0 where there is none."""
+    return _number(metadata.properties, APPLIED)
+
+
+def mark_properties(
+    commit_table: Identifier, commit_table_uuid: str, table_uuid: str
+) -> dict[str, str]:
+    """Give the properties that mark a table, but for `txns.applied` and `txns.created`."""
+    return {
+        COMMIT_TABLE: ".".join(commit_table),
+        COMMIT_TABLE_UUID: commit_table_uuid,
+        TABLE_UUID: table_uuid,
+    }
+
+
+def summary_value(snapshot: Snapshot | None, key: str) -> str | None:
+    """Give a key of a snapshot's summary, but for `operation`."""
+    if snapshot is None or snapshot.summary is None:
+        return None
+    return snapshot.summary.additional_properties.get(key)
+
+
+def operation_of(snapshot: Snapshot) -> str | None:
+    """Give a snapshot's operation; None for one without a summary."""
+    return None if snapshot.summary is None else snapshot.summary.operation.value
+
+
+def is_ours(snapshot: Snapshot) -> bool:
+    """Whether the protocol put a snapshot where it is (I7)."""
+    return summary_value(snapshot, SNAPSHOT_COMMIT_TS) is not None
+
+
+def commit_ts_of(snapshot: Snapshot) -> int:
+    """Give the `commit_ts` in ms that a snapshot of ours carries."""
+    return _entry.number(summary_value(snapshot, SNAPSHOT_COMMIT_TS) or "", SNAPSHOT_COMMIT_TS)
+
+
+def is_dropped(main: Snapshot | None) -> bool:
+    """Whether a snapshot is the marker of a dropped table."""
+    return summary_value(main, SNAPSHOT_DROPPED) is not None
+
+
+def _number(properties: Mapping[str, str], key: str) -> int:
+    value = properties.get(key)
+    return 0 if value is None else _entry.number(value, key)

@@ -1,0 +1,77 @@
+"""
+The first metadata of a new table, as the catalog itself would make it.
+
+Imports: nothing of this package. Used by: _commit_table, _catalog.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.catalog import Catalog, MetastoreCatalog
+from pyiceberg.exceptions import NoSuchNamespaceError
+from pyiceberg.table import StagedTable
+from pyiceberg.table.locations import load_location_provider
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.typedef import EMPTY_DICT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.sorting import SortOrder
+    from pyiceberg.typedef import Properties
+
+    from txns.errors import Identifier
+
+
+def plan(
+    catalog: Catalog,
+    identifier: Identifier,
+    schema: Schema | pa.Schema,
+    location: str | None,
+    spec: PartitionSpec,
+    sort_order: SortOrder,
+    properties: Properties = EMPTY_DICT,
+) -> StagedTable:
+    """
+    Plan a table that is not created yet.
+
+    Args:
+        catalog: The catalog that it will live in.
+        identifier: Its name.
+        schema: Its columns.
+        location: Where its files go; None for the catalog's own choice.
+        spec: Its partitioning.
+        sort_order: Its sort order.
+        properties: Its properties.
+
+    Raises:
+        NoSuchNamespaceError: The namespace does not exist.
+    """
+    if not isinstance(catalog, MetastoreCatalog):
+        transaction = catalog.create_table_transaction(
+            identifier, schema, location, spec, sort_order, dict(properties)
+        )
+        table = transaction._table  # noqa: SLF001 -- what the server planned is nowhere else
+        assert isinstance(table, StagedTable)
+        return table
+    # pyiceberg's own planning takes names of two parts only.
+    namespace = identifier[:-1]
+    if not catalog.namespace_exists(namespace):
+        raise NoSuchNamespaceError(f"Namespace does not exist: {namespace}")
+    version = int(properties.get("format-version", 2))
+    converted = catalog._convert_schema_if_needed(schema, version)  # type: ignore[arg-type]  # noqa: SLF001
+    base = catalog._resolve_table_location(  # noqa: SLF001 -- its rules for locations are private
+        location, Catalog.namespace_to_string(namespace), identifier[-1]
+    )
+    metadata = new_table_metadata(
+        location=base,
+        schema=converted,
+        partition_spec=spec,
+        sort_order=sort_order,
+        properties=dict(properties),
+    )
+    path = load_location_provider(base, metadata.properties).new_table_metadata_file_location()
+    io = catalog._load_file_io(metadata.properties, path)  # noqa: SLF001 -- the same
+    return StagedTable(identifier, metadata, path, io, catalog)

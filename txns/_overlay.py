@@ -1,0 +1,311 @@
+"""
+Table metadata plus logged changes: what readers see before apply, and what apply commits.
+
+Docs/spec.md 8.1 to 8.3, 9.1 and 11.2. One function serves both, so that a reader sees
+what will be there. Pure: who commits passes a `Renumber` that writes files.
+Imports: _entry, _mark, _logged, errors. Used by: _tables, _apply, _commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import CommitFailedException, ValidationError
+from pyiceberg.table.metadata import TableMetadataV1
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCreate,
+    AssertRefSnapshotId,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    update_table_metadata,
+)
+
+from txns import _mark
+from txns._logged import History, Stranger, effective_ts, logged_state
+from txns.errors import Conflict, CorruptLog, Quarantined, text
+
+if TYPE_CHECKING:
+    from pyiceberg.table import CommitTableRequest
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    from txns._entry import LoggedChange
+    from txns.errors import Identifier
+
+TOLERANCE_MS = 59_000
+"""Iceberg refuses timestamps that are more than a minute apart; a second is kept in hand."""
+
+Requests = Callable[["LoggedChange"], "CommitTableRequest"]
+"""Where the request of a logged change comes from: the entry's payload."""
+
+Renumber = Callable[["Snapshot", int, "int | None"], "Snapshot"]
+"""A staged snapshot, with a new sequence number and first row id (format 3, else None)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """
+    A data table as of a timestamp.
+
+    Attributes:
+        metadata: In memory only.
+        read_ts: In ms.
+        stranger: What strangers did to the table that the view leaves out.
+    """
+
+    metadata: TableMetadata
+    read_ts: int
+    stranger: Stranger | None = None
+
+    @property
+    def dropped(self) -> bool:
+        """Whether the table does not exist at `read_ts`."""
+        return _mark.is_dropped(self.metadata.current_snapshot())
+
+
+def renumber_in_memory(
+    staged: Snapshot, sequence_number: int, first_row_id: int | None
+) -> Snapshot:
+    """Give a staged snapshot its new numbers; readers see the same rows."""
+    numbers: dict[str, int] = {"sequence_number": sequence_number}
+    if first_row_id is not None:
+        numbers["first_row_id"] = first_row_id
+        numbers["added_rows"] = staged.added_rows or 0
+    return staged.model_copy(update=numbers)
+
+
+def as_of(
+    table: Identifier,
+    loaded: TableMetadata,
+    mark: _mark.TableMark,
+    run: list[LoggedChange],
+    requests: Requests,
+    *,
+    read_ts: int,
+    now_ms: int,
+) -> TableView:
+    """
+    Give the metadata of a registered data table as of `read_ts`.
+
+    Args:
+        table: Its identifier, for messages.
+        loaded: Its metadata, loaded after the head that `run` is from.
+        mark: Its mark.
+        run: What was logged and is not applied to it, up to `read_ts`, ascending.
+        requests: The request of a logged change.
+        read_ts: In ms.
+        now_ms: The wall clock's time in ms.
+
+    Raises:
+        Conflict: `read_ts` lies before all that is left of the table ("too old").
+        Quarantined: The logged state cannot be rebuilt.
+    """
+    logged = logged_state(loaded, mark)
+    if mark.created > read_ts:
+        raise too_old(table, mark.created, read_ts, "the table was created later")
+    if logged.snapshot is None and loaded.current_snapshot() is not None and not run:
+        raise Quarantined(table, "the logged state of the table has been expired")
+    if mark.applied <= read_ts:
+        view = _with_main(loaded, logged.snapshot)
+    else:
+        view = _earlier(table, loaded, mark, logged.snapshot, read_ts)
+    check_chain(table, run)
+    for change in run:
+        view = replay(view, change, requests(change), now_ms, renumber_in_memory)
+    return TableView(view, read_ts, logged.stranger)
+
+
+def replay(
+    base: TableMetadata,
+    logged: LoggedChange,
+    request: CommitTableRequest,
+    now_ms: int,
+    renumber: Renumber,
+) -> TableMetadata:
+    """
+    Lay one logged change over a table, with `txns.applied` set to its `commit_ts`.
+
+    Raises:
+        Quarantined: A requirement other than `main`'s place does not hold.
+    """
+    updates = updates_of(base, logged, request, now_ms, renumber)
+    try:
+        return update_table_metadata(base, updates)
+    except (ValueError, ValidationError) as error:
+        raise _unfit(logged, error) from error
+
+
+def updates_of(
+    base: TableMetadata,
+    logged: LoggedChange,
+    request: CommitTableRequest,
+    now_ms: int,
+    renumber: Renumber,
+) -> tuple[TableUpdate, ...]:
+    """
+    Give the updates that carry a logged change out on a table; `replay` without the result.
+
+    Raises:
+        Quarantined: A requirement other than `main`'s place does not hold.
+    """
+    source = logged.change.from_snapshot_id
+    for requirement in request.requirements:
+        try:
+            if not is_about_main(requirement):
+                requirement.validate(base)
+        except CommitFailedException as error:
+            raise _unfit(logged, error) from error
+    if source is not None and base.snapshot_by_id(source) is None:
+        raise Quarantined(
+            logged.change.table, "the snapshot that a logged change stands on has been expired"
+        )
+    updates = _fitted(base, request.updates, now_ms, renumber)
+    return (*updates, SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}))
+
+
+def create(logged: LoggedChange, request: CommitTableRequest, now_ms: int) -> TableMetadata:
+    """Make a new table's metadata from the change that creates it."""
+    updates = creation_updates(logged, request, now_ms)
+    empty: TableMetadata = TableMetadataV1.model_construct(last_column_id=-1)
+    return update_table_metadata(empty, updates, enforce_validation=True)
+
+
+def creation_updates(
+    logged: LoggedChange, request: CommitTableRequest, now_ms: int
+) -> tuple[TableUpdate, ...]:
+    """Give the updates that create a table, with `txns.applied` set to the `commit_ts`."""
+    updates = _fitted(None, request.updates, now_ms, renumber_in_memory)
+    return (*updates, SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}))
+
+
+def creates(request: CommitTableRequest) -> bool:
+    """Whether a request makes a new table."""
+    return any(isinstance(requirement, AssertCreate) for requirement in request.requirements)
+
+
+def acceptable_ts(base: TableMetadata | None, commit_ts: int, now_ms: int) -> int:
+    """Give a `commit_ts`, or the nearest time that Iceberg accepts for a snapshot on main."""
+    newest = base.snapshot_log[-1].timestamp_ms if base and base.snapshot_log else commit_ts
+    floor = newest if commit_ts < newest - TOLERANCE_MS else commit_ts
+    return min(floor, now_ms + TOLERANCE_MS)
+
+
+def check_chain(table: Identifier, run: list[LoggedChange]) -> None:
+    """
+    Check invariant I3: unapplied changes of one table are a chain.
+
+    Raises:
+        CorruptLog: Naming the change that stands on another snapshot.
+    """
+    for before, after in zip(run, run[1:], strict=False):
+        if before.change.to_snapshot_id != after.change.from_snapshot_id:
+            raise CorruptLog(
+                f"invariant I3 does not hold: the change at {after.commit_ts} stands on snapshot"
+                f" {after.change.from_snapshot_id}, not on {before.change.to_snapshot_id};"
+                f" table=`{text(table)}`"
+            )
+
+
+def is_about_main(requirement: TableRequirement) -> bool:
+    """Whether a requirement says where `main` stands."""
+    return isinstance(requirement, AssertRefSnapshotId) and requirement.ref == MAIN_BRANCH
+
+
+def too_old(table: Identifier, least_ts: int, read_ts: int, reason: str) -> Conflict:
+    """Describe a read before all that is left of a table (I11)."""
+    return Conflict(
+        f"the table cannot be read at {read_ts}: {reason}", table=table, least_ts=least_ts
+    )
+
+
+def _fitted(
+    base: TableMetadata | None,
+    updates: tuple[TableUpdate, ...],
+    now_ms: int,
+    renumber: Renumber,
+) -> tuple[TableUpdate, ...]:
+    """Give the same updates, their snapshots with numbers and times that `base` takes."""
+    sequence_number = base.last_sequence_number if base else 0
+    next_row_id = (base.next_row_id or 0) if base and base.format_version >= 3 else 0
+    fitted: list[TableUpdate] = []
+    for update in updates:
+        if not isinstance(update, AddSnapshotUpdate):
+            fitted.append(update)
+            continue
+        snapshot = update.snapshot
+        first_row_id = snapshot.first_row_id
+        stale_rows = first_row_id is not None and first_row_id < next_row_id
+        if base and ((snapshot.sequence_number or 0) <= sequence_number or stale_rows):
+            renumbered_rows = None if first_row_id is None else next_row_id
+            snapshot = renumber(snapshot, sequence_number + 1, renumbered_rows)
+        timestamp_ms = acceptable_ts(base, snapshot.timestamp_ms, now_ms)
+        snapshot = snapshot.model_copy(update={"timestamp_ms": timestamp_ms})
+        fitted.append(AddSnapshotUpdate(snapshot=snapshot))
+        sequence_number = snapshot.sequence_number or 0
+        next_row_id += snapshot.added_rows or 0
+    return tuple(fitted)
+
+
+def _earlier(
+    table: Identifier,
+    loaded: TableMetadata,
+    mark: _mark.TableMark,
+    logged: Snapshot | None,
+    read_ts: int,
+) -> TableMetadata:
+    """Put main where it was at `read_ts`, with the schema of that time."""
+    history = History(loaded)
+    for at in history.ancestors(logged):
+        if effective_ts(history, mark, at) <= read_ts:
+            view = _with_main(loaded, at)
+            known = {schema.schema_id for schema in loaded.schemas}
+            if at.schema_id not in known or at.schema_id == view.current_schema_id:
+                return view
+            return view.model_copy(update={"current_schema_id": at.schema_id})
+    raise too_old(table, mark.applied, read_ts, "its older snapshots have been expired")
+
+
+def _with_main(metadata: TableMetadata, snapshot: Snapshot | None) -> TableMetadata:
+    """Put main on a snapshot that the table has."""
+    if snapshot is None or metadata.current_snapshot_id == snapshot.snapshot_id:
+        return metadata
+    main = metadata.refs.get(MAIN_BRANCH)
+    refs = dict(metadata.refs)
+    if main is not None:
+        refs[MAIN_BRANCH] = main.model_copy(update={"snapshot_id": snapshot.snapshot_id})
+    log = [entry for entry in metadata.snapshot_log if entry.timestamp_ms <= snapshot.timestamp_ms]
+    return metadata.model_copy(
+        update={"current_snapshot_id": snapshot.snapshot_id, "refs": refs, "snapshot_log": log}
+    )
+
+
+def keep_foreign(
+    base: TableMetadata, stranger: Stranger, adopted: set[int]
+) -> tuple[TableUpdate, ...]:
+    """
+    Keep what a stranger put on `main` between swap and apply on a branch of its own.
+
+    Args:
+        base: The table before the logged run is put on `main`.
+        stranger: What stands there.
+        adopted: Snapshots that the run itself takes in, which need no branch.
+    """
+    branch = f"{_mark.FOREIGN_BRANCH}{stranger.head_snapshot_id}"
+    if adopted.issuperset(stranger.snapshot_ids) or branch in base.refs:
+        return ()
+    return (
+        SetSnapshotRefUpdate(
+            ref_name=branch, type=SnapshotRefType.BRANCH, snapshot_id=stranger.head_snapshot_id
+        ),
+    )
+
+
+def _unfit(logged: LoggedChange, error: Exception) -> Quarantined:
+    return Quarantined(
+        logged.change.table, f"a logged change does not fit the table any more ({error})"
+    )

@@ -1,0 +1,88 @@
+"""
+The parts of the protocol over one catalog, wired together.
+
+Imports: every part below the catalogs. Used by: _catalog, _transaction, _autocommit, _handle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txns._apply import Applier
+from txns._archive import Archive
+from txns._commit import Committer
+from txns._log import CommitLog
+from txns._loop import CommitLoop
+from txns._register import Registrar
+from txns._tables import DataTables, Loaded
+from txns._tidy import Tidier
+from txns.errors import ForeignWrite, Quarantined, Unsupported, text
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from txns._clock import Clock
+    from txns._config import Config
+
+
+@dataclass(frozen=True)
+class Parts:
+    """One of each part."""
+
+    catalog: Catalog
+    config: Config
+    clock: Clock
+    log: CommitLog
+    tables: DataTables
+    archive: Archive
+    loop: CommitLoop
+    applier: Applier
+    tidier: Tidier
+    committer: Committer
+    registrar: Registrar
+
+    @staticmethod
+    def of(catalog: Catalog, config: Config, clock: Clock) -> Parts:
+        """Wire the parts over a catalog."""
+        log = CommitLog(catalog, config.commit_table, clock)
+        tables = DataTables(catalog, log, clock)
+        archive = Archive(log)
+        loop = CommitLoop(log, archive, clock)
+        applier = Applier(catalog, log, tables, clock)
+        tidier = Tidier(config, log, tables, clock)
+        committer = Committer(config, log, loop, archive, tables, applier, tidier, clock)
+        registrar = Registrar(catalog, log, loop, tables, applier, committer, clock)
+        return Parts(
+            catalog,
+            config,
+            clock,
+            log,
+            tables,
+            archive,
+            loop,
+            applier,
+            tidier,
+            committer,
+            registrar,
+        )
+
+
+def check_writable(loaded: Loaded) -> None:
+    """
+    Refuse to write a table that nobody registered, or that strangers have written.
+
+    Raises:
+        Unsupported: With the call that registers it.
+        Quarantined: With the command that repairs it.
+    """
+    name = text(loaded.identifier)
+    if not loaded.registered:
+        raise Unsupported(
+            f"a transaction writes registered tables only: handle.register('{name}') or `txns"
+            f" register {name}` first; table=`{name}`"
+        )
+    stranger = loaded.view.stranger if loaded.view else None
+    if stranger:
+        kind = ForeignWrite if stranger.adoptable else Quarantined
+        raise kind(loaded.identifier, stranger.reason)

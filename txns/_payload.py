@@ -1,0 +1,140 @@
+"""
+Payloads of entries: the `CommitTransactionRequest` of the Iceberg REST specification.
+
+Docs/spec.md 4.5. Inline up to 64 KiB, in a file beside the commit table's metadata above.
+Imports: _entry, errors. Used by: _log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+from pyiceberg.table import CommitTableRequest
+
+from txns._entry import Payload
+from txns.errors import CorruptLog, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.io import FileIO
+
+    from txns._entry import Entry
+
+INLINE_MAX_BYTES = 64 * 1024
+_CACHED_ENTRIES = 128
+_ACTIONS_UNKNOWN_TO_PYICEBERG = {
+    "add-encryption-key",
+    "remove-encryption-key",
+    "enable-row-lineage",
+}
+
+
+class Payloads:
+    """Reads and writes payloads; keeps the requests of the last entries that were asked for."""
+
+    def __init__(self) -> None:
+        self._requests: OrderedDict[str, tuple[CommitTableRequest, ...]] = OrderedDict()
+
+    def requests(self, entry: Entry, io: FileIO) -> tuple[CommitTableRequest, ...]:
+        """
+        Give the requests of an entry, one per change, in their order.
+
+        Raises:
+            CorruptLog: The payload is not what the entry says.
+            Unsupported: It holds updates that pyiceberg does not know.
+        """
+        known = self._requests.get(entry.txn_id)
+        if known is None:
+            known = parse(entry, read(entry.payload, io))
+            self._requests[entry.txn_id] = known
+            if len(self._requests) > _CACHED_ENTRIES:
+                self._requests.popitem(last=False)
+        return known
+
+
+def dump(requests: Sequence[CommitTableRequest]) -> str:
+    """Give the JSON of a payload."""
+    changes = ",".join(request.model_dump_json() for request in requests)
+    return '{"table-changes":[' + changes + "]}"
+
+
+def write(io: FileIO, location: str, txn_id: str, text: str) -> Payload:
+    """
+    Keep a payload where the specification wants it.
+
+    Args:
+        io: Of the commit table.
+        location: Of the commit table.
+        txn_id: The transaction's, part of the file's name.
+        text: The JSON.
+    """
+    stored = text.encode()
+    if len(stored) <= INLINE_MAX_BYTES:
+        return Payload(inline=text)
+    sha256 = hashlib.sha256(stored).hexdigest()
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", txn_id)
+    path = f"{location}/metadata/txns-payload-{name}-{sha256[:8]}.json"
+    with io.new_output(path).create(overwrite=True) as stream:
+        stream.write(stored)
+    return Payload(location=path, sha256=sha256)
+
+
+def read(payload: Payload, io: FileIO) -> bytes:
+    """
+    Give a payload's bytes.
+
+    Raises:
+        CorruptLog: The file's digest is not the entry's.
+    """
+    if payload.location is None:
+        return (payload.inline or "").encode()
+    with io.new_input(payload.location).open() as stream:
+        stored = stream.read()
+    found = hashlib.sha256(stored).hexdigest()
+    if found != payload.sha256:
+        raise CorruptLog(
+            "a payload file is not what its entry says;"
+            f" location=`{payload.location}` sha256=`{found}` expected=`{payload.sha256}`"
+        )
+    return stored
+
+
+def parse(entry: Entry, stored: bytes) -> tuple[CommitTableRequest, ...]:
+    """
+    Decode a payload.
+
+    Raises:
+        CorruptLog: It is not a `CommitTransactionRequest` with one element per change.
+        Unsupported: It holds updates that pyiceberg would drop.
+    """
+    try:
+        elements = json.loads(stored)["table-changes"]
+        for element in elements:
+            _refuse_what_would_be_lost(element)
+        requests = tuple(CommitTableRequest.model_validate(element) for element in elements)
+    except (ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise CorruptLog(
+            f"an entry's payload cannot be read; txn=`{entry.txn_id}`: {error}"
+        ) from error
+    if len(requests) != len(entry.changes):
+        raise CorruptLog(
+            f"an entry's payload does not have one request per change; txn=`{entry.txn_id}`"
+        )
+    return requests
+
+
+def _refuse_what_would_be_lost(element: dict[str, Any]) -> None:
+    for update in element.get("updates", ()):
+        action = update.get("action")
+        encrypted = update.get("snapshot", {}).get("key-id") is not None
+        if action in _ACTIONS_UNKNOWN_TO_PYICEBERG or encrypted:
+            raise Unsupported(
+                f"pyiceberg does not know an update of the log: use Spark; action=`{action}`"
+                + (" key-id" if encrypted else "")
+            )

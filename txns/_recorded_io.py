@@ -1,0 +1,55 @@
+"""
+A FileIO that remembers what was created through it.
+
+So a rollback deletes what the transaction wrote, and nothing that it was given
+(`add_files`) or that was there before.
+Imports: nothing of this package. Used by: _staged, _transaction, _catalog.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pyiceberg.io import FileIO, InputFile, OutputFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LOG = logging.getLogger(__name__)
+
+
+class RecordedIO(FileIO):
+    """The files of one table inside a transaction."""
+
+    def __init__(self, io: FileIO) -> None:
+        super().__init__(io.properties)
+        self.inner = io
+        self.created: list[str] = []
+
+    def new_input(self, location: str) -> InputFile:
+        """Open a file to read."""
+        return self.inner.new_input(location)
+
+    def new_output(self, location: str) -> OutputFile:
+        """Open a file to write, and remember it."""
+        self.created.append(location)
+        return self.inner.new_output(location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Delete a file."""
+        self.inner.delete(location)
+
+    def delete_created(self, since: int = 0, *, but: Iterable[str] = ()) -> None:
+        """Delete what was created after the first `since` files; one that stays is reported."""
+        kept = set(but)
+        for location in self.created[since:]:
+            if location in kept:
+                continue
+            try:
+                self.inner.delete(location)
+            except FileNotFoundError:
+                continue  # its producer has cleaned up
+            except Exception:
+                _LOG.warning("a staged file stays: %s", location, exc_info=True)
+        del self.created[since:]

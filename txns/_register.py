@@ -1,0 +1,328 @@
+"""
+Puts tables under care, takes them from it, and repairs what strangers did.
+
+Docs/spec.md 6.2, 6.3, 9.3 and 9.4.
+Imports: _apply, _change, _commit, _entry, _log, _logged, _loop, _manifests, _mark, _staged,
+_tables, errors. Used by: _handle.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
+)
+
+from txns import _change, _engine, _manifests, _mark
+from txns._commit import Request
+from txns._entry import Change, Entry, Isolation, Kind, Operation, derived_id
+from txns._logged import stranger_above
+from txns._loop import Key
+from txns._staged import StagedTable
+from txns.errors import ForeignWrite, Quarantined, Unsupported, text
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from txns._apply import Applier
+    from txns._clock import Clock
+    from txns._commit import Committer
+    from txns._log import CommitLog, Head
+    from txns._logged import Stranger
+    from txns._loop import CommitLoop
+    from txns._state import LogState
+    from txns._tables import DataTables, Loaded
+    from txns.errors import Identifier
+
+_LOG = logging.getLogger(__name__)
+
+
+class Registrar:
+    """Registers, forgets and repairs tables of one catalog."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        log: CommitLog,
+        loop: CommitLoop,
+        tables: DataTables,
+        applier: Applier,
+        committer: Committer,
+        clock: Clock,
+    ) -> None:
+        self._catalog = catalog
+        self._log = log
+        self._loop = loop
+        self._tables = tables
+        self._applier = applier
+        self._committer = committer
+        self._clock = clock
+
+    def register(self, identifier: Identifier) -> int:
+        """
+        Mark a table, then log that it is marked; give the `commit_ts` from which it is, in ms.
+
+        The mark is the truth: a registrar that dies between the two leaves a registered table,
+        and the next one writes the entry.
+        """
+        head = self._log.load_or_create()
+        if not self._applier.apply_run(head, identifier):
+            raise Quarantined(
+                identifier, "entries of the table are not applied, so it cannot be registered yet"
+            )
+        table = self._catalog.load_table(identifier)
+        self._check_registrable(identifier, table)
+        if _mark.mark_of(table.metadata) is None:
+            self._mark(identifier, table, head)
+            table = self._catalog.load_table(identifier)
+        marking = _mark_snapshot(table)
+        return head.upper if marking is None else self._log_registration(table, marking)
+
+    def forget(self, identifier: Identifier) -> int:
+        """Take a table from care, as a change like any other; give its `commit_ts` in ms."""
+        head = self._log.load_if_exists()
+        if not self._applier.apply_run(head, identifier):
+            raise Quarantined(
+                identifier, "entries of the table are not applied, so it cannot be forgotten yet"
+            )
+        loaded = self._tables.load(identifier, head, head.upper)
+        if not loaded.registered:
+            return head.upper
+        assert loaded.view is not None
+        if loaded.view.stranger:
+            raise ForeignWrite(identifier, loaded.view.stranger.reason)
+        staged = _staged(loaded)
+        staged.stage((RemovePropertiesUpdate(removals=list(_mark.KEYS)),))
+        key = Key(self._clock.new_txn_id(), 0, fresh=True)
+        return self._commit(Kind.FORGET, key, loaded, staged, {})
+
+    def adopt(self, identifier: Identifier) -> int:
+        """
+        Make what strangers wrote an entry of its own, after which readers see it.
+
+        Raises:
+            Unsupported: There is nothing to adopt, or it does not fit on what was logged since.
+        """
+        loaded = self._newest(identifier)
+        staged = _staged(loaded)
+        stranger = _on_branch(loaded, staged) or _stranger(loaded)
+        if stranger.adoptable:
+            self._append(staged, loaded, stranger)
+        else:
+            self._copy_state(staged, loaded, stranger)
+        ids = stranger.snapshot_ids or (stranger.head_snapshot_id,)
+        marks = {_mark.SNAPSHOT_ADOPTED: ",".join(map(str, ids))}
+        kind = Kind.ADOPT if stranger.adoptable else Kind.REPAIR
+        return self._repair(kind, "adopt", loaded, staged, stranger, marks)
+
+    def reject(self, identifier: Identifier) -> int:
+        """Put the logged state back on main; what strangers wrote stays on a branch."""
+        loaded = self._newest(identifier)
+        stranger = _stranger(loaded)
+        staged = _staged(loaded)
+        if _mark.mark_of(staged.base) is None:
+            uuid = str(staged.base.table_uuid)
+            mark = _mark.mark_properties(self._log.identifier, self._log.load().uuid, uuid)
+            staged.stage((SetPropertiesUpdate(updates=mark),))
+        return self._repair(Kind.REPAIR, "reject", loaded, staged, stranger, {})
+
+    def _check_registrable(self, identifier: Identifier, table: Table) -> None:
+        mark = _mark.mark_of(table.metadata)
+        name = text(identifier)
+        if mark and mark.commit_table != ".".join(self._log.identifier):
+            raise Unsupported(
+                "the table is under the care of another commit table, forget it there first;"
+                f" table=`{name}` commit_table=`{mark.commit_table}`"
+            )
+        if table.metadata.format_version < _manifests.WRITABLE_FORMAT:
+            raise Unsupported(
+                "a table of format version 1 cannot be registered, upgrade it first: with"
+                " table.transaction() as t: t.upgrade_table_version(2);"
+                f" table=`{name}`"
+            )
+        if mark is None:
+            _manifests.check_writable(table.metadata, name)
+
+    def _mark(self, identifier: Identifier, table: Table, head: Head) -> None:
+        """Swap the mark in, with an empty snapshot that has a manifest list of its own."""
+        uuid = str(table.metadata.table_uuid)
+        properties = _mark.mark_properties(self._log.identifier, head.uuid, uuid)
+        properties[_mark.APPLIED] = str(head.upper)
+        staged = StagedTable(identifier, table.io, table.metadata)
+        staged.stage((SetPropertiesUpdate(updates=properties),))
+        _change.complete(staged, self._clock)
+        empty = staged.snapshots()[-1]
+        assert empty.summary is not None
+        stamp = {
+            _mark.SNAPSHOT_COMMIT_TS: str(head.upper),
+            _mark.SNAPSHOT_TXN_ID: _registration_id(table, empty),
+        }
+        summary = type(empty.summary)(
+            empty.summary.operation, **{**empty.summary.additional_properties, **stamp}
+        )
+        marking = empty.model_copy(update={"summary": summary})
+        main = table.metadata.current_snapshot_id
+        self._catalog.commit_table(
+            table,
+            (
+                AssertTableUUID(uuid=table.metadata.table_uuid),
+                AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main),
+            ),
+            (
+                SetPropertiesUpdate(updates=properties),
+                AddSnapshotUpdate(snapshot=marking),
+                _change.main_at(table.metadata, marking.snapshot_id),
+            ),
+        )
+
+    def _log_registration(self, table: Table, marking: Snapshot) -> int:
+        txn_id = _registration_id(table, marking)
+        change = Change(
+            table=table.name(),
+            uuid=str(table.metadata.table_uuid),
+            operation=Operation.ALTER,
+            from_snapshot_id=marking.parent_snapshot_id,
+            to_snapshot_id=marking.snapshot_id,
+        )
+
+        def attempt(state: LogState, _head: Head, commit_ts: int) -> Entry:
+            return Entry(
+                Kind.REGISTER,
+                txn_id,
+                upper=commit_ts,
+                tidied_upto=state.tidied_upto,
+                commit_ts=commit_ts,
+                prev_ts=state.upper,
+                read_ts=state.upper,
+                engine=_engine.NAME,
+                changes=(change,),
+            )
+
+        return self._loop.append(Key(txn_id, 0, fresh=False), attempt).commit_ts
+
+    def _append(self, staged: StagedTable, loaded: Loaded, stranger: Stranger) -> None:
+        """Append the strangers' files after the newest change."""
+        assert loaded.table is not None
+        files = []
+        for snapshot_id in reversed(stranger.snapshot_ids):
+            snapshot = loaded.table.metadata.snapshot_by_id(snapshot_id)
+            assert snapshot is not None
+            files += _manifests.added_files(staged.io, snapshot)
+        _change.stage_append(staged, self._clock, files)
+
+    def _copy_state(self, staged: StagedTable, loaded: Loaded, stranger: Stranger) -> None:
+        """Take the strangers' state as it is, under a snapshot of ours with a list of its own."""
+        assert loaded.table is not None
+        head = self._log.load()
+        uuid = str(loaded.table.metadata.table_uuid)
+        applied = _mark.applied_ts(loaded.table.metadata)
+        if head.state.changes(uuid, after=applied, upto=head.upper):
+            raise Unsupported(
+                "other transactions have committed to the table since: reject what was written,"
+                " and put what is on the branch back by hand;"
+                f" table=`{text(loaded.identifier)}`"
+            )
+        source = loaded.table.metadata.snapshot_by_id(stranger.head_snapshot_id)
+        _change.stage_copy(
+            staged, self._clock, source=source, parent=staged.current.current_snapshot()
+        )
+
+    def _repair(
+        self,
+        kind: Kind,
+        deed: str,
+        loaded: Loaded,
+        staged: StagedTable,
+        stranger: Stranger,
+        marks: dict[str, str],
+    ) -> int:
+        uuid, applied = str(staged.base.table_uuid), _mark.applied_ts(staged.base)
+        txn_id = derived_id(deed, uuid, stranger.head_snapshot_id, applied)
+        return self._commit(kind, Key(txn_id, 0, fresh=False), loaded, staged, marks)
+
+    def _commit(
+        self, kind: Kind, key: Key, loaded: Loaded, staged: StagedTable, marks: dict[str, str]
+    ) -> int:
+        assert loaded.view is not None
+        request = Request(
+            kind=kind,
+            key=key,
+            read_ts=loaded.view.read_ts,
+            born_ms=self._clock.now_ms(),
+            writes={loaded.identifier: staged},
+            isolation=Isolation.SNAPSHOT,
+            marks=marks,
+        )
+        entry = self._committer.commit(request)
+        self._committer.apply(entry)
+        return entry.commit_ts
+
+    def _newest(self, identifier: Identifier) -> Loaded:
+        head = self._log.load_if_exists()
+        if head.exists and not self._applier.apply(head, identifier):
+            _LOG.info("entries of %s stay unapplied before its repair", text(identifier))
+        newest = self._log.load_if_exists()
+        return self._tables.load(identifier, newest, newest.upper)
+
+
+def _staged(loaded: Loaded) -> StagedTable:
+    _manifests.check_writable(loaded.metadata, text(loaded.identifier))
+    applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
+    return StagedTable(loaded.identifier, loaded.io, loaded.metadata, applied_ts=applied)
+
+
+def _stranger(loaded: Loaded) -> Stranger:
+    if not loaded.registered or loaded.view is None or loaded.view.stranger is None:
+        raise Unsupported(
+            "there is nothing to repair: nobody wrote the table outside the protocol;"
+            f" table=`{text(loaded.identifier)}`"
+        )
+    return loaded.view.stranger
+
+
+def _on_branch(loaded: Loaded, staged: StagedTable) -> Stranger | None:
+    """
+    Find a stranger that apply has kept on a branch; the branch goes when its rows are taken in.
+
+    Returns:
+        None where a stranger stands on main, or none is left.
+    """
+    if not loaded.registered or (loaded.view and loaded.view.stranger):
+        return None
+    for name, ref in staged.current.refs.items():
+        if not name.startswith(_mark.FOREIGN_BRANCH):
+            continue
+        stranger = stranger_above(staged.current, ref.snapshot_id)
+        if not stranger.adoptable:
+            raise Unsupported(
+                f"what the branch {name} holds does more than append: put it back by hand and"
+                f" drop the branch; table=`{text(loaded.identifier)}`"
+            )
+        staged.stage((RemoveSnapshotRefUpdate(ref_name=name),))
+        return stranger
+    return None
+
+
+def _mark_snapshot(table: Table) -> Snapshot | None:
+    """Find the snapshot that marked a table; None for one created under care, or expired."""
+    applied = _mark.applied_ts(table.metadata)
+    for at in table.metadata.snapshots:
+        txn_id = _mark.summary_value(at, _mark.SNAPSHOT_TXN_ID)
+        marks = _mark.is_ours(at) and txn_id == _registration_id(table, at)
+        if marks and _mark.commit_ts_of(at) <= applied:
+            return at
+    return None
+
+
+def _registration_id(table: Table, snapshot: Snapshot) -> str:
+    return derived_id("register", str(table.metadata.table_uuid), snapshot.snapshot_id)

@@ -1,0 +1,144 @@
+"""
+Rebuilds staged appends on a newer base, without rewriting their data files.
+
+Snapshots get new ids: a change of another entry may already stand on the old ones
+(schedule 3 of the protocol's races).
+Imports: _manifests, _mark, _change, _staged, errors. Used by: _commit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.manifest import ManifestEntryStatus, clear_manifest_cache
+from pyiceberg.table.update import AddSnapshotUpdate
+
+from txns import _manifests, _mark
+from txns._change import main_at
+from txns._staged import StagedTable
+from txns.errors import Conflict
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from txns._clock import Clock
+
+_TOTALS = {
+    "total-data-files": "added-data-files",
+    "total-records": "added-records",
+    "total-files-size": "added-files-size",
+}
+
+
+def restage(
+    staged: StagedTable,
+    newer: TableMetadata,
+    clock: Clock,
+    *,
+    txn_id: str,
+    other_txn_id: str,
+    least_ts: int,
+) -> StagedTable:
+    """
+    Put the same appends on `newer`.
+
+    Args:
+        staged: Only appends (`StagedTable.append_only`).
+        newer: The table as it is now.
+        clock: For the new snapshots' ids.
+        txn_id: The transaction, for messages.
+        other_txn_id: The one that came first, for messages.
+        least_ts: The least `read_ts` in ms at which it would not clash.
+
+    Raises:
+        Conflict: The table's schema, partition spec or uuid is another one now.
+    """
+    base = staged.base
+    compatible = (
+        base.table_uuid == newer.table_uuid
+        and base.schema().as_struct() == newer.schema().as_struct()
+        and base.spec() == newer.spec()
+        and base.format_version == newer.format_version
+    )
+    if not compatible:
+        raise Conflict(
+            "the table that it appends to has another schema or partitioning now",
+            table=staged.identifier,
+            txn_id=txn_id,
+            other_txn_id=other_txn_id,
+            least_ts=least_ts,
+        )
+    restaged = StagedTable(staged.identifier, staged.io.inner, newer)
+    for snapshot in staged.snapshots():
+        _append(restaged, snapshot, clock)
+    clear_manifest_cache()  # it would give the manifests their old sequence numbers back
+    return restaged
+
+
+def _append(restaged: StagedTable, snapshot: Snapshot, clock: Clock) -> None:
+    base = restaged.current
+    main = base.current_snapshot()
+    snapshot_id = clock.new_snapshot_id()
+    own: list[ManifestFile] = []
+    for manifest in _manifests.manifests_of(restaged.io, snapshot.manifest_list):
+        if manifest.added_snapshot_id == snapshot.snapshot_id:
+            own.extend(_taken_over(restaged, manifest, snapshot, snapshot_id, clock))
+    standing = _manifests.manifests_of(restaged.io, main.manifest_list) if main else []
+    path = restaged.metadata_path(f"snap-{snapshot_id}-0-{clock.new_uuid()}.avro")
+    _manifests.write_list(
+        restaged.io,
+        base,
+        path,
+        snapshot_id=snapshot_id,
+        parent_id=main.snapshot_id if main else None,
+        sequence_number=base.next_sequence_number(),
+        manifests=[*own, *standing],
+    )
+    again = _manifests.new_snapshot(
+        base,
+        path,
+        snapshot_id=snapshot_id,
+        parent_id=main.snapshot_id if main else None,
+        operation="append",
+        summary=_summary(snapshot, main),
+        now_ms=clock.now_ms(),
+    )
+    restaged.stage((AddSnapshotUpdate(snapshot=again), main_at(base, snapshot_id)))
+
+
+def _taken_over(
+    restaged: StagedTable,
+    manifest: ManifestFile,
+    snapshot: Snapshot,
+    snapshot_id: int,
+    clock: Clock,
+) -> list[ManifestFile]:
+    """
+    Give a manifest of a staged append as its new snapshot lists it.
+
+    Its entries may name the old snapshot, or be merged with older ones: then the added files
+    are written into a new manifest. Entries that inherit the id are left as they are.
+    """
+    if _manifests.inherits_snapshot_id(restaged.io, manifest):
+        return [_manifests.owned_by(manifest, snapshot_id, was=snapshot.snapshot_id)]
+    files = [
+        entry.data_file
+        for entry in manifest.fetch_manifest_entry(restaged.io)
+        if entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id
+    ]
+    if not files:
+        return []
+    path = restaged.metadata_path(f"{clock.new_uuid()}-m0.avro")
+    return [_manifests.write_added(restaged.io, restaged.current, path, snapshot_id, files)]
+
+
+def _summary(snapshot: Snapshot, main: Snapshot | None) -> dict[str, str]:
+    """Give the append's own keys, with the totals of its new place."""
+    own = snapshot.summary.additional_properties if snapshot.summary else {}
+    summary = {key: value for key, value in own.items() if not key.startswith("total-")}
+    for key, value in _manifests.totals_of(main).items():
+        added = int(_mark.summary_value(snapshot, _TOTALS.get(key, "")) or 0)
+        summary[key] = str(int(value) + added)
+    return summary

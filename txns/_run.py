@@ -1,0 +1,58 @@
+"""
+Run a transaction again when it lost a race.
+
+Imports: _handle, errors. Used by: the package's users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from txns.errors import Conflict, InvalidUsage
+
+if TYPE_CHECKING:
+    from txns._handle import Handle
+    from txns._transaction import Transaction
+
+Result = TypeVar("Result")
+_BACK_OFF_MS = 10
+_BACK_OFF_MAX_MS = 1000
+
+
+def run(
+    handle: Handle,
+    callback: Callable[[Transaction], Result],
+    *,
+    max_attempts: int = 10,
+    **options: Any,
+) -> Result:
+    """
+    Run a callback in a transaction, again on a conflict, with jittered pauses.
+
+    The callback may run more than once: what it does besides the transaction must not matter.
+    An unknown outcome is never run again.
+
+    Args:
+        handle: Over the catalog.
+        callback: Gets the transaction; its result is given back after the commit.
+        max_attempts: How often to run it at most.
+        options: As for `Handle.begin`.
+
+    Raises:
+        Conflict: Of the last attempt.
+        CommitStateUnknown: Ask with `handle.find(error.txn_id)`.
+    """
+    if max_attempts < 1:
+        raise InvalidUsage("42000", f"max_attempts is at least 1; max_attempts=`{max_attempts}`")
+    for attempt in range(1, max_attempts + 1):
+        try:
+            with handle.begin(**options) as txn:
+                result = callback(txn)
+        except Conflict:
+            if attempt == max_attempts:
+                raise
+            handle.back_off(min(_BACK_OFF_MS * 2**attempt, _BACK_OFF_MAX_MS))
+        else:
+            return result
+    raise AssertionError

@@ -1,0 +1,199 @@
+"""
+One table inside a transaction: what it stands on, and the changes kept in memory.
+
+Data files, manifests and manifest lists are in storage already; only pointers are here.
+Imports: _logged, _mark, _recorded_io. Used by: _change, _restage, _transaction, _commit, _catalog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.locations import load_location_provider
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSchemaUpdate,
+    AddSnapshotUpdate,
+    AddSortOrderUpdate,
+    AssignUUIDUpdate,
+    RemoveSnapshotRefUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSortOrderUpdate,
+    SetDefaultSpecUpdate,
+    SetLocationUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    UpgradeFormatVersionUpdate,
+    update_table_metadata,
+)
+
+from txns import _mark
+from txns._logged import APPEND, History
+from txns._recorded_io import RecordedIO
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableUpdate
+
+    from txns.errors import Identifier
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A state of a staged table to go back to."""
+
+    current: TableMetadata
+    updates: tuple[TableUpdate, ...]
+    created: int = 0
+    """How many files had been written."""
+
+
+class StagedTable:
+    """A table with the changes of one transaction."""
+
+    def __init__(
+        self,
+        identifier: Identifier,
+        io: FileIO,
+        base: TableMetadata,
+        *,
+        create: bool = False,
+        applied_ts: int = 0,
+    ) -> None:
+        """
+        Start from a table as of the transaction's `read_ts`.
+
+        Args:
+            identifier: Its name.
+            io: Its files.
+            base: Its metadata; for a new table the first one, which is itself a change.
+            create: Whether it is a new table.
+            applied_ts: `txns.applied` in ms that the catalog's table had; 0 for none.
+        """
+        self.identifier = identifier
+        self.io = io if isinstance(io, RecordedIO) else RecordedIO(io)
+        self.base = base
+        self.create = create
+        self.applied_ts = applied_ts
+        self.point = Point(base, creation(base) if create else ())
+
+    @property
+    def current(self) -> TableMetadata:
+        """The table with what was staged."""
+        return self.point.current
+
+    @property
+    def updates(self) -> tuple[TableUpdate, ...]:
+        """What was staged, in order."""
+        return self.point.updates
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was staged."""
+        return bool(self.point.updates)
+
+    def stage(self, updates: tuple[TableUpdate, ...]) -> None:
+        """Keep updates; one that changes nothing is dropped."""
+        self.stage_as(updates, update_table_metadata(self.current, updates))
+
+    def stage_as(self, updates: tuple[TableUpdate, ...], updated: TableMetadata) -> None:
+        """Keep updates whose result is known already."""
+        if updated != self.current:
+            created = len(self.io.created)
+            self.point = Point(updated, (*self.updates, *updates), created)
+
+    def back_to(self, point: Point) -> None:
+        """Undo what was staged after a point, and delete its files."""
+        self.io.delete_created(point.created)
+        self.point = point
+
+    def snapshots(self) -> list[Snapshot]:
+        """Give the snapshots that were staged, in order."""
+        return [each.snapshot for each in self.updates if isinstance(each, AddSnapshotUpdate)]
+
+    def metadata_path(self, name: str) -> str:
+        """Give the path of a new metadata file of the table."""
+        provider = load_location_provider(self.current.location, self.current.properties)
+        return provider.new_metadata_location(name)
+
+    @property
+    def append_only(self) -> bool:
+        """Whether all it does is to append rows to `main`: then it may be restaged."""
+        if self.create or not self.changed:
+            return False
+        for update in self.updates:
+            appends = (
+                isinstance(update, AddSnapshotUpdate)
+                and _mark.operation_of(update.snapshot) == APPEND
+            )
+            moves_main = isinstance(update, SetSnapshotRefUpdate) and update.ref_name == MAIN_BRANCH
+            if not appends and not moves_main:
+                return False
+        return self._on_main()
+
+    def _on_main(self) -> bool:
+        """Whether every staged snapshot is on `main`: one of write-audit-publish is not."""
+        left = {snapshot.snapshot_id for snapshot in self.snapshots()}
+        for at in History(self.current).ancestors(self.current.current_snapshot()):
+            if at.snapshot_id not in left:
+                break
+            left.remove(at.snapshot_id)
+        return not left
+
+    @property
+    def has_new_main(self) -> bool:
+        """Whether `main` stands on a snapshot that was staged here."""
+        main = self.current.current_snapshot_id
+        return any(snapshot.snapshot_id == main for snapshot in self.snapshots())
+
+    @property
+    def moves_main(self) -> bool:
+        """Whether a staged change moves `main` (I2 asks every change to)."""
+        return any(
+            isinstance(update, SetSnapshotRefUpdate) and update.ref_name == MAIN_BRANCH
+            for update in self.updates
+        )
+
+    @property
+    def drops_main(self) -> bool:
+        """Whether a staged change takes `main` away, as a replacement of a table does."""
+        return any(
+            isinstance(update, RemoveSnapshotRefUpdate) and update.ref_name == MAIN_BRANCH
+            for update in self.updates
+        )
+
+    @property
+    def dropped(self) -> bool:
+        """Whether the transaction has dropped the table."""
+        return _mark.is_dropped(self.current.current_snapshot())
+
+    @property
+    def recreates(self) -> bool:
+        """Whether a dropped table is created again, on the same physical one."""
+        base = self.base.current_snapshot()
+        return not self.create and _mark.is_dropped(base) and self.drops_main
+
+
+def creation(first: TableMetadata) -> tuple[TableUpdate, ...]:
+    """
+    Give the updates that make a new table.
+
+    They say what is current, also where Iceberg's defaults would do, so that every
+    implementation replays them alike.
+    """
+    return (
+        AssignUUIDUpdate(uuid=first.table_uuid),
+        UpgradeFormatVersionUpdate(format_version=first.format_version),
+        AddSchemaUpdate(schema_=first.schema()),
+        SetCurrentSchemaUpdate(schema_id=-1),
+        AddPartitionSpecUpdate(spec=first.spec()),
+        SetDefaultSpecUpdate(spec_id=-1),
+        AddSortOrderUpdate(sort_order=first.sort_order()),
+        SetDefaultSortOrderUpdate(sort_order_id=-1),
+        SetLocationUpdate(location=first.location),
+        SetPropertiesUpdate(updates=first.properties),
+    )

@@ -1,0 +1,174 @@
+"""
+What a head of the commit table says: plain data with rules, no I/O.
+
+Imports: _entry, errors. Used by: _log, _tables, _commit, _apply, _tidy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from txns._entry import Entry, Identifier, Kind, LoggedChange, Operation
+from txns.errors import CorruptLog, text
+
+
+@dataclass(frozen=True)
+class LogState:
+    """
+    The entries that stand in a head, with what follows from them.
+
+    Entries above `tidied_upto` are complete. Those at or below it are the ones that
+    could not leave yet; the others of them are in the archive.
+
+    Invariant: `entries` ascend by `commit_ts`.
+    """
+
+    entries: tuple[Entry, ...]
+    upper: int
+    tidied_upto: int
+
+    @staticmethod
+    def of(records: Mapping[int, Entry], newest: Entry) -> LogState:
+        """
+        Make the state that a head stands for.
+
+        Args:
+            records: The records of all snapshots of the commit table, by snapshot id.
+            newest: The record that `main` stands on: it says upper and tidied-upto.
+
+        Raises:
+            CorruptLog: An invariant does not hold.
+        """
+        entries = [entry for entry in records.values() if entry.kind is not Kind.TIDY]
+        entries.sort(key=lambda entry: entry.commit_ts)
+        state = LogState(tuple(entries), newest.upper, newest.tidied_upto)
+        state.validate()
+        return state
+
+    def validate(self) -> None:
+        """
+        Check every invariant that a head alone can show (docs/spec.md, section 12).
+
+        Raises:
+            CorruptLog: Naming the invariant.
+        """
+        previous = self.tidied_upto
+        last = 0
+        ids: set[str] = set()
+        ends: set[object] = set()
+        for entry in self.entries:
+            _check(entry.txn_id not in ids, "I8", f"a transaction id twice: {entry.txn_id}")
+            ids.add(entry.txn_id)
+            _check(entry.commit_ts > last, "I1", f"commit-ts does not increase: {entry.commit_ts}")
+            last = entry.commit_ts
+            if entry.commit_ts > self.tidied_upto:
+                _check(
+                    entry.prev_ts == previous,
+                    "I1",
+                    f"an entry is missing before commit-ts {entry.commit_ts}: prev-ts is"
+                    f" {entry.prev_ts}, found {previous}",
+                )
+                previous = entry.commit_ts
+            _check_changes(entry, ends)
+        _check(
+            self.upper == previous, "I6", f"upper is {self.upper}, the newest entry is {previous}"
+        )
+
+    def with_entry(self, entry: Entry) -> LogState:
+        """Give this state with one more entry, the newest."""
+        return replace(self, entries=(*self.entries, entry), upper=entry.upper)
+
+    def after(self, ts: int) -> tuple[Entry, ...]:
+        """Give the entries with `commit_ts` above `ts`, ascending."""
+        return tuple(entry for entry in self.entries if entry.commit_ts > ts)
+
+    def find(self, txn_id: str) -> Entry | None:
+        """Give the entry of a transaction, when it stands in the head."""
+        return self._by_txn_id.get(txn_id)
+
+    @cached_property
+    def _by_txn_id(self) -> dict[str, Entry]:
+        return {entry.txn_id: entry for entry in self.entries}
+
+    @cached_property
+    def _by_uuid(self) -> dict[str, list[LoggedChange]]:
+        changes: dict[str, list[LoggedChange]] = {}
+        for entry in self.entries:
+            for change in entry.changes if entry.applies else ():
+                changes.setdefault(change.uuid, []).append(LoggedChange(entry, change))
+        return changes
+
+    def changes(self, uuid: str, *, after: int, upto: int) -> list[LoggedChange]:
+        """
+        Give the changes of one data table that have to be applied, ascending.
+
+        Args:
+            uuid: The table's uuid.
+            after: Exclusive bound in ms: the table's `txns.applied`.
+            upto: Inclusive bound in ms.
+        """
+        return [
+            logged for logged in self._by_uuid.get(uuid, ()) if after < logged.commit_ts <= upto
+        ]
+
+    def creation(self, table: Identifier, upto: int) -> LoggedChange | None:
+        """Give the newest creation of a table under a name at or below a bound in ms."""
+        found = None
+        for entry in self.entries:
+            for change in entry.changes:
+                creates = change.operation is Operation.CREATE and change.table == table
+                if entry.applies and entry.commit_ts <= upto and creates:
+                    found = LoggedChange(entry, change)
+        if found and self.forgotten_ts(found.change.uuid) >= found.commit_ts:
+            return None
+        return found
+
+    def forgotten_ts(self, uuid: str) -> int:
+        """
+        Give the `commit_ts` at which a table was taken from care; 0 where it was not.
+
+        Everything before it was applied then: what the catalog says since is the truth.
+        """
+        return max(
+            (
+                entry.commit_ts
+                for entry in self.entries
+                if entry.kind is Kind.FORGET
+                and any(change.uuid == uuid for change in entry.changes)
+            ),
+            default=0,
+        )
+
+    @property
+    def off(self) -> bool:
+        """Whether the protocol's writers are turned away."""
+        off = False
+        for entry in self.entries:
+            if entry.kind in {Kind.OFF, Kind.ON}:
+                off = entry.kind is Kind.OFF
+        return off
+
+
+EMPTY = LogState((), 0, 0)
+"""The state of a log that has not been created: nothing has committed."""
+
+
+def _check_changes(entry: Entry, ends: set[object]) -> None:
+    """Check I2 and I3 of one entry; `ends` holds from- and to-snapshots of those before it."""
+    if not entry.applies:
+        return
+    for change in entry.changes:
+        at = f"{text(change.table)} at {entry.commit_ts}"
+        target, source = change.to_snapshot_id, (change.uuid, change.from_snapshot_id)
+        _check(target is not None, "I2", f"a change does not move main: {at}")
+        _check(target != change.from_snapshot_id, "I3", f"a change stands on itself: {at}")
+        _check(target not in ends, "I3", f"two changes have one to-snapshot: {at}")
+        _check(source not in ends, "I3", f"two changes stand on one snapshot: {at}")
+        ends.update((target, source))
+
+
+def _check(holds: bool, invariant: str, message: str) -> None:  # noqa: FBT001 -- a condition
+    if not holds:
+        raise CorruptLog(f"invariant {invariant} does not hold: {message}")

@@ -1,0 +1,209 @@
+"""
+Loads data tables from the catalog, and lays the log over them.
+
+Docs/spec.md 11.2.
+Imports: _entry, _log, _mark, _logged, _overlay, errors. Used by: _commit, _apply, _tidy,
+_register, _transaction, _handle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+
+from txns import _mark, _overlay
+from txns._logged import Stranger
+from txns._overlay import TableView
+from txns.errors import CorruptLog, Quarantined, Unsupported, text
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.metadata import TableMetadata
+
+    from txns._clock import Clock
+    from txns._log import CommitLog, Head
+    from txns.errors import Identifier
+
+LESS_THAN_ALL = -1
+"""Less than every `commit_ts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """
+    A data table as the catalog has it and as the protocol sees it.
+
+    Attributes:
+        identifier: Its name.
+        table: The catalog's table; None for one that is logged and not created yet.
+        mark: None for a table that is not under care.
+        view: As of a timestamp; None for a table that is not under care, unless `forgotten`.
+        io: Its files.
+    """
+
+    identifier: Identifier
+    table: Table | None
+    mark: _mark.TableMark | None
+    view: TableView | None
+    io: FileIO
+
+    @property
+    def registered(self) -> bool:
+        """Whether it is under care."""
+        return self.mark is not None
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether the log has taken it from care, and the table does not say so yet."""
+        return self.mark is None and self.view is not None
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """What a reader sees."""
+        if self.view is not None:
+            return self.view.metadata
+        assert self.table is not None
+        return self.table.metadata
+
+
+class DataTables:
+    """The data tables of one catalog."""
+
+    def __init__(self, catalog: Catalog, log: CommitLog, clock: Clock) -> None:
+        self.catalog = catalog
+        self._log = log
+        self._clock = clock
+
+    def load(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded:
+        """
+        Load a table as of `read_ts`.
+
+        Args:
+            identifier: Its name.
+            head: Loaded before; `read_ts` is its upper or less.
+            read_ts: In ms.
+
+        Raises:
+            NoSuchTableError: Neither the catalog nor the log has it, or it is dropped.
+            Conflict: `read_ts` lies before all that is left of it.
+            Quarantined: Its logged state cannot be rebuilt.
+            CorruptLog: Table and commit table do not belong together.
+            Unsupported: Another commit table cares for it.
+        """
+        loaded = self.load_with_dropped(identifier, head, read_ts)
+        if loaded.registered and loaded.view and loaded.view.dropped:
+            raise NoSuchTableError(f"Table does not exist: {text(identifier)}")
+        return loaded
+
+    def load_with_dropped(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded:
+        """Load a table, for a caller that wants to see a dropped one's marker; see `load`."""
+        try:
+            table = self.catalog.load_table(identifier)
+        except NoSuchTableError:
+            created = self._not_created_yet(identifier, head, read_ts)
+            if created is None:
+                raise
+            return created
+        mark = _mark.mark_of(table.metadata)
+        if mark is None:
+            return self._without_mark(identifier, table, head, read_ts)
+        self._check_mark(identifier, mark, head)
+        view = self._view(identifier, table.metadata, mark, head, read_ts)
+        return Loaded(identifier, table, _mark.mark_of(view.metadata), view, table.io)
+
+    def applied_ts(self, identifier: Identifier, uuid: str) -> int:
+        """Give `txns.applied` in ms as the catalog has it now, of the table of that uuid."""
+        try:
+            metadata = self.catalog.load_table(identifier).metadata
+        except NoSuchTableError:
+            return LESS_THAN_ALL
+        return _mark.applied_ts(metadata) if str(metadata.table_uuid) == uuid else LESS_THAN_ALL
+
+    def is_absent(self, identifier: Identifier) -> bool:
+        """Whether the catalog has no table of a name."""
+        return not self.catalog.table_exists(identifier)
+
+    def _view(
+        self,
+        identifier: Identifier,
+        metadata: TableMetadata,
+        mark: _mark.TableMark,
+        head: Head,
+        read_ts: int,
+    ) -> TableView:
+        run = head.state.changes(str(metadata.table_uuid), after=mark.applied, upto=read_ts)
+        return _overlay.as_of(
+            identifier,
+            metadata,
+            mark,
+            run,
+            self._log.request,
+            read_ts=read_ts,
+            now_ms=self._clock.now_ms(),
+        )
+
+    def _without_mark(
+        self, identifier: Identifier, table: Table, head: Head, read_ts: int
+    ) -> Loaded:
+        """
+        Load a table that nobody registered.
+
+        Or one whose mark a stranger took while entries of it stand in the head: it is read as
+        logged.
+        """
+        metadata = table.metadata
+        applied = _mark.applied_ts(metadata)
+        uuid = str(metadata.table_uuid)
+        if not head.state.changes(uuid, after=applied, upto=head.upper):
+            return Loaded(identifier, table, None, None, table.io)
+        taken = _mark.TableMark(".".join(self._log.identifier), head.uuid, 0, applied)
+        view = self._view(identifier, metadata, taken, head, read_ts)
+        reason = "somebody took the protocol's mark from the table"
+        stranger = Stranger(metadata.current_snapshot_id or 0, (), adoptable=False, reason=reason)
+        marked = TableView(view.metadata, read_ts, stranger)
+        return Loaded(identifier, table, taken, marked, table.io)
+
+    def _not_created_yet(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded | None:
+        creation = head.state.creation(identifier, read_ts)
+        if creation is None:
+            return None
+        run = head.state.changes(creation.change.uuid, after=0, upto=read_ts)
+        first = self._log.request(run[0])
+        if not _overlay.creates(first):
+            raise Quarantined(
+                identifier, "a table of the log is not in the catalog: somebody dropped it"
+            )
+        _overlay.check_chain(identifier, run)
+        now_ms = self._clock.now_ms()
+        metadata = _overlay.create(run[0], first, now_ms)
+        for change in run[1:]:
+            metadata = _overlay.replay(
+                metadata, change, self._log.request(change), now_ms, _overlay.renumber_in_memory
+            )
+        view = TableView(metadata, read_ts)
+        return Loaded(identifier, None, _mark.mark_of(metadata), view, self.io_of(metadata))
+
+    def io_of(self, metadata: TableMetadata) -> FileIO:
+        """Give the files of a table that the catalog does not have yet."""
+        return self.catalog._load_file_io(  # noqa: SLF001 -- no public way to a catalog's FileIO
+            metadata.properties, metadata.location
+        )
+
+    def _check_mark(self, identifier: Identifier, mark: _mark.TableMark, head: Head) -> None:
+        name = ".".join(self._log.identifier)
+        if mark.commit_table != name:
+            raise Unsupported(
+                "the table is under the care of another commit table: open the catalog with"
+                f" commit_table='{mark.commit_table}'; table=`{text(identifier)}`"
+            )
+        newer = head if head.exists and mark.applied <= head.upper else self._log.load()
+        if newer.uuid != mark.commit_table_uuid or mark.applied > newer.upper:
+            raise CorruptLog(
+                "the table and the commit table do not belong together (was one restored from a"
+                f" backup?); table=`{text(identifier)}` applied=`{mark.applied}`"
+                f" upper=`{newer.upper}` commit_table=`{name}`"
+            )

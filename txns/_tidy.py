@@ -1,0 +1,226 @@
+"""
+Moves applied entries out of the head into the commit table's rows, in one swap.
+
+Docs/spec.md 10. A lost swap is left to whoever commits next: nothing depends on it now.
+Imports: _archive, _commit_table, _engine, _entry, _log, _manifests, _tables.
+Used by: _commit, _handle.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import GreaterThanOrEqual
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
+from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
+from pyiceberg.types import LongType
+
+from txns import _archive, _commit_table, _engine, _entry, _manifests
+from txns._entry import Entry, Kind
+from txns._log import Outcome
+from txns._mark import summary_value
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableUpdate
+
+    from txns._clock import Clock
+    from txns._config import Config
+    from txns._log import CommitLog, Head
+    from txns._state import LogState
+    from txns._tables import DataTables
+
+_LOG = logging.getLogger(__name__)
+
+SMALL_FILE_BYTES = 256 * 1024
+"""Files of the archive below this size are merged into the next one."""
+
+_COMMIT_TS_ID = _commit_table.SCHEMA.find_field("commit_ts").field_id
+
+
+class Tidier:
+    """Archives what is applied."""
+
+    def __init__(self, config: Config, log: CommitLog, tables: DataTables, clock: Clock) -> None:
+        self._config = config
+        self._log = log
+        self._tables = tables
+        self._clock = clock
+        self._kept_by_last = 0
+        """Entries that the last tidy had to leave: they are no reason for another one."""
+
+    def tidy_when_due(self, head: Head) -> None:
+        """Tidy when more than `tidy_after` new entries stand in the head; errors are logged."""
+        standing = len(head.state.entries)
+        if standing - self._kept_by_last <= self._config.tidy_after:
+            return
+        try:
+            self._kept_by_last = standing - self._tidy(head)
+        except Exception:
+            _LOG.warning("the log stays untidied, the next committer tries again", exc_info=True)
+
+    def tidy(self) -> int:
+        """Archive every entry that is applied everywhere; give how many left the head."""
+        head = self._log.load_if_exists()
+        return self._tidy(head) if head.exists else 0
+
+    def _tidy(self, head: Head) -> int:
+        done = self._done(head)
+        if not done:
+            return 0
+        assert head.table is not None
+        state = head.state
+        table = head.table
+        small = _mergeable(table)
+        rows = _rows(table, small)
+        for entry in done:
+            rows.extend(_archive.rows_of(entry))
+        record = Entry(
+            Kind.TIDY,
+            self._clock.new_txn_id(),
+            upper=state.upper,
+            tidied_upto=max(state.tidied_upto, done[-1].commit_ts),
+            engine=_engine.NAME,
+        )
+        snapshot, updates = _rewritten(table, rows, small, record)
+        removed = [head.snapshot_ids[entry.txn_id] for entry in done]
+        removed += [each.snapshot_id for each in table.metadata.snapshots if _is_tidy(each)]
+        updates.append(RemoveSnapshotsUpdate(snapshot_ids=removed))
+        swap = self._log.replace(head, updates)
+        if swap.outcome is not Outcome.WON:
+            _LOG.debug("lost the swap of a tidy", exc_info=swap.cause)
+            return 0
+        self._supersede(table, snapshot, small, done, set(removed))
+        return len(done)
+
+    def _done(self, head: Head) -> list[Entry]:
+        """Give the entries that every table of theirs shows; an open `off` stays."""
+        state = head.state
+        applied: dict[str, int] = {}
+        done = [
+            entry
+            for entry in state.entries
+            if not (state.off and entry.kind is Kind.OFF)
+            and (not entry.applies or self._is_applied(state, entry, applied))
+        ]
+        ids = {entry.txn_id for entry in done}
+        return [
+            entry
+            for entry in done
+            if entry.kind is not Kind.FORGET or not _is_needed(state, entry, ids)
+        ]
+
+    def _is_applied(self, state: LogState, entry: Entry, applied: dict[str, int]) -> bool:
+        for change in entry.changes:
+            if state.forgotten_ts(change.uuid) > entry.commit_ts:
+                continue
+            if entry.kind is Kind.FORGET and self._tables.is_absent(change.table):
+                continue
+            if change.uuid not in applied:
+                applied[change.uuid] = self._tables.applied_ts(change.table, change.uuid)
+            if applied[change.uuid] < entry.commit_ts:
+                return False
+        return True
+
+    def _supersede(
+        self,
+        table: Table,
+        snapshot: Snapshot,
+        small: list[DataFile],
+        done: list[Entry],
+        removed: set[int],
+    ) -> None:
+        """Note files that nothing in the new head points to; older heads have a grace period."""
+        paths = [entry.payload.location for entry in done if entry.payload.location]
+        old = table.metadata.current_snapshot()
+        assert old is not None
+        live = {
+            each.manifest_list
+            for each in table.metadata.snapshots
+            if each.snapshot_id not in removed
+        }
+        if old.manifest_list not in live:
+            kept = _paths(table.io, snapshot.manifest_list)
+            paths += [old.manifest_list]
+            paths += sorted(_paths(table.io, old.manifest_list) - kept)
+            paths += [file.file_path for file in small]
+        for path in paths:
+            self._log.supersede(path)
+
+
+def _rewritten(
+    table: Table, rows: list[dict[str, Any]], small: list[DataFile], record: Entry
+) -> tuple[Snapshot, list[TableUpdate]]:
+    """Write the rows as one data file; give the new snapshot and the updates that put it on main."""
+    transaction = table.transaction()
+    update = transaction.update_snapshot(snapshot_properties=_entry.to_summary(record))
+    with update.overwrite() if small else update.fast_append() as producer:
+        arrow = _archive.to_arrow(rows)
+        for file in _dataframe_to_data_files(table.metadata, arrow, table.io):
+            producer.append_data_file(file)
+        for file in small:
+            producer.delete_data_file(file)
+    added = [
+        each
+        for each in transaction._updates  # noqa: SLF001 -- the swap is ours, not the producer's
+        if isinstance(each, AddSnapshotUpdate)
+    ]
+    snapshot = added[0].snapshot
+    return snapshot, [*added, _commit_table.main_at(snapshot.snapshot_id)]
+
+
+def _mergeable(table: Table) -> list[DataFile]:
+    """
+    Give the small files that a range of `commit_ts` alone reads back.
+
+    No larger file reaches into it.
+    """
+    small: list[DataFile] = []
+    newest_of_large = -1
+    for task in table.scan().plan_files():
+        if task.file.file_size_in_bytes < SMALL_FILE_BYTES:
+            small.append(task.file)
+        else:
+            newest_of_large = max(newest_of_large, _bound(task.file.upper_bounds))
+    apart = bool(small) and _least_ts(small) > newest_of_large
+    return small if apart else []
+
+
+def _rows(table: Table, files: list[DataFile]) -> list[dict[str, Any]]:
+    if not files:
+        return []
+    condition = GreaterThanOrEqual("commit_ts", _least_ts(files))
+    rows: list[dict[str, Any]] = table.scan(row_filter=condition).to_arrow().to_pylist()
+    return rows
+
+
+def _least_ts(files: list[DataFile]) -> int:
+    return min(_bound(file.lower_bounds) for file in files)
+
+
+def _bound(bounds: dict[int, bytes]) -> int:
+    return int(from_bytes(LongType(), bounds[_COMMIT_TS_ID]))
+
+
+def _is_needed(state: LogState, forget: Entry, done: set[str]) -> bool:
+    """Say whether anything older that stays names a forgotten table: then its forget stays."""
+    uuid = forget.changes[0].uuid
+    return any(
+        change.uuid == uuid
+        for entry in state.entries
+        if entry.commit_ts < forget.commit_ts and entry.txn_id not in done
+        for change in entry.changes
+    )
+
+
+def _is_tidy(snapshot: Snapshot) -> bool:
+    return summary_value(snapshot, _entry.KIND) == Kind.TIDY.value
+
+
+def _paths(io: FileIO, manifest_list: str) -> set[str]:
+    return {manifest.manifest_path for manifest in _manifests.manifests_of(io, manifest_list)}

@@ -1,0 +1,133 @@
+"""
+Tables that a transaction hands out: ordinary pyiceberg tables that note what is read.
+
+Imports: _change. Used by: _transaction, _autocommit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.table import ALWAYS_TRUE, Table, Transaction
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import DataScan
+    from pyiceberg.table.inspect import InspectTable
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update.snapshot import UpdateSnapshot
+
+    from txns.errors import Identifier
+
+OnRead = Callable[[str], None]
+"""Told the filter of each read, in words."""
+
+EVERYTHING = "true"
+
+
+class TxnTable(Table):
+    """A table as of a timestamp; what is read of it is noted."""
+
+    def __init__(
+        self,
+        identifier: Identifier,
+        metadata: TableMetadata,
+        metadata_location: str,
+        io: FileIO,
+        catalog: Catalog,
+        *,
+        read_ts: int,
+        on_read: OnRead,
+    ) -> None:
+        super().__init__(identifier, metadata, metadata_location, io, catalog)
+        self.read_ts = read_ts
+        self._on_read = on_read
+
+    def scan(self, row_filter: str | BooleanExpression = ALWAYS_TRUE, **kwargs: Any) -> DataScan:  # type: ignore[override]
+        """Scan the table; see pyiceberg's `Table.scan`."""
+        self._on_read(words(row_filter))
+        return super().scan(row_filter, **kwargs)
+
+    def incremental_append_scan(self, *args: Any, **kwargs: Any) -> Any:
+        """Scan appended rows; see pyiceberg's `Table.incremental_append_scan`."""
+        self._on_read(EVERYTHING)
+        return super().incremental_append_scan(*args, **kwargs)
+
+    @property
+    def inspect(self) -> InspectTable:
+        """Look into the table's metadata; see pyiceberg's `Table.inspect`."""
+        self._on_read(EVERYTHING)
+        return super().inspect
+
+    def current_snapshot(self) -> Snapshot | None:
+        """Give the snapshot of `main`, which says whether others have written."""
+        self._on_read(EVERYTHING)
+        return super().current_snapshot()
+
+    def snapshots(self) -> list[Snapshot]:
+        """Give all snapshots, which say whether others have written."""
+        self._on_read(EVERYTHING)
+        return super().snapshots()
+
+    def transaction(self) -> Transaction:
+        """Stage several operations of this table; they join the running transaction together."""
+        return _NotingTransaction(self, self._on_read)
+
+
+class _NotingTransaction(Transaction):
+    """pyiceberg's transaction over one table, that notes what its operations read."""
+
+    def __init__(self, table: Table, on_read: OnRead) -> None:
+        super().__init__(table)
+        self._on_read = on_read
+
+    def _scan(
+        self,
+        row_filter: str | BooleanExpression = ALWAYS_TRUE,
+        case_sensitive: bool = True,  # noqa: FBT001, FBT002 -- pyiceberg's signature
+    ) -> DataScan:
+        self._on_read(words(row_filter))
+        return super()._scan(row_filter, case_sensitive)
+
+    def delete(self, delete_filter: str | BooleanExpression, *args: Any, **kwargs: Any) -> None:
+        self._on_read(words(delete_filter))
+        super().delete(delete_filter, *args, **kwargs)
+
+    def overwrite(
+        self,
+        df: Any,
+        overwrite_filter: BooleanExpression | str = ALWAYS_TRUE,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        self._on_read(words(overwrite_filter))
+        super().overwrite(df, overwrite_filter, *args, **kwargs)
+
+    def upsert(self, *args: Any, **kwargs: Any) -> Any:
+        self._on_read(EVERYTHING)
+        return super().upsert(*args, **kwargs)
+
+    def add_files(self, file_paths: list[str], *args: Any, **kwargs: Any) -> None:
+        # It looks whether the table has the files already, unless it is told not to.
+        if kwargs.get("check_duplicate_files", True):
+            self._on_read(EVERYTHING)
+        super().add_files(file_paths, *args, **kwargs)
+
+    def dynamic_partition_overwrite(self, *args: Any, **kwargs: Any) -> None:
+        self._on_read(EVERYTHING)
+        super().dynamic_partition_overwrite(*args, **kwargs)
+
+    def update_snapshot(self, *args: Any, **kwargs: Any) -> UpdateSnapshot:
+        return super().update_snapshot(*args, **kwargs)
+
+
+def words(row_filter: str | BooleanExpression) -> str:
+    """Give a filter in words; `true` for none."""
+    if isinstance(row_filter, AlwaysTrue):
+        return EVERYTHING
+    return str(row_filter)

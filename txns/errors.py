@@ -1,0 +1,139 @@
+"""
+Errors of the protocol: few kinds, each telling the caller what to do.
+
+    TxnsError
+    +-- Conflict             40001  definitely not committed: run the transaction again
+    +-- CommitStateUnknown   08007  maybe committed: ask the log with the transaction id
+    +-- InvalidUsage         25xxx  fix the call
+    +-- Quarantined          55000  run the repair command in the message
+    |   +-- ForeignWrite     55000  the same, for rows that can be adopted
+    +-- CorruptLog           XX001  stop: what is stored contradicts docs/spec.md
+    +-- Unsupported          0A000  not possible here; the message names the cure
+
+Names that do not exist give pyiceberg's own errors (`NoSuchTableError`, ...).
+Imports: nothing. Used by: every part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Identifier = tuple[str, ...]
+
+
+class TxnsError(Exception):
+    """An error of the protocol; `sqlstate` says which kind, five characters."""
+
+    sqlstate = "XX000"
+
+
+class Conflict(TxnsError):
+    """A lost race: the transaction has definitely not committed; run it again."""
+
+    sqlstate = "40001"
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        table: Identifier | str = "",
+        txn_id: str = "",
+        other_txn_id: str = "",
+        least_ts: int = 0,
+    ) -> None:
+        """
+        Describe a lost race.
+
+        Args:
+            reason: What clashed, lower case, without a full stop.
+            table: The table it clashed on.
+            txn_id: The transaction that lost.
+            other_txn_id: The transaction that came first; empty where it is not one.
+            least_ts: The least `read_ts` in ms at which it would not have clashed.
+        """
+        self.table = text(table)
+        self.txn_id = txn_id
+        self.other_txn_id = other_txn_id
+        self.least_ts = least_ts
+        super().__init__(
+            f"transaction lost a race, run it again: {reason}; table=`{self.table}`"
+            f" txn=`{txn_id}` clashed_with=`{other_txn_id}` least_ts=`{least_ts}`"
+        )
+
+
+class CommitStateUnknown(TxnsError):
+    """The catalog's answer was lost: ask with `begin(txn_id=...)`; nothing was cleaned up."""
+
+    sqlstate = "08007"
+
+    def __init__(self, txn_id: str) -> None:
+        """Describe an outcome that the log does not tell yet."""
+        self.txn_id = txn_id
+        super().__init__(
+            "it is not known whether the transaction committed: ask again with"
+            f" begin(txn_id='{txn_id}') before running it again; nothing has been cleaned up;"
+            f" txn=`{txn_id}`"
+        )
+
+
+class InvalidUsage(TxnsError):
+    """A call that its caller has to change."""
+
+    def __init__(self, sqlstate: str, message: str, *, least_ts: int | None = None) -> None:
+        """
+        Describe a wrong call.
+
+        Args:
+            sqlstate: Class 25 (transaction state), 3B (savepoint) or 42 (names).
+            message: What is wrong and what to do.
+            least_ts: For `commit_at`: the least timestamp in ms that works.
+        """
+        self.sqlstate = sqlstate
+        self.least_ts = least_ts
+        super().__init__(message)
+
+
+class Quarantined(TxnsError):
+    """A table whose logged changes cannot be applied; repair it, everything else goes on."""
+
+    sqlstate = "55000"
+
+    def __init__(self, table: Identifier | str, reason: str) -> None:
+        """Describe why the log and the table do not fit."""
+        self.table = text(table)
+        self.reason = reason
+        super().__init__(
+            f"{reason}; readers stay on the logged state; end it with `txns repair adopt"
+            f" {self.table}` or `txns repair reject {self.table}`; table=`{self.table}`"
+        )
+
+
+class ForeignWrite(Quarantined):
+    """Somebody appended to a table outside the protocol; take it in or set it aside."""
+
+
+class CorruptLog(TxnsError):
+    """What is stored contradicts an invariant of docs/spec.md: stop, nothing was written."""
+
+    sqlstate = "XX001"
+
+
+class Unsupported(TxnsError):
+    """Not possible here, or a version or feature that this program does not know."""
+
+    sqlstate = "0A000"
+
+
+def text(table: Sequence[str] | str) -> str:
+    """
+    Give a table's name as people read it and the archive stores it.
+
+    Parts are joined by dots; a part that has a dot or a backtick stands in backticks.
+    """
+    if isinstance(table, str):
+        return table
+    return ".".join(_part(part) for part in table)
+
+
+def _part(part: str) -> str:
+    return "`" + part.replace("`", "``") + "`" if "." in part or "`" in part else part
