@@ -25,10 +25,11 @@ catalogs.
 """
 
 from txns._clock import Clock, SystemClock
+from txns._committed import Applied, Committed, State
 from txns._entry import Isolation
 from txns._handle import Handle, open  # noqa: A004 -- txns.open() is how a user says it
 from txns._run import run
-from txns._transaction import Applied, Committed, State, Transaction
+from txns._transaction import Transaction
 from txns.errors import (
     CommitStateUnknown,
     Conflict,

@@ -74,7 +74,7 @@ class Applier:
             return self.apply_run(head, table, upto)
         except TxnsError as error:
             _LOG.warning("entries of %s stay unapplied: %s", text(table), error)
-        except Exception:
+        except Exception:  # noqa: BLE001 -- whatever it was, the entry stays for the next writer
             _LOG.warning(
                 "entries of %s stay unapplied, the next writer tries again",
                 text(table),

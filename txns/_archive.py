@@ -19,6 +19,7 @@ from pyiceberg.expressions import (
     EqualTo,
     GreaterThan,
     LessThanOrEqual,
+    Reference,
 )
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
@@ -43,17 +44,17 @@ class Archive:
 
     def find(self, txn_id: str, since_ts: int) -> Entry | None:
         """Find an archived entry by its transaction id, with `commit_ts` above a bound in ms."""
-        rows = self.rows(And(GreaterThan("commit_ts", since_ts), EqualTo("txn_id", txn_id)))
+        rows = self.rows(And(_above(since_ts), _equals("txn_id", txn_id)))
         return next(iter(_entries(rows)), None)
 
     def between(self, after: int, upto: int) -> list[Entry]:
         """Give the archived entries above one timestamp and not above another, ascending."""
-        condition = And(GreaterThan("commit_ts", after), LessThanOrEqual("commit_ts", upto))
+        condition = And(_above(after), LessThanOrEqual(term=Reference("commit_ts"), value=upto))
         return _entries(self.rows(condition))
 
     def dropped(self) -> set[Identifier]:
         """Give the names of all tables ever dropped; they may have been created again since."""
-        rows = self.rows(EqualTo("operation", Operation.DROP.value))
+        rows = self.rows(_equals("operation", Operation.DROP.value))
         return {table_of(row["table_name"]) for row in rows}
 
     def rows(self, condition: BooleanExpression | None = None) -> list[dict[str, Any]]:
@@ -61,6 +62,14 @@ class Archive:
         table = self.log.catalog.load_table(self.log.identifier)
         found = table.scan(row_filter=condition or AlwaysTrue()).to_arrow().to_pylist()
         return sorted(found, key=lambda row: row["commit_ts"])
+
+
+def _above(ts: int) -> BooleanExpression:
+    return GreaterThan(term=Reference("commit_ts"), value=ts)
+
+
+def _equals(column: str, value: str) -> BooleanExpression:
+    return EqualTo(term=Reference(column), value=value)
 
 
 def rows_of(entry: Entry) -> list[dict[str, Any]]:

@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from txns.errors import Identifier
 
 
+def _ignore_read(_row_filter: str) -> None:
+    """A single operation validates what it reads by pyiceberg's own means."""
+
+
 class AutocommitCatalog(TxnCatalog):
     """
     Tables at the newest timestamp; each operation on one commits through the protocol.
@@ -85,7 +89,7 @@ class AutocommitCatalog(TxnCatalog):
             loaded.io,
             self,
             read_ts=loaded.view.read_ts,
-            on_read=lambda row_filter: None,
+            on_read=_ignore_read,
         )
 
     def create_table(
@@ -228,7 +232,7 @@ class AutocommitCatalog(TxnCatalog):
         except NoSuchTableError:
             staged = _creation.staged_creation(name, table.io, updates)
         else:
-            staged = _creation.dropped_table(self._parts, loaded)
+            staged = _creation.dropped_table(loaded)
             _creation.stage_recreation(staged, updates, self._parts.clock)
         try:
             self._commit(staged, head.upper)

@@ -43,7 +43,7 @@ from txns._logged import APPEND, History
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pyiceberg.manifest import DataFile
+    from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -136,7 +136,7 @@ def _stage_listing(
     staged: StagedTable,
     clock: Clock,
     *,
-    manifests: list[_manifests.ManifestFile],
+    manifests: list[ManifestFile],
     parent: Snapshot | None,
     operation: str,
     summary: dict[str, str],

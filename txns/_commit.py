@@ -95,7 +95,7 @@ class _Versions:
         for location in self._payloads - {needed}:
             try:
                 self._log.io.delete(location)
-            except Exception:
+            except Exception:  # noqa: BLE001 -- a file that stays harms nobody
                 _LOG.warning("a payload of a lost attempt stays: %s", location, exc_info=True)
         for table in self._restaged:
             if table.current.current_snapshot_id not in committed:
@@ -167,7 +167,7 @@ class Committer:
             left = self._applier.apply_all(head, [change.table for change in entry.changes])
             if not left:
                 self._tidier.tidy_when_due(head)
-        except Exception:
+        except Exception:  # noqa: BLE001 -- it has committed, whatever happens here
             _LOG.warning(
                 "committed, but not applied: the next writer does; txn=%s",
                 entry.txn_id,

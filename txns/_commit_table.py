@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, SetSnapshotRefUpdate
+from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from txns import _engine, _entry, _manifests
@@ -23,6 +23,7 @@ from txns._staged import creation
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table.update import SetSnapshotRefUpdate
 
     from txns._clock import Clock
     from txns.errors import Identifier
@@ -60,10 +61,9 @@ MAX_SNAPSHOT_AGE_MS = 100 * 365 * 24 * 3600 * 1000
 
 def main_at(snapshot_id: int) -> SetSnapshotRefUpdate:
     """Give the update that moves the commit table's `main`, its retention repeated."""
-    return SetSnapshotRefUpdate(
-        ref_name=MAIN_BRANCH,
-        type=SnapshotRefType.BRANCH,
-        snapshot_id=snapshot_id,
+    return _manifests.branch_at(
+        MAIN_BRANCH,
+        snapshot_id,
         min_snapshots_to_keep=MIN_SNAPSHOTS_TO_KEEP,
         max_snapshot_age_ms=MAX_SNAPSHOT_AGE_MS,
     )

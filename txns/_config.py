@@ -68,15 +68,15 @@ class Config:
         for name, value in numbers.items():
             if value <= 0:
                 raise InvalidUsage("42000", f"an option must be above 0; {name}=`{value}`")
-        name = tuple(commit_table.split(".")) if isinstance(commit_table, str) else commit_table
-        if any("." in part or not part for part in name):
+        table = tuple(commit_table.split(".")) if isinstance(commit_table, str) else commit_table
+        if any("." in part or not part for part in table):
             raise InvalidUsage(
                 "42000",
                 "no level of the commit table's name may be empty or hold a dot;"
                 f" commit_table=`{commit_table}`",
             )
         return Config(
-            commit_table=name,
+            commit_table=table,
             register=register,
             isolation=Isolation.parse(isolation),
             apply=apply,

@@ -64,8 +64,11 @@ class ConflictChecker:
             return reason
         if change.operation is Operation.CREATE and change.table in self.reads.absent:
             return "a table that it found absent was created"
-        if not self.isolation.validates_reads or entry.kind is Kind.REGISTER:
-            return None
+        if self.isolation.validates_reads and entry.kind is not Kind.REGISTER:
+            return self._read_clash(change)
+        return None
+
+    def _read_clash(self, change: Change) -> str | None:
         comes_or_goes = change.operation in {Operation.CREATE, Operation.DROP}
         if comes_or_goes and change.table[:-1] in self.reads.listed:
             return "the tables of a namespace that it listed have changed"

@@ -10,25 +10,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.table import StagedTable as PlannedTable
-from pyiceberg.table.metadata import TableMetadataV1
 from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
+    AddSchemaUpdate,
     AddSnapshotUpdate,
     AddSortOrderUpdate,
     AssignUUIDUpdate,
     RemovePropertiesUpdate,
     RemoveSnapshotRefUpdate,
+    SetCurrentSchemaUpdate,
     SetDefaultSortOrderUpdate,
     SetDefaultSpecUpdate,
     SetLocationUpdate,
     SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
     UpgradeFormatVersionUpdate,
     update_table_metadata,
 )
 
 from txns import _manifests, _mark
+from txns._change import main_at
 from txns._new_table import plan
 from txns._staged import Point, StagedTable
 from txns.errors import Unsupported, text
@@ -37,10 +42,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
-    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.sorting import SortOrder
     from pyiceberg.table.update import TableUpdate
     from pyiceberg.typedef import Properties
 
@@ -85,7 +88,7 @@ def staged_creation(
     identifier: Identifier, io: FileIO, updates: tuple[TableUpdate, ...]
 ) -> StagedTable:
     """Stage the updates that make a new table."""
-    empty: TableMetadata = TableMetadataV1.model_construct(last_column_id=-1)
+    empty = _manifests.empty_metadata()
     first = update_table_metadata(empty, updates, enforce_validation=True)
     staged = StagedTable(identifier, io, first, create=True)
     staged.point = Point(first, updates, len(staged.io.created))
@@ -103,55 +106,85 @@ def stage_recreation(staged: StagedTable, updates: tuple[TableUpdate, ...], cloc
     taken: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=MAIN_BRANCH)]
     if gone:
         taken.append(RemovePropertiesUpdate(removals=gone))
-    number = base.last_sequence_number
-    skipped: set[type] = set()
     for update in updates:
-        match update:
-            case AssignUUIDUpdate() | UpgradeFormatVersionUpdate() | SetLocationUpdate():
-                continue
-            case AddPartitionSpecUpdate():
-                taken.append(_spec(base, update))
-                skipped.add(SetDefaultSpecUpdate)
-                if isinstance(taken[-1], AddPartitionSpecUpdate):
-                    taken.append(SetDefaultSpecUpdate(spec_id=-1))
-            case AddSortOrderUpdate():
-                taken.append(_sort_order(base, update))
-                skipped.add(SetDefaultSortOrderUpdate)
-                if isinstance(taken[-1], AddSortOrderUpdate):
-                    taken.append(SetDefaultSortOrderUpdate(sort_order_id=-1))
-            case SetPropertiesUpdate():
-                own = {k: v for k, v in update.updates.items() if not k.startswith("txns.")}
-                taken.append(SetPropertiesUpdate(updates=own))
-            case AddSnapshotUpdate():
-                number += 1
-                path = staged.metadata_path(
-                    f"snap-{update.snapshot.snapshot_id}-{number}-{clock.new_uuid()}.avro"
-                )
-                snapshot = _manifests.renumbered(staged.io, base, update.snapshot, path, number)
-                taken.append(AddSnapshotUpdate(snapshot=snapshot))
-            case _ if type(update) not in skipped:
-                taken.append(update)
-    staged.stage(tuple(taken))
+        taken.extend(_taken_over(base, update))
+    staged.stage(tuple(each for each in taken if not isinstance(each, AddSnapshotUpdate)))
+    _stage_snapshots(staged, [each for each in taken if isinstance(each, AddSnapshotUpdate)], clock)
 
 
-def dropped_table(parts: Parts, loaded: Loaded) -> StagedTable:
+def _stage_snapshots(staged: StagedTable, snapshots: list[AddSnapshotUpdate], clock: Clock) -> None:
+    """Stage a new table's snapshots, with the numbers and the schema of the physical one."""
+    base = staged.current
+    number = _manifests.last_sequence_number(base)
+    again: list[TableUpdate] = []
+    for update in snapshots:
+        number += 1
+        snapshot_id = update.snapshot.snapshot_id
+        path = staged.metadata_path(f"snap-{snapshot_id}-{number}-{clock.new_uuid()}.avro")
+        snapshot = _manifests.renumbered(staged.io, base, update.snapshot, path, number)
+        snapshot = snapshot.model_copy(update={"schema_id": base.current_schema_id})
+        again.append(AddSnapshotUpdate(snapshot=snapshot))
+    if again:
+        again.append(main_at(base, snapshots[-1].snapshot.snapshot_id))
+        staged.stage(tuple(again))
+
+
+def _taken_over(base: TableMetadata, update: TableUpdate) -> tuple[TableUpdate, ...]:
+    """Give what an update of a new table is on the physical one of a dropped table."""
+    match update:
+        case (
+            AssignUUIDUpdate()
+            | UpgradeFormatVersionUpdate()
+            | SetLocationUpdate()
+            | SetDefaultSpecUpdate()
+            | SetDefaultSortOrderUpdate()
+            | SetCurrentSchemaUpdate()
+            | SetSnapshotRefUpdate()
+        ):
+            return ()
+        case AddSchemaUpdate():
+            return _schema(base, update)
+        case AddPartitionSpecUpdate():
+            return _spec(base, update)
+        case AddSortOrderUpdate():
+            return _sort_order(base, update)
+        case SetPropertiesUpdate():
+            own = {k: v for k, v in update.updates.items() if not k.startswith("txns.")}
+            return (SetPropertiesUpdate(updates=own),) if own else ()
+    return (update,)
+
+
+def dropped_table(loaded: Loaded) -> StagedTable:
     """Give a dropped table's physical one, to be created again."""
     applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
     return StagedTable(loaded.identifier, loaded.io, loaded.metadata, applied_ts=applied)
 
 
-def _spec(base: TableMetadata, update: AddPartitionSpecUpdate) -> TableUpdate:
+def _schema(base: TableMetadata, update: AddSchemaUpdate) -> tuple[TableUpdate, ...]:
+    """Add a schema under a number of its own, or take the table's equal one."""
+    for schema in base.schemas:
+        if schema == update.schema_:
+            return (SetCurrentSchemaUpdate(schema_id=schema.schema_id),)
+    number = max(schema.schema_id for schema in base.schemas) + 1
+    again = update.schema_.model_copy(update={"schema_id": number})
+    return AddSchemaUpdate(schema_=again), SetCurrentSchemaUpdate(schema_id=-1)
+
+
+def _spec(base: TableMetadata, update: AddPartitionSpecUpdate) -> tuple[TableUpdate, ...]:
     """Add a spec under a number of its own, or take the table's equal one."""
     for spec in base.partition_specs:
         if spec.fields == update.spec.fields:
-            return SetDefaultSpecUpdate(spec_id=spec.spec_id)
+            return (SetDefaultSpecUpdate(spec_id=spec.spec_id),)
     number = max(spec.spec_id for spec in base.partition_specs) + 1
-    return AddPartitionSpecUpdate(spec=update.spec.model_copy(update={"spec_id": number}))
+    again = PartitionSpec(*update.spec.fields, spec_id=number)
+    return AddPartitionSpecUpdate(spec=again), SetDefaultSpecUpdate(spec_id=-1)
 
 
-def _sort_order(base: TableMetadata, update: AddSortOrderUpdate) -> TableUpdate:
+def _sort_order(base: TableMetadata, update: AddSortOrderUpdate) -> tuple[TableUpdate, ...]:
+    """Add a sort order under a number of its own, or take the table's equal one."""
     for order in base.sort_orders:
         if order.fields == update.sort_order.fields:
-            return SetDefaultSortOrderUpdate(sort_order_id=order.order_id)
+            return (SetDefaultSortOrderUpdate(sort_order_id=order.order_id),)
     number = max(order.order_id for order in base.sort_orders) + 1
-    return AddSortOrderUpdate(sort_order=update.sort_order.model_copy(update={"order_id": number}))
+    again = SortOrder(*update.sort_order.fields, order_id=number)
+    return AddSortOrderUpdate(sort_order=again), SetDefaultSortOrderUpdate(sort_order_id=-1)

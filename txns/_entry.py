@@ -11,13 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import unicodedata
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from txns.errors import CorruptLog, Identifier, InvalidUsage, Unsupported, text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FORMAT_VERSION = 1
 KNOWN_FEATURES: frozenset[str] = frozenset()
@@ -448,5 +451,5 @@ def _word(words: type[E], stored: str, key: str) -> E:
 
 
 def _is_txn_id(txn_id: str) -> bool:
-    printable = not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in txn_id)
-    return printable and bool(txn_id.strip()) and len(txn_id) <= TXN_ID_MAX_CHARACTERS
+    controls = any(unicodedata.category(character) == "Cc" for character in txn_id)
+    return not controls and bool(txn_id.strip()) and len(txn_id) <= TXN_ID_MAX_CHARACTERS

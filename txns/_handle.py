@@ -6,7 +6,7 @@ Imports: every part. Used by: the package's users.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pyiceberg.catalog import Catalog
 
@@ -14,12 +14,13 @@ from txns import _engine
 from txns._autocommit import AutocommitCatalog
 from txns._catalog import SnapshotCatalog
 from txns._clock import Clock, SystemClock
+from txns._committed import Committed, Options
 from txns._config import Config
 from txns._entry import Entry, Isolation, Kind, check_txn_id
 from txns._history import transactions
 from txns._loop import Key, checked_ts
 from txns._parts import Parts
-from txns._transaction import Committed, Options, Transaction
+from txns._transaction import Transaction
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
@@ -360,7 +361,7 @@ class Handle:
         """Close the catalog underneath."""
         self._parts.catalog.close()
 
-    def __enter__(self) -> Handle:
+    def __enter__(self) -> Self:
         """Use the handle in a block that closes it."""
         return self
 

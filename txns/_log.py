@@ -28,6 +28,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, Asser
 
 from txns import _commit_table, _entry, _payload
 from txns._logged import REPLACE, History
+from txns._manifests import last_sequence_number
 from txns._mark import operation_of, summary_value
 from txns._overlay import acceptable_ts
 from txns._state import EMPTY, LogState
@@ -185,7 +186,7 @@ class CommitLog:
         parent = base.current_snapshot()
         assert parent is not None
         updates: list[TableUpdate] = []
-        for number, entry in enumerate(entries, base.last_sequence_number + 1):
+        for number, entry in enumerate(entries, last_sequence_number(base) + 1):
             parent = Snapshot(
                 snapshot_id=self._clock.new_snapshot_id(),
                 parent_snapshot_id=parent.snapshot_id,
@@ -273,7 +274,7 @@ def remove(io: FileIO, path: str) -> None:
     """Delete a file that nothing needs; one that stays is only reported."""
     try:
         io.delete(path)
-    except Exception:
+    except Exception:  # noqa: BLE001 -- a file that stays harms nobody
         _LOG.debug("a superseded file stays: %s", path, exc_info=True)
 
 

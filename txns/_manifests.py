@@ -27,6 +27,8 @@ from pyiceberg.manifest import (
     write_manifest_list,
 )
 from pyiceberg.table import TableProperties
+from pyiceberg.table.metadata import TableMetadataV1
+from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import (
     Operation,
     Snapshot,
@@ -34,6 +36,7 @@ from pyiceberg.table.snapshots import (
     Summary,
     update_snapshot_summaries,
 )
+from pyiceberg.table.update import SetSnapshotRefUpdate
 
 from txns.errors import Unsupported
 
@@ -163,7 +166,7 @@ def renumbered(
 
 def added_files(io: FileIO, snapshot: Snapshot) -> list[DataFile]:
     """Give the data files that a snapshot added."""
-    files = []
+    files: list[DataFile] = []
     for manifest in manifests_of(io, snapshot.manifest_list):
         if manifest.added_snapshot_id == snapshot.snapshot_id:
             files.extend(
@@ -247,6 +250,36 @@ def append_summary(metadata: TableMetadata, files: Sequence[DataFile]) -> dict[s
         main.summary if main else None,
     )
     return dict(summary.additional_properties)
+
+
+def branch_at(
+    name: str,
+    snapshot_id: int,
+    *,
+    min_snapshots_to_keep: int | None = None,
+    max_snapshot_age_ms: int | None = None,
+    max_ref_age_ms: int | None = None,
+) -> SetSnapshotRefUpdate:
+    """Give the update that moves a branch, with its retention."""
+    return SetSnapshotRefUpdate(
+        ref_name=name,
+        type=SnapshotRefType.BRANCH,
+        snapshot_id=snapshot_id,
+        min_snapshots_to_keep=min_snapshots_to_keep,
+        max_snapshot_age_ms=max_snapshot_age_ms,
+        max_ref_age_ms=max_ref_age_ms,
+    )
+
+
+def last_sequence_number(metadata: TableMetadata) -> int:
+    """Give a table's newest sequence number; 0 for format 1, which has none."""
+    return 0 if isinstance(metadata, TableMetadataV1) else metadata.last_sequence_number
+
+
+def empty_metadata() -> TableMetadata:
+    """Give what the updates of a new table are laid over."""
+    # As pyiceberg's own catalogs start: an invalid state that the updates complete.
+    return TableMetadataV1.model_construct(last_column_id=-1)  # type: ignore[call-arg]
 
 
 def totals_of(snapshot: Snapshot | None) -> dict[str, str]:

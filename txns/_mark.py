@@ -7,16 +7,18 @@ Imports: _entry, errors. Used by: _logged, _overlay, _tables, _apply, _register.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txns import _entry
-from txns.errors import Identifier
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
+
+    from txns.errors import Identifier
 
 COMMIT_TABLE = "txns.commit-table"
 COMMIT_TABLE_UUID = "txns.commit-table-uuid"

@@ -10,22 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, ValidationError
-from pyiceberg.table.metadata import TableMetadataV1
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.metadata import TableMetadataV3
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
     AssertRefSnapshotId,
     SetPropertiesUpdate,
-    SetSnapshotRefUpdate,
     update_table_metadata,
 )
 
 from txns import _mark
 from txns._logged import History, Stranger, effective_ts, logged_state
+from txns._manifests import branch_at, empty_metadata, last_sequence_number
 from txns.errors import Conflict, CorruptLog, Quarantined, text
 
 if TYPE_CHECKING:
@@ -171,8 +172,7 @@ def updates_of(
 def create(logged: LoggedChange, request: CommitTableRequest, now_ms: int) -> TableMetadata:
     """Make a new table's metadata from the change that creates it."""
     updates = creation_updates(logged, request, now_ms)
-    empty: TableMetadata = TableMetadataV1.model_construct(last_column_id=-1)
-    return update_table_metadata(empty, updates, enforce_validation=True)
+    return update_table_metadata(empty_metadata(), updates, enforce_validation=True)
 
 
 def creation_updates(
@@ -202,7 +202,7 @@ def check_chain(table: Identifier, run: list[LoggedChange]) -> None:
     Raises:
         CorruptLog: Naming the change that stands on another snapshot.
     """
-    for before, after in zip(run, run[1:], strict=False):
+    for before, after in pairwise(run):
         if before.change.to_snapshot_id != after.change.from_snapshot_id:
             raise CorruptLog(
                 f"invariant I3 does not hold: the change at {after.commit_ts} stands on snapshot"
@@ -230,8 +230,8 @@ def _fitted(
     renumber: Renumber,
 ) -> tuple[TableUpdate, ...]:
     """Give the same updates, their snapshots with numbers and times that `base` takes."""
-    sequence_number = base.last_sequence_number if base else 0
-    next_row_id = (base.next_row_id or 0) if base and base.format_version >= 3 else 0
+    sequence_number = last_sequence_number(base) if base else 0
+    next_row_id = (base.next_row_id or 0) if isinstance(base, TableMetadataV3) else 0
     fitted: list[TableUpdate] = []
     for update in updates:
         if not isinstance(update, AddSnapshotUpdate):
@@ -298,11 +298,7 @@ def keep_foreign(
     branch = f"{_mark.FOREIGN_BRANCH}{stranger.head_snapshot_id}"
     if adopted.issuperset(stranger.snapshot_ids) or branch in base.refs:
         return ()
-    return (
-        SetSnapshotRefUpdate(
-            ref_name=branch, type=SnapshotRefType.BRANCH, snapshot_id=stranger.head_snapshot_id
-        ),
-    )
+    return (branch_at(branch, stranger.head_snapshot_id),)
 
 
 def _unfit(logged: LoggedChange, error: Exception) -> Quarantined:

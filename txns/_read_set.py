@@ -8,8 +8,10 @@ Imports: errors. Used by: _conflict, _transaction.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from txns.errors import Identifier
+if TYPE_CHECKING:
+    from txns.errors import Identifier
 
 
 @dataclass

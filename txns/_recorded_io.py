@@ -50,6 +50,6 @@ class RecordedIO(FileIO):
                 self.inner.delete(location)
             except FileNotFoundError:
                 continue  # its producer has cleaned up
-            except Exception:
+            except Exception:  # noqa: BLE001 -- a file that stays harms nobody
                 _LOG.warning("a staged file stays: %s", location, exc_info=True)
         del self.created[since:]

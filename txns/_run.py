@@ -6,12 +6,13 @@ Imports: _handle, errors. Used by: the package's users.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from txns.errors import Conflict, InvalidUsage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from txns._handle import Handle
     from txns._transaction import Transaction
 

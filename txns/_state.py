@@ -6,12 +6,15 @@ Imports: _entry, errors. Used by: _log, _tables, _commit, _apply, _tidy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from txns._entry import Entry, Identifier, Kind, LoggedChange, Operation
-from txns.errors import CorruptLog, text
+from txns._entry import Entry, Kind, LoggedChange, Operation
+from txns.errors import CorruptLog, Identifier, text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.table import Table
 
 from txns import _mark, _overlay
 from txns._logged import Stranger
@@ -22,6 +21,7 @@ from txns.errors import CorruptLog, Quarantined, Unsupported, text
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._clock import Clock

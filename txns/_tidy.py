@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import GreaterThanOrEqual
+from pyiceberg.expressions import GreaterThanOrEqual, Reference
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 from pyiceberg.types import LongType
@@ -61,7 +61,7 @@ class Tidier:
             return
         try:
             self._kept_by_last = standing - self._tidy(head)
-        except Exception:
+        except Exception:  # noqa: BLE001 -- nothing depends on a tidy
             _LOG.warning("the log stays untidied, the next committer tries again", exc_info=True)
 
     def tidy(self) -> int:
@@ -156,7 +156,7 @@ class Tidier:
 def _rewritten(
     table: Table, rows: list[dict[str, Any]], small: list[DataFile], record: Entry
 ) -> tuple[Snapshot, list[TableUpdate]]:
-    """Write the rows as one data file; give the new snapshot and the updates that put it on main."""
+    """Write the rows as one data file; give its snapshot and the updates that put it on main."""
     transaction = table.transaction()
     update = transaction.update_snapshot(snapshot_properties=_entry.to_summary(record))
     with update.overwrite() if small else update.fast_append() as producer:
@@ -194,7 +194,7 @@ def _mergeable(table: Table) -> list[DataFile]:
 def _rows(table: Table, files: list[DataFile]) -> list[dict[str, Any]]:
     if not files:
         return []
-    condition = GreaterThanOrEqual("commit_ts", _least_ts(files))
+    condition = GreaterThanOrEqual(term=Reference("commit_ts"), value=_least_ts(files))
     rows: list[dict[str, Any]] = table.scan(row_filter=condition).to_arrow().to_pylist()
     return rows
 

@@ -8,9 +8,7 @@ errors. Used by: _handle.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
@@ -22,13 +20,15 @@ from pyiceberg.typedef import EMPTY_DICT
 from txns import _change, _creation, _manifests
 from txns._catalog import TxnCatalog
 from txns._commit import Request
+from txns._committed import Committed, Options, State
 from txns._entry import Entry, Isolation, Kind
 from txns._loop import Key
 from txns._mark import applied_ts
 from txns._parts import check_writable
 from txns._read_set import ReadSet
 from txns._recorded_io import RecordedIO
-from txns._staged import Point, StagedTable
+from txns._savepoints import Savepoints
+from txns._staged import StagedTable
 from txns._txn_table import TxnTable
 from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, text
 
@@ -47,78 +47,6 @@ if TYPE_CHECKING:
     from txns._parts import Parts
     from txns._tables import Loaded
     from txns.errors import Identifier
-
-
-class State(Enum):
-    """Where a transaction is in its life."""
-
-    ACTIVE = "active"
-    COMMITTED = "committed"
-    ROLLED_BACK = "rolled back"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """
-    What `Committed.apply` came to.
-
-    Attributes:
-        commit_ts: Of the entry, in ms.
-        complete: Whether it is applied to all of its tables: then it may be tidied.
-    """
-
-    commit_ts: int
-    complete: bool
-
-
-@dataclass
-class Committed:
-    """
-    A transaction that has committed: durable and visible to every reader of the protocol.
-
-    Attributes:
-        txn_id: Its id.
-        commit_ts: Its timestamp, in ms; the `read_ts` for one that only read.
-        read_ts: What it was read at, in ms.
-        tables: What it wrote.
-        applied: None before `apply`; else whether it is applied to all of its tables.
-    """
-
-    txn_id: str
-    commit_ts: int
-    read_ts: int
-    tables: tuple[Identifier, ...]
-    applied: bool | None = None
-    _entry: Entry | None = field(default=None, repr=False)
-    _parts: Parts | None = field(default=None, repr=False, compare=False)
-
-    @staticmethod
-    def of(entry: Entry, parts: Parts) -> Committed:
-        """Describe an entry."""
-        tables = tuple(change.table for change in entry.changes)
-        applied = None if entry.applies else True
-        return Committed(
-            entry.txn_id, entry.commit_ts, entry.read_ts, tables, applied, entry, parts
-        )
-
-    def apply(self) -> Applied:
-        """Carry the changes over to their tables; idempotent, and never undoes the commit."""
-        if self.applied is not True and self._entry and self._parts:
-            self.applied = self._parts.committer.apply(self._entry)
-        return Applied(self.commit_ts, complete=bool(self.applied))
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a transaction was begun."""
-
-    txn_id: str
-    fresh_id: bool
-    isolation: Isolation
-    read_only: bool
-    read_ts: int
-    born_ms: int
 
 
 class Transaction(TxnCatalog):
@@ -142,7 +70,7 @@ class Transaction(TxnCatalog):
         self._shared: dict[Identifier, TxnTable] = {}
         self._files: dict[Identifier, RecordedIO] = {}
         self._staged: dict[Identifier, StagedTable] = {}
-        self._savepoints: dict[str, dict[Identifier, tuple[StagedTable, Point]]] = {}
+        self._savepoints = Savepoints()
         self._lock = threading.RLock()
 
     @property
@@ -309,7 +237,7 @@ class Transaction(TxnCatalog):
 
     # ---------------------------------------------------------------- its end
 
-    def __enter__(self) -> Transaction:
+    def __enter__(self) -> Self:
         """Begin a block that commits at its end and rolls back on an exception."""
         return self
 
@@ -360,7 +288,9 @@ class Transaction(TxnCatalog):
             writes = self._writes()
             if not writes:
                 self.state = State.COMMITTED
-                self.committed = Committed(self.txn_id, self.read_ts, self.read_ts, (), True)
+                self.committed = Committed(
+                    self.txn_id, self.read_ts, self.read_ts, (), applied=True
+                )
                 return self.committed
             entry = self._append(writes, ts)
             self.state = State.COMMITTED
@@ -406,10 +336,7 @@ class Transaction(TxnCatalog):
         """Remember this moment under a name; a name used again hides the older one."""
         with self._lock:
             self._check_active()
-            self._savepoints.pop(name, None)
-            self._savepoints[name] = {
-                table: (staged, staged.point) for table, staged in self._staged.items()
-            }
+            self._savepoints.remember(name, self._staged)
 
     def rollback_to(self, name: str) -> None:
         """
@@ -420,18 +347,14 @@ class Transaction(TxnCatalog):
         """
         with self._lock:
             self._check_active()
-            points = self._known(name)
-            for table, staged in list(self._staged.items()):
-                if points.get(table, (None,))[0] is not staged:
-                    staged.io.delete_created()
-                    del self._staged[table]
+            before = self._staged
+            self._staged = self._savepoints.back_to(name, before)
+            for table in before.keys() | self._staged.keys():
+                staged = self._staged.get(table)
+                if staged is None:
                     self._shared.pop(table, None)
-            for table, (staged, point) in points.items():
-                staged.back_to(point)
-                self._staged[table] = staged
-                if table in self._shared:
+                elif table in self._shared:
                     self._shared[table].metadata = staged.current
-            self._forget_savepoints(name, itself=False)
 
     def release(self, name: str) -> None:
         """
@@ -442,8 +365,7 @@ class Transaction(TxnCatalog):
         """
         with self._lock:
             self._check_active()
-            self._known(name)
-            self._forget_savepoints(name, itself=True)
+            self._savepoints.release(name)
 
     # ---------------------------------------------------------------- inside
 
@@ -560,7 +482,7 @@ class Transaction(TxnCatalog):
             loaded = self._parts.tables.load_with_dropped(name, self._at, self.read_ts)
         except NoSuchTableError:
             return None
-        return _creation.dropped_table(self._parts, loaded)
+        return _creation.dropped_table(loaded)
 
     def _writes(self) -> dict[Identifier, StagedTable]:
         return {name: staged for name, staged in self._staged.items() if staged.changed}
@@ -574,20 +496,6 @@ class Transaction(TxnCatalog):
 
     def _all_files(self) -> list[RecordedIO]:
         return [*self._files.values(), *(staged.io for staged in self._staged.values())]
-
-    def _known(self, name: str) -> dict[Identifier, tuple[StagedTable, Point]]:
-        points = self._savepoints.get(name)
-        if points is None:
-            raise InvalidUsage(
-                "3B001",
-                f"there is no such savepoint; savepoint=`{name}` known=`{list(self._savepoints)}`",
-            )
-        return points
-
-    def _forget_savepoints(self, name: str, *, itself: bool) -> None:
-        names = list(self._savepoints)
-        for later in names[names.index(name) + (0 if itself else 1) :]:
-            del self._savepoints[later]
 
     def _check_active(self) -> None:
         if self.state is not State.ACTIVE:

@@ -16,7 +16,10 @@ Imports: nothing. Used by: every part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Identifier = tuple[str, ...]
 
