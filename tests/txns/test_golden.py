@@ -1,0 +1,189 @@
+"""The stored bytes are those of docs/spec.md: every file of docs/golden is read as it says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyiceberg.catalog.memory import InMemoryCatalog
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import Operation as SnapshotOperation
+from pyiceberg.table.snapshots import Snapshot, Summary
+from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+
+from txns import _commit_table, _entry, _payload
+from txns._clock import SystemClock
+from txns._entry import Change, Entry, Isolation, Kind, Operation, Payload, derived_id
+from txns._log import CommitLog
+from txns.errors import CorruptLog, TxnsError, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GOLDEN = Path(__file__).resolve().parents[2] / "docs" / "golden"
+COMMITS = ("txns", "commits")
+ERRORS: dict[str, type[TxnsError]] = {"CORRUPT_LOG": CorruptLog, "UNSUPPORTED": Unsupported}
+
+
+def _files(folder: str) -> list[Any]:
+    found = [json.loads(path.read_text("utf-8")) for path in sorted((GOLDEN / folder).iterdir())]
+    names = sorted(path.stem for path in (GOLDEN / folder).iterdir())
+    assert names == [golden["name"] for golden in found]
+    return [pytest.param(golden, id=golden["name"]) for golden in found]
+
+
+VALID, INVALID, HEAD = _files("valid"), _files("invalid"), _files("head")
+INLINE = [param for param in VALID if param.values[0]["entry"]["payload"] is not None]
+
+
+@pytest.mark.parametrize("golden", VALID)
+def test_a_valid_summary_holds_the_entry(golden: dict[str, Any]) -> None:
+    """A decoder makes of `summary` what the file's `entry` says."""
+    expected = golden["entry"]
+    tidy = expected["kind"] == Kind.TIDY.value
+    assert Entry(
+        kind=Kind(expected["kind"]),
+        txn_id=expected["txnId"],
+        upper=expected["upper"],
+        tidied_upto=expected["tidiedUpto"],
+        commit_ts=expected["commitTs"] or 0,
+        prev_ts=expected["prevTs"] or 0,
+        read_ts=expected["readTs"] or 0,
+        isolation=Isolation.SNAPSHOT if tidy else Isolation(expected["isolation"]),
+        engine=expected["engine"],
+        comment=expected["comment"],
+        changes=tuple(_change(table) for table in expected["tables"]),
+        payload=Payload(
+            expected["payload"], expected["payloadLocation"], expected["payloadSha256"]
+        ),
+    ) == _entry.from_summary(golden["summary"]), golden["why"]
+
+
+@pytest.mark.parametrize("golden", VALID)
+def test_an_entry_is_written_as_its_summary(golden: dict[str, Any]) -> None:
+    """An encoder makes of the decoded entry the same keys and texts, or those of `encoded`."""
+    expected = dict(golden.get("encoded", golden["summary"]))
+    written = _entry.to_summary(_entry.from_summary(golden["summary"]))
+
+    assert _tables(expected) == _tables(written), golden["why"]
+    assert expected == written, golden["why"]
+
+
+@pytest.mark.parametrize("golden", INLINE)
+def test_an_inline_payload_names_the_tables_of_its_entry(golden: dict[str, Any]) -> None:
+    """A payload that Iceberg wrote is read, one request for each change."""
+    entry = _entry.from_summary(golden["summary"])
+    assert entry.payload.inline is not None
+
+    requests = _payload.parse(entry, entry.payload.inline.encode())
+
+    named = [(*request.identifier.namespace.root, request.identifier.name) for request in requests]
+    assert [change.table for change in entry.changes] == named
+
+
+@pytest.mark.parametrize("golden", INLINE)
+def test_an_inline_payload_keeps_its_meaning(golden: dict[str, Any]) -> None:
+    """What Python writes of a payload that it has read says what Iceberg wrote."""
+    entry = _entry.from_summary(golden["summary"])
+    assert entry.payload.inline is not None
+
+    written = _payload.dump(_payload.parse(entry, entry.payload.inline.encode()))
+
+    assert _said(json.loads(entry.payload.inline)) == _said(json.loads(written))
+
+
+@pytest.mark.parametrize("golden", INVALID)
+def test_an_invalid_summary_is_refused(golden: dict[str, Any]) -> None:
+    """A decoder refuses `summary`, with the kind of error that the file names."""
+    with pytest.raises(TxnsError) as refused:
+        _entry.from_summary(golden["summary"])
+    assert ERRORS[golden["error"]] is type(refused.value), golden["why"]
+
+
+@pytest.mark.parametrize("golden", HEAD)
+def test_a_head_says_what_has_committed_or_is_refused(
+    golden: dict[str, Any], tmp_path: Path
+) -> None:
+    """A commit table with the file's snapshots is read as `expected`, or refused as `error`."""
+    log = _commit_log(tmp_path, golden["snapshots"], golden["main"])
+
+    if "error" in golden:
+        with pytest.raises(TxnsError) as refused:
+            log.load()
+        assert ERRORS[golden["error"]] is type(refused.value), golden["why"]
+        assert golden.get("violated", "") in str(refused.value)
+        return
+    state, expected = log.load().state, golden["expected"]
+    assert expected["upper"] == state.upper
+    assert expected["tidiedUpto"] == state.tidied_upto
+    assert expected["entries"] == [entry.commit_ts for entry in state.entries]
+
+
+def test_derived_ids_are_the_specifications() -> None:
+    """Who does the same deed in either language makes the same transaction id."""
+    for golden in json.loads((GOLDEN / "derived_ids.json").read_text("utf-8")):
+        deed, uuid, *what = golden["text"].split(":")
+        assert golden["txnId"] == derived_id(deed, uuid, *what), golden["why"]
+
+
+def test_every_kind_of_record_has_a_valid_file() -> None:
+    """No kind is left without an example."""
+    kinds = {param.values[0]["entry"]["kind"] for param in VALID}
+    assert {kind.value for kind in Kind} == kinds
+
+
+def _commit_log(folder: Path, snapshots: list[dict[str, Any]], main: int) -> CommitLog:
+    """Make a commit table of a golden file's snapshots, in a real catalog."""
+    catalog = InMemoryCatalog("golden", warehouse=folder.as_uri())
+    catalog.create_namespace(COMMITS[:-1])
+    table = catalog.create_table(COMMITS, _commit_table.SCHEMA)
+    added = [
+        AddSnapshotUpdate(
+            snapshot=Snapshot(
+                snapshot_id=golden["snapshot-id"],
+                parent_snapshot_id=golden.get("parent-snapshot-id"),
+                sequence_number=number,
+                timestamp_ms=table.metadata.last_updated_ms,
+                manifest_list=f"{folder.as_uri()}/snap-{golden['snapshot-id']}.avro",
+                summary=Summary(SnapshotOperation(golden["operation"]), **golden["summary"]),
+                schema_id=table.metadata.current_schema_id,
+            )
+        )
+        for number, golden in enumerate(snapshots, 1)
+    ]
+    at = SetSnapshotRefUpdate(ref_name=MAIN_BRANCH, type=SnapshotRefType.BRANCH, snapshot_id=main)
+    catalog.commit_table(table, (), (*added, at))
+    return CommitLog(catalog, COMMITS, SystemClock())
+
+
+def _change(table: Mapping[str, Any]) -> Change:
+    return Change(
+        table=(*table["namespace"], table["name"]),
+        uuid=table["uuid"],
+        operation=Operation(table["operation"]),
+        from_snapshot_id=table["fromSnapshotId"],
+        to_snapshot_id=table["toSnapshotId"],
+        added_records=table["addedRecords"],
+        deleted_records=table["deletedRecords"],
+    )
+
+
+def _tables(summary: dict[str, str]) -> object:
+    """Take the one key that is compared as JSON out of a summary."""
+    stored = summary.pop(_entry.TABLES, None)
+    return None if stored is None else json.loads(stored)
+
+
+def _said(value: object) -> object:
+    """Leave out of JSON what says nothing: an empty value, and what is derived from others."""
+    if isinstance(value, dict):
+        said = {key: each for key, each in value.items() if each not in (None, {})}
+        if said.get("action") == "add-schema":
+            # Iceberg writes it for readers that are older than the fields' own ids.
+            said.pop("last-column-id", None)
+        if not said.get("identifier-field-ids", True):
+            del said["identifier-field-ids"]
+        return {key: _said(each) for key, each in said.items()}
+    return [_said(each) for each in value] if isinstance(value, list) else value
