@@ -17,7 +17,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableResponse, CreateTableTransaction, Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.table.update import AssertCreate, update_table_metadata
+from pyiceberg.table.update import AssertCreate
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns import _change, _creation, _manifests
@@ -157,7 +157,7 @@ class AutocommitCatalog(TxnCatalog):
                 requirement.validate(base)
         applied = applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(name, table.io, base, applied_ts=applied)
-        staged.stage_as(updates, update_table_metadata(base, updates))
+        staged.stage(updates)
         if staged.changed:
             self._commit(staged, table.read_ts)
         newest = self._load(name)

@@ -95,7 +95,12 @@ def stage_copy(
     )
 
 
-def stage_append(staged: StagedTable, clock: Clock, files: list[DataFile]) -> Snapshot:
+def stage_append(
+    staged: StagedTable,
+    clock: Clock,
+    files: list[DataFile],
+    properties: Mapping[str, str] | None = None,
+) -> Snapshot:
     """
     Stage an append of data files on `main` by hand: one manifest, one list, no metadata copies.
 
@@ -115,7 +120,7 @@ def stage_append(staged: StagedTable, clock: Clock, files: list[DataFile]) -> Sn
         manifests=manifests,
         parent=parent,
         operation=APPEND,
-        summary=_manifests.append_summary(base, files),
+        summary=_manifests.append_summary(base, files) | dict(properties or {}),
         snapshot_id=snapshot_id,
     )
 

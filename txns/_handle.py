@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyiceberg.catalog import Catalog
 
-from txns import _engine
+from txns import _engine, _hold
 from txns._autocommit import AutocommitCatalog
 from txns._catalog import SnapshotCatalog
 from txns._clock import Clock, SystemClock
@@ -20,12 +20,15 @@ from txns._entry import Entry, Isolation, Kind, check_txn_id
 from txns._history import transactions
 from txns._loop import Key, checked_ts
 from txns._parts import Parts
+from txns._survey import survey
 from txns._transaction import Transaction
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
+    from txns._hold import Hold
     from txns._log import Head
     from txns._state import LogState
     from txns.errors import Identifier
@@ -211,15 +214,8 @@ class Handle:
 
     def registered(self) -> list[Identifier]:
         """Give the tables under care in every namespace of the catalog, by name."""
-        parts, head = self._parts, self._parts.log.load()
-        found = []
-        for namespace in _namespaces(parts.catalog):
-            for name in self.catalog().list_tables(namespace):
-                if name == parts.log.identifier:
-                    continue
-                if parts.tables.load_with_dropped(name, head, head.upper).registered:
-                    found.append(name)
-        return sorted(found)
+        found = survey(self._parts, self._parts.log.load())
+        return [each.identifier for each in found if not each.dropped]
 
     def repair_adopt(self, table: str | Identifier) -> int:
         """Take in what strangers wrote to a table, as an entry; gives its `commit_ts` in ms."""
@@ -338,6 +334,61 @@ class Handle:
         """
         return transactions(self._parts)
 
+    # ---------------------------------------------------------------- holds
+
+    def hold(
+        self,
+        name: str,
+        tables: Iterable[str | Identifier] | None = None,
+        *,
+        read_ts: int | None = None,
+        ttl_ms: int = 7 * 24 * 3600 * 1000,
+    ) -> Hold:
+        """
+        Keep what tables hold at one timestamp from being expired, by any engine.
+
+        One transaction tags, on every table, the snapshot that `read_ts` resolves to, as
+        `txns-hold-` and the name.
+
+        Args:
+            name: Letters, digits, dots, dashes and underscores.
+            tables: What to hold; every table under care where it is not given.
+            read_ts: In ms; the upper where it is not given.
+            ttl_ms: For how long from now.
+
+        Raises:
+            InvalidUsage: 42710, there is such a hold; 42602, the name does not work.
+            Conflict: Others were writing the tables all the time, or `read_ts` is too old.
+        """
+        names = self.registered() if tables is None else [_name(table) for table in tables]
+        return _hold.hold(self, self._parts, name, names, read_ts=read_ts, ttl_ms=ttl_ms)
+
+    def release(self, name: str) -> tuple[Identifier, ...]:
+        """
+        End a hold: remove its tags in one transaction; give the tables that had one.
+
+        Raises:
+            InvalidUsage: 42704, there is no such hold.
+        """
+        return _hold.release(self, self._parts, name)
+
+    def holds(self) -> list[Hold]:
+        """Give the holds there are, by name."""
+        return _hold.holds(self._parts)
+
+    def held(self, name: str) -> SnapshotCatalog:
+        """
+        Give the tables of a hold as they are held, to be read.
+
+        It works by the tags, so also after the snapshots around them have been expired.
+
+        Raises:
+            InvalidUsage: 42704, there is no such hold.
+        """
+        return _hold.held(self._parts, name)
+
+    # ---------------------------------------------------------------- inside
+
     def _await(self, basis: int, timeout_ms: int) -> Head:
         clock = self._parts.clock
         deadline_ms = clock.now_ms() + timeout_ms
@@ -391,14 +442,3 @@ def _plain(kind: Kind, txn_id: str, state: LogState, commit_ts: int) -> Entry:
 
 def _name(table: str | Identifier) -> Identifier:
     return Catalog.identifier_to_tuple(table)
-
-
-def _namespaces(catalog: Catalog) -> list[Identifier]:
-    found: list[Identifier] = []
-    waiting = list(catalog.list_namespaces())
-    while waiting:
-        namespace = waiting.pop()
-        found.append(namespace)
-        deeper = catalog.list_namespaces(namespace)
-        waiting += [each for each in deeper if each not in found and each != namespace]
-    return sorted(found)

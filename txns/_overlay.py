@@ -27,6 +27,7 @@ from pyiceberg.table.update import (
 from txns import _mark
 from txns._logged import History, Stranger, effective_ts, logged_state
 from txns._manifests import branch_at, empty_metadata, last_sequence_number
+from txns._updates import laid_over
 from txns.errors import Conflict, CorruptLog, Quarantined, text
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def replay(
     """
     updates = updates_of(base, logged, request, now_ms, renumber)
     try:
-        return update_table_metadata(base, updates)
+        return laid_over(base, updates)
     except (ValueError, ValidationError) as error:
         raise _unfit(logged, error) from error
 

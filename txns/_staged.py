@@ -26,12 +26,12 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
     SetSnapshotRefUpdate,
     UpgradeFormatVersionUpdate,
-    update_table_metadata,
 )
 
 from txns import _mark
 from txns._logged import APPEND, History
 from txns._recorded_io import RecordedIO
+from txns._updates import laid_over
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -98,11 +98,11 @@ class StagedTable:
 
     def stage(self, updates: tuple[TableUpdate, ...]) -> None:
         """Keep updates; one that changes nothing is dropped."""
-        self.stage_as(updates, update_table_metadata(self.current, updates))
+        self.stage_as(updates, laid_over(self.current, updates))
 
     def stage_as(self, updates: tuple[TableUpdate, ...], updated: TableMetadata) -> None:
         """Keep updates whose result is known already."""
-        if updated != self.current:
+        if updated is not self.current:
             created = len(self.io.created)
             self.point = Point(updated, (*self.updates, *updates), created)
 

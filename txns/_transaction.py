@@ -8,13 +8,14 @@ errors. Used by: _handle.
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableResponse, CreateTableTransaction
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.table.update import AssertCreate, update_table_metadata
+from pyiceberg.table.update import AssertCreate
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns import _change, _creation, _manifests
@@ -33,9 +34,11 @@ from txns._txn_table import TxnTable
 from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
     import pyarrow as pa
+    from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
@@ -201,6 +204,17 @@ class Transaction(TxnCatalog):
             return CommitTableResponse(
                 metadata=staged.current, metadata_location=table.metadata_location
             )
+
+    def _stage_append(
+        self, name: Identifier, files: list[DataFile], properties: Mapping[str, str]
+    ) -> None:
+        """Stage an append without pyiceberg's producer; see `TxnTable.append`."""
+        with self._lock:
+            self._check_writable()
+            self._refuse_commit_table(name)
+            staged = self._writable(name)
+            _change.stage_append(staged, self._parts.clock, files, properties)
+            self._shared[name].metadata = staged.current
 
     def drop_table(self, identifier: str | Identifier) -> None:
         """Drop a table with this transaction; its files stay until they are purged."""
@@ -429,6 +443,7 @@ class Transaction(TxnCatalog):
             self,
             read_ts=self.read_ts,
             on_read=on_read,
+            append_files=partial(self._stage_append, name),
         )
         self._shared[name] = table
         return table
@@ -458,7 +473,7 @@ class Transaction(TxnCatalog):
         staged = self._writable(name)
         for requirement in requirements:
             requirement.validate(staged.current)
-        staged.stage_as(updates, update_table_metadata(staged.current, updates))
+        staged.stage(updates)
         return staged
 
     def _stage_create(self, table: Table, updates: tuple[TableUpdate, ...]) -> StagedTable:

@@ -6,16 +6,29 @@ Imports: _change. Used by: _transaction, _autocommit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.table import ALWAYS_TRUE, Table, Transaction
+from pyiceberg.io.pyarrow import _check_pyarrow_schema_compatible, _dataframe_to_data_files
+from pyiceberg.table import (
+    ALWAYS_TRUE,
+    DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE,
+    Table,
+    TableProperties,
+    Transaction,
+)
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.typedef import EMPTY_DICT
+from pyiceberg.utils.config import Config
+from pyiceberg.utils.properties import property_as_bool
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import DataScan
     from pyiceberg.table.inspect import InspectTable
     from pyiceberg.table.metadata import TableMetadata
@@ -26,6 +39,9 @@ if TYPE_CHECKING:
 
 OnRead = Callable[[str], None]
 """Told the filter of each read, in words."""
+
+AppendFiles = Callable[["list[DataFile]", "Mapping[str, str]"], None]
+"""Stages an append of data files, with keys for the snapshot's summary."""
 
 EVERYTHING = "true"
 
@@ -43,10 +59,44 @@ class TxnTable(Table):
         *,
         read_ts: int,
         on_read: OnRead,
+        append_files: AppendFiles | None = None,
     ) -> None:
         super().__init__(identifier, metadata, metadata_location, io, catalog)
         self.read_ts = read_ts
         self._on_read = on_read
+        self._append_files = append_files
+
+    def append(
+        self,
+        df: pa.Table | pa.RecordBatchReader,
+        snapshot_properties: Mapping[str, str] = EMPTY_DICT,
+        branch: str | None = MAIN_BRANCH,
+    ) -> None:
+        """
+        Append rows; see pyiceberg's `Table.append`.
+
+        Inside a transaction one manifest and one list are written and the metadata is copied
+        once: pyiceberg's producer, made for one operation and one commit, copies it about
+        eighteen times. What the short way does not know goes through the producer.
+        """
+        merges = property_as_bool(
+            self.metadata.properties,
+            TableProperties.MANIFEST_MERGE_ENABLED,
+            TableProperties.MANIFEST_MERGE_ENABLED_DEFAULT,
+        )
+        is_arrow = isinstance(df, pa.Table | pa.RecordBatchReader)
+        if self._append_files is None or branch != MAIN_BRANCH or merges or not is_arrow:
+            super().append(df, dict(snapshot_properties), branch)
+            return
+        _check_pyarrow_schema_compatible(
+            self.metadata.schema(),
+            provided_schema=df.schema,
+            downcast_ns_timestamp_to_us=_downcasts(),
+            format_version=self.metadata.format_version,
+        )
+        empty = isinstance(df, pa.Table) and df.num_rows == 0
+        files = [] if empty else list(_dataframe_to_data_files(self.metadata, df, self.io))
+        self._append_files(files, snapshot_properties)
 
     def scan(self, row_filter: str | BooleanExpression = ALWAYS_TRUE, **kwargs: Any) -> DataScan:  # type: ignore[override]
         """Scan the table; see pyiceberg's `Table.scan`."""
@@ -124,6 +174,10 @@ class _NotingTransaction(Transaction):
 
     def update_snapshot(self, *args: Any, **kwargs: Any) -> UpdateSnapshot:
         return super().update_snapshot(*args, **kwargs)
+
+
+def _downcasts() -> bool:
+    return bool(Config().get_bool(DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE))
 
 
 def words(row_filter: str | BooleanExpression) -> str:

@@ -1,0 +1,95 @@
+"""
+Looks at every table under care, also at those that cannot be read.
+
+Imports: _log, _mark, _tables, errors. Used by: _handle, _hold, _cli.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from txns import _mark
+from txns._entry import Operation
+from txns.errors import Conflict, Unsupported
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from txns._log import Head
+    from txns._parts import Parts
+    from txns._tables import Loaded
+    from txns.errors import Identifier
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """
+    One table under care.
+
+    Attributes:
+        identifier: Its name.
+        loaded: As of the head's upper; None where it cannot be read.
+        error: Why it cannot.
+    """
+
+    identifier: Identifier
+    loaded: Loaded | None
+    error: Exception | None = None
+
+    @property
+    def dropped(self) -> bool:
+        """Whether a drop has hidden it."""
+        return bool(self.loaded and self.loaded.view and self.loaded.view.dropped)
+
+
+def survey(parts: Parts, head: Head) -> list[Surveyed]:
+    """Give every table under care in every namespace, dropped ones included, by name."""
+    found = []
+    for name in sorted(_names(parts, head)):
+        try:
+            loaded = parts.tables.load_with_dropped(name, head, head.upper)
+        except NoSuchTableError:
+            continue
+        except Conflict:
+            continue  # created after the head was loaded
+        except Exception as error:  # noqa: BLE001 -- one table that is broken hides no other
+            if not (isinstance(error, Unsupported) and _is_elsewhere(parts, name)):
+                found.append(Surveyed(name, None, error))
+            continue
+        if loaded.registered:
+            found.append(Surveyed(name, loaded))
+    return found
+
+
+def _names(parts: Parts, head: Head) -> set[Identifier]:
+    """Give the names of the catalog's tables, and of those that the log is to create."""
+    names = {
+        change.table
+        for entry in head.state.entries
+        for change in entry.changes
+        if change.operation is Operation.CREATE
+    }
+    for namespace in namespaces(parts.catalog):
+        names.update(parts.catalog.list_tables(namespace))
+    return names - {parts.log.identifier}
+
+
+def _is_elsewhere(parts: Parts, name: Identifier) -> bool:
+    """Whether another commit table cares for a table."""
+    mark = _mark.mark_of(parts.catalog.load_table(name).metadata)
+    return mark is not None and mark.commit_table != ".".join(parts.log.identifier)
+
+
+def namespaces(catalog: Catalog) -> list[Identifier]:
+    """Give every namespace of a catalog, nested ones included, by name."""
+    found: list[Identifier] = []
+    waiting = list(catalog.list_namespaces())
+    while waiting:
+        namespace = waiting.pop()
+        found.append(namespace)
+        deeper = catalog.list_namespaces(namespace)
+        waiting += [each for each in deeper if each not in found and each != namespace]
+    return sorted(found)
