@@ -28,7 +28,9 @@ from txns._clock import Clock, SystemClock
 from txns._committed import Applied, Committed, State
 from txns._entry import Isolation
 from txns._handle import Handle, open  # noqa: A004 -- txns.open() is how a user says it
+from txns._resume import deserialize, merge
 from txns._run import run
+from txns._subscribe import Delivery, TableRows
 from txns._transaction import Transaction
 from txns.errors import (
     CommitStateUnknown,
@@ -48,6 +50,7 @@ __all__ = [
     "Committed",
     "Conflict",
     "CorruptLog",
+    "Delivery",
     "ForeignWrite",
     "Handle",
     "InvalidUsage",
@@ -55,10 +58,13 @@ __all__ = [
     "Quarantined",
     "State",
     "SystemClock",
+    "TableRows",
     "Transaction",
     "TxnsError",
     "Unsupported",
     "__version__",
+    "deserialize",
+    "merge",
     "open",
     "run",
 ]

@@ -20,12 +20,13 @@ from txns._entry import Entry, Isolation, Kind, check_txn_id
 from txns._history import transactions
 from txns._loop import Key, checked_ts
 from txns._parts import Parts
+from txns._subscribe import Delivery, subscribe
 from txns._survey import survey
 from txns._transaction import Transaction
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from types import TracebackType
 
     from txns._hold import Hold
@@ -87,6 +88,11 @@ class Handle:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+
+    @property
+    def parts(self) -> Parts:
+        """The parts underneath, for this package's own modules."""
+        return self._parts
 
     @property
     def upper(self) -> int:
@@ -324,6 +330,24 @@ class Handle:
             if clock.now_ms() >= deadline_ms:
                 return None
             clock.sleep(_POLL_MS)
+
+    def subscribe(
+        self, tables: Iterable[str | Identifier], *, as_of: int, until: int | None = None
+    ) -> Iterator[Delivery]:
+        """
+        Give each transaction's rows on some tables, in `commit_ts` order and without gaps.
+
+        Whoever has stored the `commit_ts` of the last delivery goes on from there.
+
+        Args:
+            tables: Which.
+            as_of: Everything above it is delivered, in ms.
+            until: Ends at it, in ms, inclusive; None waits for more for ever.
+
+        Raises:
+            Conflict: A snapshot that is needed has been expired.
+        """
+        return subscribe(self._parts, [_name(table) for table in tables], as_of, until)
 
     def transactions(self) -> list[dict[str, Any]]:
         """

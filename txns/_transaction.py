@@ -8,6 +8,7 @@ errors. Used by: _handle.
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -18,23 +19,20 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AssertCreate
 from pyiceberg.typedef import EMPTY_DICT
 
-from txns import _change, _creation, _manifests
+from txns import _change, _creation
 from txns._catalog import TxnCatalog
 from txns._commit import Request
 from txns._committed import Committed, Options, State
 from txns._entry import Entry, Isolation, Kind
 from txns._loop import Key
-from txns._mark import applied_ts
-from txns._parts import check_writable
 from txns._read_set import ReadSet
-from txns._recorded_io import RecordedIO
 from txns._savepoints import Savepoints
-from txns._staged import StagedTable
-from txns._txn_table import TxnTable
+from txns._serialize import Serialized, dump
+from txns._staging import Staging
 from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
 
     import pyarrow as pa
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
 
     from txns._log import Head
     from txns._parts import Parts
+    from txns._staged import StagedTable
     from txns._tables import Loaded
     from txns.errors import Identifier
 
@@ -63,38 +62,40 @@ class Transaction(TxnCatalog):
     def __init__(self, parts: Parts, head: Head, options: Options, comment: str) -> None:
         super().__init__(parts)
         self._at = head
-        self._options = options
+        self.options = options
         self.comment = comment
         self.reads = ReadSet()
         self.state = State.ACTIVE
         self.committed: Committed | None = None
         """What became of it; set from the start where its id had committed before."""
-        self._loaded: dict[Identifier, Loaded] = {}
-        self._shared: dict[Identifier, TxnTable] = {}
-        self._files: dict[Identifier, RecordedIO] = {}
-        self._staged: dict[Identifier, StagedTable] = {}
+        self._staging = Staging(parts, head, options, self.reads)
         self._savepoints = Savepoints()
         self._lock = threading.RLock()
 
     @property
+    def parts(self) -> Parts:
+        """The parts underneath, for this package's own modules."""
+        return self._parts
+
+    @property
     def txn_id(self) -> str:
         """Its id: the idempotence key."""
-        return self._options.txn_id
+        return self.options.txn_id
 
     @property
     def read_ts(self) -> int:
         """What every table is read at, in ms."""
-        return self._options.read_ts
+        return self.options.read_ts
 
     @property
     def isolation(self) -> Isolation:
         """What is validated at its commit."""
-        return self._options.isolation
+        return self.options.isolation
 
     @property
     def tables(self) -> tuple[Identifier, ...]:
         """The tables that it has written."""
-        return self.committed.tables if self.committed else tuple(self._writes())
+        return self.committed.tables if self.committed else tuple(self._staging.writes())
 
     @property
     def unprotected(self) -> tuple[str, ...]:
@@ -112,22 +113,17 @@ class Transaction(TxnCatalog):
         name = self.identifier_to_tuple(identifier)
         with self._lock:
             self._check_active()
-            staged = self._staged.get(name)
-            if staged is not None:
-                if staged.dropped:
-                    raise NoSuchTableError(f"Table does not exist: {text(name)}")
-                return self._table(name, staged.current, staged.io)
-            loaded = self._load(name)
-            return self._table(name, loaded.metadata, self._files_of(name, loaded))
+            staged = self._staging.staged.get(name)
+            if staged is not None and staged.dropped:
+                raise NoSuchTableError(f"Table does not exist: {text(name)}")
+            return self._staging.table(name, self, partial(self._stage_append, name))
 
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Whether a table exists for this transaction."""
         name = self.identifier_to_tuple(identifier)
         with self._lock:
             self._check_active()
-            if name in self._staged:
-                return not self._staged[name].dropped
-            exists = super().table_exists(name)
+            exists = self._staging.exists(name)
             if exists:
                 self.reads.present.add(name)
             return exists
@@ -139,7 +135,7 @@ class Transaction(TxnCatalog):
             self._check_active()
             self.reads.listed.add(space)
             tables = dict.fromkeys(super().list_tables(namespace))
-            for name, staged in self._staged.items():
+            for name, staged in self._staging.staged.items():
                 if name[:-1] == space and staged.dropped:
                     tables.pop(name, None)
                 elif name[:-1] == space:
@@ -175,13 +171,12 @@ class Transaction(TxnCatalog):
         with self._lock:
             self._check_writable()
             self._refuse_commit_table(name)
-            if self._exists(name):
+            if self._staging.exists(name):
                 raise TableAlreadyExistsError(f"Table {text(name)} already exists")
             planned = _creation.planned_table(
                 self._parts, self, name, schema, location, partition_spec, sort_order, properties
             )
-            files = self._files.setdefault(name, RecordedIO(planned.io))
-            planned.io = files
+            planned.io = self._staging.files(name, planned.io)
             return CreateTableTransaction(planned)
 
     def commit_table(
@@ -196,11 +191,12 @@ class Transaction(TxnCatalog):
             self._check_writable()
             self._refuse_commit_table(name)
             if any(isinstance(requirement, AssertCreate) for requirement in requirements):
-                staged = self._stage_create(table, updates)
+                staged = self._staging.stage_create(table, updates)
             else:
-                staged = self._stage(name, requirements, updates)
-            if name in self._shared:
-                self._shared[name].metadata = staged.current
+                staged = self._staging.stage(name, requirements, updates)
+            shared = self._staging.shared.get(name)
+            if shared is not None:
+                shared.metadata = staged.current
             return CommitTableResponse(
                 metadata=staged.current, metadata_location=table.metadata_location
             )
@@ -212,9 +208,9 @@ class Transaction(TxnCatalog):
         with self._lock:
             self._check_writable()
             self._refuse_commit_table(name)
-            staged = self._writable(name)
+            staged = self._staging.writable(name)
             _change.stage_append(staged, self._parts.clock, files, properties)
-            self._shared[name].metadata = staged.current
+            self._staging.shared[name].metadata = staged.current
 
     def drop_table(self, identifier: str | Identifier) -> None:
         """Drop a table with this transaction; its files stay until they are purged."""
@@ -223,13 +219,9 @@ class Transaction(TxnCatalog):
             self._check_writable()
             self._refuse_commit_table(name)
             self.load_table(name)
-            staged = self._staged.get(name)
-            if staged is not None and staged.create:
-                staged.io.delete_created()
-                del self._staged[name]
-            else:
-                _change.stage_drop(self._writable(name), self._parts.clock)
-            self._shared.pop(name, None)
+            staged = self._staging.drop(name)
+            if staged is not None:
+                _change.stage_drop(staged, self._parts.clock)
 
     def purge_table(self, identifier: str | Identifier) -> None:
         """Refuse: files that are deleted at once do not come back with a rollback."""
@@ -295,11 +287,11 @@ class Transaction(TxnCatalog):
         """
         with self._lock:
             if self.committed is not None:
-                self._discard()
+                self._staging.discard()
                 self.state = State.COMMITTED
                 return self.committed
             self._check_active()
-            writes = self._writes()
+            writes = self._staging.writes()
             if not writes:
                 self.state = State.COMMITTED
                 self.committed = Committed(
@@ -312,8 +304,9 @@ class Transaction(TxnCatalog):
             return self.committed
 
     def _append(self, writes: dict[Identifier, StagedTable], ts: int | None) -> Entry:
-        options = self._options
-        key = Key(options.txn_id, self._at.upper, options.fresh_id, ts)
+        options = self.options
+        since_ts = self._at.upper if options.fresh_id else options.read_ts
+        key = Key(options.txn_id, since_ts, options.fresh_id, ts)
         request = Request(
             kind=Kind.COMMIT,
             key=key,
@@ -344,13 +337,52 @@ class Transaction(TxnCatalog):
             if self.state is not State.ACTIVE:
                 return
             self.state = State.ROLLED_BACK
-            self._discard()
+            self._staging.discard()
+
+    def serialize(self) -> bytes:
+        """Give it as bytes, for another process to go on with; see `txns.deserialize`."""
+        with self._lock:
+            writes = tuple(self.hand_over().values())
+            stored = Serialized(self.options, self.comment, self.reads, writes)
+            return dump(self._parts, stored)
+
+    def hand_over(self) -> dict[Identifier, StagedTable]:
+        """Give what was staged away; the transaction is over here, its files stay."""
+        with self._lock:
+            self._check_active()
+            self.state = State.HANDED_OVER
+            return self._staging.writes()
+
+    def take_over(self, staging: Iterable[StagedTable]) -> None:
+        """Go on with what another transaction has staged."""
+        with self._lock:
+            self._check_active()
+            self._staging.take_over(staging)
+
+    def widen(self, other: Transaction) -> None:
+        """Take on what another transaction promises: what it has read, since when."""
+        with self._lock:
+            self.reads.merge(other.reads)
+            mine, theirs = self.options, other.options
+            levels = list(Isolation)
+            self.options = replace(
+                mine,
+                read_ts=min(mine.read_ts, theirs.read_ts),
+                born_ms=min(mine.born_ms, theirs.born_ms),
+                isolation=max(mine.isolation, theirs.isolation, key=levels.index),
+            )
+            self._staging.options = self.options
+
+    def staged(self, name: Identifier) -> StagedTable | None:
+        """Give what was staged on a table."""
+        staged = self._staging.staged.get(name)
+        return staged if staged is not None and staged.changed else None
 
     def savepoint(self, name: str) -> None:
         """Remember this moment under a name; a name used again hides the older one."""
         with self._lock:
             self._check_active()
-            self._savepoints.remember(name, self._staged)
+            self._savepoints.remember(name, self._staging.staged)
 
     def rollback_to(self, name: str) -> None:
         """
@@ -361,14 +393,7 @@ class Transaction(TxnCatalog):
         """
         with self._lock:
             self._check_active()
-            before = self._staged
-            self._staged = self._savepoints.back_to(name, before)
-            for table in before.keys() | self._staged.keys():
-                staged = self._staged.get(table)
-                if staged is None:
-                    self._shared.pop(table, None)
-                elif table in self._shared:
-                    self._shared[table].metadata = staged.current
+            self._staging.restore(self._savepoints.back_to(name, self._staging.staged))
 
     def release(self, name: str) -> None:
         """
@@ -388,129 +413,10 @@ class Transaction(TxnCatalog):
 
     def _read_ts(self, head: Head) -> int:
         del head
-        return self._options.read_ts
+        return self.options.read_ts
 
     def _load(self, identifier: Identifier) -> Loaded:
-        known = self._loaded.get(identifier)
-        if known is not None:
-            return known
-        try:
-            loaded = self._parts.tables.load(identifier, self._at, self.read_ts)
-        except NoSuchTableError:
-            self.reads.absent.add(identifier)
-            raise
-        if not loaded.registered:
-            loaded = self._take_care(loaded)
-        self._loaded[identifier] = loaded
-        return loaded
-
-    def _take_care(self, loaded: Loaded) -> Loaded:
-        """Register a table that the transaction touches first, where the handle says so."""
-        own = loaded.identifier == self._parts.log.identifier
-        if self._parts.config.register != "all" or own or self._options.read_only:
-            self.reads.unprotected.add(text(loaded.identifier))
-            return loaded
-        self._parts.registrar.register(loaded.identifier)
-        head = self._parts.log.load()
-        return self._parts.tables.load(loaded.identifier, head, self.read_ts)
-
-    def _exists(self, name: Identifier) -> bool:
-        if name in self._staged:
-            return not self._staged[name].dropped
-        try:
-            self._load(name)
-        except NoSuchTableError:
-            return False
-        return True
-
-    def _table(self, name: Identifier, metadata: object, files: RecordedIO) -> TxnTable:
-        known = self._shared.get(name)
-        if known is not None:
-            return known
-        loaded = self._loaded.get(name)
-        location = loaded.table.metadata_location if loaded and loaded.table else ""
-        protected = loaded is None or loaded.registered
-
-        def on_read(row_filter: str) -> None:
-            if protected:
-                self.reads.read(name, row_filter)
-
-        table = TxnTable(
-            name,
-            metadata,  # type: ignore[arg-type]
-            location or f"{metadata.location}/metadata/txns-staged.metadata.json",  # type: ignore[attr-defined]
-            files,
-            self,
-            read_ts=self.read_ts,
-            on_read=on_read,
-            append_files=partial(self._stage_append, name),
-        )
-        self._shared[name] = table
-        return table
-
-    def _files_of(self, name: Identifier, loaded: Loaded) -> RecordedIO:
-        return self._files.setdefault(name, RecordedIO(loaded.io))
-
-    def _writable(self, name: Identifier) -> StagedTable:
-        """Give the staged table to write to; refuse one that cannot be written."""
-        staged = self._staged.get(name)
-        if staged is None:
-            loaded = self._load(name)
-            check_writable(loaded)
-            _manifests.check_writable(loaded.metadata, text(name))
-            applied = applied_ts(loaded.table.metadata) if loaded.table else 0
-            files = self._files_of(name, loaded)
-            staged = StagedTable(name, files, loaded.metadata, applied_ts=applied)
-            self._staged[name] = staged
-        return staged
-
-    def _stage(
-        self,
-        name: Identifier,
-        requirements: tuple[TableRequirement, ...],
-        updates: tuple[TableUpdate, ...],
-    ) -> StagedTable:
-        staged = self._writable(name)
-        for requirement in requirements:
-            requirement.validate(staged.current)
-        staged.stage(updates)
-        return staged
-
-    def _stage_create(self, table: Table, updates: tuple[TableUpdate, ...]) -> StagedTable:
-        name = table.name()
-        if self._exists(name):
-            raise TableAlreadyExistsError(f"Table {text(name)} already exists")
-        self.reads.absent.add(name)
-        dropped = self._staged.get(name) or self._dropped_before(name)
-        if dropped is None:
-            staged = _creation.staged_creation(name, table.io, updates)
-        else:
-            staged = dropped
-            _creation.stage_recreation(staged, updates, self._parts.clock)
-        self._staged[name] = staged
-        self._shared.pop(name, None)
-        return staged
-
-    def _dropped_before(self, name: Identifier) -> StagedTable | None:
-        """Give a dropped table's physical one; None where there is none of that name."""
-        try:
-            loaded = self._parts.tables.load_with_dropped(name, self._at, self.read_ts)
-        except NoSuchTableError:
-            return None
-        return _creation.dropped_table(loaded)
-
-    def _writes(self) -> dict[Identifier, StagedTable]:
-        return {name: staged for name, staged in self._staged.items() if staged.changed}
-
-    def _discard(self) -> None:
-        """Delete everything that was written; nothing of it is reachable from any table."""
-        for files in {id(f): f for f in self._all_files()}.values():
-            files.delete_created()
-        self._staged.clear()
-        self._shared.clear()
-
-    def _all_files(self) -> list[RecordedIO]:
-        return [*self._files.values(), *(staged.io for staged in self._staged.values())]
+        return self._staging.load(identifier)
 
     def _check_active(self) -> None:
         if self.state is not State.ACTIVE:
@@ -522,7 +428,7 @@ class Transaction(TxnCatalog):
 
     def _check_writable(self) -> None:
         self._check_active()
-        if self._options.read_only:
+        if self.options.read_only:
             raise InvalidUsage(
                 "25006", "a read-only transaction does not write: begin one without read_only"
             )

@@ -1,0 +1,213 @@
+"""
+What one transaction has loaded and staged, table by table.
+
+Imports: _creation, _parts, _read_set, _recorded_io, _staged, _txn_table. Used by:
+_transaction.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
+
+from txns import _creation, _manifests
+from txns._mark import applied_ts
+from txns._parts import check_writable
+from txns._recorded_io import RecordedIO
+from txns._staged import StagedTable
+from txns._txn_table import TxnTable
+from txns.errors import text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import Table
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    from txns._committed import Options
+    from txns._log import Head
+    from txns._parts import Parts
+    from txns._read_set import ReadSet
+    from txns._tables import Loaded
+    from txns._txn_table import AppendFiles
+    from txns.errors import Identifier
+
+
+class Staging:
+    """The tables of one transaction."""
+
+    def __init__(self, parts: Parts, head: Head, options: Options, reads: ReadSet) -> None:
+        self._parts = parts
+        self._head = head
+        self.options = options
+        self._reads = reads
+        self._loaded: dict[Identifier, Loaded] = {}
+        self._files: dict[Identifier, RecordedIO] = {}
+        self.shared: dict[Identifier, TxnTable] = {}
+        """The one object that stands for each table, so that its operations see each other."""
+        self.staged: dict[Identifier, StagedTable] = {}
+
+    def restore(self, staged: dict[Identifier, StagedTable]) -> None:
+        """Go back to what was staged before."""
+        for table in self.staged.keys() | staged.keys():
+            again = staged.get(table)
+            if again is None:
+                self.shared.pop(table, None)
+            elif table in self.shared:
+                self.shared[table].metadata = again.current
+        self.staged = staged
+
+    def take_over(self, staging: Iterable[StagedTable]) -> None:
+        """Go on with what another transaction has staged."""
+        for staged in staging:
+            self.staged[staged.identifier] = staged
+            self.shared.pop(staged.identifier, None)
+
+    def files(self, name: Identifier, io: FileIO) -> RecordedIO:
+        """Give the files of a table, whose creation is noted."""
+        return self._files.setdefault(name, RecordedIO(io))
+
+    def drop(self, name: Identifier) -> StagedTable | None:
+        """Forget a table that the transaction created; else give it, to be marked."""
+        self.shared.pop(name, None)
+        staged = self.staged.get(name)
+        if staged is not None and staged.create:
+            staged.io.delete_created()
+            del self.staged[name]
+            return None
+        return self.writable(name)
+
+    def load(self, identifier: Identifier) -> Loaded:
+        """Load a table as of `read_ts`, the same one every time; note an absent name."""
+        known = self._loaded.get(identifier)
+        if known is not None:
+            return known
+        try:
+            loaded = self._parts.tables.load(identifier, self._head, self.options.read_ts)
+        except NoSuchTableError:
+            self._reads.absent.add(identifier)
+            raise
+        if not loaded.registered:
+            loaded = self._take_care(loaded)
+        self._loaded[identifier] = loaded
+        return loaded
+
+    def _take_care(self, loaded: Loaded) -> Loaded:
+        """Register a table that the transaction touches first, where the handle says so."""
+        own = loaded.identifier == self._parts.log.identifier
+        if self._parts.config.register != "all" or own or self.options.read_only:
+            self._reads.unprotected.add(text(loaded.identifier))
+            return loaded
+        self._parts.registrar.register(loaded.identifier)
+        head = self._parts.log.load()
+        return self._parts.tables.load(loaded.identifier, head, self.options.read_ts)
+
+    def exists(self, name: Identifier) -> bool:
+        """Whether a table exists, with what was staged."""
+        if name in self.staged:
+            return not self.staged[name].dropped
+        try:
+            self.load(name)
+        except NoSuchTableError:
+            return False
+        return True
+
+    def table(self, name: Identifier, catalog: Catalog, append: AppendFiles) -> TxnTable:
+        """Give the one object that stands for a table, with what was staged on it."""
+        known = self.shared.get(name)
+        if known is not None:
+            return known
+        staged = self.staged.get(name)
+        loaded = None if staged is not None and staged.create else self.load(name)
+        if staged is not None:
+            metadata, files = staged.current, staged.io
+        else:
+            assert loaded is not None
+            metadata, files = loaded.metadata, self.files(name, loaded.io)
+        location = loaded.table.metadata_location if loaded and loaded.table else None
+        table = TxnTable(
+            name,
+            metadata,
+            location or f"{metadata.location}/metadata/txns-staged.metadata.json",
+            files,
+            catalog,
+            read_ts=self.options.read_ts,
+            on_read=_nothing
+            if loaded and not loaded.registered
+            else partial(self._reads.read, name),
+            append_files=append,
+        )
+        self.shared[name] = table
+        return table
+
+    def writable(self, name: Identifier) -> StagedTable:
+        """Give the staged table to write to; refuse one that cannot be written."""
+        staged = self.staged.get(name)
+        if staged is None:
+            loaded = self.load(name)
+            check_writable(loaded)
+            _manifests.check_writable(loaded.metadata, text(name))
+            applied = applied_ts(loaded.table.metadata) if loaded.table else 0
+            files = self.files(name, loaded.io)
+            staged = StagedTable(name, files, loaded.metadata, applied_ts=applied)
+            self.staged[name] = staged
+        return staged
+
+    def stage(
+        self,
+        name: Identifier,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> StagedTable:
+        """Stage updates of a table, on what was staged before."""
+        staged = self.writable(name)
+        for requirement in requirements:
+            requirement.validate(staged.current)
+        staged.stage(updates)
+        return staged
+
+    def stage_create(self, table: Table, updates: tuple[TableUpdate, ...]) -> StagedTable:
+        """Stage a new table, or one that was dropped on its physical one."""
+        name = table.name()
+        if self.exists(name):
+            raise TableAlreadyExistsError(f"Table {text(name)} already exists")
+        self._reads.absent.add(name)
+        dropped = self.staged.get(name) or self._dropped_before(name)
+        if dropped is None:
+            staged = _creation.staged_creation(name, table.io, updates)
+        else:
+            staged = dropped
+            _creation.stage_recreation(staged, updates, self._parts.clock)
+        self.staged[name] = staged
+        self.shared.pop(name, None)
+        return staged
+
+    def _dropped_before(self, name: Identifier) -> StagedTable | None:
+        """Give a dropped table's physical one; None where there is none of that name."""
+        try:
+            loaded = self._parts.tables.load_with_dropped(name, self._head, self.options.read_ts)
+        except NoSuchTableError:
+            return None
+        return _creation.dropped_table(loaded)
+
+    def writes(self) -> dict[Identifier, StagedTable]:
+        """Give what is to be committed."""
+        return {name: staged for name, staged in self.staged.items() if staged.changed}
+
+    def discard(self) -> None:
+        """Delete everything that was written; nothing of it is reachable from any table."""
+        for files in {id(f): f for f in self._all_files()}.values():
+            files.delete_created()
+        self.staged.clear()
+        self.shared.clear()
+
+    def _all_files(self) -> list[RecordedIO]:
+        return [*self._files.values(), *(staged.io for staged in self.staged.values())]
+
+
+def _nothing(_row_filter: str) -> None:
+    """A table that nobody registered is read without protection."""

@@ -1,0 +1,170 @@
+"""
+Each transaction's rows per table, in `commit_ts` order and without gaps.
+
+Imports: _archive, _entry, _logged, _overlay, _parts, errors. Used by: _handle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+from pyiceberg.table import DataScan
+
+from txns import _overlay
+from txns._entry import Entry, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import FileScanTask
+    from pyiceberg.table.metadata import TableMetadata
+
+    from txns._entry import Change
+    from txns._log import Head
+    from txns._parts import Parts
+    from txns.errors import Identifier
+
+_POLL_MS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """
+    What one transaction did to one table.
+
+    Attributes:
+        table: Its name.
+        operation: `append`, `overwrite`, ... as in the log.
+        appended: Rows that are there afterwards and were not before, with their multiplicity.
+        removed: Rows that were there before and are not afterwards.
+    """
+
+    table: Identifier
+    operation: str
+    appended: pa.Table
+    removed: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """
+    One transaction that wrote a subscribed table, or progress without one.
+
+    Attributes:
+        commit_ts: Everything at or below it has been delivered, in ms.
+        txn_id: None for progress.
+        tables: What it did, by subscribed table; empty for progress.
+    """
+
+    commit_ts: int
+    txn_id: str | None = None
+    tables: tuple[TableRows, ...] = ()
+
+
+def subscribe(
+    parts: Parts, tables: Sequence[Identifier], as_of: int, until: int | None
+) -> Iterator[Delivery]:
+    """See `Handle.subscribe`."""
+    done = as_of
+    while until is None or done < until:
+        head = parts.log.load()
+        upper = head.upper if until is None else min(until, head.upper)
+        for entry in _entries(parts, head, done, upper):
+            changes = [change for change in entry.changes if change.table in tables]
+            if changes:
+                rows = tuple(_rows(parts, head, change) for change in changes)
+                yield Delivery(entry.commit_ts, entry.txn_id, rows)
+        if upper > done:
+            done = upper
+            yield Delivery(done)
+        else:
+            parts.clock.sleep(_POLL_MS)
+
+
+def _entries(parts: Parts, head: Head, after: int, upto: int) -> list[Entry]:
+    entries = list(head.state.after(after))
+    if head.state.tidied_upto > after:
+        entries += parts.archive.between(after, head.state.tidied_upto)
+    entries.sort(key=lambda entry: entry.commit_ts)
+    return [entry for entry in entries if entry.commit_ts <= upto]
+
+
+def _rows(parts: Parts, head: Head, change: Change) -> TableRows:
+    """Read what a change appended and removed: files of one snapshot that the other has not."""
+    loaded = parts.tables.load_with_dropped(change.table, head, head.upper)
+    metadata, io = loaded.metadata, loaded.io
+    if change.to_snapshot_id is None or metadata.snapshot_by_id(change.to_snapshot_id) is None:
+        raise _overlay.too_old(
+            change.table, head.upper, 0, "the snapshot of a transaction has been expired"
+        )
+    schema = _schema(metadata, change.to_snapshot_id)
+    empty = schema_to_pyarrow(schema, include_field_ids=False).empty_table()
+    if change.operation in {Operation.REPLACE, Operation.ALTER}:
+        return TableRows(change.table, change.operation.value, empty, empty)
+    before = _tasks(metadata, io, change.from_snapshot_id)
+    after = _tasks(metadata, io, change.to_snapshot_id)
+    added = [task for key, task in after.items() if key not in before]
+    gone = [task for key, task in before.items() if key not in after]
+    appended = _read(metadata, io, schema, added) if added else empty
+    removed = _read(metadata, io, schema, gone) if gone else empty
+    if appended.num_rows and removed.num_rows:
+        appended, removed = _net(appended, removed)
+    return TableRows(change.table, change.operation.value, appended, removed)
+
+
+def _schema(metadata: TableMetadata, snapshot_id: int) -> Schema:
+    snapshot = metadata.snapshot_by_id(snapshot_id)
+    known = {schema.schema_id: schema for schema in metadata.schemas}
+    schema_id = snapshot.schema_id if snapshot else None
+    return known.get(-1 if schema_id is None else schema_id, metadata.schema())
+
+
+def _tasks(
+    metadata: TableMetadata, io: FileIO, snapshot_id: int | None
+) -> dict[object, FileScanTask]:
+    """Give the files of a snapshot, each with the delete files that apply to it."""
+    if snapshot_id is None or metadata.snapshot_by_id(snapshot_id) is None:
+        return {}
+    scan = DataScan(metadata, io, snapshot_id=snapshot_id)
+    return {
+        (task.file.file_path, frozenset(each.file_path for each in task.delete_files)): task
+        for task in scan.plan_files()
+    }
+
+
+def _read(
+    metadata: TableMetadata, io: FileIO, schema: Schema, tasks: list[FileScanTask]
+) -> pa.Table:
+    return ArrowScan(metadata, io, schema, AlwaysTrue()).to_table(tasks)
+
+
+def _net(appended: pa.Table, removed: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """
+    Leave out the rows that a copied file carries over unchanged.
+
+    Linear in the rows of the rewritten files, which are held in memory.
+    """
+    new, old = _keys(appended), _keys(removed)
+    kept = Counter(new) & Counter(old)
+    return _without(appended, new, Counter(kept)), _without(removed, old, Counter(kept))
+
+
+def _keys(rows: pa.Table) -> list[str]:
+    return [repr(row) for row in rows.to_pylist()]
+
+
+def _without(rows: pa.Table, keys: list[str], kept: Counter[str]) -> pa.Table:
+    mask: list[Any] = []
+    for key in keys:
+        carried = kept[key] > 0
+        if carried:
+            kept[key] -= 1
+        mask.append(not carried)
+    return rows.filter(pa.array(mask, pa.bool_()))
