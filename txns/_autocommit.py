@@ -15,7 +15,12 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
-from pyiceberg.table import CommitTableResponse, CreateTableTransaction, Table
+from pyiceberg.table import (
+    CommitTableResponse,
+    CreateTableTransaction,
+    Table,
+    TableProperties,
+)
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AssertCreate
 from pyiceberg.typedef import EMPTY_DICT
@@ -104,13 +109,15 @@ class AutocommitCatalog(TxnCatalog):
         """Create a table; it comes under care unless the handle says otherwise."""
         name = self.identifier_to_tuple(identifier)
         self._refuse_commit_table(name)
-        if self._parts.config.register == "none":
-            return self._parts.catalog.create_table(
+        if self._stays_plain(properties):
+            self._refuse_existing(name)
+            self._parts.catalog.create_table(
                 identifier, schema, location, partition_spec, sort_order, properties
             )
-        self.create_table_transaction(
-            identifier, schema, location, partition_spec, sort_order, properties
-        ).commit_transaction()
+        else:
+            self.create_table_transaction(
+                identifier, schema, location, partition_spec, sort_order, properties
+            ).commit_transaction()
         return self.load_table(name)
 
     def create_table_transaction(
@@ -125,11 +132,11 @@ class AutocommitCatalog(TxnCatalog):
         """Plan a table that is created together with its first rows."""
         name = self.identifier_to_tuple(identifier)
         self._refuse_commit_table(name)
-        if self._parts.config.register == "none":
+        self._refuse_existing(name)
+        if self._stays_plain(properties):
             return self._parts.catalog.create_table_transaction(
                 identifier, schema, location, partition_spec, sort_order, properties
             )
-        self._refuse_existing(name)
         planned = _creation.planned_table(
             self._parts, self, name, schema, location, partition_spec, sort_order, properties
         )
@@ -154,7 +161,7 @@ class AutocommitCatalog(TxnCatalog):
         base = table.metadata
         for requirement in requirements:
             if not is_about_main(requirement):
-                requirement.validate(base)
+                requirement.validate(loaded.metadata)
         applied = applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(name, table.io, base, applied_ts=applied)
         staged.stage(updates)
@@ -215,6 +222,11 @@ class AutocommitCatalog(TxnCatalog):
         if registered:
             self._parts.registrar.register(target)
         return self.load_table(target)
+
+    def _stays_plain(self, properties: Properties) -> bool:
+        """Whether a new table does not come under care: the handle or its format says so."""
+        version = int(properties.get(TableProperties.FORMAT_VERSION, _manifests.WRITABLE_FORMAT))
+        return self._parts.config.register == "none" or version < _manifests.WRITABLE_FORMAT
 
     def _refuse_existing(self, name: Identifier) -> None:
         try:

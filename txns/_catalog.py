@@ -11,7 +11,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NamespaceNotEmptyError, NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.typedef import EMPTY_DICT
 
@@ -127,7 +127,13 @@ class TxnCatalog(Catalog):
         self._parts.catalog.create_namespace(namespace, properties)
 
     def drop_namespace(self, namespace: str | Identifier) -> None:
-        """Drop a namespace, at once."""
+        """Drop a namespace, at once; one that holds tables only the log knows is not empty."""
+        tables = self.list_tables(namespace)
+        if tables:
+            name = text(self.identifier_to_tuple(namespace))
+            raise NamespaceNotEmptyError(
+                f"Namespace {name} is not empty. {len(tables)} tables exist."
+            )
         self._parts.catalog.drop_namespace(namespace)
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:

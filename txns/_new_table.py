@@ -58,7 +58,7 @@ def plan(
         return table
     # pyiceberg's own planning takes names of two parts only.
     namespace = identifier[:-1]
-    if not catalog.namespace_exists(namespace):
+    if not namespace or not catalog.namespace_exists(namespace):
         raise NoSuchNamespaceError(f"Namespace does not exist: {namespace}")
     version = int(properties.get("format-version", 2))
     converted = catalog._convert_schema_if_needed(schema, version)  # type: ignore[arg-type]  # noqa: SLF001

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.table.locations import load_location_provider
 
 from txns import _creation, _manifests
 from txns._mark import applied_ts
@@ -122,17 +123,21 @@ class Staging:
         if known is not None:
             return known
         staged = self.staged.get(name)
-        loaded = None if staged is not None and staged.create else self.load(name)
+        loaded = self.load(name) if staged is None else self._loaded.get(name)
         if staged is not None:
             metadata, files = staged.current, staged.io
         else:
             assert loaded is not None
             metadata, files = loaded.metadata, self.files(name, loaded.io)
-        location = loaded.table.metadata_location if loaded and loaded.table else None
+        if loaded and loaded.table:
+            location = loaded.table.metadata_location
+        else:
+            place = load_location_provider(metadata.location, metadata.properties)
+            location = place.new_metadata_location("txns-staged.metadata.json")
         table = TxnTable(
             name,
             metadata,
-            location or f"{metadata.location}/metadata/txns-staged.metadata.json",
+            location,
             files,
             catalog,
             read_ts=self.options.read_ts,

@@ -101,6 +101,8 @@ class DataTables:
 
     def load_with_dropped(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded:
         """Load a table, for a caller that wants to see a dropped one's marker; see `load`."""
+        if not identifier[:-1]:  # pyiceberg's catalogs have no tables outside of namespaces
+            raise NoSuchTableError(f"Table does not exist: {text(identifier)}")
         try:
             table = self.catalog.load_table(identifier)
         except NoSuchTableError:
