@@ -20,6 +20,7 @@ from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
     AssertRefSnapshotId,
+    RemovePropertiesUpdate,
     SetPropertiesUpdate,
     update_table_metadata,
 )
@@ -233,8 +234,17 @@ def _fitted(
     """Give the same updates, their snapshots with numbers and times that `base` takes."""
     sequence_number = last_sequence_number(base) if base else 0
     next_row_id = (base.next_row_id or 0) if isinstance(base, TableMetadataV3) else 0
+    properties = set(base.properties) if base else set()
     fitted: list[TableUpdate] = []
     for update in updates:
+        if isinstance(update, RemovePropertiesUpdate):
+            # pyiceberg refuses to remove what is not there; the log is laid over any state
+            kept = [key for key in update.removals if key in properties]
+            fitted.append(RemovePropertiesUpdate(removals=kept))
+            properties.difference_update(kept)
+            continue
+        if isinstance(update, SetPropertiesUpdate):
+            properties.update(update.updates)
         if not isinstance(update, AddSnapshotUpdate):
             fitted.append(update)
             continue

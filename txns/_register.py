@@ -102,7 +102,8 @@ class Registrar:
         if loaded.view.stranger:
             raise ForeignWrite(identifier, loaded.view.stranger.reason)
         staged = _staged(loaded)
-        staged.stage((RemovePropertiesUpdate(removals=list(_mark.KEYS)),))
+        marked = [key for key in _mark.KEYS if key in staged.base.properties]
+        staged.stage((RemovePropertiesUpdate(removals=marked),))
         key = Key(self._clock.new_txn_id(), 0, fresh=True)
         return self._commit(Kind.FORGET, key, loaded, staged, {})
 

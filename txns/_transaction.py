@@ -192,6 +192,8 @@ class Transaction(TxnCatalog):
             self._refuse_commit_table(name)
             if any(isinstance(requirement, AssertCreate) for requirement in requirements):
                 staged = self._staging.stage_create(table, updates)
+                # Created again on a dropped table's physical one: pyiceberg compares uuids.
+                table.metadata = staged.current
             else:
                 staged = self._staging.stage(name, requirements, updates)
             shared = self._staging.shared.get(name)

@@ -1,0 +1,236 @@
+"""What clashes and what does not: docs/isolation.md, in Python."""
+
+from __future__ import annotations
+
+import pytest
+from pyiceberg.types import LongType
+
+import txns
+from tests.txns.lake import ids, rows
+
+LEVELS = ["SNAPSHOT", "SERIALIZABLE", "STRICT SERIALIZABLE"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_lost_update(lake, handle, level):
+    """Two that write over one table: the second gets a conflict that says what to do."""
+    a = lake.table("a", [1, 2])
+    one, two = (handle.begin(isolation=level) for _ in range(2))
+    one.load_table(a).delete("id = 1")
+    two.load_table(a).delete("id = 2")
+    one.commit()
+    before = lake.files()
+    with pytest.raises(txns.Conflict) as raised:
+        two.commit()
+    error = raised.value
+    assert ("40001", "shop.a", two.txn_id, one.txn_id, one.committed.commit_ts) == (
+        error.sqlstate,
+        error.table,
+        error.txn_id,
+        error.other_txn_id,
+        error.least_ts,
+    )
+    assert [2] == lake.plain_ids(a)
+    assert lake.files() < before
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_appends_do_not_clash(lake, handle, level):
+    """Any number of appends of one base commit, whatever order; each row is there once."""
+    a = lake.table("a", [1])
+    begun = [handle.begin(isolation=level) for _ in range(4)]
+    for number, txn in enumerate(begun):
+        txn.load_table(a).append(rows(10 + number))
+        txn.load_table(a).append(rows(20 + number))
+    for txn in reversed(begun):
+        txn.commit()
+    assert [1, 10, 11, 12, 13, 20, 21, 22, 23] == lake.plain_ids(a)
+    lists = [s.manifest_list for s in lake.catalog.load_table(a).snapshots()]
+    assert len(set(lists)) == len(lists)
+
+
+def test_an_append_that_pyiceberg_merged_is_restaged(lake, handle):
+    """Manifests that hold older entries as well are written again, rows once."""
+    a = lake.table("a", [1])
+    with handle.begin() as txn, txn.load_table(a).transaction() as alter:
+        alter.set_properties(
+            {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "1"}
+        )
+    one, two = handle.begin(), handle.begin()
+    one.load_table(a).append(rows(2))
+    two.load_table(a).append(rows(3))
+    two.load_table(a).append(rows(4))
+    one.commit()
+    two.commit()
+    assert [1, 2, 3, 4] == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize(
+    ("level", "clashes"), [(LEVELS[0], False), (LEVELS[1], True), (LEVELS[2], True)]
+)
+def test_write_skew(lake, handle, level, clashes):
+    """Each reads both tables and appends to one."""
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    one, two = (handle.begin(isolation=level) for _ in range(2))
+    for txn, target in ((one, a), (two, b)):
+        ids(txn.load_table(a))
+        ids(txn.load_table(b))
+        txn.load_table(target).append(rows(2))
+    one.commit()
+    if clashes:
+        with pytest.raises(txns.Conflict, match="a table that it read was written"):
+            two.commit()
+    else:
+        two.commit()
+
+
+def test_reading_and_appending_another(lake, handle):
+    """INSERT INTO b SELECT FROM a clashes with a write of a, and names the filter."""
+    a, b = lake.table("a", [1]), lake.table("b")
+    txn = handle.begin()
+    found = txn.load_table(a).scan(row_filter="id > 0").to_arrow()
+    txn.load_table(b).append(found)
+    handle.catalog().load_table(a).append(rows(2))
+    with pytest.raises(txns.Conflict, match="filter id > 0"):
+        txn.commit()
+
+
+def test_a_delete_of_nothing_is_a_read(lake, handle):
+    """It saw that no row matches: at SERIALIZABLE that must still hold at the commit."""
+    a, b = lake.table("a", [1]), lake.table("b")
+    txn = handle.begin()
+    txn.load_table(a).delete("id = 5")
+    txn.load_table(b).append(rows(1))
+    handle.catalog().load_table(a).append(rows(5))
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+
+
+def test_read_only_never_clashes(lake, handle):
+    """It sees one timestamp to its end."""
+    a = lake.table("a", [1])
+    txn = handle.begin()
+    handle.catalog().load_table(a).append(rows(2))
+    assert [1] == ids(txn.load_table(a))
+    txn.commit()
+
+
+def test_two_creators(lake, handle):
+    """One name, one table."""
+    one, two = handle.begin(), handle.begin()
+    for txn in (one, two):
+        txn.create_table("shop.new", rows(1).schema).append(rows(1))
+    one.commit()
+    with pytest.raises(txns.Conflict):
+        two.commit()
+    assert [1] == lake.plain_ids("shop.new")
+
+
+def test_a_name_found_absent(lake, handle):
+    """What was not there must not have come."""
+    b = lake.table("b")
+    txn = handle.begin()
+    assert not txn.table_exists("shop.new")
+    txn.load_table(b).append(rows(1))
+    handle.catalog().create_table("shop.new", rows(1).schema)
+    with pytest.raises(txns.Conflict, match="found absent"):
+        txn.commit()
+
+
+def test_a_namespace_that_was_listed(lake, handle):
+    """The list of tables must still be the same."""
+    b = lake.table("b")
+    txn = handle.begin()
+    txn.list_tables("shop")
+    txn.load_table(b).append(rows(1))
+    handle.catalog().create_table("shop.new", rows(1).schema)
+    with pytest.raises(txns.Conflict, match="namespace"):
+        txn.commit()
+
+
+@pytest.mark.parametrize("deed", ["drop", "forget", "rename"])
+def test_a_table_that_goes_away(lake, handle, deed):
+    """A running transaction that writes it finds a conflict."""
+    a = lake.table("a", [1])
+    txn = handle.begin()
+    txn.load_table(a).append(rows(2))
+    if deed == "drop":
+        handle.catalog().drop_table(a)
+    elif deed == "forget":
+        handle.forget(a)
+    else:
+        handle.catalog().rename_table(a, "shop.z")
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+
+
+def test_an_append_after_a_compatible_and_an_incompatible_alter(lake, handle):
+    """Properties may change below an append, the schema may not."""
+    a = lake.table("a", [1])
+    one, two = handle.begin(), handle.begin()
+    for txn in (one, two):
+        txn.load_table(a).append(rows(2))
+    with handle.begin() as alter, alter.load_table(a).transaction() as t:
+        t.set_properties({"k": "v"})
+    one.commit()
+    with handle.begin() as alter, alter.load_table(a).update_schema() as update:
+        update.add_column("more", LongType())
+    with pytest.raises(txns.Conflict, match="another schema"):
+        two.commit()
+
+
+def test_validated_against_the_archive(lake, handle):
+    """A transaction older than what was tidied is held against the archive's rows."""
+    a, b = lake.table("a", [1]), lake.table("b")
+    old = handle.begin()
+    ids(old.load_table(a))
+    old.load_table(b).append(rows(1))
+    handle.catalog().load_table(a).append(rows(2))
+    handle.tidy()
+    with pytest.raises(txns.Conflict, match="a table that it read was written"):
+        old.commit()
+
+
+def test_as_of(lake, handle):
+    """Reads at an older timestamp; writing there clashes with everything since."""
+    a = lake.table("a", [1])
+    then = handle.upper
+    handle.catalog().load_table(a).append(rows(2))
+    with pytest.raises(txns.InvalidUsage, match="STRICT"):
+        handle.begin(as_of=then, isolation="STRICT SERIALIZABLE")
+    txn = handle.begin(as_of=then)
+    assert txns.Isolation.SERIALIZABLE is txn.isolation
+    assert [1] == ids(txn.load_table(a))
+    txn.load_table(a).delete("id = 1")
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+    with pytest.raises(txns.InvalidUsage, match="nothing has committed"):
+        handle.begin(as_of=then + 3_600_000)
+
+
+def test_run_again(lake, handle):
+    """txns.run runs the callback again on a conflict, and gives its result."""
+    a = lake.table("a", [1])
+    attempts = []
+
+    def callback(txn):
+        attempts.append(txn.txn_id)
+        table = txn.load_table(a)
+        if len(attempts) < 3:
+            handle.catalog().load_table(a).append(rows(10 + len(attempts)))
+        table.delete("id < 10")
+        table.append(rows(2))
+        return "done"
+
+    assert "done" == txns.run(handle, callback)
+    assert 3 == len(set(attempts))
+    assert [2, 11, 12] == lake.plain_ids(a)
+    with pytest.raises(txns.Conflict):
+        attempts.clear()
+        txns.run(handle, callback, max_attempts=1)
+
+
+def test_unknown_level(handle):
+    """The message names the levels there are."""
+    with pytest.raises(txns.InvalidUsage, match="SERIALIZABLE"):
+        handle.begin(isolation="CHAOS")
