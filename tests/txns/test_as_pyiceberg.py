@@ -85,7 +85,9 @@ def test_format_1_is_not_under_care(handle: Handle, lake: Lake) -> None:
 
     assert 1 == table.format_version
     assert [] == handle.registered()
-    assert [1, 2] == ids(handle.catalog().load_table("shop.orders")) == lake.plain_ids("shop.orders")
+    assert (
+        [1, 2] == ids(handle.catalog().load_table("shop.orders")) == lake.plain_ids("shop.orders")
+    )
     with pytest.raises(TableAlreadyExistsError):
         handle.catalog().create_table("shop.orders", SCHEMA, properties=properties)
 
