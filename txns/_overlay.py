@@ -167,7 +167,7 @@ def updates_of(
         raise Quarantined(
             logged.change.table, "the snapshot that a logged change stands on has been expired"
         )
-    updates = _fitted(base, request.updates, now_ms, renumber)
+    updates = fitted(base, request.updates, now_ms, renumber)
     return (*updates, SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}))
 
 
@@ -181,7 +181,7 @@ def creation_updates(
     logged: LoggedChange, request: CommitTableRequest, now_ms: int
 ) -> tuple[TableUpdate, ...]:
     """Give the updates that create a table, with `txns.applied` set to the `commit_ts`."""
-    updates = _fitted(None, request.updates, now_ms, renumber_in_memory)
+    updates = fitted(None, request.updates, now_ms, renumber_in_memory)
     return (*updates, SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}))
 
 
@@ -225,7 +225,7 @@ def too_old(table: Identifier, least_ts: int, read_ts: int, reason: str) -> Conf
     )
 
 
-def _fitted(
+def fitted(
     base: TableMetadata | None,
     updates: tuple[TableUpdate, ...],
     now_ms: int,
@@ -235,18 +235,18 @@ def _fitted(
     sequence_number = last_sequence_number(base) if base else 0
     next_row_id = (base.next_row_id or 0) if isinstance(base, TableMetadataV3) else 0
     properties = set(base.properties) if base else set()
-    fitted: list[TableUpdate] = []
+    taken: list[TableUpdate] = []
     for update in updates:
         if isinstance(update, RemovePropertiesUpdate):
             # pyiceberg refuses to remove what is not there; the log is laid over any state
             kept = [key for key in update.removals if key in properties]
-            fitted.append(RemovePropertiesUpdate(removals=kept))
+            taken.append(RemovePropertiesUpdate(removals=kept))
             properties.difference_update(kept)
             continue
         if isinstance(update, SetPropertiesUpdate):
             properties.update(update.updates)
         if not isinstance(update, AddSnapshotUpdate):
-            fitted.append(update)
+            taken.append(update)
             continue
         snapshot = update.snapshot
         first_row_id = snapshot.first_row_id
@@ -256,10 +256,10 @@ def _fitted(
             snapshot = renumber(snapshot, sequence_number + 1, renumbered_rows)
         timestamp_ms = acceptable_ts(base, snapshot.timestamp_ms, now_ms)
         snapshot = snapshot.model_copy(update={"timestamp_ms": timestamp_ms})
-        fitted.append(AddSnapshotUpdate(snapshot=snapshot))
+        taken.append(AddSnapshotUpdate(snapshot=snapshot))
         sequence_number = snapshot.sequence_number or 0
         next_row_id += snapshot.added_rows or 0
-    return tuple(fitted)
+    return tuple(taken)
 
 
 def _earlier(

@@ -17,8 +17,10 @@ from txns import _creation
 from txns._committed import Options
 from txns._entry import Isolation
 from txns._mark import applied_ts
+from txns._overlay import fitted, renumber_in_memory
 from txns._read_set import ReadSet
 from txns._staged import Point, StagedTable
+from txns._updates import laid_over
 from txns.errors import Conflict, Unsupported, text
 
 if TYPE_CHECKING:
@@ -128,7 +130,9 @@ def _staged(parts: Parts, head: Head, read_ts: int, stored: dict[str, Any]) -> S
             )
         applied = applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(name, loaded.io, loaded.metadata, applied_ts=applied)
-        staged.stage(updates)
+        # The table may have taken the staged numbers since: apply gives them new ones.
+        fitting = fitted(staged.base, updates, parts.clock.now_ms(), renumber_in_memory)
+        staged.stage_as(updates, laid_over(staged.base, fitting))
     staged.io.created[:0] = stored["created"]
     staged.point = Point(staged.current, staged.updates, len(staged.io.created))
     return staged

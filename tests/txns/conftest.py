@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-import txns
 from tests.txns.lake import Lake, lake_catalog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import txns
 
 
 @pytest.fixture

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
 import txns
 from txns._clock import SystemClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyiceberg.catalog import Catalog
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 

@@ -1,0 +1,189 @@
+"""What others do to a table outside the protocol, and how it ends (docs/spec.md 9)."""
+
+from __future__ import annotations
+
+import pytest
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.update import SetSnapshotRefUpdate
+
+import txns
+from tests.txns.lake import ids, rows
+
+
+def test_an_append_is_left_out_and_adopted(lake, handle):
+    """Readers stay on the logged state, writers get the command; adopt makes it an entry."""
+    a = lake.table("a", [1])
+    lake.catalog.load_table(a).append(rows(2))
+    assert [1] == ids(handle.snapshot().load_table(a))
+    with pytest.raises(txns.ForeignWrite, match=r"txns repair adopt shop\.a") as raised:
+        handle.catalog().load_table(a).append(rows(3))
+    assert "55000" == raised.value.sqlstate
+    ts = handle.repair_adopt(a)
+    assert [1, 2] == ids(handle.snapshot(ts).load_table(a))
+    assert [1] == ids(handle.snapshot(ts - 1).load_table(a))
+    handle.catalog().load_table(a).append(rows(3))
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize("deed", ["append", "delete"])
+def test_reject_keeps_it_on_a_branch(lake, handle, deed):
+    """The logged state goes back on main; nothing is lost."""
+    a = lake.table("a", [1, 2])
+    table = lake.catalog.load_table(a)
+    table.append(rows(3)) if deed == "append" else table.delete("id = 1")
+    theirs = lake.catalog.load_table(a)
+    foreign, expected = theirs.metadata.current_snapshot_id, ids(theirs)
+    assert [1, 2] == ids(handle.snapshot().load_table(a))
+    handle.repair_reject(a)
+    assert [1, 2] == lake.plain_ids(a)
+    kept = lake.catalog.load_table(a)
+    branch = f"txns-foreign-{foreign}"
+    assert branch in kept.refs()
+    scan = kept.scan(snapshot_id=kept.refs()[branch].snapshot_id)
+    assert expected == sorted(scan.to_arrow()["id"].to_pylist())
+
+
+def test_an_overwrite_is_quarantine_and_adopted(lake, handle):
+    """Adopting takes the stranger's state as a snapshot of ours."""
+    a = lake.table("a", [1, 2])
+    lake.catalog.load_table(a).delete("id = 1")
+    with pytest.raises(txns.Quarantined):
+        handle.catalog().load_table(a).append(rows(3))
+    handle.repair_adopt(a)
+    assert [2] == ids(handle.snapshot().load_table(a))
+    handle.catalog().load_table(a).append(rows(3))
+    assert [2, 3] == lake.plain_ids(a)
+
+
+def test_an_append_between_swap_and_apply(lake):
+    """The logged run goes on main, the stranger on a branch, from where it is adopted."""
+    a = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    with handle.begin() as txn:
+        txn.load_table(a).append(rows(2))
+    lake.catalog.load_table(a).append(rows(50))
+    assert [1, 2] == ids(handle.snapshot().load_table(a))
+    assert [] == handle.apply_le()
+    assert [1, 2] == lake.plain_ids(a)
+    handle.repair_adopt(a)
+    handle.apply_le()
+    assert [1, 2, 50] == lake.plain_ids(a)
+    assert [MAIN_BRANCH] == list(lake.catalog.load_table(a).refs())
+
+
+def test_an_overwrite_between_swap_and_apply(lake):
+    """COMMIT has succeeded, the table is quarantined, others go on; readers see the log."""
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    handle = lake.open(apply="next")
+    with handle.begin() as txn:
+        txn.load_table(a).append(rows(2))
+        txn.load_table(b).append(rows(2))
+    lake.catalog.load_table(a).delete("id = 1")
+    assert [("shop", "a")] == handle.apply_le()
+    assert ([1, 2], [1, 2]) == (
+        ids(handle.snapshot().load_table(a)),
+        ids(handle.snapshot().load_table(b)),
+    )
+    assert [1, 2] == lake.plain_ids(b)
+    handle.repair_reject(a)
+    assert [1, 2] == lake.plain_ids(a)
+
+
+def test_a_rollback_is_found(lake, handle):
+    """Main moved back: quarantine, never lost rows without a word."""
+    a = lake.table("a", [1])
+    handle.catalog().load_table(a).append(rows(2))
+    plain = lake.catalog.load_table(a)
+    back = plain.current_snapshot().parent_snapshot_id
+    main = plain.refs()[MAIN_BRANCH]
+    with plain.transaction() as t:
+        t._apply(
+            (
+                SetSnapshotRefUpdate(
+                    ref_name=MAIN_BRANCH,
+                    type=SnapshotRefType.BRANCH,
+                    snapshot_id=back,
+                    min_snapshots_to_keep=main.min_snapshots_to_keep,
+                    max_snapshot_age_ms=main.max_snapshot_age_ms,
+                    max_ref_age_ms=None,
+                ),
+            )
+        )
+    assert [1] == lake.plain_ids(a)
+    assert [1, 2] == ids(handle.snapshot().load_table(a))
+    with pytest.raises(txns.Quarantined, match="moved main"):
+        handle.catalog().load_table(a).append(rows(3))
+    handle.repair_reject(a)
+    assert [1, 2] == lake.plain_ids(a)
+
+
+def test_a_table_dropped_by_a_stranger(lake):
+    """Its entry stays in the head with its payload; the log goes on."""
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    handle = lake.open(apply="next")
+    with handle.begin() as txn:
+        txn.load_table(a).append(rows(2))
+        txn.load_table(b).append(rows(2))
+    lake.catalog.drop_table(a)
+    assert [("shop", "a")] == handle.apply_le()
+    handle.tidy()
+    with handle.begin() as txn:
+        txn.load_table(b).append(rows(3))
+    handle.apply_le()
+    assert [1, 2, 3] == lake.plain_ids(b)
+
+
+def test_forget_and_register_again(lake, handle):
+    """A forgotten table is a plain one; register takes it as it is then."""
+    a = lake.table("a", [1])
+    handle.forget(a)
+    handle.forget(a)
+    lake.catalog.load_table(a).append(rows(2))
+    assert "txns.commit-table" not in lake.catalog.load_table(a).properties
+    assert [1, 2] == ids(handle.snapshot().load_table(a))
+    first = handle.register(a)
+    assert first <= handle.register(a)
+    handle.catalog().load_table(a).append(rows(3))
+    assert [1, 2, 3] == lake.plain_ids(a)
+    assert [("shop", "a")] == handle.registered()
+    assert [("shop", "a")] == handle.forget_all()
+    assert [] == handle.registered()
+
+
+def test_two_commit_tables(lake, handle):
+    """Only the holder of the mark decides."""
+    a = lake.table("a", [1])
+    other = lake.open(commit_table="txns.others")
+    with pytest.raises(txns.Unsupported, match="another commit table"):
+        other.register(a)
+    with pytest.raises(txns.Unsupported, match=r"txns\.commits"):
+        other.begin().load_table(a)
+    handle.forget(a)
+    other.register(a)
+    other.catalog().load_table(a).append(rows(2))
+    assert [1, 2] == lake.plain_ids(a)
+
+
+def test_a_restored_backup_is_found(lake, handle):
+    """A table ahead of its log, or of another log, is CorruptLog."""
+    a = lake.table("a", [1])
+    handle.catalog().load_table(a).append(rows(2))
+    with lake.catalog.load_table(a).transaction() as t:
+        t.set_properties({"txns.applied": str(handle.upper + 1_000_000)})
+    with pytest.raises(txns.CorruptLog, match="backup"):
+        handle.snapshot().load_table(a)
+
+
+def test_off_and_on(lake, handle):
+    """The way out: writers are refused, everything is applied; on lets them in again."""
+    a = lake.table("a", [1])
+    later = lake.open(apply="next")
+    with later.begin() as txn:
+        txn.load_table(a).append(rows(2))
+    assert [] == handle.off()
+    assert [1, 2] == lake.plain_ids(a)
+    with pytest.raises(txns.Unsupported, match="txns on"), handle.begin() as txn:
+        txn.load_table(a).append(rows(3))
+    handle.on()
+    handle.catalog().load_table(a).append(rows(3))
+    assert [1, 2, 3] == lake.plain_ids(a)
