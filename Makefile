@@ -28,7 +28,7 @@ NAME ?= $(BENCHMARKS)
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: install
 install: $(VENV)/.installed $(JAR) ## make .venv with everything for work on the project, and build the jar
@@ -48,6 +48,14 @@ $(JAR): $(JAR_SOURCES) | $(VENV)/.installed
 	$(PYTHON) -m venv .venv-spark413
 	.venv-spark413/bin/pip install --quiet --upgrade pip
 	TXNS_SKIP_JAR=1 .venv-spark413/bin/pip install --quiet -e '.[spark,dev]' 'pyspark==4.1.3'
+	touch $@
+
+# What pyiceberg's own tests need, which nothing of ours does.
+COMPLIANCE := integration_tests/compliance/pyiceberg
+.venv-compliance/.installed: $(SETUP) $(COMPLIANCE)/requirements.txt
+	$(PYTHON) -m venv .venv-compliance
+	.venv-compliance/bin/pip install --quiet --upgrade pip
+	TXNS_SKIP_JAR=1 .venv-compliance/bin/pip install --quiet -e . -r $(COMPLIANCE)/requirements.txt
 	touch $@
 
 # mypy and import-linter know packages by their folders' names: link them under their own.
@@ -95,6 +103,10 @@ test-slow: install ## run the slow integration tests
 .PHONY: test-spark413
 test-spark413: install .venv-spark413/.installed ## run the fast integration tests on pyspark 4.1.3
 	.venv-spark413/bin/python -m pytest integration_tests -m "not slow"
+
+.PHONY: compliance-pyiceberg
+compliance-pyiceberg: .venv-compliance/.installed ## run pyiceberg's own catalog suite over our catalogs
+	.venv-compliance/bin/python $(COMPLIANCE)/run.py
 
 .PHONY: test-all
 test-all: test test-slow test-spark413 ## run every test on every tested version
