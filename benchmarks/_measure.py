@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+Unit = Literal["ratio", "share", "ms", "1/s", "count"]
+
 _RESULTS = Path(__file__).resolve().parent / "results"
 _RESAMPLES = 2000
 _CONFIDENCE = 0.95
@@ -37,7 +39,7 @@ class Metric:
     Attributes:
         metric: What was measured.
         value: The median.
-        unit: "ratio", "share" or "ms".
+        unit: "ratio", "share", "ms", "1/s" or "count".
         target: What it should be at most (or at least); None if nobody has set one.
         better: Whether a lower or a higher value is better.
         against: What it is compared with.
@@ -48,7 +50,7 @@ class Metric:
 
     metric: str
     value: float
-    unit: Literal["ratio", "share", "ms"]
+    unit: Unit
     target: float | None
     better: Literal["lower", "higher"]
     against: str
@@ -117,11 +119,19 @@ def milliseconds(metric: str, seconds: Sequence[float], *, against: str) -> Metr
     return _metric(metric, [1000 * s for s in seconds], unit="ms", against=against, target=None)
 
 
+def single(
+    metric: str, value: float, unit: Unit, better: Literal["lower", "higher"], against: str
+) -> Metric:
+    """Return a figure of one run, for orientation; it has neither target nor interval."""
+    rounded = round(value, 1)
+    return Metric(metric, rounded, unit, None, better, against, rounded, rounded, 1)
+
+
 def _metric(
     metric: str,
     values: Sequence[float],
     *,
-    unit: Literal["ratio", "share", "ms"],
+    unit: Unit,
     against: str,
     target: float | None,
 ) -> Metric:
