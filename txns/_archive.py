@@ -45,12 +45,12 @@ class Archive:
     def find(self, txn_id: str, since_ts: int) -> Entry | None:
         """Find an archived entry by its transaction id, with `commit_ts` above a bound in ms."""
         rows = self.rows(And(_above(since_ts), _equals("txn_id", txn_id)))
-        return next(iter(_entries(rows)), None)
+        return next(iter(entries_of(rows)), None)
 
     def between(self, after: int, upto: int) -> list[Entry]:
         """Give the archived entries above one timestamp and not above another, ascending."""
         condition = And(_above(after), LessThanOrEqual(term=Reference("commit_ts"), value=upto))
-        return _entries(self.rows(condition))
+        return entries_of(self.rows(condition))
 
     def dropped(self) -> set[Identifier]:
         """Give the names of all tables ever dropped; they may have been created again since."""
@@ -103,7 +103,7 @@ def _row(entry: Entry, change: Change | None) -> dict[str, Any]:
     }
 
 
-def _entries(rows: Iterable[dict[str, Any]]) -> list[Entry]:
+def entries_of(rows: Iterable[dict[str, Any]]) -> list[Entry]:
     """Put entries together from their rows; payloads are gone: nothing is left to apply."""
     by_id: dict[str, list[dict[str, Any]]] = {}
     for row in rows:

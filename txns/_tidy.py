@@ -69,6 +69,10 @@ class Tidier:
         head = self._log.load_if_exists()
         return self._tidy(head) if head.exists else 0
 
+    def due(self, head: Head) -> int:
+        """Give how many entries of a head a tidy would archive."""
+        return len(self._done(head))
+
     def _tidy(self, head: Head) -> int:
         done = self._done(head)
         if not done:

@@ -1,0 +1,64 @@
+"""
+Exit codes, and errors in one line.
+
+Imports: errors. Used by: every module of the command line.
+"""
+
+from __future__ import annotations
+
+from txns.errors import (
+    CommitStateUnknown,
+    Conflict,
+    CorruptLog,
+    InvalidUsage,
+    Quarantined,
+    TxnsError,
+)
+
+FINE = 0
+VIOLATION = 1
+"""What was asked does not hold: an invariant, a table in quarantine, something left over."""
+USAGE = 2
+"""The command could not be carried out: fix the call, the configuration or the catalog."""
+CONFLICT = 3
+UNKNOWN = 4
+CORRUPT = 5
+STOPPED = 130
+"""Ctrl-C, as shells count it."""
+
+_CODES: tuple[tuple[type[Exception], int], ...] = (
+    (Quarantined, VIOLATION),
+    (Conflict, CONFLICT),
+    (CommitStateUnknown, UNKNOWN),
+    (CorruptLog, CORRUPT),
+)
+
+
+def code(error: BaseException) -> int:
+    """Give the exit code that an error ends the command line with."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), USAGE)
+
+
+def line(error: BaseException) -> str:
+    """Say in one line what went wrong and what to do."""
+    if isinstance(error, CommitStateUnknown):
+        return (
+            "it is not known whether the entry was written: ask with `txns show"
+            f" {error.txn_id}` before running the command again (SQLSTATE {error.sqlstate})"
+        )
+    if isinstance(error, InvalidUsage) and error.sqlstate == "55000":
+        return (
+            f"{flat(str(error))}: create it with `txns init`; where it should be there, --catalog"
+            " must be the name that the tables were made under (SQLSTATE 55000)"
+        )
+    if isinstance(error, TxnsError):
+        return f"{flat(str(error))} (SQLSTATE {error.sqlstate})"
+    words = flat(str(error)) or "no words"
+    if words.startswith("No default path is set"):
+        words = "nobody says where to put the commit table: give --warehouse"
+    return f"{words} ({type(error).__name__}; --debug shows where)"
+
+
+def flat(words: str) -> str:
+    """Put a text on one line."""
+    return " ".join(words.split())

@@ -1,0 +1,213 @@
+"""
+What is outstanding and what is wrong in a catalog: the facts behind `txns status`.
+
+Imports: the core. Used by: _status, _cut, _cuts, _check, _upkeep.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.refs import MAIN_BRANCH
+
+from txns import _commit_table, _mark
+from txns._entry import Operation
+from txns._survey import survey
+from txns.errors import text
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+
+    from txns._entry import Entry
+    from txns._log import Head
+    from txns._parts import Parts
+    from txns._survey import Surveyed
+    from txns.errors import Identifier
+
+SKEW_MAX_MS = 60_000
+_DEFAULT_REF_AGE_MS = 5 * 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Outstanding:
+    """An entry that is not applied to some of its tables."""
+
+    entry: Entry
+    tables: tuple[Identifier, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableHealth:
+    """
+    How one table under care is.
+
+    Attributes:
+        name: Its name.
+        state: `ok`, `unapplied`, `foreign write`, `quarantine`, `dropped` or `unreadable`.
+        applied: `txns.applied` in ms; None where it cannot be read.
+        unapplied: How many entries are outstanding.
+        words: What is wrong, and the cure.
+    """
+
+    name: str
+    state: str
+    applied: int | None
+    unapplied: int
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Health:
+    """
+    What a head and the tables say together.
+
+    Attributes:
+        head: The head.
+        now_ms: The local clock's time, in ms.
+        outstanding: Entries that are not applied everywhere, ascending.
+        surveyed: The tables under care.
+        tables: How each of them is.
+        warnings: Settings and clocks that endanger the log.
+    """
+
+    head: Head
+    now_ms: int
+    outstanding: list[Outstanding]
+    surveyed: list[Surveyed]
+    tables: list[TableHealth] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def cut_ts(self) -> int:
+        """The newest timestamp in ms at and below which all is applied; 0 for none."""
+        return self.outstanding[0].entry.prev_ts if self.outstanding else self.head.upper
+
+    @property
+    def skew_ms(self) -> int:
+        """How far the log is ahead of the local clock, in ms; negative for behind."""
+        return self.head.upper - self.now_ms
+
+    def age_ms(self, entry: Entry) -> int:
+        """Give an entry's age in ms; by the log's own time where some clock is fast."""
+        newest = self.head.upper if self.skew_ms > SKEW_MAX_MS else self.now_ms
+        return max(0, newest - entry.commit_ts)
+
+
+def health(parts: Parts) -> Health:
+    """Look at the log, then at every table under care."""
+    head = parts.log.load()
+    left = outstanding(parts, head)
+    surveyed = survey(parts, head)
+    found = Health(head, parts.clock.now_ms(), left, surveyed)
+    found.tables.extend(_table_health(each, left) for each in surveyed)
+    found.tables.extend(_missing(surveyed, left))
+    found.warnings.extend(_commit_table_warnings(head.metadata))
+    for each in surveyed:
+        if each.loaded is not None and each.loaded.table is not None:
+            found.warnings.extend(_retention_warnings(each.identifier, each.loaded.metadata))
+    if found.skew_ms > SKEW_MAX_MS:
+        found.warnings.append(
+            f"the log is {found.skew_ms // 1000} s ahead of this clock: some clock is fast"
+        )
+    return found
+
+
+def outstanding(parts: Parts, head: Head) -> list[Outstanding]:
+    """Give the entries of a head that some table of theirs does not show, ascending."""
+    applied: dict[str, int] = {}
+    found = []
+    for entry in head.state.entries if head.exists else ():
+        left = []
+        for change in entry.changes if entry.applies else ():
+            if head.state.forgotten_ts(change.uuid) > entry.commit_ts:
+                continue
+            if change.uuid not in applied:
+                applied[change.uuid] = parts.tables.applied_ts(change.table, change.uuid)
+            if applied[change.uuid] < entry.commit_ts:
+                left.append(change.table)
+        if left:
+            found.append(Outstanding(entry, tuple(left)))
+    return found
+
+
+def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
+    name = text(each.identifier)
+    count = sum(each.identifier in one.tables for one in left)
+    if each.loaded is None:
+        kind = "quarantine" if getattr(each.error, "sqlstate", "") == "55000" else "unreadable"
+        return TableHealth(name, kind, None, count, str(each.error))
+    raw = each.loaded.table
+    applied = _mark.applied_ts(raw.metadata) if raw else None
+    stranger = each.loaded.view.stranger if each.loaded.view else None
+    if stranger:
+        state = "foreign write" if stranger.adoptable else "quarantine"
+        words = f"{stranger.reason}: `txns repair adopt {name}` or `txns repair reject {name}`"
+        return TableHealth(name, state, applied, count, words)
+    branches = [ref for ref in each.loaded.metadata.refs if ref.startswith(_mark.FOREIGN_BRANCH)]
+    words = ""
+    if branches:
+        words = f"on {', '.join(branches)}: take it in with `txns repair adopt {name}`, or drop it"
+    state = "unapplied" if count else "dropped" if each.dropped else "ok"
+    return TableHealth(name, state, applied, count, words)
+
+
+def _missing(surveyed: list[Surveyed], left: list[Outstanding]) -> list[TableHealth]:
+    """Give the tables that entries wait for and that the catalog does not have."""
+    known = {each.identifier for each in surveyed}
+    names = dict.fromkeys(
+        change.table
+        for one in left
+        for change in one.entry.changes
+        if change.table in one.tables
+        and change.table not in known
+        and change.operation is not Operation.CREATE
+    )
+    return [
+        TableHealth(
+            text(name),
+            "quarantine",
+            None,
+            sum(name in one.tables for one in left),
+            "the catalog has no such table under care: somebody dropped, replaced or renamed it",
+        )
+        for name in names
+    ]
+
+
+def _commit_table_warnings(metadata: TableMetadata) -> list[str]:
+    """Say which settings of the commit table let others remove what the log needs."""
+    found = []
+    for key, wanted in _commit_table.PROPERTIES.items():
+        value = metadata.properties.get(key)
+        if value != wanted:
+            found.append(f"commit table: {key} is {value}, and must be {wanted}")
+    main = metadata.refs.get(MAIN_BRANCH)
+    keep = (main.min_snapshots_to_keep if main else None) or 0
+    age_ms = (main.max_snapshot_age_ms if main else None) or 0
+    if keep < _commit_table.MIN_SNAPSHOTS_TO_KEEP or age_ms < _commit_table.MAX_SNAPSHOT_AGE_MS:
+        found.append(
+            f"commit table: main keeps {keep} snapshots and {age_ms} ms, so an expiry may take"
+            " entries; the next commit puts it right"
+        )
+    others = sorted(set(metadata.refs) - {MAIN_BRANCH})
+    if others:
+        found.append(f"commit table: it has refs besides main: {', '.join(others)}")
+    return found
+
+
+def _retention_warnings(table: Identifier, metadata: TableMetadata) -> list[str]:
+    """Say where expiry may take what an entry that is not applied stands on."""
+    main = metadata.refs.get(MAIN_BRANCH)
+    if main is None:
+        return []
+    keep = main.min_snapshots_to_keep or 1
+    age_ms = main.max_snapshot_age_ms or _DEFAULT_REF_AGE_MS
+    if keep >= _mark.MIN_SNAPSHOTS_TO_KEEP and age_ms >= _mark.MAX_SNAPSHOT_AGE_MS:
+        return []
+    words = (
+        f"{text(table)}: main keeps {keep} snapshots and {age_ms} ms, and should keep"
+        f" {_mark.MIN_SNAPSHOTS_TO_KEEP} and a day; the next transaction that writes it puts it"
+        " right"
+    )
+    return [words]

@@ -1,0 +1,262 @@
+"""
+The invariants that one data table shows, held against its metadata and the log.
+
+Imports: the core. Used by: _invariants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from txns import _mark
+from txns._entry import Entry, Kind, derived_id
+from txns._logged import REPLACE, History, effective_ts, logged_state
+from txns._overlay import TOLERANCE_MS
+from txns.errors import Conflict, Quarantined, TxnsError, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from txns._entry import Change
+    from txns._log import Head
+    from txns._parts import Parts
+    from txns._survey import Surveyed
+
+APPLIED_KINDS = frozenset({Kind.COMMIT, Kind.FORGET, Kind.ADOPT, Kind.REPAIR})
+"""Kinds of entries whose changes are carried over to their tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """
+    Something that does not hold.
+
+    Attributes:
+        invariant: `I1` to `I11`, or the section of the specification.
+        where: The table or entry.
+        words: What is wrong.
+    """
+
+    invariant: str
+    where: str
+    words: str
+
+
+@dataclass(frozen=True)
+class LoggedTables:
+    """What the log says of each table, archive and head together, ascending by `commit_ts`."""
+
+    of_uuid: dict[str, list[Entry]]
+    by_ts: dict[int, Entry]
+
+    @staticmethod
+    def of(entries: Sequence[Entry]) -> LoggedTables:
+        """Sort entries by the tables that they name."""
+        of_uuid: dict[str, list[Entry]] = {}
+        by_ts = {entry.commit_ts: entry for entry in entries}
+        for _ts, entry in sorted(by_ts.items()):
+            for change in entry.changes:
+                of_uuid.setdefault(change.uuid, []).append(entry)
+        return LoggedTables(of_uuid, by_ts)
+
+    def changes(self, uuid: str, after: int, upto: int) -> list[tuple[Entry, Change]]:
+        """Give what has to be applied to a table above one timestamp and not above another."""
+        return [
+            (entry, change)
+            for entry in self.of_uuid.get(uuid, ())
+            if entry.kind in APPLIED_KINDS and after < entry.commit_ts <= upto
+            for change in entry.changes
+            if change.uuid == uuid
+        ]
+
+
+def check_table(parts: Parts, head: Head, each: Surveyed, logged: LoggedTables) -> list[Violation]:
+    """Check one table under care."""
+    name = text(each.identifier)
+    if each.loaded is None:
+        return [_of_error(name, each.error)]
+    found = []
+    if each.loaded.view and each.loaded.view.stranger:
+        words = f"{each.loaded.view.stranger.reason}: `txns repair adopt {name}` or `reject`"
+        found.append(Violation("stranger", name, words))
+    if each.loaded.table is None:
+        return found  # logged, and not created yet
+    check = _TableCheck(parts, head, each, logged, each.loaded.table.metadata)
+    for problems in (check.lists(), check.snapshots(), check.order(), check.reads()):
+        found += [Violation(invariant, name, words) for invariant, words in problems]
+    return found
+
+
+def _of_error(name: str, error: Exception | None) -> Violation:
+    message = str(error)
+    if isinstance(error, Quarantined):
+        return Violation("I5", name, message)
+    if isinstance(error, TxnsError) and error.sqlstate == "XX001":
+        invariant = "I3" if "I3" in message else "I4"
+        return Violation(invariant, name, message)
+    return Violation("unreadable", name, f"{type(error).__name__}: {message}")
+
+
+Problem = tuple[str, str]
+
+
+class _TableCheck:
+    """The checks of one table that can be loaded."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        head: Head,
+        each: Surveyed,
+        logged: LoggedTables,
+        metadata: TableMetadata,
+    ) -> None:
+        self._parts = parts
+        self._head = head
+        self._name = each.identifier
+        self._logged = logged
+        self._metadata = metadata
+        self._uuid = str(metadata.table_uuid)
+        self._history = History(metadata)
+        mark = _mark.mark_of(metadata)
+        self._mark = mark or _mark.TableMark("", "", 0, _mark.applied_ts(metadata))
+        self._main = logged_state(metadata, self._mark).snapshot
+
+    def lists(self) -> Iterator[Problem]:
+        """Check I2: no two snapshots share a manifest list, and the lists are there."""
+        owners: dict[str, int] = {}
+        for snapshot in self._metadata.snapshots:
+            other = owners.setdefault(snapshot.manifest_list, snapshot.snapshot_id)
+            if other != snapshot.snapshot_id:
+                yield "I2", f"snapshots {other} and {snapshot.snapshot_id} share a manifest list"
+        if self._main is not None:
+            io = self._parts.tables.io_of(self._metadata)
+            if not io.new_input(self._main.manifest_list).exists():
+                yield "I2", f"the manifest list of snapshot {self._main.snapshot_id} is gone"
+
+    def snapshots(self) -> Iterator[Problem]:
+        """Check I7 and I9: each snapshot of ours, on any branch, carries an entry's stamp."""
+        for snapshot in self._ours():
+            at = f"snapshot {snapshot.snapshot_id}"
+            txn_id = _mark.summary_value(snapshot, _mark.SNAPSHOT_TXN_ID)
+            if txn_id is None:
+                yield "I7", f"{at} has no {_mark.SNAPSHOT_TXN_ID}"
+                continue
+            if txn_id == self._registration_id(snapshot):
+                continue  # the mark's snapshot: the exception of 6.2
+            commit_ts = _mark.commit_ts_of(snapshot)
+            entry = self._logged.by_ts.get(commit_ts)
+            if entry is None or entry.txn_id != txn_id:
+                yield "I9", f"{at} is of {txn_id} at {commit_ts}, which has not committed"
+            elif all(change.uuid != self._uuid for change in entry.changes):
+                yield "I9", f"{at} is of {txn_id}, which did not write this table"
+            if not self._acceptable(snapshot, commit_ts):
+                yield "I7", f"{at} is of {snapshot.timestamp_ms}, its commit_ts is {commit_ts}"
+
+    def _ours(self) -> Iterator[Snapshot]:
+        """Give the snapshots that this log has put there: those since the last registration."""
+        since = 0
+        for snapshot in self._metadata.snapshots:
+            if not _mark.is_ours(snapshot):
+                continue
+            txn_id = _mark.summary_value(snapshot, _mark.SNAPSHOT_TXN_ID)
+            if txn_id == self._registration_id(snapshot):
+                since = max(since, snapshot.sequence_number or 0)
+        for snapshot in self._metadata.snapshots:
+            if _mark.is_ours(snapshot) and (snapshot.sequence_number or 0) >= since:
+                yield snapshot
+
+    def _registration_id(self, snapshot: Snapshot) -> str:
+        return derived_id("register", self._uuid, snapshot.snapshot_id)
+
+    def _acceptable(self, snapshot: Snapshot, commit_ts: int) -> bool:
+        """Whether a snapshot's time is its `commit_ts`, or what Iceberg's limits made of it."""
+        at_ms = snapshot.timestamp_ms
+        if at_ms <= commit_ts:
+            return True  # below: the clock of whoever applied it was behind
+        others = {
+            entry.timestamp_ms
+            for entry in self._metadata.snapshot_log
+            if entry.snapshot_id != snapshot.snapshot_id
+        }
+        return at_ms - commit_ts >= TOLERANCE_MS and (at_ms in others or not others)
+
+    def order(self) -> Iterator[Problem]:
+        """Check I4 and I5: `main` went through every change in order, up to `txns.applied`."""
+        ours = [each for each in self._history.ancestors(self._main) if _mark.is_ours(each)]
+        for newer, older in pairwise(ours):
+            if _mark.commit_ts_of(older) > _mark.commit_ts_of(newer):
+                words = f"snapshot {newer.snapshot_id} of {_mark.commit_ts_of(newer)} stands on"
+                words += f" {older.snapshot_id} of {_mark.commit_ts_of(older)}"
+                yield "I5", words
+        if ours and _mark.commit_ts_of(ours[0]) > self._mark.applied:
+            yield (
+                "I4",
+                f"main shows {_mark.commit_ts_of(ours[0])}, txns.applied is {self._mark.applied}",
+            )
+        if self._mark.applied > self._head.upper and self._mark.applied > self._newest_upper():
+            yield "I4", f"txns.applied {self._mark.applied} lies above the upper"
+        oldest = _mark.commit_ts_of(ours[-1]) if ours else self._mark.applied
+        present = {each.snapshot_id for each in ours}
+        for entry, change in self._logged.changes(self._uuid, oldest, self._mark.applied):
+            if change.to_snapshot_id not in present:
+                words = f"the change at {entry.commit_ts} (snapshot {change.to_snapshot_id})"
+                yield "I5", f"{words} is not in the history of main"
+
+    def _newest_upper(self) -> int:
+        return self._parts.log.load().upper
+
+    def reads(self) -> Iterator[Problem]:
+        """Check I10 and I11 by reading: each entry of the head, and below all that is left."""
+        for entry in self._head.state.entries:
+            change = next((c for c in entry.changes if c.uuid == self._uuid), None)
+            if change is None or entry.kind not in APPLIED_KINDS or entry.kind is Kind.FORGET:
+                continue
+            try:
+                seen = self._main_at(entry.commit_ts)
+            except (Conflict, NoSuchTableError):
+                continue  # expired, dropped or of an earlier incarnation: an error, as it must be
+            except (TxnsError, ValueError) as error:
+                yield "I10", f"it cannot be read at {entry.commit_ts}: {error}"
+                continue
+            if not self._shows(seen, change):
+                words = f"a reader at {entry.commit_ts} sees snapshot {seen}"
+                yield "I10", f"{words}, the entry says {change.to_snapshot_id}"
+        # The mark's snapshot stands for the upper of its registration, which may lie before the
+        # times of the snapshots below it.
+        least_ts = min(
+            (
+                effective_ts(self._history, self._mark, at)
+                for at in self._history.ancestors(self._main)
+            ),
+            default=0,
+        )
+        if least_ts > 0:
+            yield from self._read_below(least_ts)
+
+    def _read_below(self, least_ts: int) -> Iterator[Problem]:
+        try:
+            seen = self._main_at(least_ts - 1)
+        except (TxnsError, NoSuchTableError):
+            return
+        yield "I11", f"a read below {least_ts}, before all that is left, sees snapshot {seen}"
+
+    def _main_at(self, read_ts: int) -> int | None:
+        loaded = self._parts.tables.load(self._name, self._head, read_ts)
+        return loaded.metadata.current_snapshot_id
+
+    def _shows(self, seen: int | None, change: Change) -> bool:
+        """Whether a snapshot is a change's, or a stranger's compaction of it."""
+        at = self._history.get(seen)
+        while at and at.snapshot_id != change.to_snapshot_id and _mark.operation_of(at) == REPLACE:
+            at = self._history.parent(at)
+        return seen == change.to_snapshot_id or (
+            at is not None and at.snapshot_id == change.to_snapshot_id
+        )

@@ -1,0 +1,119 @@
+"""
+How the command line reads and writes timestamps, times and tables of text.
+
+Imports: nothing of this package. Used by: every command.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import JustifyMethod
+
+_WIDE = 240
+"""Columns where nobody says how many there are: a pipe or a file."""
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"([0-9]+)\s*(ms|s|m|h|d)", re.ASCII)
+
+
+class Timestamp(click.ParamType[int]):
+    """A logical timestamp: milliseconds since the epoch, or a time."""
+
+    name = "ts"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read a timestamp; a time without a zone is of UTC."""
+        if isinstance(value, int):
+            return value
+        if re.fullmatch(r"[0-9]{1,18}", value, re.ASCII):
+            return int(value)
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(
+                f"{value!r} is neither milliseconds since the epoch nor a time such as"
+                " 2026-01-31T12:00:00Z",
+                param,
+                ctx,
+            )
+        zoned = at if at.tzinfo else at.replace(tzinfo=UTC)
+        return round(zoned.timestamp() * 1000)
+
+
+class Duration(click.ParamType[int]):
+    """A length of time, as 90s, 15m, 12h or 7d."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Read a length of time, in ms."""
+        if isinstance(value, int):
+            return value
+        found = _DURATION.fullmatch(value)
+        if found is None:
+            self.fail(f"{value!r} is not a time such as 90s, 15m, 12h or 7d", param, ctx)
+        return int(found[1]) * _UNITS_MS[found[2]]
+
+
+TS = Timestamp()
+DURATION = Duration()
+
+
+def time_of(ts: int | None) -> str:
+    """Write a timestamp in ms as a time of UTC."""
+    if not ts:
+        return "never"
+    try:
+        at = datetime.fromtimestamp(ts / 1000, UTC)
+    except (ValueError, OverflowError):
+        return str(ts)
+    return f"{at:%Y-%m-%d %H:%M:%S}.{ts % 1000:03d}Z"
+
+
+def age_of(ms: int) -> str:
+    """Write a length of time in ms, to its largest unit."""
+    for unit in ("d", "h", "m", "s"):
+        if ms >= _UNITS_MS[unit]:
+            return f"{ms / _UNITS_MS[unit]:.1f} {unit}"
+    return f"{ms} ms"
+
+
+def console() -> Console:
+    """Give the console on standard output; what it prints is never markup."""
+    width = None if sys.stdout.isatty() else _WIDE
+    return Console(file=sys.stdout, width=width, markup=False, highlight=False, emoji=False)
+
+
+def say(words: str = "", style: str | None = None) -> None:
+    """Print a line."""
+    console().print(words, style=style, soft_wrap=True)
+
+
+def say_json(value: Any) -> None:
+    """Print a value as one line of JSON."""
+    click.echo(json.dumps(value, default=str, ensure_ascii=False))
+
+
+def say_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows below their columns' names; numbers stand to the right."""
+    records = [list(row) for row in rows]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, name in enumerate(columns):
+        numbers = bool(records) and all(isinstance(row[index], int) for row in records)
+        justify: JustifyMethod = "right" if numbers else "left"
+        table.add_column(name, justify=justify, overflow="fold")
+    for record in records:
+        table.add_row(*("" if value is None else str(value) for value in record))
+    console().print(table)
