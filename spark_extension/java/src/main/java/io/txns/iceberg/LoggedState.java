@@ -69,15 +69,13 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
    */
   static long effectiveTs(TableMetadata metadata, TableMark mark, Snapshot snapshot) {
     Snapshot at = snapshot;
-    while (at != null && !isOurs(at) && DataOperations.REPLACE.equals(at.operation())) {
+    while (!isOurs(at) && DataOperations.REPLACE.equals(at.operation())) {
       Snapshot parent = parent(metadata, at);
-      if (parent == null && at.parentId() != null) {
-        return mark.applied(); // its parents have been expired
+      if (parent == null) {
+        // Expired: pyiceberg's expiry leaves no trace of a parent (schedule 19).
+        return mark.applied();
       }
       at = parent;
-    }
-    if (at == null) {
-      return snapshot.timestampMillis();
     }
     return isOurs(at) ? commitTs(at) : at.timestampMillis();
   }
