@@ -89,19 +89,19 @@ def logged_state(metadata: TableMetadata, mark: _mark.TableMark) -> LoggedState:
     same_rows: Snapshot | None = None
     foreign: list[Snapshot] = []
     rolled_back = False
+    newest = _newest(metadata, mark.applied)
     for at in History(metadata).ancestors(main):
         if _mark.is_ours(at):
-            if _mark.commit_ts_of(at) >= mark.applied:
+            if _mark.commit_ts_of(at) > mark.applied or at is newest:
                 stranger = stranger_of(main.snapshot_id, foreign) if foreign else None
                 return LoggedState(same_rows or at, stranger)
-            rolled_back = True  # an older one of ours
+            rolled_back = True  # an older one of ours, or one inside the newest transaction
             break
         if _mark.operation_of(at) == REPLACE:
             same_rows = same_rows or at
         else:
             same_rows = None
             foreign.append(at)
-    newest = _newest(metadata, mark.applied)
     if not rolled_back and newest is None and not foreign and same_rows is not None:
         return LoggedState(same_rows)
     reason = "somebody moved main off the protocol's last snapshot"
@@ -150,10 +150,21 @@ def effective_ts(history: History, mark: _mark.TableMark, snapshot: Snapshot) ->
 
 
 def _newest(metadata: TableMetadata, ts: int) -> Snapshot | None:
-    """Give the last snapshot of the entry at `ts`, whether main's ancestry holds it or not."""
-    ours = [
-        snapshot
+    """
+    Give the snapshot on which the entry at `ts` left `main`, whether it is still there or not.
+
+    A change of several statements is a chain of snapshots, and may hold some of branches: they
+    all carry its `commit_ts`, and a stranger may put `main` on any of them. The history of
+    `main` shows first the one that the protocol put there.
+    """
+    ours = {
+        snapshot.snapshot_id: snapshot
         for snapshot in metadata.snapshots
         if _mark.is_ours(snapshot) and _mark.commit_ts_of(snapshot) == ts
-    ]
-    return max(ours, key=lambda snapshot: snapshot.sequence_number or 0, default=None)
+    }
+    shown = [ours[each.snapshot_id] for each in metadata.snapshot_log if each.snapshot_id in ours]
+    last = max(shown or ours.values(), key=lambda one: one.sequence_number or 0, default=None)
+    # Forget and register may share a timestamp, but not a transaction.
+    txn_id = _mark.summary_value(last, _mark.SNAPSHOT_TXN_ID)
+    same = [one for one in shown if _mark.summary_value(one, _mark.SNAPSHOT_TXN_ID) == txn_id]
+    return same[0] if same else last

@@ -1,0 +1,43 @@
+"""Tables that leave care."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.table import CommitTableRequest, TableIdentifier
+from pyiceberg.table.update import RemovePropertiesUpdate
+
+from txns import _mark, _overlay
+from txns._entry import Change, Entry, Kind, LoggedChange, Operation
+
+if TYPE_CHECKING:
+    from tests.txns.lake import Lake
+
+
+def test_a_registered_table_is_forgotten_and_registered_again(lake: Lake):
+    """A registered table has no `txns.created` to remove."""
+    name = lake.table("a", [1])
+    handle = lake.open()
+    handle.forget(name)
+    assert _mark.mark_of(lake.catalog.load_table(name).metadata) is None
+    assert [1] == lake.plain_ids(name)
+    handle.register(name)
+    assert _mark.mark_of(lake.catalog.load_table(name).metadata) is not None
+
+
+def test_a_payload_may_remove_properties_that_a_table_does_not_have(lake: Lake):
+    """Java's writer removes all of the mark, `txns.created` of a registered table as well."""
+    name = lake.table("a", [1])
+    base = lake.catalog.load_table(name).metadata
+    identifier = ("shop", "a")
+    change = Change(identifier, str(base.table_uuid), Operation.ALTER, base.current_snapshot_id, 7)
+    entry = Entry(Kind.FORGET, "f", upper=9, tidied_upto=0, commit_ts=9, changes=(change,))
+    request = CommitTableRequest(
+        identifier=TableIdentifier(namespace=["shop"], name="a"),
+        requirements=(),
+        updates=(RemovePropertiesUpdate(removals=list(_mark.KEYS)),),
+    )
+    logged = LoggedChange(entry, change)
+    left = _overlay.replay(base, logged, request, 0, _overlay.renumber_in_memory)
+    assert _mark.mark_of(left) is None
+    assert _mark.CREATED not in left.properties

@@ -1,0 +1,58 @@
+"""The logged state of a table whose newest transaction has several snapshots."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.txns.lake import ids, rows
+from txns import Quarantined
+
+if TYPE_CHECKING:
+    import txns
+    from tests.txns.lake import Lake
+
+
+def _write_twice(lake: Lake, handle: txns.Handle) -> str:
+    """Make one transaction of two snapshots on `main` and one on a branch."""
+    name = lake.table("a", [1])
+    with handle.begin() as txn:
+        table = txn.load_table(name)
+        table.append(rows(2))
+        table.append(rows(3))
+        table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "side").commit()
+        table.append(rows(4), branch="side")
+    return name
+
+
+@pytest.mark.parametrize("place", ["inside", "branch"])
+def test_a_stranger_puts_main_on_another_snapshot_of_the_transaction(
+    lake: Lake, handle: txns.Handle, place: str
+):
+    """Each of a transaction's snapshots carries its `commit_ts`, one of them is what it left."""
+    # 1. A transaction appends twice to main, and once to a branch.  2. A stranger puts main on
+    # the snapshot between, or on the branch's.  3. Somebody reads; somebody writes.
+    name = _write_twice(lake, handle)
+    plain = lake.catalog.load_table(name)
+    main = plain.current_snapshot()
+    inside, side = main.parent_snapshot_id, plain.metadata.refs["side"].snapshot_id
+    plain.manage_snapshots().set_current_snapshot(inside if place == "inside" else side).commit()
+    assert [1, 2, 3] == ids(handle.snapshot().load_table(name))
+    txn = handle.begin()
+    with pytest.raises(Quarantined):
+        txn.load_table(name).append(rows(5))
+    handle.repair_reject(name)
+    assert [1, 2, 3] == ids(handle.snapshot().load_table(name)) == lake.plain_ids(name)
+
+
+def test_a_table_registered_again_at_the_same_timestamp_is_as_logged(
+    lake: Lake, handle: txns.Handle
+):
+    """A forget and the register after it may carry one `commit_ts`."""
+    name = _write_twice(lake, handle)
+    handle.forget(name)
+    handle.register(name)
+    with handle.begin() as txn:
+        txn.load_table(name).append(rows(5))
+    assert [1, 2, 3, 5] == lake.plain_ids(name)
