@@ -17,6 +17,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from txns import _change, _engine, _overlay, _payload, _restage
 from txns._conflict import ConflictChecker
 from txns._entry import Change, Entry, Isolation, Kind, LoggedChange
+from txns._log import remove
 from txns._read_set import ReadSet
 from txns.errors import CommitStateUnknown, Conflict, TxnsError, text
 
@@ -100,6 +101,9 @@ class _Versions:
         for table in self._restaged:
             if table.current.current_snapshot_id not in committed:
                 table.io.delete_created()
+                continue
+            for path in table.replaced:
+                remove(table.io.inner, path)
 
 
 class Committer:

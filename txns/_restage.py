@@ -86,6 +86,7 @@ def _append(restaged: StagedTable, snapshot: Snapshot, clock: Clock) -> None:
         if manifest.added_snapshot_id == snapshot.snapshot_id:
             own.extend(_taken_over(restaged, manifest, snapshot, snapshot_id, clock))
     standing = _manifests.manifests_of(restaged.io, main.manifest_list) if main else []
+    restaged.replaced.append(snapshot.manifest_list)
     path = restaged.metadata_path(f"snap-{snapshot_id}-0-{clock.new_uuid()}.avro")
     _manifests.write_list(
         restaged.io,
@@ -123,6 +124,7 @@ def _taken_over(
     """
     if _manifests.inherits_snapshot_id(restaged.io, manifest):
         return [_manifests.owned_by(manifest, snapshot_id, was=snapshot.snapshot_id)]
+    restaged.replaced.append(manifest.manifest_path)
     files = [
         entry.data_file
         for entry in manifest.fetch_manifest_entry(restaged.io)

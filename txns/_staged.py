@@ -79,6 +79,8 @@ class StagedTable:
         self.base = base
         self.create = create
         self.applied_ts = applied_ts
+        self.replaced: list[str] = []
+        """Files of an older version of the same appends, which nothing needs once this commits."""
         self.point = Point(base, creation(base) if create else ())
 
     @property

@@ -70,6 +70,8 @@ class Transaction(TxnCatalog):
         """What became of it; set from the start where its id had committed before."""
         self._staging = Staging(parts, head, options, self.reads)
         self._savepoints = Savepoints()
+        self._files_are_shared = False
+        """Whether another process may commit the same files."""
         self._lock = threading.RLock()
 
     @property
@@ -327,7 +329,10 @@ class Transaction(TxnCatalog):
         except InvalidUsage:
             raise  # the wanted timestamp does not work: what was staged stays
         except Exception:
-            self.rollback()
+            if self._files_are_shared:
+                self.state = State.ROLLED_BACK  # whoever else has them may still commit them
+            else:
+                self.rollback()
             raise
         except BaseException:
             self.state = State.UNKNOWN  # interrupted, perhaps after the swap
@@ -359,6 +364,7 @@ class Transaction(TxnCatalog):
         """Go on with what another transaction has staged."""
         with self._lock:
             self._check_active()
+            self._files_are_shared = True
             self._staging.take_over(staging)
 
     def widen(self, other: Transaction) -> None:

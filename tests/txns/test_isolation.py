@@ -234,3 +234,22 @@ def test_unknown_level(handle):
     """The message names the levels there are."""
     with pytest.raises(txns.InvalidUsage, match="SERIALIZABLE"):
         handle.begin(isolation="CHAOS")
+
+
+def test_a_restaged_append_leaves_no_orphans(lake, handle):
+    """Manifest lists and manifests of the version that was not committed are deleted."""
+    a = lake.table("a", [1])
+    with handle.begin() as alter, alter.load_table(a).transaction() as properties:
+        properties.set_properties({"commit.manifest-merge.enabled": "true"})
+    one, two = handle.begin(), handle.begin()
+    for txn in (one, two):
+        txn.load_table(a).append(rows(2))
+    one.commit()
+    two.commit()
+    table = lake.catalog.load_table(a)
+    reachable = {snapshot.manifest_list for snapshot in table.snapshots()}
+    for snapshot in table.snapshots():
+        reachable |= {manifest.manifest_path for manifest in snapshot.manifests(table.io)}
+    written = {f"file://{path}" for path in lake.files() if path.endswith(".avro")}
+    folder = f"{table.location()}/"
+    assert set() == {path for path in written if path.startswith(folder)} - reachable
