@@ -23,6 +23,7 @@ PYTHON_FOLDERS := $(wildcard setup.py txns spark_extension/python sqlalchemy_dia
 	tests integration_tests benchmarks examples)
 BENCHMARKS := $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 NAME ?= $(BENCHMARKS)
+SEEDS ?= 200
 
 # ------------------------------------------------------------ environments
 
@@ -91,6 +92,10 @@ test-java: install ## run the Java unit tests
 .PHONY: test-python
 test-python: install ## run the Python unit tests
 	$(BIN)/python -m pytest tests
+
+.PHONY: simulate
+simulate: install ## run the simulation of the Python core: make simulate SEEDS=2000
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
 .PHONY: test-integration
 test-integration: install ## run the fast integration tests, on real Spark

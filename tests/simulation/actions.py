@@ -1,0 +1,316 @@
+"""
+Random transactions: what a process of a user does to its tables.
+
+Imports: history, rows, worker. Used by: plan.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
+
+from tests.simulation.history import Attempt, Identifier, Listing, Operation, Read
+from tests.simulation.rows import Rows, data_file, rows_of
+from tests.simulation.scheduler import Violation
+from txns.errors import CommitStateUnknown, Conflict, TxnsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.simulation.worker import Worker
+
+SCHEMA = Schema(NestedField(1, "id", LongType(), required=False))
+LEVELS = ("snapshot", "serializable", "strict-serializable")
+_STATEMENTS = {
+    "append": 8,
+    "overwrite": 4,
+    "delete": 2,
+    "read": 2,
+    "alter": 1,
+    "create": 2,
+    "drop": 1,
+    "branch": 1,
+    "list": 1,
+    "savepoint": 1,
+}
+
+
+def transaction(worker: Worker) -> None:
+    """Run a transaction of some statements, and commit or roll back."""
+    rng = worker.rng
+    history = worker.lake.observer.history
+    before, worker.again = worker.again, None
+    own_id = rng.random() < 0.5
+    txn_id = before.txn_id if before else f"job-{worker.process.doing}" if own_id else None
+    isolation = before.isolation if before else rng.choice(LEVELS)
+    attempt = Attempt(worker.process.doing, isolation=isolation, began_above=history.upper)
+    if txn_id is not None:
+        worker.again = attempt  # until its end is known: a process that dies tries again
+        attempt.txn_id = txn_id
+    history.attempts.append(attempt)
+    worker.process.attempt = attempt
+    txn = worker.handle.begin(txn_id=txn_id, isolation=isolation)
+    if answered := committed_ts(txn):
+        _acknowledge(worker, attempt, answered)
+        worker.again = None
+        return
+    attempt.txn_id, attempt.read_ts = txn.txn_id, txn.read_ts
+    if attempt.read_ts < attempt.began_above:
+        raise Violation("strict", f"{attempt.key} reads below {attempt.began_above}")
+    try:
+        _statements(worker, txn, attempt)
+    except Conflict:
+        _refused(worker, attempt)
+        txn.rollback()
+        raise
+    except Exception:
+        worker.again = None
+        txn.rollback()
+        raise
+    if rng.random() < 0.1:
+        worker.again = None
+        attempt.refused = True
+        txn.rollback()
+        return
+    _commit(worker, txn, attempt)
+
+
+def committed_ts(txn: Any) -> int | None:
+    """Give the `commit_ts` of a transaction whose id had committed before it began."""
+    committed = txn.committed
+    return committed.commit_ts if committed else None
+
+
+def _commit(worker: Worker, txn: Any, attempt: Attempt) -> None:
+    rng = worker.rng
+    try:
+        if rng.random() < 0.3:
+            committed = txn.commit_at()
+            _acknowledge(worker, attempt, committed.commit_ts)
+            worker.again = None
+            if rng.random() < 0.5:
+                committed.apply()
+            return
+        committed = txn.commit()
+    except CommitStateUnknown:
+        if worker.again is None and rng.random() < 0.7:
+            worker.again = attempt
+        raise
+    except TxnsError:
+        _refused(worker, attempt)
+        raise
+    except Exception as error:
+        worker.again = None
+        if attempt.logged_ts is not None:
+            raise Violation("unknown", f"{attempt.key} committed, and said {error!r}") from error
+        raise
+    worker.again = None
+    _acknowledge(worker, attempt, committed.commit_ts)
+
+
+def _refused(worker: Worker, attempt: Attempt) -> None:
+    worker.again = None
+    attempt.refused = True
+    if worker.lake.observer.history.settled_ts(attempt.txn_id) is not None:
+        raise Violation("refused", f"{attempt.key} has committed, and was told that it had not")
+
+
+def _acknowledge(worker: Worker, attempt: Attempt, commit_ts: int | None) -> None:
+    history = worker.lake.observer.history
+    attempt.acknowledged = commit_ts
+    settled = history.settled_ts(attempt.txn_id)
+    changes = attempt.operations and attempt.changed(history) if settled is None else True
+    if changes and commit_ts != settled:
+        raise Violation(
+            "durability", f"{attempt.key} was told {commit_ts}, and the log has {settled}"
+        )
+
+
+# ------------------------------------------------------------ statements
+
+
+def _statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
+    rng = worker.rng
+    saved: tuple[str, int] | None = None
+    for number in range(rng.randint(1, 4)):
+        (verb,) = rng.choices(list(_STATEMENTS), list(_STATEMENTS.values()))
+        if verb == "savepoint":
+            saved = _savepoint(worker, txn, attempt, saved, f"s{number}")
+        else:
+            statement(worker, txn, attempt, verb)
+
+
+def _savepoint(
+    worker: Worker, txn: Any, attempt: Attempt, saved: tuple[str, int] | None, name: str
+) -> tuple[str, int] | None:
+    if saved is None:
+        txn.savepoint(name)
+        return name, len(attempt.operations)
+    if worker.rng.random() < 0.3:
+        txn.release(saved[0])
+        return None
+    txn.rollback_to(saved[0])
+    del attempt.operations[saved[1] :]  # what it has read stays read
+    return saved
+
+
+def statement(worker: Worker, catalog: Any, attempt: Attempt, verb: str) -> None:
+    """Do one thing to a random table, in a transaction's catalog or an autocommit one."""
+    lake, rng = worker.lake, worker.rng
+    name = rng.choice(lake.tables + lake.creatable)
+    if verb == "list":
+        _list(worker, catalog, attempt)
+    elif verb == "create":
+        create(worker, catalog, attempt, rng.choice(lake.creatable))
+    elif verb == "read":
+        read(worker, catalog, attempt, name)
+    else:
+        try:
+            table = catalog.load_table(name)
+        except NoSuchTableError:
+            return
+        _change(worker, catalog, table, attempt, verb)
+
+
+def _change(worker: Worker, catalog: Any, table: Any, attempt: Attempt, verb: str) -> None:
+    name = table.name()
+    if verb == "drop":
+        if worker.rng.random() < 0.5 or name in worker.lake.creatable:
+            with meaning(attempt, Operation(name, "drop")):
+                catalog.drop_table(name)
+    elif verb == "alter":
+        _alter(table, attempt, name, f"c{worker.lake.new_row()}")
+    elif verb == "branch":
+        _branch(worker, table, attempt, name)
+    elif verb == "append":
+        append(worker, table, attempt, name)
+    else:
+        _overwrite(worker, catalog, attempt, name, adds=verb == "overwrite")
+
+
+def _list(worker: Worker, catalog: Any, attempt: Attempt) -> None:
+    lake = worker.lake
+    names = frozenset(tuple(name) for name in catalog.list_tables(lake.namespace))
+    if attempt.isolation != "autocommit":
+        seen = Listing((lake.namespace,), names, tuple(attempt.operations))
+        lake.observer.history.judge_listing(attempt, seen, attempt.read_ts, "snapshot read")
+        attempt.listed.append(seen)
+
+
+def create(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> None:
+    """Create a table where there is none."""
+    if read(worker, catalog, attempt, name) is not None:
+        return
+    with meaning(attempt, Operation(name, "create", columns=frozenset({"id"}))):
+        catalog.create_table(name, SCHEMA)
+
+
+def read(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> Rows | None:
+    """Read a table, and keep what was seen for the judges."""
+    try:
+        files = [task.file.file_path for task in catalog.load_table(name).scan().plan_files()]
+    except NoSuchTableError:
+        return _saw(worker, attempt, name, None)
+    return _saw(worker, attempt, name, frozenset(row for file in files for row in rows_of(file)))
+
+
+def _saw(worker: Worker, attempt: Attempt, name: Identifier, rows: Rows | None) -> Rows | None:
+    if attempt.isolation == "autocommit":
+        return rows
+    seen = Read(name, rows, tuple(attempt.operations))
+    worker.lake.observer.history.judge_read(attempt, seen)
+    attempt.reads.append(seen)
+    return rows
+
+
+@contextmanager
+def meaning(attempt: Attempt, operation: Operation) -> Iterator[None]:
+    """
+    Record what a statement means before it runs.
+
+    A statement of a transaction that fails has done nothing; one of its own may have
+    committed all the same.
+    """
+    attempt.operations.append(operation)
+    try:
+        yield
+    except Exception:
+        if attempt.isolation != "autocommit":
+            attempt.operations.remove(operation)
+        raise
+
+
+def append(
+    worker: Worker, table: Any, attempt: Attempt, name: Identifier, branch: str = "main"
+) -> None:
+    """Append one or two rows."""
+    rows = frozenset(worker.lake.new_row() for _ in range(worker.rng.randint(1, 2)))
+    with (
+        meaning(attempt, Operation(name, "append", rows, branch=branch)),
+        table.transaction() as changes,
+        changes.update_snapshot(branch=branch).fast_append() as producer,
+    ):
+        producer.append_data_file(data_file(table, rows, 0))
+
+
+def _overwrite(
+    worker: Worker, catalog: Any, attempt: Attempt, name: Identifier, *, adds: bool
+) -> None:
+    """Rewrite one data file without one of its rows, or with another in its place."""
+    table = catalog.load_table(name)
+    files = [task.file for task in table.scan().plan_files()]
+    rows = frozenset(row for file in files for row in rows_of(file.file_path))
+    _saw(worker, attempt, name, rows)
+    if not files:
+        return
+    files.sort(key=lambda file: file.file_path)
+    file = worker.rng.choice(files)
+    held = frozenset(rows_of(file.file_path))
+    removed = frozenset({worker.rng.choice(sorted(held))})
+    added = frozenset({worker.lake.new_row()}) if adds else frozenset()
+    with (
+        meaning(attempt, Operation(name, "overwrite", added, removed)),
+        table.transaction() as changes,
+        changes.update_snapshot().overwrite() as producer,
+    ):
+        producer.delete_data_file(file)
+        if left := held - removed | added:
+            producer.append_data_file(data_file(table, left, worker.lake.new_row()))
+
+
+def _alter(table: Any, attempt: Attempt, name: Identifier, column: str) -> None:
+    operation = Operation(name, "alter", columns=frozenset({column}))
+    with meaning(attempt, operation), table.update_schema() as update:
+        update.add_column(column, StringType())
+
+
+def _branch(worker: Worker, table: Any, attempt: Attempt, name: Identifier) -> None:
+    """Create a branch at `main`, or append to the one that is there."""
+    main = table.current_snapshot()
+    if "side" in table.metadata.refs:
+        append(worker, table, attempt, name, branch="side")
+    elif main is not None:
+        with meaning(attempt, Operation(name, "branch", branch="side")):
+            table.manage_snapshots().create_branch(main.snapshot_id, "side").commit()
+
+
+# ------------------------------------------------------------ autocommit
+
+
+def autocommit(worker: Worker) -> None:
+    """Run one statement outside a transaction."""
+    history = worker.lake.observer.history
+    attempt = Attempt(worker.process.doing, isolation="autocommit", began_above=history.upper)
+    history.attempts.append(attempt)
+    worker.process.attempt = attempt
+    verb = worker.rng.choice(("append", "append", "overwrite", "delete", "read", "alter"))
+    statement(worker, worker.handle.catalog(), attempt, verb)
+    if attempt.operations and attempt.logged_ts is None and attempt.changed(history):
+        names = {operation.table for operation in attempt.operations}
+        newest = [history.newest(name) for name in names]
+        if all(version and version.cared for version in newest):
+            raise Violation("durability", f"{attempt.key} returned, and is not in the log")

@@ -1,0 +1,129 @@
+"""
+The end of a run: everything is settled without faults, then all of history is read.
+
+Imports: history, upkeep, worker. Used by: run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table.metadata import TableMetadataUtil
+
+from tests.simulation.observer import COMMIT_TABLE
+from tests.simulation.scheduler import Violation
+from tests.simulation.upkeep import check_read
+from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
+
+if TYPE_CHECKING:
+    from tests.simulation.history import Identifier
+    from tests.simulation.worker import Lake
+
+_ROUNDS_MAX = 12
+
+
+def audit(lake: Lake, *, reject: bool) -> None:
+    """
+    Settle what is outstanding, then compare every read at every timestamp with the model.
+
+    Args:
+        lake: The world after its processes have ended.
+        reject: Whether what strangers did is set aside; adopted otherwise.
+    """
+    lake.world.auditor.begin_action(lake.world.seed, "audit")
+    handle = lake.open()
+    _read_everything(lake, handle)  # before: strangers and entries that are not applied
+    _settle(lake, handle, reject=reject)
+    _read_everything(lake, handle)
+    _everything_is_applied(lake)
+    handle.tidy()
+    _read_everything(lake, handle)
+    _promises_were_kept(lake)
+    _metadata_survives_json(lake)
+
+
+def _settle(lake: Lake, handle: Any, *, reject: bool) -> None:
+    for _ in range(_ROUNDS_MAX):
+        handle.apply_le()
+        repaired = [_repair(lake, handle, name, reject=reject) for name in _cared(lake)]
+        if not any(repaired):
+            return
+    raise Violation("repair", f"strangers are left after {_ROUNDS_MAX} rounds of repair")
+
+
+def _cared(lake: Lake) -> list[Identifier]:
+    history = lake.observer.history
+    newest = {name: history.newest(name) for name in history.tables()}
+    return [name for name, version in newest.items() if version and version.cared]
+
+
+def _repair(lake: Lake, handle: Any, name: Identifier, *, reject: bool) -> bool:
+    """Repair a table if a writer of it is refused; say whether it was."""
+    txn = handle.begin()
+    try:
+        with txn.load_table(name).transaction() as changes:
+            changes.set_properties({"probe": "1"})
+    except NoSuchTableError:
+        return False
+    except Quarantined:
+        pass
+    else:
+        return False
+    finally:
+        txn.rollback()
+    if not reject:
+        lake.world.auditor.repairing = "adopt"
+        try:
+            handle.repair_adopt(name)
+        except Unsupported:  # the log has changes that the stranger's state does not have
+            pass
+        else:
+            return True
+    lake.world.auditor.repairing = "reject"
+    handle.repair_reject(name)
+    return True
+
+
+def _read_everything(lake: Lake, handle: Any) -> None:
+    history = lake.observer.history
+    timestamps = {version.ts for name in history.tables() for version in history.versions(name)}
+    for read_ts in sorted({*timestamps, history.upper} - {0}):
+        try:
+            catalog = handle.snapshot(read_ts)
+        except (Conflict, InvalidUsage) as error:
+            raise Violation("read at ts", f"no snapshot at {read_ts}: {error}") from error
+        for name in history.tables():
+            if history.at(name, read_ts) is not None:
+                check_read(lake, catalog, name, read_ts)
+
+
+def _everything_is_applied(lake: Lake) -> None:
+    observer = lake.observer
+    for logged in observer.entries.values():
+        for table in logged.tables if logged.changes else ():
+            identifier = table["identifier"]
+            newest = observer.history.newest((*identifier["namespace"], identifier["name"]))
+            cared = newest is not None and newest.cared
+            if cared and not observer.checks.is_applied(logged, table):
+                raise Violation("liveness", f"{logged.commit_ts} is not applied to {identifier}")
+
+
+def _promises_were_kept(lake: Lake) -> None:
+    history = lake.observer.history
+    for attempt in history.attempts:
+        if attempt.refused and attempt.logged_ts is not None:
+            raise Violation("refused", f"{attempt.key} was refused, and has committed")
+        told = attempt.acknowledged
+        settled = history.settled_ts(attempt.txn_id) if attempt.txn_id else None
+        if told and settled and told != settled:
+            raise Violation("durability", f"{attempt.key} was told {told}: {settled}")
+
+
+def _metadata_survives_json(lake: Lake) -> None:
+    registry = lake.observer.registry
+    for name in (*_cared(lake), COMMIT_TABLE):
+        if name in registry.pointers:
+            metadata = registry.metadata(name)
+            if TableMetadataUtil.parse_raw(metadata.model_dump_json()) != metadata:
+                raise Violation("json", f"the metadata of {name} does not survive a round trip")

@@ -1,0 +1,319 @@
+"""
+Two simulated catalogs over one registry of tables.
+
+`SwapCatalog` moves a pointer from one metadata file to the next, as SqlCatalog does: it
+can lose the race although every requirement held. `ServerCatalog` validates requirements
+against the newest metadata in one step, as a REST server does: a commit without a
+requirement that fails is accepted, whatever it was based on.
+Imports: scheduler, storage. Used by: run, actions, scenarios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyiceberg.catalog import MetastoreCatalog, PropertiesUpdateSummary
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    ServiceUnavailableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.table import CommitTableResponse, StagedTable, Table
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import SetSnapshotRefUpdate
+from pyiceberg.typedef import EMPTY_DICT
+
+from tests.simulation.scheduler import Errors
+from tests.simulation.storage import SimulatedFileIO, Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.metadata import TableMetadata
+
+T = TypeVar("T")
+Identifier = tuple[str, ...]
+OnCommit = Callable[[Identifier, "TableMetadata | None", "TableMetadata"], None]
+
+_SWAP_ERRORS = Errors(
+    failed=lambda label: OSError(f"simulated: the catalog failed at {label}"),
+    lost=lambda label: ConnectionError(f"simulated: the catalog's answer was lost at {label}"),
+    called_lost=lambda label: CommitFailedException(f"simulated: falsely lost at {label}"),
+)
+_SERVER_ERRORS = Errors(
+    failed=lambda label: ServiceUnavailableError(f"simulated: the server failed at {label}"),
+    lost=lambda label: CommitStateUnknownException(f"simulated: answer lost at {label}"),
+    called_lost=lambda label: CommitFailedException(f"simulated: falsely lost at {label}"),
+)
+
+
+@dataclass
+class Registry:
+    """What a catalog's database holds: pointers to metadata files, and namespaces."""
+
+    storage: Storage
+    pointers: dict[Identifier, str] = field(default_factory=dict)
+    namespaces: dict[Identifier, dict[str, str]] = field(default_factory=dict)
+    on_commit: OnCommit = lambda _name, _old, _new: None
+
+    def metadata(self, name: Identifier) -> TableMetadata:
+        """Give a table's newest metadata, without a step."""
+        content = self.storage.files.get(self.pointers[name])
+        if content is None:
+            raise FileNotFoundError(self.pointers[name])
+        assert not isinstance(content, bytes)
+        return content
+
+    def swap(self, name: Identifier, expected: str | None, location: str) -> None:
+        """Move a pointer, if it stands where it is expected (None: nowhere)."""
+        if self.pointers.get(name) != expected:
+            if expected is None:
+                raise TableAlreadyExistsError(f"simulated: {name} exists")
+            raise CommitFailedException(f"simulated: {name} was updated by another process")
+        old = self.metadata(name) if expected else None
+        self.pointers[name] = location
+        self.on_commit(name, old, self.metadata(name))
+
+
+class _SimulatedCatalog(MetastoreCatalog):
+    """What both catalogs share: loading, names and namespaces."""
+
+    errors = _SWAP_ERRORS
+
+    def __init__(self, registry: Registry) -> None:
+        super().__init__("simulated", warehouse="memory://lake")
+        self.registry = registry
+        self._io = SimulatedFileIO(registry.storage)
+
+    def _step(self, kind: str, label: str, effect: Callable[[], T]) -> T:
+        return self.registry.storage.world.io(kind, label, effect, self.errors)
+
+    def _load_file_io(
+        self, properties: dict[str, str] = EMPTY_DICT, location: str | None = None
+    ) -> FileIO:
+        del properties, location
+        return self._io
+
+    def _table(self, name: Identifier) -> Table:
+        if name not in self.registry.pointers:
+            raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
+        metadata = self.registry.metadata(name)
+        return Table(name, metadata, self.registry.pointers[name], self._io, self)
+
+    def _kept_retention(self, current: Table | None, updates: tuple[Any, ...]) -> tuple[Any, ...]:
+        """
+        Give a stranger's updates as Iceberg's own library sends them.
+
+        It repeats the retention of a ref that it moves; pyiceberg's producers leave it out,
+        which drops it.
+        """
+        if current is None or not self.registry.storage.world.actor.stranger:
+            return updates
+        return tuple(
+            _with_retention(current, update) if isinstance(update, SetSnapshotRefUpdate) else update
+            for update in updates
+        )
+
+    # ------------------------------------------------------------ tables
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        name = self.identifier_to_tuple(identifier)
+        return self._step("load", ".".join(name), lambda: self._table(name))
+
+    def create_table(  # noqa: PLR0917 -- pyiceberg's
+        self,
+        identifier: str | Identifier,
+        schema: Any,
+        location: str | None = None,
+        partition_spec: Any = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: Any = UNSORTED_SORT_ORDER,
+        properties: dict[str, str] = EMPTY_DICT,
+    ) -> Table:
+        staged = self._create_staged_table(
+            identifier, schema, location, partition_spec, sort_order, properties
+        )
+        name = self.identifier_to_tuple(identifier)
+        self._create(name, staged.metadata, staged.metadata_location)
+        return self.load_table(name)
+
+    def _create(self, name: Identifier, metadata: TableMetadata, location: str) -> None:
+        def create() -> None:
+            if name[:-1] not in self.registry.namespaces:
+                raise NoSuchNamespaceError(f"Namespace does not exist: {name[:-1]}")
+            self.registry.storage.files[location] = metadata
+            self.registry.swap(name, None, location)
+
+        self._step("create", ".".join(name), create)
+
+    def drop_table(self, identifier: str | Identifier) -> None:
+        name = self.identifier_to_tuple(identifier)
+
+        def drop() -> None:
+            if self.registry.pointers.pop(name, None) is None:
+                raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
+
+        self._step("drop", ".".join(name), drop)
+
+    def rename_table(
+        self, from_identifier: str | Identifier, to_identifier: str | Identifier
+    ) -> Table:
+        old = self.identifier_to_tuple(from_identifier)
+        new = self.identifier_to_tuple(to_identifier)
+
+        def rename() -> None:
+            if old not in self.registry.pointers:
+                raise NoSuchTableError(f"Table does not exist: {'.'.join(old)}")
+            if new in self.registry.pointers:
+                raise TableAlreadyExistsError(f"Table exists: {'.'.join(new)}")
+            self.registry.pointers[new] = self.registry.pointers.pop(old)
+
+        self._step("drop", ".".join(old), rename)
+        return self.load_table(new)
+
+    def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+        levels = self.identifier_to_tuple(namespace)
+
+        def names() -> list[Identifier]:
+            if levels not in self.registry.namespaces:
+                raise NoSuchNamespaceError(f"Namespace does not exist: {levels}")
+            return [name for name in self.registry.pointers if name[:-1] == levels]
+
+        return self._step("load", f"list {'.'.join(levels)}", names)
+
+    # ------------------------------------------------------------ namespaces
+
+    def create_namespace(
+        self, namespace: str | Identifier, properties: dict[str, str] = EMPTY_DICT
+    ) -> None:
+        levels = self.identifier_to_tuple(namespace)
+
+        def create() -> None:
+            if levels in self.registry.namespaces:
+                raise NamespaceAlreadyExistsError(f"Namespace exists: {levels}")
+            self.registry.namespaces[levels] = dict(properties)
+
+        self._step("create", f"namespace {'.'.join(levels)}", create)
+
+    def drop_namespace(self, namespace: str | Identifier) -> None:
+        self.registry.namespaces.pop(self.identifier_to_tuple(namespace), None)
+
+    def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
+        levels = self.identifier_to_tuple(namespace) if namespace else ()
+        return [one for one in self.registry.namespaces if one[:-1] == levels]
+
+    def load_namespace_properties(self, namespace: str | Identifier) -> dict[str, str]:
+        levels = self.identifier_to_tuple(namespace)
+        if levels not in self.registry.namespaces:
+            raise NoSuchNamespaceError(f"Namespace does not exist: {levels}")
+        return self.registry.namespaces[levels]
+
+    def update_namespace_properties(
+        self,
+        namespace: str | Identifier,
+        removals: set[str] | None = None,
+        updates: dict[str, str] = EMPTY_DICT,
+    ) -> PropertiesUpdateSummary:
+        raise NotImplementedError
+
+    # ------------------------------------------------------------ not simulated
+
+    def register_table(
+        self,
+        identifier: str | Identifier,
+        metadata_location: str,
+        overwrite: bool = False,  # noqa: FBT001, FBT002 -- pyiceberg's
+    ) -> Table:
+        raise NotImplementedError
+
+    def list_views(self, namespace: str | Identifier) -> list[Identifier]:
+        del namespace
+        return []
+
+    def view_exists(self, identifier: str | Identifier) -> bool:
+        del identifier
+        return False
+
+    def load_view(self, identifier: str | Identifier) -> Any:
+        raise NoSuchViewError(f"View does not exist: {identifier}")
+
+    def register_view(self, identifier: str | Identifier, metadata_location: str) -> Any:
+        raise NotImplementedError
+
+    def drop_view(self, identifier: str | Identifier) -> None:
+        raise NoSuchViewError(f"View does not exist: {identifier}")
+
+
+class SwapCatalog(_SimulatedCatalog):
+    """Load, validate, write a metadata file, move the pointer: each a step of its own."""
+
+    errors = _SWAP_ERRORS
+
+    def commit_table(
+        self, table: Table, requirements: tuple[Any, ...], updates: tuple[Any, ...]
+    ) -> CommitTableResponse:
+        name = table.name()
+        try:
+            current: Table | None = self.load_table(name)
+        except NoSuchTableError:
+            current = None
+        updates = self._kept_retention(current, updates)
+        staged = self._update_and_stage_table(current, name, requirements, updates)
+        if current is None:
+            self._create(name, staged.metadata, staged.metadata_location)
+        elif staged.metadata == current.metadata:
+            return _response(current)
+        else:
+            self.registry.storage.files[staged.metadata_location] = staged.metadata
+            self._step(
+                "swap",
+                ".".join(name),
+                lambda: self.registry.swap(
+                    name, current.metadata_location, staged.metadata_location
+                ),
+            )
+        return _response(staged)
+
+
+class ServerCatalog(_SimulatedCatalog):
+    """Everything in one step, against the newest metadata."""
+
+    errors = _SERVER_ERRORS
+
+    def commit_table(
+        self, table: Table, requirements: tuple[Any, ...], updates: tuple[Any, ...]
+    ) -> CommitTableResponse:
+        name = table.name()
+
+        def commit() -> CommitTableResponse:
+            current = self._table(name) if name in self.registry.pointers else None
+            kept = self._kept_retention(current, updates)
+            staged = self._update_and_stage_table(current, name, requirements, kept)
+            self.registry.storage.files[staged.metadata_location] = staged.metadata
+            expected = current.metadata_location if current else None
+            self.registry.swap(name, expected, staged.metadata_location)
+            return _response(staged)
+
+        return self._step("swap", ".".join(name), commit)
+
+
+def _with_retention(current: Table, update: SetSnapshotRefUpdate) -> SetSnapshotRefUpdate:
+    ref = current.metadata.refs.get(update.ref_name)
+    if ref is None:
+        return update
+    return update.model_copy(
+        update={
+            "min_snapshots_to_keep": ref.min_snapshots_to_keep,
+            "max_snapshot_age_ms": ref.max_snapshot_age_ms,
+        }
+    )
+
+
+def _response(table: Table | StagedTable) -> CommitTableResponse:
+    return CommitTableResponse(metadata=table.metadata, metadata_location=table.metadata_location)

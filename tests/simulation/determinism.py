@@ -1,0 +1,132 @@
+"""
+Puts the world's time, randomness and order in the place of the machine's.
+
+Only pyiceberg's own sources are replaced; the core gets its clock as an argument.
+Imports: scheduler. Used by: run, test_simulation.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import datetime as dt
+import os
+import random
+import types
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import pyiceberg.avro.file
+import pyiceberg.table
+import pyiceberg.table.metadata
+import pyiceberg.table.snapshots
+import pyiceberg.table.update
+from pyiceberg.manifest import clear_manifest_cache
+from pyiceberg.utils.concurrent import ExecutorFactory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.simulation.scheduler import World
+
+
+class SynchronousExecutor(concurrent.futures.Executor):
+    """Runs what is submitted at once: a simulated process has no threads."""
+
+    def submit(
+        self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> concurrent.futures.Future[Any]:
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                raise
+            future.set_exception(error)
+        return future
+
+
+class SimulatedClock:
+    """The core's clock in one simulated process (protocol `txns._clock.Clock`)."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def now_ms(self) -> int:
+        return self._world.clock_ms()
+
+    def back_off(self, max_ms: int) -> None:
+        self._world.sleep(1 + self._world.random_bytes(1)[0] % max_ms)
+
+    def sleep(self, ms: int) -> None:
+        self._world.sleep(ms)
+
+    def new_txn_id(self) -> str:
+        bits = int.from_bytes(self._world.random_bytes(10), "big")
+        value = (self.now_ms() & (1 << 48) - 1) << 80 | bits
+        value = value & ~(0xF << 76) | 0x7 << 76
+        return str(uuid.UUID(int=value & ~(0x3 << 62) | 0x2 << 62))
+
+    def new_snapshot_id(self) -> int:
+        return int.from_bytes(self._world.random_bytes(8), "big") >> 1 or 1
+
+    def new_uuid(self) -> str:
+        return str(uuid.UUID(bytes=self._world.random_bytes(16), version=4))
+
+
+def _time(world: World) -> types.SimpleNamespace:
+    return types.SimpleNamespace(
+        time=lambda: world.clock_ms() / 1000,
+        time_ns=lambda: world.clock_ms() * 1_000_000,
+        monotonic=lambda: world.now_ms / 1000,
+        sleep=lambda seconds: world.sleep(max(1, int(seconds * 1000))),
+    )
+
+
+def _datetime(world: World) -> type[dt.datetime]:
+    class SimulatedDatetime(dt.datetime):
+        @classmethod
+        def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:
+            return dt.datetime.fromtimestamp(world.clock_ms() / 1000, tz=tz or dt.UTC)
+
+    return SimulatedDatetime
+
+
+class _Module:
+    """A module with some names replaced."""
+
+    def __init__(self, module: types.ModuleType, **names: Any) -> None:
+        self.__dict__.update(names)
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+@contextmanager
+def simulated(world: World) -> Iterator[None]:
+    """Run a block in the world's time and randomness."""
+    clear_manifest_cache()
+    seeded_os = _Module(os, urandom=world.random_bytes)
+    now = _datetime(world)
+    replaced = [
+        (pyiceberg.table, "time", _time(world)),
+        (pyiceberg.table, "random", random.Random(world.seed)),
+        (pyiceberg.table.snapshots, "time", _time(world)),
+        (pyiceberg.table.update, "datetime", now),
+        (pyiceberg.table.metadata, "datetime", _Module(dt, datetime=now)),
+        (pyiceberg.avro.file, "os", seeded_os),
+        (uuid, "os", seeded_os),
+        (ExecutorFactory, "_instance", SynchronousExecutor()),
+        (ExecutorFactory, "_instance_pid", os.getpid()),
+    ]
+    patches = [mock.patch.object(owner, name, value) for owner, name, value in replaced]
+    for patch in patches:
+        patch.start()
+    try:
+        yield
+    finally:
+        for patch in patches:
+            patch.stop()
+        clear_manifest_cache()

@@ -1,0 +1,102 @@
+"""
+What can go wrong at a step of I/O, and when it does.
+
+Each action draws its faults from a stream of its own, so that a failing seed shrinks:
+leaving out one action or one fault leaves the others where they were.
+Imports: nothing. Used by: scheduler, run, shrink.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.simulation.scheduler import Process
+
+
+class Fault(Enum):
+    """What happens to one step."""
+
+    FAILS = "fails"
+    DELAYED = "delayed"
+    ANSWER_LOST = "answer-lost"
+    CALLED_LOST = "called-lost"
+    LANDS_LATE = "lands-late"
+    OUTAGE = "outage"
+    DIES_BEFORE = "dies-before"
+    DIES_AFTER = "dies-after"
+
+
+CUTS_OFF = {Fault.OUTAGE: 1.0, Fault.ANSWER_LOST: 0.7, Fault.LANDS_LATE: 0.7}
+"""Faults after which a process may reach nothing for a while, with the chance of it."""
+
+_WRITES = (
+    Fault.FAILS,
+    Fault.ANSWER_LOST,
+    Fault.DIES_BEFORE,
+    Fault.DIES_AFTER,
+)
+_BY_KIND = {
+    "read": (Fault.FAILS, Fault.FAILS, Fault.DIES_BEFORE),
+    "write": _WRITES,
+    "delete": _WRITES,
+    "load": (Fault.FAILS, Fault.FAILS, Fault.OUTAGE, Fault.DIES_BEFORE),
+    "swap": (
+        *_WRITES,
+        Fault.ANSWER_LOST,
+        Fault.ANSWER_LOST,
+        Fault.CALLED_LOST,
+        Fault.CALLED_LOST,
+        Fault.LANDS_LATE,
+        Fault.LANDS_LATE,
+        Fault.DIES_AFTER,
+    ),
+    "create": (*_WRITES, Fault.CALLED_LOST),
+    "drop": _WRITES,
+}
+
+
+@dataclass
+class FaultPlan:
+    """
+    How often steps go wrong, and which faults are left out.
+
+    Attributes:
+        rate: The chance of a fault per step.
+        delay_rate: The chance of a delay per step.
+        swap_factor: How much more often swaps go wrong than other steps.
+        left_out: Faults that do not happen, as (action, step) (a shrunk run).
+        scripted: Faults that do happen at (action, step), whatever the rates say.
+        happened: Faults of this run, as (action, step, fault).
+    """
+
+    rate: float = 0.0
+    delay_rate: float = 0.0
+    swap_factor: float = 4.0
+    left_out: frozenset[tuple[str, int]] = frozenset()
+    scripted: dict[tuple[str, int], Fault] = field(default_factory=dict)
+    happened: list[tuple[str, int, Fault]] = field(default_factory=list)
+
+    def decide(self, process: Process, kind: str) -> Fault | None:
+        """Give the fault of a process's next step, if it has one."""
+        key = (process.doing, process.doing_step)
+        fault = self.scripted.get(key) or self._draw(process, kind)
+        if fault is None or key in self.left_out:
+            return None
+        self.happened.append((*key, fault))
+        return fault
+
+    def _draw(self, process: Process, kind: str) -> Fault | None:
+        rng = process.fault_rng
+        chance, choice = rng.random(), rng.random()
+        if process.stranger:
+            return None
+        if chance < self.delay_rate:
+            return Fault.DELAYED
+        rate = self.rate * (self.swap_factor if kind in {"swap", "create"} else 1)
+        if chance < self.delay_rate + rate:
+            kinds = _BY_KIND[kind]
+            return kinds[int(choice * len(kinds))]
+        return None

@@ -1,0 +1,301 @@
+"""
+The model of history: what every table holds at every timestamp, if the log is right.
+
+A version of a table follows from the version before it and from what the committing
+process meant to do, never from what the core stored; `observer` compares the two.
+Imports: rows, scheduler. Used by: observer, actions, audit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tests.simulation.scheduler import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.rows import Row, Rows
+
+Identifier = tuple[str, ...]
+NONE: Rows = frozenset()
+
+
+@dataclass(frozen=True)
+class Version:
+    """
+    A table from a timestamp on.
+
+    Attributes:
+        ts: The `commit_ts` that made it, in ms.
+        exists: Whether there is a table under the name.
+        cared: Whether it is under the commit table's care.
+        rows: Rows of `main`.
+        columns: Names of columns.
+        branches: Rows of other branches, by name.
+    """
+
+    ts: int
+    exists: bool = False
+    cared: bool = True
+    rows: Rows = NONE
+    columns: frozenset[str] = frozenset()
+    branches: tuple[tuple[str, Rows], ...] = ()
+
+    def branch(self, name: str) -> Rows:
+        """Give the rows of a branch."""
+        return self.rows if name == "main" else dict(self.branches).get(name, NONE)
+
+    def with_branch(self, name: str, rows: Rows) -> Version:
+        """Give this version with other rows on a branch."""
+        if name == "main":
+            return replace(self, rows=rows)
+        return replace(self, branches=tuple(sorted({**dict(self.branches), name: rows}.items())))
+
+
+ABSENT = Version(0)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One thing that a transaction means to do to a table."""
+
+    table: Identifier
+    verb: str
+    rows: Rows = NONE
+    removed: Rows = NONE
+    branch: str = "main"
+    columns: frozenset[str] = frozenset()
+
+    @property
+    def is_append(self) -> bool:
+        """Whether it can stand on any newer state."""
+        return self.verb == "append" and self.branch == "main"
+
+    def on(self, version: Version, *, lenient: bool = False) -> Version:
+        """Give the version that it makes of one; a row that is not there cannot be removed."""
+        if self.verb == "create" and version.exists:
+            raise Violation("lost update", f"creates {self.table}, which exists")
+        if self.verb == "create":
+            return Version(version.ts, exists=True, columns=self.columns)
+        if self.verb == "drop":
+            return Version(version.ts)
+        if self.verb == "alter":
+            return replace(version, columns=version.columns | self.columns)
+        if self.verb == "branch":
+            return version.with_branch(self.branch, version.rows)
+        before = version.branch(self.branch)
+        if not (version.exists or lenient):
+            raise Violation("lost update", f"{self.verb} on the absent table {self.table}")
+        if not self.removed <= before:
+            raise Violation(
+                "lost update",
+                f"{self.table}: removes rows {sorted(self.removed - before)} that are gone",
+            )
+        return version.with_branch(self.branch, (before - self.removed) | self.rows)
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a transaction saw of a table (None: absent), `after` what it had done itself."""
+
+    table: Identifier
+    rows: Rows | None
+    after: tuple[Operation, ...]
+
+    def expected(self, base: Version) -> Rows | None:
+        """Give what is to be seen when others have left the table as `base`."""
+        for operation in self.after:
+            if operation.table == self.table:
+                base = operation.on(base)
+        return base.rows if base.exists else None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a transaction saw in a namespace, `after` what it had done itself."""
+
+    namespace: Identifier
+    names: frozenset[Identifier]
+    after: tuple[Operation, ...]
+
+
+@dataclass
+class Attempt:
+    """
+    A transaction as its process means it.
+
+    Attributes:
+        began_above: The log's upper before it began, in ms.
+        acknowledged: `commit_ts` that its process was told, in ms.
+        refused: Whether its process was told that it has not committed.
+        logged_ts: `commit_ts` of its entry, in ms, when there is one.
+    """
+
+    key: str
+    txn_id: str = ""
+    isolation: str = "strict-serializable"
+    read_ts: int = 0
+    began_above: int = 0
+    operations: list[Operation] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+    listed: list[Listing] = field(default_factory=list)
+    acknowledged: int | None = None
+    refused: bool = False
+    logged_ts: int | None = None
+
+    def state(self, table: Identifier, base: Version) -> Version:
+        """Give a table as the transaction leaves it."""
+        for operation in self.operations:
+            if operation.table == table:
+                base = operation.on(base)
+        return base
+
+    @property
+    def tables(self) -> set[Identifier]:
+        """The tables that it writes."""
+        return {operation.table for operation in self.operations}
+
+    def changed(self, history: History) -> set[Identifier]:
+        """Give the tables that its operations leave different."""
+        changed = set()
+        for table in self.tables:
+            before = history.newest(table) or ABSENT
+            if self.state(table, before) != before:
+                changed.add(table)
+        return changed
+
+    def writes_over(self, table: Identifier) -> bool:
+        """Whether it does more to a table than appending."""
+        return any(one.table == table and not one.is_append for one in self.operations)
+
+
+class History:
+    """Versions of every table, ascending, and everything that was tried."""
+
+    def __init__(self) -> None:
+        self._versions: dict[Identifier, list[Version]] = {}
+        self.attempts: list[Attempt] = []
+        self.removed: dict[Identifier, set[Row]] = {}
+        self.since: dict[Identifier, int] = {}
+        self.rootless: set[Identifier] = set()
+        self.upper = 0
+
+    def tables(self) -> list[Identifier]:
+        """Give the names that there ever was a version of."""
+        return sorted(self._versions)
+
+    def at(self, table: Identifier, ts: int) -> Version | None:
+        """Give a table as of a timestamp; None where the log knows nothing of it."""
+        found = None
+        for version in self._versions.get(table, ()):
+            if version.ts <= ts:
+                found = version
+        return found
+
+    def newest(self, table: Identifier) -> Version | None:
+        """Give the newest version of a table."""
+        return self.at(table, 1 << 62)
+
+    def versions(self, table: Identifier) -> list[Version]:
+        """Give all versions of a table."""
+        return list(self._versions.get(table, ()))
+
+    def add(self, table: Identifier, version: Version) -> None:
+        """Add a version; one with the same timestamp is replaced."""
+        versions = self._versions.setdefault(table, [])
+        if versions:
+            gone = versions[-1].rows - version.rows
+            self.removed.setdefault(table, set()).update(gone)
+            if versions[-1].ts == version.ts:
+                versions.pop()
+        versions.append(version)
+        versions.sort(key=lambda one: one.ts)
+
+    def same_txn(self, txn_id: str) -> list[Attempt]:
+        """Give every attempt under one transaction id."""
+        return [attempt for attempt in self.attempts if attempt.txn_id == txn_id]
+
+    def may_be_unreadable(self, table: Identifier, ts: int) -> bool:
+        """Whether a table may be too old to read at a timestamp: expired, or made again."""
+        since = self.since.get(table, 0)
+        if table in self.rootless:  # unreadable below the first change after the expiry
+            later = [one.ts for one in self.versions(table) if one.ts > since]
+            since = min(later, default=since)
+        if ts < since:
+            return True
+        existed = False
+        for version in self.versions(table):
+            if version.exists and existed is False and version.ts > ts and version.ts:
+                return True
+            existed = version.exists
+        return False
+
+    def settled_ts(self, txn_id: str) -> int | None:
+        """Give the `commit_ts` under which a transaction id stands in the log, in ms."""
+        found = [one.logged_ts for one in self.same_txn(txn_id) if one.logged_ts is not None]
+        return found[0] if found else None
+
+    # ------------------------------------------------------------ judging
+
+    def judge_read(self, attempt: Attempt, read: Read) -> None:
+        """Check a read against the state at `read_ts` and the transaction's own changes."""
+        base = self.at(read.table, attempt.read_ts)
+        if base is None or not base.cared:
+            return
+        self._compare(attempt, read, base, "snapshot read")
+
+    def judge_commit(self, attempt: Attempt, commit_ts: int) -> None:
+        """Check that a transaction may stand at its `commit_ts`."""
+        if attempt.isolation == "autocommit":
+            return  # one Iceberg operation: its own retry decides on the newest state
+        for table in attempt.tables:
+            newest = self.at(table, commit_ts - 1)
+            if newest and newest.cared and attempt.writes_over(table):
+                self._check_written_over(attempt, table, newest)
+        if attempt.isolation == "snapshot":
+            return
+        for read in attempt.reads:
+            base = self.at(read.table, commit_ts - 1)
+            then = self.at(read.table, attempt.read_ts)
+            if base and base.cared and then and then.cared:
+                self._compare(attempt, read, base, "serializable")
+        for listing in attempt.listed:
+            self.judge_listing(attempt, listing, commit_ts - 1, "serializable")
+
+    def _check_written_over(self, attempt: Attempt, table: Identifier, newest: Version) -> None:
+        then = self.at(table, attempt.read_ts)
+        if newest.ts > attempt.read_ts and (then is None or newest != replace(then, ts=newest.ts)):
+            raise Violation(
+                "lost update",
+                f"{attempt.key} writes over {table} of {newest.ts}, read at {attempt.read_ts}",
+            )
+
+    @staticmethod
+    def _compare(attempt: Attempt, read: Read, base: Version, promise: str) -> None:
+        expected = read.expected(base)
+        if expected != read.rows:
+            raise Violation(
+                promise,
+                f"{attempt.key} ({attempt.isolation}, read_ts {attempt.read_ts}) saw"
+                f" {show(read.rows)} in {read.table}, expected {show(expected)}",
+            )
+
+    def judge_listing(self, attempt: Attempt, listing: Listing, ts: int, promise: str) -> None:
+        """Check which names a transaction saw against the state at a timestamp."""
+        for table in self.tables():
+            base = self.at(table, ts)
+            if base is None or not base.cared or table[:-1] != listing.namespace:
+                continue
+            for operation in listing.after:
+                if operation.table == table:
+                    base = operation.on(base)
+            if base.exists != (table in listing.names):
+                raise Violation(
+                    promise,
+                    f"{attempt.key} listed {sorted(listing.names)}, {table} at {ts}: {base.exists}",
+                )
+
+
+def show(rows: Rows | None) -> str:
+    """Give rows as a message shows them."""
+    return "no table" if rows is None else str(sorted(rows))

@@ -1,0 +1,354 @@
+"""
+Protections taken away on purpose, one at a time: the simulation has to notice each.
+
+Imports: the core's private parts. Used by: test_mutations, __main__.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from pyiceberg.table.update import SetPropertiesUpdate
+
+from txns import (
+    _apply,
+    _change,
+    _commit,
+    _conflict,
+    _entry,
+    _log,
+    _loop,
+    _manifests,
+    _mark,
+    _overlay,
+    _register,
+    _state,
+    _tables,
+    _tidy,
+)
+from txns._staged import StagedTable
+from txns.errors import Conflict
+
+Patch = tuple[Any, str, Any]
+Mutation = Callable[[], list[Patch]]
+
+
+def swap_on_another_head() -> list[Patch]:
+    """Replace the newest head, whichever one the entry was validated against."""
+    append = _log.CommitLog.append
+
+    def anyhow(self: Any, head: Any, entries: Any) -> Any:
+        del head
+        return append(self, self.load(), entries)
+
+    return [(_log.CommitLog, "append", anyhow)]
+
+
+def head_from_a_cache() -> list[Patch]:
+    """Read the log as it was when the process last looked."""
+    load = _log.CommitLog.load
+
+    def cached(self: Any) -> Any:
+        return self._last if self._last.exists else load(self)
+
+    return [(_log.CommitLog, "load", cached)]
+
+
+def applied_by_snapshot_id() -> list[Patch]:
+    """Judge "applied" by the presence of the snapshot, not by `txns.applied` (I4)."""
+
+    def moot(self: Any, change: Any, metadata: Any) -> bool:
+        del self
+        return metadata.snapshot_by_id(change.change.to_snapshot_id) is not None
+
+    class Blind:
+        def __getattr__(self, name: str) -> Any:
+            return (lambda _metadata: 0) if name == "applied_ts" else getattr(_mark, name)
+
+    return [(_apply.Applier, "_moot", moot), (_apply, "_mark", Blind())]
+
+
+def apply_out_of_order() -> list[Patch]:
+    """Apply the newest entry first (I5)."""
+    run = _apply.Applier._run
+
+    def backwards(head: Any, table: Any, real: Any) -> list[Any]:
+        return list(reversed(run(head, table, real)))
+
+    return [(_apply.Applier, "_run", staticmethod(backwards))]
+
+
+def apply_skips_one() -> list[Patch]:
+    """Apply only the newest entry (I5)."""
+    run = _apply.Applier._run
+
+    def newest(head: Any, table: Any, real: Any) -> list[Any]:
+        return run(head, table, real)[-1:]
+
+    return [(_apply.Applier, "_run", staticmethod(newest))]
+
+
+def apply_over_strangers() -> list[Patch]:
+    """Put a run over a stranger's append without keeping it on a branch."""
+    return [(_overlay, "keep_foreign", lambda _base, _stranger, _adopted: ())]
+
+
+def apply_past_quarantine() -> list[Patch]:
+    """Apply whatever a stranger did."""
+    original = _apply.Applier._try
+
+    def reckless(self: Any, change: Any, real: Any, *, repaired: bool) -> Any:
+        del repaired
+        return original(self, change, real, repaired=True)
+
+    return [(_apply.Applier, "_try", reckless)]
+
+
+def tidy_before_apply() -> list[Patch]:
+    """Archive entries that no table shows yet (I6)."""
+    return [(_tidy.Tidier, "_is_applied", lambda *_a, **_k: True)]
+
+
+def look_up_forgotten() -> list[Patch]:
+    """Try again after a lost answer, without a look whether it has landed (I8)."""
+    return [(_loop.CommitLoop, "find", lambda *_a, **_k: None)]
+
+
+def maybe_called_refused() -> list[Patch]:
+    """Tell a transaction with an unknown outcome that it has not committed."""
+
+    def refused(txn_id: str) -> Conflict:
+        return Conflict("no answer", txn_id=txn_id)
+
+    return [(_loop, "CommitStateUnknown", refused)]
+
+
+def read_check_dropped() -> list[Patch]:
+    """Validate nothing that was read."""
+    return [(_entry.Isolation, "validates_reads", property(lambda _self: False))]
+
+
+def write_check_dropped() -> list[Patch]:
+    """Validate nothing that was written over: whoever comes last wins."""
+
+    def on_top(self: Any, request: Any, head: Any, staged: Any, *rest: Any) -> Any:
+        if staged.append_only:
+            return restaged(self, request, head, staged, *rest)
+        newer = self._tables.load(staged.identifier, head, head.upper).metadata
+        moved = StagedTable(staged.identifier, staged.io.inner, newer)
+        _change.stage_copy(
+            moved,
+            self._clock,
+            source=staged.current.current_snapshot(),
+            parent=newer.current_snapshot(),
+        )
+        return moved
+
+    restaged = _commit.Committer._restaged
+    return [(_conflict, "_write_clash", lambda *_a: None), (_commit.Committer, "_restaged", on_top)]
+
+
+def absence_check_dropped() -> list[Patch]:
+    """Let two creators of one name commit."""
+    clash = _conflict.ConflictChecker._clash
+
+    def careless(self: Any, entry: Any, change: Any) -> str | None:
+        if change.operation is _entry.Operation.CREATE:
+            return None
+        return clash(self, entry, change)
+
+    return [(_conflict.ConflictChecker, "_clash", careless)]
+
+
+def tidied_upto_ignored() -> list[Patch]:
+    """Validate against what stands in the head only (I6)."""
+
+    def head_only(self: Any, state: Any, read_ts: int) -> list[Any]:
+        del self
+        return list(state.after(read_ts))
+
+    return [(_commit.Committer, "_newer", head_only)]
+
+
+def restage_under_the_same_id() -> list[Patch]:
+    """Let the applier put an entry on top of a stranger's rows, under its id (schedule 3)."""
+
+    def on_storage(self: Any, real: Any) -> Any:
+        main = real.metadata.current_snapshot()
+
+        def restaged(staged: Any, number: int, first_row_id: Any) -> Any:
+            own = staged.snapshot_id
+            listed = _manifests.manifests_of(real.io, staged.manifest_list)
+            manifests = [
+                _manifests.owned_by(each, own, was=own)
+                for each in listed
+                if each.added_snapshot_id == own
+            ]
+            manifests += _manifests.manifests_of(real.io, main.manifest_list)
+            path = f"{real.metadata.location}/metadata/snap-{own}-{self._clock.new_uuid()}.avro"
+            _manifests.write_list(
+                real.io,
+                real.metadata,
+                path,
+                snapshot_id=own,
+                parent_id=main.snapshot_id,
+                sequence_number=number,
+                manifests=manifests,
+            )
+            again = _overlay.renumber_in_memory(staged, number, first_row_id)
+            return again.model_copy(
+                update={"manifest_list": path, "parent_snapshot_id": main.snapshot_id}
+            )
+
+        return restaged
+
+    return [(_apply.Applier, "_on_storage", on_storage)]
+
+
+def restage_forgotten() -> list[Patch]:
+    """Commit an append on the base that it was staged on, whoever moved it."""
+
+    def stale(self: Any, request: Any, head: Any, staged: Any, *rest: Any) -> Any:
+        del self, request, head, rest
+        return staged
+
+    # The log's own check of its chains would refuse it: it has to go as well.
+    return [
+        (_commit.Committer, "_restaged", stale),
+        (_loop, "_check_invariants", lambda *_a: None),
+        (_state.LogState, "validate", lambda _self: None),
+    ]
+
+
+def overlay_forgotten() -> list[Patch]:
+    """Read tables as the catalog has them, without what is not applied."""
+    as_of = _overlay.as_of
+
+    def applied_only(table: Any, loaded: Any, mark: Any, run: Any, *rest: Any, **more: Any) -> Any:
+        del run
+        return as_of(table, loaded, mark, [], *rest, **more)
+
+    return [(_overlay, "as_of", applied_only)]
+
+
+def newest_read() -> list[Patch]:
+    """Read tables at the head of `main`, whatever `read_ts` says."""
+    load = _tables.DataTables.load_with_dropped
+
+    def newest(self: Any, identifier: Any, head: Any, read_ts: int) -> Any:
+        del read_ts
+        return load(self, identifier, head, head.upper)
+
+    return [(_tables.DataTables, "load_with_dropped", newest)]
+
+
+def strangers_seen_at_once() -> list[Patch]:
+    """Show a stranger's append before it is adopted."""
+    state = _overlay.logged_state
+
+    def with_strangers(metadata: Any, mark: Any) -> Any:
+        return replace(state(metadata, mark), snapshot=metadata.current_snapshot())
+
+    return [(_overlay, "logged_state", with_strangers)]
+
+
+def applied_not_set() -> list[Patch]:
+    """Apply without setting `txns.applied` (I4)."""
+    return [(_overlay, "SetPropertiesUpdate", _NotApplied)]
+
+
+def renumbering_forgotten() -> list[Patch]:
+    """Commit a renumbered snapshot with its old manifest list."""
+
+    def in_memory(self: Any, real: Any) -> Any:
+        del self, real
+        return _overlay.renumber_in_memory
+
+    return [(_apply.Applier, "_on_storage", in_memory)]
+
+
+def commit_ts_of_the_clock() -> list[Patch]:
+    """Take the clock's time as `commit_ts`, above the upper or not (I1)."""
+
+    def make(self: Any, member: Any, state: Any, head: Any) -> Any:
+        return member.attempt(state, head, self._clock.now_ms())
+
+    return [(_loop.CommitLoop, "_make", make), (_loop, "_check_invariants", lambda *_a: None)]
+
+
+def files_removed_after_a_maybe() -> list[Patch]:
+    """Remove what an attempt wrote although it may have committed (I8)."""
+
+    def eager(self: Any, request: Any) -> Any:
+        try:
+            return commit(self, request)
+        except _commit.CommitStateUnknown:
+            for staged in request.writes.values():
+                staged.io.delete_created()
+            raise
+
+    commit = _commit.Committer.commit
+    return [(_commit.Committer, "commit", eager)]
+
+
+def register_without_applied() -> list[Patch]:
+    """Register a table as if nothing had been applied to it (schedule 18)."""
+    properties = _mark.mark_properties
+
+    class Reset:
+        def __getattr__(self, name: str) -> Any:
+            return "txns.forgotten" if name == "APPLIED" else getattr(_mark, name)
+
+    del properties
+    return [(_register, "_mark", Reset())]
+
+
+MUTATIONS: dict[str, Mutation] = {
+    mutation.__name__: mutation
+    for mutation in (
+        swap_on_another_head,
+        head_from_a_cache,
+        applied_by_snapshot_id,
+        apply_out_of_order,
+        apply_skips_one,
+        apply_over_strangers,
+        apply_past_quarantine,
+        tidy_before_apply,
+        look_up_forgotten,
+        maybe_called_refused,
+        read_check_dropped,
+        write_check_dropped,
+        absence_check_dropped,
+        tidied_upto_ignored,
+        restage_under_the_same_id,
+        restage_forgotten,
+        overlay_forgotten,
+        newest_read,
+        strangers_seen_at_once,
+        applied_not_set,
+        renumbering_forgotten,
+        commit_ts_of_the_clock,
+        files_removed_after_a_maybe,
+        register_without_applied,
+    )
+}
+
+
+@contextmanager
+def without_protection(name: str) -> Iterator[None]:
+    """Run a block with one protection taken away."""
+    with ExitStack() as stack:
+        for owner, attribute, value in MUTATIONS[name]():
+            stack.enter_context(mock.patch.object(owner, attribute, value))
+        yield
+
+
+class _NotApplied(SetPropertiesUpdate):
+    """Sets all properties but `txns.applied`."""
+
+    def __init__(self, updates: dict[str, str]) -> None:
+        super().__init__(updates={k: v for k, v in updates.items() if k != _mark.APPLIED})

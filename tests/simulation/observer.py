@@ -1,0 +1,259 @@
+"""
+Watches every swap of every table, and checks what must hold from then on.
+
+Nothing can change between two swaps, so checking each one is checking after each step.
+It decodes what it needs itself: the core's own reading is under test.
+Imports: history, rows, scheduler, storage, catalogs. Used by: run, scenarios.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from tests.simulation.history import History, Version
+from tests.simulation.rows import Contents, Rows
+from tests.simulation.scheduler import Violation, World
+from tests.simulation.table_checks import TableChecks
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from tests.simulation.catalogs import Registry
+
+Identifier = tuple[str, ...]
+COMMIT_TABLE: Identifier = ("txns", "commits")
+
+
+@dataclass(frozen=True)
+class Logged:
+    """An entry as it stands in the log."""
+
+    commit_ts: int
+    kind: str
+    txn_id: str
+    tables: list[dict[str, Any]]
+    changes: list[dict[str, Any]]
+
+
+class Observer:
+    """Keeps the model of history up with the log, and judges each swap."""
+
+    def __init__(self, world: World, registry: Registry) -> None:
+        self.world = world
+        self.registry = registry
+        self.history = History()
+        self.contents = Contents(registry.storage)
+        self.entries: dict[int, Logged] = {}
+        self.ids: set[str] = set()
+        self.checks = TableChecks(self)
+        registry.on_commit = self.on_commit
+        registry.storage.before_delete = self.before_delete
+
+    def on_commit(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
+        """Judge a swap; runs inside its step."""
+        if name == COMMIT_TABLE:
+            self._log_changed(old, new)
+        else:
+            self.checks.changed(name, old, new)
+
+    # ------------------------------------------------------------ the log
+
+    def _log_changed(self, old: TableMetadata | None, new: TableMetadata) -> None:
+        before, after = _records(old), _records(new)
+        added = [after[one] for one in after if one not in before]
+        entries = [one for one in added if _key(one, "txns.kind") != "tidy"]
+        for snapshot in sorted(entries, key=lambda one: int(_key(one, "txns.commit-ts"))):
+            self._entry(snapshot)
+        gone = [before[one] for one in before if one not in after]
+        if gone:
+            self._tidied([one for one in gone if _key(one, "txns.kind") != "tidy"], added, new)
+        main = new.current_snapshot()
+        if main is None or int(_key(main, "txns.upper")) != self.history.upper:
+            raise Violation("I6", f"the head's upper is not {self.history.upper}")
+
+    def _entry(self, snapshot: Snapshot) -> None:
+        logged = self._decode(snapshot)
+        if logged.commit_ts <= self.history.upper:
+            raise Violation("I1", f"{logged.commit_ts} is not above {self.history.upper}")
+        if int(_key(snapshot, "txns.prev-ts")) != self.history.upper:
+            raise Violation("I1", f"{logged.commit_ts} does not follow {self.history.upper}")
+        if logged.txn_id in self.ids:
+            raise Violation("I8", f"the id {logged.txn_id} stands in the log twice")
+        self.ids.add(logged.txn_id)
+        self.world.note(f"entry {logged.kind} {logged.commit_ts} {logged.txn_id}")
+        if logged.kind == "commit":
+            self._judge_commit(logged)
+        for index, table in enumerate(logged.tables):
+            self._version(logged, table, logged.changes[index] if logged.changes else None)
+        self.entries[logged.commit_ts] = logged
+        self.history.upper = logged.commit_ts
+
+    def _decode(self, snapshot: Snapshot) -> Logged:
+        payload = _key(snapshot, "txns.payload", "")
+        location = _key(snapshot, "txns.payload-location", "")
+        if location:
+            payload = self.registry.storage.bytes_of(location).decode()
+        return Logged(
+            int(_key(snapshot, "txns.commit-ts")),
+            _key(snapshot, "txns.kind"),
+            _key(snapshot, "txns.txn-id"),
+            json.loads(_key(snapshot, "txns.tables")),
+            json.loads(payload)["table-changes"] if payload else [],
+        )
+
+    def _judge_commit(self, logged: Logged) -> None:
+        attempt = self.world.actor.attempt
+        if attempt is None:
+            raise Violation("uncommitted", f"nobody meant to commit {logged.txn_id}")
+        if attempt.txn_id and attempt.txn_id != logged.txn_id:
+            raise Violation("uncommitted", f"{attempt.key} is {attempt.txn_id}: {logged.txn_id}")
+        if attempt.logged_ts is not None:
+            raise Violation("exactly once", f"{attempt.key} commits a second time")
+        if attempt.refused:
+            raise Violation("refused", f"{attempt.key} was told that it had not committed")
+        named = {_name(table) for table in logged.tables}
+        if missing := attempt.changed(self.history) - named:
+            raise Violation("atomicity", f"{attempt.key} does not name {sorted(missing)}")
+        if more := named - attempt.tables:
+            raise Violation("atomicity", f"{attempt.key} did not write {sorted(more)}")
+        self.history.judge_commit(attempt, logged.commit_ts)
+        attempt.logged_ts = logged.commit_ts
+        attempt.txn_id = logged.txn_id
+
+    # ------------------------------------------------------------ versions
+
+    def _version(self, logged: Logged, table: dict[str, Any], change: Any) -> None:
+        name = _name(table)
+        if change is None:  # a register entry: the mark made the version
+            return
+        before = self.history.newest(name) or Version(0)
+        expected = self._expected(logged, name, before, change)
+        actual = self._rows_logged(name, table["to-snapshot-id"], change)
+        if expected.exists and actual != expected.rows:
+            raise Violation(
+                "content",
+                f"{logged.txn_id} at {logged.commit_ts} leaves {sorted(actual)} in {name},"
+                f" expected {sorted(expected.rows)}",
+            )
+        self.history.add(name, replace(expected, ts=logged.commit_ts))
+
+    def _expected(self, logged: Logged, name: Identifier, before: Version, change: Any) -> Version:
+        actor = self.world.actor
+        if logged.kind == "commit":
+            return replace(actor.attempt.state(name, before), cared=True)
+        if logged.kind == "forget":
+            return replace(before, cared=False)
+        if logged.kind == "repair" and actor.repairing == "reject":
+            return before
+        foreign = self._adopted(change) if logged.kind == "adopt" else None
+        if foreign is not None:
+            return replace(before, rows=before.rows | foreign)
+        rows = self._rows_logged(name, _to_snapshot(change), change)
+        return replace(before, rows=rows)
+
+    def _adopted(self, change: Any) -> Rows | None:
+        """Give the rows of the foreign appends that a change takes in; None: not only appends."""
+        rows: set[int] | None = None
+        for update in change["updates"]:
+            if update["action"] != "add-snapshot":
+                continue
+            ids = update["snapshot"]["summary"].get("txns.adopted", "")
+            for snapshot_id in filter(None, ids.split(",")):
+                added = self.checks.foreign.get(int(snapshot_id.strip()))
+                if added is None:
+                    return None
+                rows = (rows or set()) | added
+        return None if rows is None else frozenset(rows)
+
+    def _rows_logged(self, name: Identifier, snapshot_id: int, change: Any) -> Rows:
+        for update in change["updates"]:
+            if update["action"] != "add-snapshot":
+                continue
+            if update["snapshot"]["snapshot-id"] == snapshot_id:
+                return self.contents.rows_of_list(update["snapshot"]["manifest-list"])
+        raise Violation("I2", f"the payload for {name} does not add {snapshot_id}")
+
+    # ------------------------------------------------------------ tidy, files
+
+    def _tidied(self, gone: list[Snapshot], added: list[Snapshot], new: TableMetadata) -> None:
+        if not any(_key(one, "txns.kind") == "tidy" for one in added):
+            raise Violation("I6", "entries left the head without a tidy")
+        archived = self._archived_ts(new)
+        for snapshot in gone:
+            logged = self.entries[int(_key(snapshot, "txns.commit-ts"))]
+            if logged.commit_ts not in archived:
+                raise Violation("I6", f"{logged.commit_ts} left the head and is not archived")
+            for table in logged.tables if logged.kind != "register" else ():
+                self.checks.must_be_applied(logged, table)
+
+    def _archived_ts(self, new: TableMetadata) -> set[int]:
+        found: set[int] = set()
+        for file in self.contents.files(new.current_snapshot()):
+            content = io.BytesIO(self.registry.storage.bytes_of(file))
+            found.update(pq.read_table(content, columns=["commit_ts"])["commit_ts"].to_pylist())
+        return found
+
+    def before_delete(self, location: str) -> None:
+        """Refuse the removal of a file that a table or the log still needs."""
+        if self.world.actor.stranger:
+            return
+        if location in self.needed():
+            raise Violation("files", f"{self.world.actor.doing} removes a file in use: {location}")
+
+    def needed(self) -> set[str]:
+        """Give every metadata file that the newest state of some table stands on."""
+        found: set[str] = set(self.registry.pointers.values())
+        for name in self.registry.pointers:
+            for snapshot in self.registry.metadata(name).snapshots:
+                found.add(snapshot.manifest_list)
+                found.update(self.contents.manifest_paths(snapshot.manifest_list))
+        if COMMIT_TABLE in self.registry.pointers:
+            for snapshot in _records(self.registry.metadata(COMMIT_TABLE)).values():
+                self._payload_files(snapshot, found)
+        return found
+
+    def _payload_files(self, snapshot: Snapshot, found: set[str]) -> None:
+        if _key(snapshot, "txns.kind") == "tidy":
+            return
+        found.add(_key(snapshot, "txns.payload-location", ""))
+        logged = self.entries[int(_key(snapshot, "txns.commit-ts"))]
+        for table, change in zip(logged.tables, logged.changes, strict=False):
+            if self.checks.is_applied(logged, table):
+                continue
+            for update in change["updates"]:
+                if update["action"] == "add-snapshot":
+                    path = update["snapshot"]["manifest-list"]
+                    found.add(path)
+                    found.update(self.contents.manifest_paths(path))
+
+
+def _records(metadata: TableMetadata | None) -> dict[int, Snapshot]:
+    if metadata is None:
+        return {}
+    return {one.snapshot_id: one for one in metadata.snapshots if _key(one, "txns.kind", "")}
+
+
+def _key(snapshot: Snapshot, key: str, default: str | None = None) -> str:
+    properties = snapshot.summary.additional_properties if snapshot.summary else {}
+    value = properties.get(key, default)
+    if value is None:
+        raise Violation("entry", f"snapshot {snapshot.snapshot_id} has no {key}")
+    return value
+
+
+def _name(table: dict[str, Any]) -> Identifier:
+    identifier = table["identifier"]
+    return (*identifier["namespace"], identifier["name"])
+
+
+def _to_snapshot(change: Any) -> int:
+    for update in change["updates"]:
+        if update["action"] == "set-snapshot-ref" and update["ref-name"] == "main":
+            return update["snapshot-id"]
+    raise Violation("I2", f"a change does not set main: {change['identifier']}")

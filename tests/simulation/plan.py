@@ -1,0 +1,108 @@
+"""
+From a seed to everything that is going to happen, but for the order of steps.
+
+Imports: actions, strangers, upkeep, worker. Used by: run, shrink.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.simulation import actions, strangers, upkeep
+from tests.simulation.worker import Worker
+
+Action = Callable[[Worker], None]
+
+_USERS: dict[str, tuple[Action, float]] = {
+    "transaction": (actions.transaction, 12),
+    "autocommit": (actions.autocommit, 2),
+    "register": (upkeep.register, 0.7),
+    "forget": (upkeep.forget, 0.3),
+    "apply": (upkeep.apply, 1),
+    "tidy": (upkeep.tidy, 2),
+    "repair": (upkeep.repair, 1),
+    "advance": (upkeep.advance, 0.3),
+    "read_past": (upkeep.read_past, 2),
+    "pause": (upkeep.pause, 0.5),
+}
+_STRANGERS: dict[str, tuple[Action, float]] = {
+    "append": (strangers.append, 3),
+    "compaction": (strangers.compaction, 4),
+    "overwrite": (strangers.overwrite, 0.7),
+    "rollback": (strangers.rollback, 0.7),
+    "alter": (strangers.alter, 0.7),
+    "expire": (strangers.expire, 2),
+}
+_KNOWN = _USERS | {f"stranger-{name}": one for name, one in _STRANGERS.items()}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """
+    What a seed stands for.
+
+    Attributes:
+        server: Whether the catalog validates on its side (REST), or swaps pointers.
+        switch: The chance that another process goes on after a step.
+        fault_rate: The chance of a fault per step.
+        delay_rate: The chance of a delay per step.
+        workers: Keys of actions, by worker, in order; `worker.number.action`.
+        skews_ms: What clocks are ahead, by worker.
+        options: Options of the handles.
+        reject: Whether the audit sets aside what strangers did, or adopts it.
+    """
+
+    seed: int
+    server: bool
+    switch: float
+    fault_rate: float
+    delay_rate: float
+    workers: dict[str, tuple[str, ...]]
+    skews_ms: dict[str, int]
+    options: dict[str, object]
+    reject: bool
+
+
+def plan(seed: int) -> Plan:
+    """Draw the plan of a seed."""
+    rng = random.Random(f"{seed}/plan")
+    fault_rate = rng.choice((0.0, 0.005, 0.015, 0.04))
+    workers = {
+        name: _keys(rng, name, _USERS, rng.randint(5, 9))
+        for name in ("a", "b", "c")[: rng.randint(2, 3)]
+    }
+    if rng.random() < 0.5:
+        workers["s"] = _keys(rng, "s", _STRANGERS, rng.randint(1, 5), prefix="stranger-")
+    return Plan(
+        seed=seed,
+        server=rng.random() < 0.5,
+        switch=rng.choice((0.05, 0.3, 0.9)),
+        fault_rate=fault_rate,
+        delay_rate=rng.choice((0.0, 0.01, 0.03)),
+        workers=workers,
+        skews_ms={name: rng.choice((0, 0, 3, -2000, 4000, 90_000)) for name in workers},
+        options={
+            "apply": rng.choice(("inline", "inline", "next")),
+            "tidy_after": rng.choice((1, 2, 4, 16)),
+        },
+        reject=rng.random() < 0.5,
+    )
+
+
+def _keys(
+    rng: random.Random,
+    worker: str,
+    known: dict[str, tuple[Action, float]],
+    count: int,
+    prefix: str = "",
+) -> tuple[str, ...]:
+    weights = [weight for _action, weight in known.values()]
+    drawn = rng.choices(list(known), weights, k=count)
+    return tuple(f"{worker}.{number}.{prefix}{name}" for number, name in enumerate(drawn))
+
+
+def action_of(key: str) -> Action:
+    """Give the action that a key names."""
+    return _KNOWN[key.rsplit(".", 1)[1]][0]

@@ -1,0 +1,144 @@
+"""
+Runs one seed, from an empty lake to the audit.
+
+Imports: plan and everything below it. Used by: shrink, __main__, test_simulation.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from unittest import mock
+
+from tests.simulation.actions import SCHEMA
+from tests.simulation.audit import audit
+from tests.simulation.catalogs import Registry, ServerCatalog, SwapCatalog
+from tests.simulation.determinism import simulated
+from tests.simulation.faults import Fault, FaultPlan
+from tests.simulation.observer import Observer
+from tests.simulation.plan import Plan, action_of
+from tests.simulation.scheduler import Violation, World
+from tests.simulation.storage import Storage
+from tests.simulation.strangers import append_rows
+from tests.simulation.worker import Lake, Worker
+from txns import _mark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_REGISTERED = (("lake", "t0"), ("lake", "t1"), ("lake", "t2"))
+_CREATABLE = (("lake", "n0"), ("lake", "n1"))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """
+    How a seed went.
+
+    Attributes:
+        violation: The broken promise, when there is one.
+        steps: Steps of I/O that were taken.
+        digest: A hash of everything that happened: the same in each run of the plan.
+        committed: Entries in the log.
+        faults: What went wrong, as (action, step, fault).
+        trace: What happened, line by line, if it was asked for.
+    """
+
+    seed: int
+    violation: Violation | None
+    steps: int
+    digest: str
+    committed: int
+    faults: list[tuple[str, int, Fault]]
+    trace: list[str]
+
+
+def run(
+    plan: Plan,
+    *,
+    left_out: frozenset[tuple[str, int]] = frozenset(),
+    keep_trace: bool = False,
+) -> Outcome:
+    """Run a plan to its end, or to the first promise that is broken."""
+    faults = FaultPlan(plan.fault_rate, plan.delay_rate, left_out=left_out)
+    world = World(plan.seed, faults, switch=plan.switch)
+    world.keep_trace = keep_trace
+    violation: Violation | None = None
+    lake: Lake | None = None
+    with simulated(world), quiet(), short_retention():
+        try:
+            lake = new_lake(world, server=plan.server, **plan.options)
+            _start(plan, lake)
+            world.run()
+            audit(lake, reject=plan.reject)
+        except Violation as found:
+            violation = found
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is a finding
+            violation = Violation("crash", f"{error!r}\n{traceback.format_exc()}")
+        world.close()
+    entries = len(lake.observer.entries) if lake else 0
+    return Outcome(
+        plan.seed, violation, world.steps, world.digest, entries, faults.happened, world.trace
+    )
+
+
+def new_lake(world: World, *, server: bool, **options: object) -> Lake:
+    """Make a lake with three registered tables that hold a few rows."""
+    registry = Registry(Storage(world))
+    observer = Observer(world, registry)
+    connect: Callable[[], SwapCatalog | ServerCatalog] = lambda: (  # noqa: E731
+        ServerCatalog(registry) if server else SwapCatalog(registry)
+    )
+    lake = Lake(world, observer, connect, dict(options), "lake", _REGISTERED, _CREATABLE)
+    catalog = connect()
+    catalog.create_namespace("lake")
+    catalog.create_namespace("txns")
+    handle = lake.open()
+    for name in lake.tables:
+        table = catalog.create_table(name, SCHEMA)
+        append_rows(table, [lake.new_row() for _ in range(3)])
+        handle.register(name)
+    return lake
+
+
+def _start(plan: Plan, lake: Lake) -> None:
+    for name, keys in plan.workers.items():
+        Worker(
+            lake,
+            name,
+            [(key, action_of(key)) for key in keys],
+            skew_ms=plan.skews_ms[name],
+            stranger=name == "s",
+        ).start()
+
+
+@contextmanager
+def short_retention() -> Iterator[None]:
+    """Let tables keep two snapshots instead of ten: expiry then finds something to do."""
+    with mock.patch.object(_mark, "MIN_SNAPSHOTS_TO_KEEP", 2):
+        yield
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep warnings of the core and of pyiceberg out of a run: most of them are its faults."""
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def without(plan: Plan, keys: set[str]) -> Plan:
+    """Give a plan with some actions left out."""
+    workers = {
+        name: tuple(key for key in all_keys if key not in keys)
+        for name, all_keys in plan.workers.items()
+    }
+    return replace(plan, workers={name: left for name, left in workers.items() if left})

@@ -1,0 +1,269 @@
+"""
+Processes, time and steps of a simulated world, all from one seed.
+
+A process is a greenlet. Before each step of I/O it hands over to the hub, which picks
+who goes on; so one step runs at a time, and a seed gives one order of steps.
+Imports: faults. Used by: every module of the simulation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import greenlet
+
+from tests.simulation.faults import CUTS_OFF, Fault, FaultPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+START_MS = 1_750_000_000_000
+DAY_MS = 24 * 3600 * 1000
+
+
+class ProcessDied(BaseException):
+    """A process came to its end in the middle of a step; nothing of it runs any more."""
+
+
+class Violation(BaseException):
+    """
+    A promise of the protocol that does not hold; `promise` is its short name.
+
+    No `except Exception` of the core may hide it.
+    """
+
+    def __init__(self, promise: str, message: str) -> None:
+        self.promise = promise
+        super().__init__(f"{promise}: {message}")
+
+
+@dataclass
+class Process:
+    """
+    One simulated process.
+
+    Attributes:
+        name: Unique in the world.
+        skew_ms: What its clock is ahead of the world's.
+        stranger: Whether it writes tables past the protocol.
+        doing: The key of its action, for the trace and the fault plan.
+        rng: Randomness of the action: the same whatever other processes do.
+        attempt: The transaction that it tries, for the model of history.
+        repairing: `adopt` or `reject` while it repairs a table.
+        pending: The step that it is about to take, as (kind, label).
+        cut_off_until: Until when all of its steps fail, in ms.
+    """
+
+    name: str
+    skew_ms: int = 0
+    stranger: bool = False
+    doing: str = ""
+    doing_step: int = 0
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
+    fault_rng: random.Random = field(default_factory=lambda: random.Random(0))
+    attempt: Any = None
+    repairing: str = ""
+    wakes_at: int = 0
+    dead: bool = False
+    greenlet: greenlet.greenlet | None = None
+    pending: tuple[str, str] = ("", "")
+    cut_off_until: int = 0
+
+    def begin_action(self, seed: int, key: str) -> None:
+        """Give an action randomness of its own, so that leaving others out changes nothing."""
+        self.doing = key
+        self.doing_step = 0
+        self.rng = random.Random(f"{seed}/{key}/choices")
+        self.fault_rng = random.Random(f"{seed}/{key}/faults")
+
+
+class World:
+    """Time, processes and the order of steps."""
+
+    def __init__(self, seed: int, faults: FaultPlan, *, switch: float = 0.3) -> None:
+        self.seed = seed
+        self.faults = faults
+        self.now_ms = START_MS
+        self.steps = 0
+        self.steps_max = 60_000
+        self.current: Process | None = None
+        self.auditor = Process("auditor")
+        self.processes: list[Process] = []
+        self.trace: list[str] = []
+        self.keep_trace = False
+        self._digest = hashlib.sha256()
+        self._rng = random.Random(f"{seed}/schedule")
+        self._ids = random.Random(f"{seed}/ids")
+        self._switch = switch
+        self.closed = False
+        self._hub = greenlet.getcurrent()
+
+    # ------------------------------------------------------------ processes
+
+    def spawn(self, process: Process, body: Callable[[], None]) -> None:
+        """Let a process run `body`, from the next turn of the hub on."""
+
+        def run() -> None:
+            try:
+                body()
+            except ProcessDied:
+                self.note("died")
+            finally:
+                process.dead = True
+
+        process.greenlet = greenlet.greenlet(run, parent=self._hub)
+        self.processes.append(process)
+
+    def run(self) -> None:
+        """Run all processes to their end; a violation in one of them is raised here."""
+        last: Process | None = None
+        while alive := [one for one in self.processes if not one.dead]:
+            last = self._next(alive, last)
+            self.current = last
+            assert last.greenlet is not None
+            last.greenlet.switch()
+            self.current = None
+            if self.steps > self.steps_max:
+                raise Violation("progress", f"no end after {self.steps} steps")
+
+    def close(self) -> None:
+        """End what a violation left in the middle of a step."""
+        self.closed = True
+        for process in self.processes:
+            if process.greenlet is not None and process.greenlet:
+                process.dead = True
+                self.current = process
+                process.greenlet.throw(ProcessDied)
+        self.current = None
+
+    def _next(self, alive: list[Process], last: Process | None) -> Process:
+        awake = [one for one in alive if one.wakes_at <= self.now_ms]
+        if not awake:
+            self.now_ms = min(one.wakes_at for one in alive)
+            awake = [one for one in alive if one.wakes_at <= self.now_ms]
+        if last in awake and self._rng.random() >= self._switch:
+            return last
+        return self._rng.choice(awake)
+
+    # ------------------------------------------------------------ steps
+
+    def io(self, kind: str, label: str, effect: Callable[[], T], errors: Errors) -> T:
+        """
+        Take one step of I/O, with whatever fault its turn brings.
+
+        The main greenlet (set-up and audits) does I/O without steps and faults.
+        """
+        process = self.current
+        if process is None or greenlet.getcurrent() is self._hub:
+            return effect()
+        process.pending = (kind, label)
+        self._yield(process)
+        if process.cut_off_until > self.now_ms:
+            self.note(f"{kind} {label} cut off")
+            raise errors.failed(label)
+        fault = self._fault(process, kind, label)
+        if fault is Fault.DELAYED:
+            self.sleep(process.fault_rng.randint(5, 4000))
+        elif fault is Fault.DIES_BEFORE:
+            self.die(process)
+        elif fault in {Fault.FAILS, Fault.OUTAGE}:
+            raise errors.failed(label)
+        elif fault is Fault.LANDS_LATE:
+            self._later(process, effect)
+            raise errors.lost(label)
+        result = effect()
+        if fault is Fault.DIES_AFTER:
+            self.die(process)
+        elif fault is Fault.ANSWER_LOST:
+            raise errors.lost(label)
+        elif fault is Fault.CALLED_LOST:
+            raise errors.called_lost(label)
+        return result
+
+    def _fault(self, process: Process, kind: str, label: str) -> Fault | None:
+        fault = self.faults.decide(process, kind)
+        self.note(f"{kind} {label}{f' {fault.value}' if fault else ''}")
+        if fault in CUTS_OFF and process.fault_rng.random() < CUTS_OFF[fault]:
+            process.cut_off_until = self.now_ms + process.fault_rng.randint(20, 900)
+        return fault
+
+    def _later(self, process: Process, effect: Callable[[], object]) -> None:
+        """Let a request arrive after its sender has been told that its answer was lost."""
+        courier = Process(f"late request of {process.name}", doing=f"{process.doing}.late")
+        courier.attempt, courier.repairing = process.attempt, process.repairing
+        courier.stranger = process.stranger
+        courier.wakes_at = self.now_ms + process.fault_rng.randint(1, 3000)
+
+        def arrive() -> None:
+            try:
+                effect()
+            except Exception as error:  # noqa: BLE001 -- refused, and nobody is told
+                self.note(f"refused {type(error).__name__}")
+            else:
+                self.note("landed")
+
+        self.spawn(courier, arrive)
+
+    def _yield(self, process: Process) -> None:
+        if process.dead:
+            raise ProcessDied
+        self.steps += 1
+        process.doing_step += 1
+        self.now_ms += self._rng.choice((0, 0, 1, 1, 2, 4))
+        self._hub.switch()
+
+    def sleep(self, ms: int) -> None:
+        """Let the current process sleep; without one, time passes."""
+        process = self.current
+        if process is None:
+            self.now_ms += ms
+            return
+        process.wakes_at = self.now_ms + ms
+        self._yield(process)
+
+    def die(self, process: Process) -> None:
+        """End a process here; what it tries while it is unwound does not happen."""
+        process.dead = True
+        raise ProcessDied
+
+    # ------------------------------------------------------------ sources
+
+    def random_bytes(self, count: int) -> bytes:
+        """Give bytes for uuids and ids: one stream for the whole world."""
+        return self._ids.randbytes(count)
+
+    def clock_ms(self) -> int:
+        """Give the current process's clock, in ms."""
+        return self.now_ms + (self.current.skew_ms if self.current else 0)
+
+    def note(self, text: str) -> None:
+        """Add a line to the trace, whose digest tells whether two runs were the same."""
+        who = self.current.doing or self.current.name if self.current else "-"
+        line = f"{self.now_ms - START_MS} {who} {text}"
+        self._digest.update(line.encode())
+        if self.keep_trace:
+            self.trace.append(line)
+
+    @property
+    def actor(self) -> Process:
+        """Who does what is being done."""
+        return self.current or self.auditor
+
+    @property
+    def digest(self) -> str:
+        """A hash of everything that happened so far."""
+        return self._digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """What a failing step raises; each gets the step's label."""
+
+    failed: Callable[[str], Exception]
+    lost: Callable[[str], Exception]
+    called_lost: Callable[[str], Exception]

@@ -1,0 +1,214 @@
+"""
+Writers that know nothing of the protocol: engines, services and people.
+
+Imports: rows, worker, history. Used by: plan, scenarios.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    RemoveSnapshotsUpdate,
+    SetSnapshotRefUpdate,
+)
+from pyiceberg.types import StringType
+
+from tests.simulation.rows import compact, data_file, rows_of
+from tests.simulation.scheduler import DAY_MS
+
+if TYPE_CHECKING:
+    from tests.simulation.history import Identifier
+    from tests.simulation.worker import Lake, Worker
+
+_PATIENCE = 30
+"""How often an expiry looks for a moment in which no transaction runs."""
+
+_REF_AGE_MS = 5 * DAY_MS
+"""Iceberg's default of `history.expire.max-snapshot-age-ms`."""
+
+
+def _table(worker: Worker) -> Any:
+    return worker.lake.connect().load_table(worker.rng.choice(worker.lake.tables))
+
+
+def _rooted_table(worker: Worker) -> Any:
+    """
+    Load a table that still has a snapshot of the protocol on `main`.
+
+    Without one nobody can tell what was logged from what strangers wrote: quarantine, also
+    for readers.
+    """
+    table = _table(worker)
+    metadata = table.metadata
+    ours = any(_commit_ts(one) for one in ancestors_of(metadata.current_snapshot(), metadata))
+    return table if ours else None
+
+
+def append(worker: Worker) -> None:
+    """Append rows."""
+    table = _rooted_table(worker)
+    if table is not None:
+        append_rows(table, [worker.lake.new_row()])
+
+
+def append_rows(table: Any, rows: list[int]) -> None:
+    """Append given rows to a raw table."""
+    with table.transaction() as changes, changes.update_snapshot().fast_append() as producer:
+        producer.append_data_file(data_file(table, rows, 0))
+
+
+def compaction(worker: Worker) -> None:
+    """Rewrite all data files into one."""
+    compact_table(worker.lake, _table(worker))
+
+
+def compact_table(lake: Lake, table: Any) -> None:
+    """Rewrite all data files of a raw table into one."""
+    files = [task.file for task in table.scan().plan_files()]
+    if files:
+        compact(table, files, lake.new_row())
+
+
+def overwrite(worker: Worker) -> None:
+    """Remove a data file."""
+    table = _rooted_table(worker)
+    if table is None:
+        return
+    files = sorted((task.file for task in table.scan().plan_files()), key=lambda f: f.file_path)
+    if files:
+        remove_file(table, worker.rng.choice(files))
+
+
+def remove_file(table: Any, file: Any) -> None:
+    """Remove one data file from a raw table."""
+    with table.transaction() as changes, changes.update_snapshot().overwrite() as producer:
+        producer.delete_data_file(file)
+
+
+def rollback(worker: Worker) -> None:
+    """Put `main` back to its parent."""
+    table = _rooted_table(worker)
+    if table is not None:
+        roll_back(worker.lake, table)
+
+
+def roll_back(lake: Lake, table: Any) -> None:
+    """Put `main` of a raw table back to its parent."""
+    main = table.current_snapshot()
+    if main is None or table.metadata.snapshot_by_id(main.parent_snapshot_id or -1) is None:
+        return
+    lake.connect().commit_table(
+        table,
+        (AssertRefSnapshotId(ref="main", snapshot_id=main.snapshot_id),),
+        (
+            SetSnapshotRefUpdate(
+                ref_name="main", type="branch", snapshot_id=main.parent_snapshot_id
+            ),
+        ),
+    )
+
+
+def alter(worker: Worker) -> None:
+    """Add a column."""
+    with _table(worker).update_schema() as update:
+        update.add_column(f"x{worker.lake.new_row()}", StringType())
+
+
+def expire(worker: Worker) -> None:
+    """
+    Let days pass, compact, and expire old snapshots as Iceberg does, with their files.
+
+    What retention cannot protect with two snapshots instead of ten is left alone: tables
+    with entries that are not applied or that strangers wrote, bases of running transactions.
+    """
+    lake = worker.lake
+    lake.world.now_ms += worker.rng.randint(6, 9) * DAY_MS
+    lake.world.note("days pass")
+    table = _table(worker)
+    for _ in range(worker.rng.randint(1, 3)):
+        compact_table(lake, table)
+        table = lake.connect().load_table(table.name())
+    for _ in range(_PATIENCE):
+        if not _anybody_runs(lake):
+            break
+        lake.world.sleep(worker.rng.randint(1, 200))
+    table = lake.connect().load_table(table.name())
+    checks = lake.observer.checks
+    settled = checks.is_as_logged(table.metadata) and not checks.outstanding(table.name())
+    if settled and not _anybody_runs(lake):
+        expire_but(lake, table, _kept(table.metadata, lake.world.now_ms))
+
+
+def _anybody_runs(lake: Lake) -> bool:
+    return any(process.attempt and not process.dead for process in lake.world.processes)
+
+
+def _kept(metadata: Any, now_ms: int) -> set[int]:
+    kept: set[int] = set()
+    for ref in metadata.refs.values():
+        head = metadata.snapshot_by_id(ref.snapshot_id)
+        least = ref.min_snapshots_to_keep or 1
+        age_ms = ref.max_snapshot_age_ms or _REF_AGE_MS
+        for number, snapshot in enumerate(ancestors_of(head, metadata)):
+            if number == 0 or number < least or now_ms - snapshot.timestamp_ms < age_ms:
+                kept.add(snapshot.snapshot_id)
+    young = (one for one in metadata.snapshots if now_ms - one.timestamp_ms < _REF_AGE_MS)
+    return kept | {snapshot.snapshot_id for snapshot in young}
+
+
+def expire_but(lake: Lake, table: Any, kept: set[int]) -> None:
+    """Remove all snapshots of a raw table but some, and the files that only those need."""
+    metadata, name = table.metadata, table.name()
+    gone = [one for one in metadata.snapshots if one.snapshot_id not in kept]
+    if not gone:
+        return
+    ids = [one.snapshot_id for one in gone]
+    lake.connect().commit_table(
+        table,
+        tuple(
+            AssertRefSnapshotId(ref=ref, snapshot_id=at.snapshot_id)
+            for ref, at in metadata.refs.items()
+        ),
+        (RemoveSnapshotsUpdate(snapshot_ids=ids),),
+    )
+    _remove_files(lake, name, gone)
+    _note_since(lake, name)
+
+
+def _remove_files(lake: Lake, name: Identifier, gone: list[Any]) -> None:
+    contents, storage = lake.observer.contents, lake.observer.registry.storage
+    left = lake.observer.registry.metadata(name).snapshots
+    used = {path for one in left for path in contents.manifest_paths(one.manifest_list)}
+    used_data = {file for one in left for file in contents.files(one)}
+    data = {file for one in gone for file in contents.files(one)}
+    manifests = {path for one in gone for path in contents.manifest_paths(one.manifest_list)}
+    storage.expired_data.update(data - used_data)
+    # An expiry does not look whether a list is used elsewhere: each snapshot has its own.
+    for path in (manifests - used) | {one.manifest_list for one in gone}:
+        storage.files.pop(path, None)
+
+
+def _note_since(lake: Lake, name: Identifier) -> None:
+    """Note below which timestamp a table cannot be read any more (spec 9.1, effective ts)."""
+    metadata = lake.observer.registry.metadata(name)
+    history = lake.observer.history
+    ours = [_commit_ts(one) for one in ancestors_of(metadata.current_snapshot(), metadata)]
+    if ours and ours[-1] is not None:
+        history.since[name] = ours[-1]
+    else:  # a compaction whose parents are gone stands for whatever was applied last
+        history.since[name] = int(metadata.properties.get("txns.applied", "0"))
+        history.rootless.add(name)
+
+
+def _commit_ts(snapshot: Any) -> int | None:
+    summary = snapshot.summary.additional_properties if snapshot.summary else {}
+    value = summary.get("txns.commit-ts")
+    return None if value is None else int(value)
+
+
+def held_rows(table: Any) -> set[int]:
+    """Give the rows of a raw table."""
+    return {row for task in table.scan().plan_files() for row in rows_of(task.file.file_path)}

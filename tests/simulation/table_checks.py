@@ -1,0 +1,285 @@
+"""
+What must hold whenever a data table is swapped.
+
+Imports: history, rows, scheduler. Used by: observer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.history import Identifier, Version
+from tests.simulation.scheduler import Violation
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from tests.simulation.observer import Logged, Observer
+    from tests.simulation.rows import Rows
+
+CLAMP_MS = 60_000
+
+
+class TableChecks:
+    """
+    Judges each swap of a data table.
+
+    Attributes:
+        foreign: Rows that each stranger's append added, by snapshot id; None for snapshots
+            that did something else.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._history = observer.history
+        self._contents = observer.contents
+        self.foreign: dict[int, Rows | None] = {}
+
+    def changed(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
+        """Judge a swap; a stranger's is only recorded."""
+        if self._observer.world.actor.stranger:
+            self._foreign(old, new)
+            return
+        self._lists_of_their_own(name, old, new)
+        self._sequence_numbers(name, old, new)
+        if old is not None and _is_marked(old):
+            self._nothing_vanishes(name, old, new)
+        if _is_marked(new) and (old is None or not _is_marked(old)) and not _created(new, old):
+            self._registered(name, old, new)
+        elif _applied(new) != _applied(old):
+            self._applied(name, old, new)
+        elif _is_marked(new) and _main(new) != _main(old):
+            raise Violation("I4", f"the protocol moved main of {name} without txns.applied")
+
+    def _foreign(self, old: TableMetadata | None, new: TableMetadata) -> None:
+        known = {one.snapshot_id for one in old.snapshots} if old else set()
+        for snapshot in new.snapshots:
+            if snapshot.snapshot_id in known or snapshot.summary is None:
+                continue
+            operation = snapshot.summary.operation.value
+            parent = new.snapshot_by_id(snapshot.parent_snapshot_id or -1)
+            added = self._contents.rows(snapshot) - self._contents.rows(parent)
+            same_or_more = operation in {"append", "replace"}
+            self.foreign[snapshot.snapshot_id] = added if same_or_more else None
+
+    # ------------------------------------------------------------ each protocol swap
+
+    def _lists_of_their_own(
+        self, name: Identifier, old: TableMetadata | None, new: TableMetadata
+    ) -> None:
+        known = {one.snapshot_id for one in old.snapshots} if old else set()
+        lists = [one.manifest_list for one in new.snapshots]
+        for snapshot in new.snapshots:
+            self._contents.manifest_paths(snapshot.manifest_list)
+            if snapshot.snapshot_id not in known and lists.count(snapshot.manifest_list) > 1:
+                raise Violation("I2", f"{name}: {snapshot.snapshot_id} shares its manifest list")
+
+    def _sequence_numbers(
+        self, name: Identifier, old: TableMetadata | None, new: TableMetadata
+    ) -> None:
+        last = old.last_sequence_number if old else 0
+        known = {one.snapshot_id for one in old.snapshots} if old else set()
+        for snapshot in new.snapshots:
+            if snapshot.snapshot_id in known:
+                continue
+            if snapshot.sequence_number <= last and last:
+                raise Violation("renumber", f"{name}: {snapshot.sequence_number} after {last}")
+            pairs = self._contents.sequence_numbers[snapshot.manifest_list]
+            for added_by, number in pairs:
+                own = added_by == snapshot.snapshot_id
+                if number > snapshot.sequence_number or (
+                    own and number != snapshot.sequence_number
+                ):
+                    raise Violation(
+                        "renumber",
+                        f"{name}: a manifest of {snapshot.sequence_number} carries {number}",
+                    )
+
+    def _nothing_vanishes(self, name: Identifier, old: TableMetadata, new: TableMetadata) -> None:
+        """Rows that some branch reached stay reachable, unless the log removed them."""
+        lost = self._reachable(old) - self._reachable(new)
+        lost -= self._history.removed.get(name, set())
+        if lost:
+            raise Violation("rows lost", f"{name}: {sorted(lost)} are on no branch any more")
+
+    def _reachable(self, metadata: TableMetadata) -> Rows:
+        rows: set[int] = set()
+        for ref in metadata.refs.values():
+            rows |= self._contents.rows(metadata.snapshot_by_id(ref.snapshot_id))
+        return frozenset(rows)
+
+    # ------------------------------------------------------------ register, apply
+
+    def _registered(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
+        main = new.current_snapshot()
+        rows = self._contents.rows(main)
+        if old is not None and rows != self._contents.rows(old.current_snapshot()):
+            raise Violation("register", f"the mark of {name} changed its rows")
+        if main is None or _summary(main, "txns.commit-ts") != str(_applied(new)):
+            raise Violation("I7", f"the mark of {name} carries no txns.commit-ts")
+        if _applied(new) < _applied(old):
+            raise Violation("I4", f"the mark of {name} turned txns.applied back")
+        columns = frozenset(new.schema().column_names)
+        branches = tuple(
+            (ref, self._contents.rows(new.snapshot_by_id(at.snapshot_id)))
+            for ref, at in sorted(new.refs.items())
+            if ref != "main" and at.snapshot_ref_type.value == "branch"
+        )
+        version = Version(_applied(new), exists=True, rows=rows, columns=columns, branches=branches)
+        self._history.add(name, version)
+
+    def _applied(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
+        before, after = _applied(old), _applied(new)
+        if after < before:
+            raise Violation("I4", f"txns.applied of {name} went from {before} to {after}")
+        due = [
+            (logged, table)
+            for ts, logged in sorted(self._observer.entries.items())
+            for table in logged.tables
+            if before < ts <= after and logged.changes and table["uuid"] == str(new.table_uuid)
+        ]
+        if [logged.commit_ts for logged, _table in due] != [after]:
+            raise Violation(
+                "I5",
+                f"{name} went from {before} to {after}; logged between:"
+                f" {[logged.commit_ts for logged, _table in due]}",
+            )
+        self._main_is_the_logged(name, new, *due[0])
+        if old is not None and self._quarantined(old) and not self._repaired_later(due[0]):
+            raise Violation("quarantine", f"{after} was applied to {name}, past a stranger")
+        if _log_of(new) - _log_of(old) > 1:
+            raise Violation("I2", f"the history of {name} shows a moment inside {after}")
+
+    def _quarantined(self, old: TableMetadata) -> bool:
+        """Whether a stranger did more to a table than to append and to compact (spec 9.1)."""
+        by_id = {one.snapshot_id: one for one in old.snapshots}
+        at = old.current_snapshot()
+        while at is not None:
+            commit_ts = _summary(at, "txns.commit-ts")
+            if commit_ts is not None:
+                return int(commit_ts) < _applied(old)
+            if at.summary is None or at.summary.operation.value not in {"append", "replace"}:
+                return True
+            parent = at.parent_snapshot_id
+            at = by_id.get(parent) if parent is not None else None
+        return False
+
+    def _repaired_later(self, due: tuple[Logged, dict[str, Any]]) -> bool:
+        logged, table = due
+        return any(
+            other.kind == "repair" and other.commit_ts >= logged.commit_ts
+            for other in self._observer.entries.values()
+            if any(one["uuid"] == table["uuid"] for one in other.tables)
+        )
+
+    def _main_is_the_logged(
+        self, name: Identifier, new: TableMetadata, logged: Logged, table: dict[str, Any]
+    ) -> None:
+        main = new.current_snapshot()
+        if main is None or main.snapshot_id != table["to-snapshot-id"]:
+            raise Violation("I2", f"{name}: main is not on the to-snapshot of {logged.commit_ts}")
+        self._stands_on(name, new, main, logged, table.get("from-snapshot-id"))
+        marks = (_summary(main, "txns.commit-ts"), _summary(main, "txns.txn-id"))
+        if marks != (str(logged.commit_ts), logged.txn_id):
+            raise Violation("I7", f"{name}: main carries {marks} at {logged.commit_ts}")
+        if abs(main.timestamp_ms - logged.commit_ts) > 0 and not self._clamped(new, logged):
+            raise Violation("I7", f"{name}: main is of {main.timestamp_ms}: {logged.commit_ts}")
+        version = self._history.at(name, logged.commit_ts)
+        assert version is not None
+        rows = self._contents.rows(main)
+        if rows != version.rows:
+            raise Violation("content", f"{name} at {logged.commit_ts}: {sorted(rows)}")
+        for branch, expected in version.branches:
+            ref = new.refs.get(branch)
+            actual = self._contents.rows(new.snapshot_by_id(ref.snapshot_id)) if ref else None
+            if actual != expected:
+                raise Violation("content", f"{name}, branch {branch} at {logged.commit_ts}")
+
+    @staticmethod
+    def _stands_on(
+        name: Identifier,
+        new: TableMetadata,
+        main: Snapshot,
+        logged: Logged,
+        source: int | None,
+    ) -> None:
+        """The chain of an entry's snapshots stands on its from-snapshot."""
+        by_id = {one.snapshot_id: one for one in new.snapshots}
+        at: Snapshot | None = main
+        while at is not None and _summary(at, "txns.txn-id") == logged.txn_id:
+            parent = at.parent_snapshot_id
+            if parent == source:
+                return
+            at = by_id.get(parent) if parent is not None else None
+        raise Violation("I3", f"{name}: main at {logged.commit_ts} does not stand on {source}")
+
+    def _clamped(self, new: TableMetadata, logged: Logged) -> bool:
+        newest = max(entry.timestamp_ms for entry in new.snapshot_log)
+        ahead = logged.commit_ts - self._observer.world.clock_ms()
+        return newest - logged.commit_ts > CLAMP_MS or ahead > CLAMP_MS
+
+    # ------------------------------------------------------------ tidy
+
+    def is_applied(self, logged: Logged, table: dict[str, Any]) -> bool:
+        """Whether a table that an entry names shows the entry."""
+        registry = self._observer.registry
+        identifier = table["identifier"]
+        name = (*identifier["namespace"], identifier["name"])
+        if name not in registry.pointers:
+            return False
+        metadata = registry.metadata(name)
+        same = str(metadata.table_uuid) == table["uuid"]
+        return same and _applied(metadata) >= logged.commit_ts
+
+    @staticmethod
+    def is_as_logged(metadata: TableMetadata) -> bool:
+        """Whether nobody but the protocol has changed a table's rows since its newest entry."""
+        by_id = {one.snapshot_id: one for one in metadata.snapshots}
+        at = metadata.current_snapshot()
+        while at is not None and at.summary and at.summary.operation.value == "replace":
+            at = by_id.get(at.parent_snapshot_id or -1)
+        return at is not None and _summary(at, "txns.commit-ts") == str(_applied(metadata))
+
+    def outstanding(self, name: Identifier) -> bool:
+        """Whether an entry names a table and the table does not show it."""
+        return any(
+            logged.changes and not self.is_applied(logged, table)
+            for logged in self._observer.entries.values()
+            for table in logged.tables
+            if (*table["identifier"]["namespace"], table["identifier"]["name"]) == name
+        )
+
+    def must_be_applied(self, logged: Logged, table: dict[str, Any]) -> None:
+        """An entry may leave the head only when its tables show it (I6)."""
+        identifier = table["identifier"]
+        name = (*identifier["namespace"], identifier["name"])
+        newest = self._history.newest(name)
+        forgotten = newest is not None and not newest.cared
+        if not (forgotten or self.is_applied(logged, table)):
+            raise Violation("I6", f"{logged.commit_ts} left the head, {name} does not show it")
+
+
+def _is_marked(metadata: TableMetadata) -> bool:
+    own = metadata.properties.get("txns.table-uuid") == str(metadata.table_uuid)
+    return own and "txns.commit-table" in metadata.properties
+
+
+def _created(new: TableMetadata, old: TableMetadata | None) -> bool:
+    return old is None and "txns.created" in new.properties
+
+
+def _applied(metadata: TableMetadata | None) -> int:
+    return int(metadata.properties.get("txns.applied", "0")) if metadata else 0
+
+
+def _main(metadata: TableMetadata | None) -> int | None:
+    return metadata.current_snapshot_id if metadata else None
+
+
+def _log_of(metadata: TableMetadata | None) -> int:
+    return len(metadata.snapshot_log) if metadata else 0
+
+
+def _summary(snapshot: Snapshot, key: str) -> str | None:
+    return snapshot.summary.additional_properties.get(key) if snapshot.summary else None

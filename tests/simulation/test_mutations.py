@@ -1,0 +1,39 @@
+"""A simulation that finds nothing proves nothing: each protection taken away must be found."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.mutations import MUTATIONS, without_protection
+from tests.simulation.plan import plan
+from tests.simulation.run import run
+from tests.simulation.shrink import shrink
+
+SEEDS_MAX = 60
+"""Within how many seeds a missing protection must be noticed."""
+
+
+@pytest.mark.parametrize("name", sorted(MUTATIONS))
+def test_a_missing_protection_is_found(name: str):
+    """Some seed breaks a promise when a protection is missing."""
+    with without_protection(name):
+        found = next((s for s in range(SEEDS_MAX) if run(plan(s)).violation), None)
+    assert found is not None
+
+
+def test_a_failing_seed_shrinks():
+    """A shrunk run breaks the same promise with fewer actions."""
+    with without_protection("read_check_dropped"):
+        failing = next(one for one in map(_run, range(SEEDS_MAX)) if one.violation)
+        whole = plan(failing.seed)
+        smaller, outcome = shrink(whole, failing, runs_max=40)
+    assert outcome.violation.promise == failing.violation.promise
+    assert _actions(smaller) < _actions(whole)
+
+
+def _run(seed):
+    return run(plan(seed))
+
+
+def _actions(one):
+    return sum(map(len, one.workers.values()))

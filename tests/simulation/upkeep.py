@@ -1,0 +1,111 @@
+"""
+What else processes of users do: register, apply, tidy, repair, hold, read the past.
+
+Imports: history, rows, worker. Used by: plan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from tests.simulation.history import Identifier, show
+from tests.simulation.rows import Rows, rows_of
+from tests.simulation.scheduler import Violation
+from txns.errors import Conflict
+
+if TYPE_CHECKING:
+    from tests.simulation.worker import Lake, Worker
+
+
+def register(worker: Worker) -> None:
+    """Put a table under care, or again."""
+    worker.handle.register(worker.rng.choice(worker.lake.tables))
+
+
+def forget(worker: Worker) -> None:
+    """Take a table from care."""
+    worker.handle.forget(worker.rng.choice(worker.lake.tables))
+
+
+def apply(worker: Worker) -> None:
+    """Apply what is outstanding, everywhere or up to a timestamp."""
+    known = sorted(worker.lake.observer.entries)
+    if known and worker.rng.random() < 0.5:
+        worker.handle.apply_le(worker.rng.choice(known))
+    else:
+        worker.handle.apply_le()
+
+
+def tidy(worker: Worker) -> None:
+    """Move applied entries to the archive."""
+    worker.handle.tidy()
+
+
+def repair(worker: Worker) -> None:
+    """End what strangers did to a table."""
+    observer = worker.lake.observer
+    names = [
+        name
+        for name in worker.lake.tables
+        if not observer.checks.is_as_logged(observer.registry.metadata(name))
+    ]
+    name = worker.rng.choice(names or worker.lake.tables)
+    worker.process.repairing = worker.rng.choice(("adopt", "reject"))
+    if worker.process.repairing == "adopt":
+        worker.handle.repair_adopt(name)
+    else:
+        worker.handle.repair_reject(name)
+
+
+def advance(worker: Worker) -> None:
+    """Move the upper."""
+    worker.handle.advance(worker.handle.upper + worker.rng.randint(1, 50))
+
+
+def pause(worker: Worker) -> None:
+    """Do nothing for a while."""
+    worker.lake.world.sleep(worker.rng.randint(10, 5000))
+
+
+def read_past(worker: Worker) -> None:
+    """Read some tables as of one timestamp: now, or one of the log's."""
+    history = worker.lake.observer.history
+    known = sorted(worker.lake.observer.entries)
+    upper = history.upper
+    if known and worker.rng.random() < 0.7:
+        read_ts: int | None = worker.rng.choice(known)
+        catalog = worker.handle.snapshot(read_ts)
+    else:
+        read_ts = None
+        catalog = worker.handle.snapshot()
+        if catalog.read_ts < upper:
+            raise Violation("strict", f"snapshot() reads at {catalog.read_ts}, upper is {upper}")
+    for name in worker.rng.sample(worker.lake.tables, min(2, len(worker.lake.tables))):
+        check_read(worker.lake, catalog, name, read_ts or catalog.read_ts)
+
+
+def check_read(lake: Lake, catalog: Any, name: Identifier, read_ts: int) -> None:
+    """Read a table at a timestamp and compare it with the model of history."""
+    history = lake.observer.history
+    rows: Rows | None
+    try:
+        files = [task.file.file_path for task in catalog.load_table(name).scan().plan_files()]
+        rows = frozenset(row for file in files for row in rows_of(file))
+    except NoSuchTableError:
+        rows = None
+    except Conflict:
+        if history.may_be_unreadable(name, read_ts):
+            return
+        raise
+    version, newest = history.at(name, read_ts), history.newest(name)
+    if version is None or newest is None or not (version.cared and newest.cared):
+        return
+    if rows is None and history.may_be_unreadable(name, read_ts):
+        return
+    expected = version.rows if version.exists else None
+    if rows != expected:
+        raise Violation(
+            "read at ts", f"{name} at {read_ts} shows {show(rows)}, expected {show(expected)}"
+        )

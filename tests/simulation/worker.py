@@ -1,0 +1,143 @@
+"""
+A simulated process of a user: it opens a handle and works off its actions, one by one.
+
+When it dies in the middle of one, another process takes over, with a handle of its own;
+a transaction with an id of its own is then tried again under that id.
+Imports: history, observer, scheduler, catalogs. Used by: run.
+"""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    ServiceUnavailableError,
+    TableAlreadyExistsError,
+    ValidationException,
+)
+
+import txns
+from tests.simulation.determinism import SimulatedClock
+from tests.simulation.scheduler import Process, ProcessDied, Violation, World
+from txns.errors import TxnsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.catalog import MetastoreCatalog
+
+    from tests.simulation.history import Attempt, Identifier
+    from tests.simulation.observer import Observer
+
+EXPECTED = (
+    TxnsError,
+    OSError,
+    CommitFailedException,
+    CommitStateUnknownException,
+    ServiceUnavailableError,
+    NoSuchTableError,
+    NoSuchNamespaceError,
+    TableAlreadyExistsError,
+    ValidationException,
+)
+"""What an action may end with; anything else is a defect."""
+
+_REPEATS_MAX = 3
+
+
+@dataclass
+class Lake:
+    """What all processes of a world share."""
+
+    world: World
+    observer: Observer
+    connect: Callable[[], MetastoreCatalog]
+    options: dict[str, Any] = field(default_factory=dict)
+    namespace: str = "lake"
+    tables: tuple[Identifier, ...] = ()
+    creatable: tuple[Identifier, ...] = ()
+    rows_made: int = 0
+
+    def new_row(self) -> int:
+        """Give a row that nobody has."""
+        self.rows_made += 1
+        return self.rows_made
+
+    def open(self) -> Any:
+        """Open a handle as a process of its own does."""
+        return txns.open(self.connect(), clock=SimulatedClock(self.world), **self.options)
+
+
+@dataclass
+class Worker:
+    """
+    One user and its processes.
+
+    Attributes:
+        actions: What is to be done, as (key, action).
+        again: The transaction that has to be tried again under its id.
+    """
+
+    lake: Lake
+    name: str
+    actions: list[tuple[str, Callable[[Worker], None]]]
+    skew_ms: int = 0
+    stranger: bool = False
+    deaths: int = 0
+    repeats: int = 0
+    handle: Any = None
+    again: Attempt | None = None
+
+    def start(self) -> None:
+        """Let a new process work off what is left."""
+        self.handle = None
+        self.process = Process(
+            f"{self.name}/{self.deaths}", skew_ms=self.skew_ms, stranger=self.stranger
+        )
+        self.lake.world.spawn(self.process, self._live)
+
+    def _live(self) -> None:
+        try:
+            while self.actions:
+                self._act()
+        except ProcessDied:
+            if not self.lake.world.closed:
+                self.deaths += 1
+                self.start()
+            raise
+
+    def _act(self) -> None:
+        key, action = self.actions[0]
+        repeat = f"#{self.repeats}" if self.repeats else ""
+        self.process.begin_action(self.lake.world.seed, key + repeat)
+        self.process.attempt = None
+        self.process.repairing = ""
+        before = self.deaths
+        self.repeats += 1
+        try:
+            if not self.stranger and self.handle is None:
+                self.handle = self.lake.open()
+            action(self)
+        except EXPECTED as error:
+            self.lake.world.note(f"ended {type(error).__name__} {error}")
+            self.lake.world.sleep(max(0, self.process.cut_off_until - self.lake.world.now_ms))
+        except Exception as error:
+            trace = traceback.format_exc()
+            raise Violation("crash", f"{key}: {type(error).__name__}: {error}\n{trace}") from error
+        self.process.attempt = None
+        assert before == self.deaths
+        if self.again is None or self.repeats > _REPEATS_MAX:
+            self.actions.pop(0)
+            self.again = None
+            self.repeats = 0
+
+    @property
+    def rng(self) -> Any:
+        """The action's own randomness."""
+        return self.process.rng
