@@ -255,8 +255,9 @@ def _stamped(
     stamp: Mapping[str, str],
 ) -> Snapshot:
     snapshot = update.snapshot
-    known = snapshot.summary.additional_properties if snapshot.summary else {}
-    operation = snapshot.summary.operation if snapshot.summary else SnapshotOperation.OVERWRITE
+    before = snapshot.summary
+    known = {} if before is None else before.additional_properties
+    operation = SnapshotOperation.OVERWRITE if before is None else before.operation
     changes = {
         "timestamp_ms": commit_ts,
         "summary": Summary(operation, **{**known, **stamp}),
