@@ -7,6 +7,7 @@ Imports: _table_invariants. Used by: _check.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,8 @@ def check_all(parts: Parts) -> Findings:
     except TxnsError as error:
         if error.sqlstate != "XX001":
             raise
-        found.add(_named(str(error)), name, str(error))
+        if not found.violations:
+            found.add(_named(str(error)), name, str(error))
         return found
     archived = _check_archive(found, parts, head)
     _check_payloads(found, parts, head)
@@ -91,7 +93,8 @@ def check_all(parts: Parts) -> Findings:
 
 def _named(message: str) -> str:
     """Give the invariant that an error's message names; `log` for none."""
-    return next((each for each in reversed(INVARIANTS) if f"{each} " in f"{message} "), "log")
+    found = re.search(r"\bI[0-9]+\b", message)
+    return found[0] if found and found[0] in INVARIANTS else "log"
 
 
 def _check_records(found: Findings, name: str, metadata: Any) -> None:
