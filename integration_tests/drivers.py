@@ -1,7 +1,7 @@
 """
-Start Spark drivers in processes of their own, and kill them.
+Start Spark drivers and Python writers in processes of their own, and kill them.
 
-Imports: driver_program, as a process. Used by: tests.
+Imports: driver_program and python_program, as processes. Used by: tests.
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ _ROOT = Path(__file__).parent.parent
 
 class Driver:
     """
-    A driver that runs a part of driver_program; killed, if it lives, when the block ends.
+    A driver that runs a part of a program; killed, if it lives, when the block ends.
 
     Attributes:
+        program: The module that it runs.
         lines: The lines that it has printed, as far as they have been read.
     """
+
+    program = "driver_program"
 
     def __init__(self, what: str, folder: Path, name: str, log: Path, **options: str) -> None:
         self.lines: list[str] = []
         self._log = log
-        command = [sys.executable, "-m", "integration_tests.driver_program"]
+        command = [sys.executable, "-m", f"integration_tests.{self.program}"]
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 [*command, what, str(folder), name, json.dumps(options)],
@@ -63,9 +66,22 @@ class Driver:
         self.lines.append(line.strip())
         return self.lines[-1]
 
+    def read_to_end(self) -> list[str]:
+        """Wait until it has printed all and ended by itself, and return its lines."""
+        rest, _ = self._process.communicate()
+        self.lines += rest.splitlines()
+        assert self._process.returncode == 0, f"it failed: {self._log.read_text()[-4000:]}"
+        return self.lines
+
     def kill(self) -> None:
         """Kill -9 the driver and its JVM, and read what it has printed."""
         if self._process.returncode is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             rest, _ = self._process.communicate()
             self.lines += rest.splitlines()
+
+
+class PythonDriver(Driver):
+    """A writer that knows no Spark: it runs a part of python_program."""
+
+    program = "python_program"
