@@ -98,10 +98,17 @@ class TxnTable(Table):
         files = [] if empty else list(_dataframe_to_data_files(self.metadata, df, self.io))
         self._append_files(files, snapshot_properties)
 
-    def scan(self, row_filter: str | BooleanExpression = ALWAYS_TRUE, **kwargs: Any) -> DataScan:  # type: ignore[override]
-        """Scan the table; see pyiceberg's `Table.scan`."""
-        self._on_read(words(row_filter))
-        return super().scan(row_filter, **kwargs)
+    def scan(
+        self, row_filter: str | BooleanExpression = ALWAYS_TRUE, *args: Any, **kwargs: Any
+    ) -> DataScan:
+        """
+        Scan the table; see pyiceberg's `Table.scan`.
+
+        One of an explicit snapshot sees the same for ever: it is not in the read set.
+        """
+        if _snapshot_id(*args, **kwargs) is None:
+            self._on_read(words(row_filter))
+        return super().scan(row_filter, *args, **kwargs)
 
     def incremental_append_scan(self, *args: Any, **kwargs: Any) -> Any:
         """Scan appended rows; see pyiceberg's `Table.incremental_append_scan`."""
@@ -178,6 +185,18 @@ class _NotingTransaction(Transaction):
 
 def _downcasts() -> bool:
     return bool(Config().get_bool(DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE))
+
+
+def _snapshot_id(
+    selected_fields: tuple[str, ...] = (),
+    case_sensitive: bool = True,  # noqa: FBT001, FBT002 -- pyiceberg's signature
+    snapshot_id: int | None = None,
+    *others: Any,
+    **more: Any,
+) -> int | None:
+    """Give the snapshot that a scan asks for; the arguments are those of `Table.scan`."""
+    del selected_fields, case_sensitive, others, more
+    return snapshot_id
 
 
 def words(row_filter: str | BooleanExpression) -> str:
