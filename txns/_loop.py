@@ -19,6 +19,8 @@ from txns._log import CommitLog, Head, Outcome, Swap, is_transient
 from txns.errors import CommitStateUnknown, Conflict, CorruptLog, InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from txns._archive import Archive
     from txns._clock import Clock
     from txns._state import LogState
@@ -67,16 +69,16 @@ class _Member:
         self.failure: BaseException | None = None
         self.tried = False
         self.stood_on: Head | None = None
-        """The head of an attempt whose answer was lost, while it may still land."""
+        """The head of an attempt whose outcome is not known, while it may still land."""
 
     @property
     def open(self) -> bool:
         return self.entry is None and self.failure is None
 
-    def not_won(self, head: Head, swap: Swap) -> None:
+    def trying(self, head: Head) -> None:
+        """Note an attempt before it is made: its leader may be interrupted in the swap."""
         self.tried = True
         self.stood_on = head
-        _LOG.debug("a swap was not won: %s", swap.outcome, exc_info=swap.cause)
 
     def settle(self, head: Head) -> None:
         """Learn from a newer head, which does not hold the entry."""
@@ -196,17 +198,31 @@ class CommitLoop:
             else:
                 entries[member] = entry
                 state = following
-        swap = self._log.append(head, list(entries.values())) if entries else Swap(Outcome.WON)
+        if not entries:
+            for member, failure in refused.items():
+                member.failure = self._failure(member, failure)
+            return True
+        swap = self._swap(head, entries)
         if swap.outcome is Outcome.WON:
             for member, failure in refused.items():
-                member.failure = failure
+                member.failure = failure  # no attempt on this head or an older one can land now
             for member, entry in entries.items():
                 member.entry = entry
             return True
         # Who was refused stays as well: it may have been because of entries that did not land.
-        for member in entries:
-            member.not_won(head, swap)
+        _LOG.debug("a swap was not won: %s", swap.outcome, exc_info=swap.cause)
         return False
+
+    def _swap(self, head: Head, entries: Mapping[_Member, Entry]) -> Swap:
+        before = {member: member.stood_on for member in entries}
+        for member in entries:
+            member.trying(head)
+        try:
+            return self._log.append(head, list(entries.values()))
+        except Exception:
+            for member, stood_on in before.items():
+                member.stood_on = stood_on  # refused: this attempt has certainly not landed
+            raise
 
     def _make(self, member: _Member, state: LogState, head: Head) -> Entry:
         now_ms = self._clock.now_ms()

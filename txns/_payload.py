@@ -39,7 +39,8 @@ class Payloads:
     """Reads and writes payloads; keeps the requests of the last entries that were asked for."""
 
     def __init__(self) -> None:
-        self._requests: OrderedDict[str, tuple[CommitTableRequest, ...]] = OrderedDict()
+        # By payload, not by transaction: each attempt of one has another payload.
+        self._requests: OrderedDict[Payload, tuple[CommitTableRequest, ...]] = OrderedDict()
 
     def requests(self, entry: Entry, io: FileIO) -> tuple[CommitTableRequest, ...]:
         """
@@ -49,10 +50,10 @@ class Payloads:
             CorruptLog: The payload is not what the entry says.
             Unsupported: It holds updates that pyiceberg does not know.
         """
-        known = self._requests.get(entry.txn_id)
+        known = self._requests.get(entry.payload)
         if known is None:
             known = parse(entry, read(entry.payload, io))
-            self._requests[entry.txn_id] = known
+            self._requests[entry.payload] = known
             if len(self._requests) > _CACHED_ENTRIES:
                 self._requests.popitem(last=False)
         return known

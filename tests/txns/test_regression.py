@@ -1,0 +1,135 @@
+"""Defects that reviews have found: each test states what holds since."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+import txns
+from tests.txns.lake import ids, rows
+from txns._log import Outcome, Swap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def commit_together(handle: txns.Handle, writes: dict[str, list[int]]) -> dict[int, object]:
+    """Append rows in one transaction and thread each, all in one group; give the outcomes."""
+    loop = handle.parts.loop
+    lead = loop._lead_group
+    waiting = threading.Event()
+    members = sum(len(values) for values in writes.values())
+
+    def wait_for_all() -> None:
+        while not waiting.is_set() and len(loop._waiting) < members:
+            waiting.wait(0.01)
+        waiting.set()
+        lead()
+
+    loop._lead_group = wait_for_all  # type: ignore[method-assign]
+    outcomes: dict[int, object] = {}
+
+    def work(table: str, value: int) -> None:
+        txn = handle.begin(isolation="SNAPSHOT")
+        txn.load_table(table).append(rows(value))
+        try:
+            outcomes[value] = txn.commit()
+        except BaseException as error:  # noqa: BLE001 -- the test looks at it
+            outcomes[value] = error
+
+    threads = [
+        threading.Thread(target=work, args=(table, value))
+        for table, values in writes.items()
+        for value in values
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def around_the_first_swap(
+    handle: txns.Handle, before: Callable[[], object] = int, after: Callable[[], object] = int
+) -> None:
+    """Do something before, and after, the next swap of a handle."""
+    log = handle.parts.log
+    append = log.append
+
+    def once(head, entries):
+        log.append = append
+        before()
+        swap = append(head, entries)
+        after()
+        return swap
+
+    log.append = once  # type: ignore[method-assign]
+
+
+def test_a_group_that_lost_its_swap_forgets_its_first_payloads(lake):
+    """
+    Each attempt of a transaction has a payload of its own.
+
+    1. T1, T2 and T3 append to one table in one group: T2 is put on top of T1's entry.
+    2. Another process appends 50 first; the swap is lost.
+    3. Next attempt: T1 has other snapshots now, T2 must stand on those.
+    """
+    a = lake.table("a")
+    handle, other = lake.open(), lake.open(lake.another_catalog())
+    around_the_first_swap(handle, before=lambda: other.catalog().load_table(a).append(rows(50)))
+    commit_together(handle, {a: [1, 2, 3]})
+    assert [1, 2, 3, 50] == ids(lake.open(lake.another_catalog()).snapshot().load_table(a))
+    assert [1, 2, 3, 50] == lake.plain_ids(a)
+
+
+def test_members_of_an_interrupted_leader_are_looked_up(lake):
+    """
+    Who has landed is not told that it failed, and its files stay.
+
+    1. T1 and T2 wait; one leads both.
+    2. The swap lands; the leader is interrupted before it can tell.
+    3. The other one leads: its entry is in the head.
+    """
+    a, b = lake.table("a"), lake.table("b")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    handle = lake.open()
+    around_the_first_swap(handle, after=interrupt)
+    outcomes = commit_together(handle, {a: [1], b: [2]})
+    assert [KeyboardInterrupt] == [
+        type(o) for o in outcomes.values() if isinstance(o, BaseException)
+    ]
+    assert ([1], [2]) == (
+        ids(lake.open().snapshot().load_table(a)),
+        ids(lake.open().snapshot().load_table(b)),
+    )
+
+
+def test_refused_after_an_unanswered_swap(lake):
+    """
+    Unknown stays unknown, whatever refuses the next attempt.
+
+    1. T1's swap is on its way, the answer is lost.
+    2. The next attempt is refused: T1 is too old now.
+    3. The first swap lands.
+    """
+    a = lake.table("a", [1])
+    handle = lake.open(max_age_s=5)
+    append, on_its_way = handle.parts.log.append, []
+
+    def lost(head, entries):
+        on_its_way.append((head, entries))
+        lake.clock.ahead_ms += 6000
+        return Swap(Outcome.MAYBE)
+
+    txn = handle.begin()
+    txn.load_table(a).append(rows(2))
+    handle.parts.log.append = lost
+    with pytest.raises(txns.CommitStateUnknown):
+        txn.commit()
+    append(*on_its_way[0])
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))
