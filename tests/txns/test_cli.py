@@ -312,6 +312,13 @@ def test_status_for_people(shop, cli):
         assert words in shown
 
 
+def test_status_of_many_tables_is_short(lake, cli):
+    with lake.open().begin() as txn:
+        for number in range(9):
+            txn.create_table(f"shop.t{number}", rows(1).schema)
+    assert "`txns read-at` prints its queries" in cli("status").stdout
+
+
 def test_status_says_why_there_may_be_no_tables(handle, cli):
     assert handle.upper == 0
     assert "No table is under care" in cli("status").stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +142,27 @@ def test_it_holds_when_a_fast_clock_was_put_right(shop):
     with shop.open().begin() as txn:
         txn.load_table(A).append(rows(6))
     assert [] == _violations(shop)
+
+
+def test_it_holds_while_others_write(shop):
+    """Entries that come, are applied and are tidied while it looks are no violation."""
+    done = threading.Event()
+
+    def write() -> None:
+        handle = shop.open(shop.another_catalog(), tidy_after=1)
+        while not done.is_set():
+            with handle.begin() as txn:
+                txn.load_table(A).append(rows(7))
+                txn.load_table(B).append(rows(7))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        found = [_violations(shop) for _ in range(5)]
+    finally:
+        done.set()
+        writer.join()
+    assert [[]] * 5 == found
 
 
 def test_it_writes_nothing(shop):

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from txns._parts import Parts
 
 _ALL = tuple(engine.name for engine in ENGINES)
+_TABLES_SHOWN = 8
+"""Up to so many tables the queries of the cut are shown, too."""
+
 _STYLES = {"quarantine": "red", "unreadable": "red", "foreign write": "yellow"}
 
 
@@ -103,7 +106,10 @@ def _say(parts: Parts, found: Health, cut: Cut | None) -> None:
     if cut is not None and cut.tables:
         say()
         say(f"Newest consistent cut: {cut.ts} ({time_of(cut.ts)})", style="bold")
-        say_queries(parts, cut, _ALL)
+        if len(cut.tables) <= _TABLES_SHOWN:
+            say_queries(parts, cut, _ALL)
+        else:
+            say("  `txns read-at` prints its queries for other engines")
     for warning in found.warnings:
         say(f"warning: {warning}", style="yellow")
 

@@ -165,6 +165,8 @@ class _TableCheck:
             if txn_id == self._registration_id(snapshot):
                 continue  # the mark's snapshot: the exception of 6.2
             commit_ts = _mark.commit_ts_of(snapshot)
+            if commit_ts > self._head.upper:
+                continue  # committed since the head was loaded
             entry = self._logged.by_ts.get(commit_ts)
             if entry is None or entry.txn_id != txn_id:
                 yield "I9", f"{at} is of {txn_id} at {commit_ts}, which has not committed"
