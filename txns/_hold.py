@@ -102,7 +102,10 @@ def hold(
 
     comment = f"hold {name} at {at}"
     run(handle, set_tags, isolation=Isolation.SNAPSHOT, comment=comment)
-    return next(each for each in holds(parts) if each.name == name)
+    made = {table: snapshot.snapshot_id for table, snapshot in snapshots.items()}
+    ends_ms = parts.clock.now_ms() + ttl_ms
+    # A table that cannot be loaded just now is left out of the survey; the hold stands.
+    return next((one for one in holds(parts) if one.name == name), Hold(name, made, at, ends_ms))
 
 
 def release(handle: Handle, parts: Parts, name: str) -> tuple[Identifier, ...]:
