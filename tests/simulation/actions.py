@@ -16,7 +16,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from tests.simulation.history import Attempt, Identifier, Listing, Operation, Read
 from tests.simulation.rows import Rows, data_file, rows_of
 from tests.simulation.scheduler import Violation
-from txns.errors import CommitStateUnknown, Conflict, TxnsError
+from txns.errors import CommitStateUnknown, Conflict, InvalidUsage, TxnsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,13 +53,14 @@ def transaction(worker: Worker) -> None:
         attempt.txn_id = txn_id
     history.attempts.append(attempt)
     worker.process.attempt = attempt
-    txn = worker.handle.begin(txn_id=txn_id, isolation=isolation)
+    as_of = _as_of(worker) if isolation != "strict-serializable" else None
+    txn = worker.handle.begin(txn_id=txn_id, isolation=isolation, as_of=as_of)
     if answered := committed_ts(txn):
         _acknowledge(worker, attempt, answered)
         worker.again = None
         return
     attempt.txn_id, attempt.read_ts = txn.txn_id, txn.read_ts
-    if attempt.read_ts < attempt.began_above:
+    if as_of is None and attempt.read_ts < attempt.began_above:
         raise Violation("strict", f"{attempt.key} reads below {attempt.began_above}")
     try:
         _statements(worker, txn, attempt)
@@ -79,6 +80,12 @@ def transaction(worker: Worker) -> None:
     _commit(worker, txn, attempt)
 
 
+def _as_of(worker: Worker) -> int | None:
+    """Give an older timestamp to read at, now and then."""
+    known = sorted(worker.lake.observer.entries)
+    return worker.rng.choice(known[-6:]) if known and worker.rng.random() < 0.2 else None
+
+
 def committed_ts(txn: Any) -> int | None:
     """Give the `commit_ts` of a transaction whose id had committed before it began."""
     committed = txn.committed
@@ -89,7 +96,7 @@ def _commit(worker: Worker, txn: Any, attempt: Attempt) -> None:
     rng = worker.rng
     try:
         if rng.random() < 0.3:
-            committed = txn.commit_at()
+            committed = _commit_at(worker, txn)
             _acknowledge(worker, attempt, committed.commit_ts)
             worker.again = None
             if rng.random() < 0.5:
@@ -110,6 +117,19 @@ def _commit(worker: Worker, txn: Any, attempt: Attempt) -> None:
         raise
     worker.again = None
     _acknowledge(worker, attempt, committed.commit_ts)
+
+
+def _commit_at(worker: Worker, txn: Any) -> Any:
+    """Commit at a timestamp of the caller's choice, or at the next one."""
+    if worker.rng.random() < 0.7:
+        return txn.commit_at()
+    wanted = worker.lake.observer.history.upper + worker.rng.randint(-1, 3)
+    try:
+        return txn.commit_at(max(0, wanted))
+    except InvalidUsage as error:
+        if error.least_ts is None:
+            raise
+        return txn.commit_at()  # what was staged stays
 
 
 def _refused(worker: Worker, attempt: Attempt) -> None:

@@ -81,6 +81,8 @@ class Operation:
             return Version(version.ts)
         if self.verb == "alter":
             return replace(version, columns=version.columns | self.columns)
+        if self.verb == "tag":
+            return version
         if self.verb == "branch":
             return version.with_branch(self.branch, version.rows)
         before = version.branch(self.branch)
@@ -178,6 +180,8 @@ class History:
         self.removed: dict[Identifier, set[Row]] = {}
         self.since: dict[Identifier, int] = {}
         self.rootless: set[Identifier] = set()
+        self.altered: set[Identifier] = set()
+        self.holds: dict[str, tuple[tuple[Identifier, ...], int]] = {}
         self.upper = 0
 
     def tables(self) -> list[Identifier]:
@@ -239,8 +243,8 @@ class History:
 
     def judge_read(self, attempt: Attempt, read: Read) -> None:
         """Check a read against the state at `read_ts` and the transaction's own changes."""
-        base = self.at(read.table, attempt.read_ts)
-        if base is None or not base.cared:
+        base, newest = self.at(read.table, attempt.read_ts), self.newest(read.table)
+        if base is None or newest is None or not (base.cared and newest.cared):
             return
         self._compare(attempt, read, base, "snapshot read")
 

@@ -287,6 +287,7 @@ def files_removed_after_a_maybe() -> list[Patch]:
         try:
             return commit(self, request)
         except _commit.CommitStateUnknown:
+            self._clock.sleep(2000)
             for staged in request.writes.values():
                 staged.io.delete_created()
             raise

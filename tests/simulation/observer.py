@@ -51,6 +51,7 @@ class Observer:
         self.contents = Contents(registry.storage)
         self.entries: dict[int, Logged] = {}
         self.ids: set[str] = set()
+        self.off = False
         self.checks = TableChecks(self)
         registry.on_commit = self.on_commit
         registry.storage.before_delete = self.before_delete
@@ -87,6 +88,10 @@ class Observer:
             raise Violation("I8", f"the id {logged.txn_id} stands in the log twice")
         self.ids.add(logged.txn_id)
         self.world.note(f"entry {logged.kind} {logged.commit_ts} {logged.txn_id}")
+        if self.off and logged.kind not in {"off", "on"}:
+            raise Violation("off", f"{logged.kind} {logged.commit_ts} while writers are off")
+        if logged.kind in {"off", "on"}:
+            self.off = logged.kind == "off"
         if logged.kind == "commit":
             self._judge_commit(logged)
         for index, table in enumerate(logged.tables):

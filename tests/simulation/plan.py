@@ -24,6 +24,8 @@ _USERS: dict[str, tuple[Action, float]] = {
     "tidy": (upkeep.tidy, 2),
     "repair": (upkeep.repair, 1),
     "advance": (upkeep.advance, 0.3),
+    "hold": (upkeep.hold, 0.8),
+    "off_and_on": (upkeep.off_and_on, 0.15),
     "read_past": (upkeep.read_past, 2),
     "pause": (upkeep.pause, 0.5),
 }

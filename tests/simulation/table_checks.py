@@ -39,7 +39,7 @@ class TableChecks:
     def changed(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         """Judge a swap; a stranger's is only recorded."""
         if self._observer.world.actor.stranger:
-            self._foreign(old, new)
+            self._foreign(name, old, new)
             return
         self._lists_of_their_own(name, old, new)
         self._sequence_numbers(name, old, new)
@@ -52,7 +52,9 @@ class TableChecks:
         elif _is_marked(new) and _main(new) != _main(old):
             raise Violation("I4", f"the protocol moved main of {name} without txns.applied")
 
-    def _foreign(self, old: TableMetadata | None, new: TableMetadata) -> None:
+    def _foreign(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
+        if old is not None and len(new.schemas) > len(old.schemas):
+            self._history.altered.add(name)
         known = {one.snapshot_id for one in old.snapshots} if old else set()
         for snapshot in new.snapshots:
             if snapshot.snapshot_id in known or snapshot.summary is None:

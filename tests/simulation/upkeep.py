@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from tests.simulation.history import Identifier, show
+from tests.simulation.history import Attempt, Identifier, Operation, show
 from tests.simulation.rows import Rows, rows_of
-from tests.simulation.scheduler import Violation
-from txns.errors import Conflict
+from tests.simulation.scheduler import DAY_MS, Violation
+from txns.errors import Conflict, Quarantined
 
 if TYPE_CHECKING:
     from tests.simulation.worker import Lake, Worker
@@ -64,6 +64,62 @@ def advance(worker: Worker) -> None:
     worker.handle.advance(worker.handle.upper + worker.rng.randint(1, 50))
 
 
+def hold(worker: Worker) -> None:
+    """Hold two tables at one timestamp, or look at a hold, or release it."""
+    lake, rng = worker.lake, worker.rng
+    history = lake.observer.history
+    if history.holds and rng.random() < 0.6:
+        name = rng.choice(sorted(history.holds))
+        if rng.random() < 0.5:
+            check_hold(lake, worker.handle, name)
+            return
+        tables, _read_ts = history.holds.pop(name)
+        _means_tags(worker, tables)
+        worker.handle.release(name)
+        return
+    name = f"h{lake.new_row()}"
+    tables = tuple(sorted(rng.sample(lake.tables, 2)))
+    known = [ts for ts in lake.observer.entries if rng.random() < 0.5]
+    read_ts = rng.choice(known) if known else worker.handle.upper
+    _means_tags(worker, tables)
+    worker.handle.hold(name, tables, read_ts=read_ts, ttl_ms=100 * DAY_MS)
+    history.holds[name] = (tables, read_ts)
+
+
+def _means_tags(worker: Worker, tables: tuple[Identifier, ...]) -> None:
+    attempt = Attempt(worker.process.doing, isolation="autocommit")
+    attempt.operations = [Operation(name, "tag") for name in tables]
+    worker.lake.observer.history.attempts.append(attempt)
+    worker.process.attempt = attempt
+
+
+def check_hold(lake: Lake, handle: Any, name: str) -> None:
+    """Read a hold, which no expiry can have taken, and compare it with the model."""
+    history = lake.observer.history
+    tables, read_ts = history.holds[name]
+    newest = {table: history.newest(table) for table in tables}
+    kept = [table for table, one in newest.items() if one and one.cared and one.exists]
+    if not kept or len(kept) < len(tables):
+        return  # a table was dropped or taken from care: its tags are no promise any more
+    catalog = handle.held(name)
+    for table in kept:
+        rows = frozenset(
+            row
+            for task in catalog.load_table(table).scan().plan_files()
+            for row in rows_of(task.file.file_path)
+        )
+        version = history.at(table, read_ts)
+        if version is not None and version.cared and rows != version.rows:
+            raise Violation("hold", f"{name}: {table} at {read_ts} shows {show(rows)}")
+
+
+def off_and_on(worker: Worker) -> None:
+    """Turn the protocol's writers away for a while."""
+    worker.handle.off()
+    worker.lake.world.sleep(worker.rng.randint(1, 100))
+    worker.handle.on()
+
+
 def pause(worker: Worker) -> None:
     """Do nothing for a while."""
     worker.lake.world.sleep(worker.rng.randint(10, 5000))
@@ -95,6 +151,10 @@ def check_read(lake: Lake, catalog: Any, name: Identifier, read_ts: int) -> None
         rows = frozenset(row for file in files for row in rows_of(file))
     except NoSuchTableError:
         rows = None
+    except Quarantined:
+        if name in history.altered:  # a logged ALTER does not fit: nobody can lay it over
+            return
+        raise
     except Conflict:
         if history.may_be_unreadable(name, read_ts):
             return
