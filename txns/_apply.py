@@ -112,7 +112,12 @@ class Applier:
 
     @staticmethod
     def _run(head: Head, table: Identifier, real: Table | None) -> list[LoggedChange]:
-        """Give the changes of a table, by its name or its uuid, that may have to be applied."""
+        """
+        Give the changes of a table, by its name or its uuid, that may have to be applied.
+
+        A table that was taken from care had everything before applied: whether it is there
+        still, or another one under its name, is the catalog's word.
+        """
         uuid = str(real.metadata.table_uuid) if real else None
         applied = _mark.applied_ts(real.metadata) if real else 0
         return [
@@ -120,9 +125,12 @@ class Applier:
             for entry in head.state.entries
             if entry.applies
             for change in entry.changes
-            if (change.table == table and change.uuid != uuid)
-            or (change.uuid == uuid and entry.commit_ts > applied)
-            if real or entry.commit_ts > head.state.forgotten_ts(change.uuid)
+            if (change.uuid == uuid and entry.commit_ts > applied)
+            or (
+                change.table == table
+                and change.uuid != uuid
+                and entry.commit_ts > head.state.forgotten_ts(change.uuid)
+            )
         ]
 
     def _apply_one(

@@ -125,10 +125,6 @@ class DataTables:
             return LESS_THAN_ALL
         return _mark.applied_ts(metadata) if str(metadata.table_uuid) == uuid else LESS_THAN_ALL
 
-    def is_absent(self, identifier: Identifier) -> bool:
-        """Whether the catalog has no table of a name."""
-        return not self.catalog.table_exists(identifier)
-
     def _view(
         self,
         identifier: Identifier,

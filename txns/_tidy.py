@@ -21,6 +21,7 @@ from txns import _archive, _commit_table, _engine, _entry, _manifests
 from txns._entry import Entry, Kind
 from txns._log import Outcome
 from txns._mark import summary_value
+from txns._tables import LESS_THAN_ALL
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -123,10 +124,10 @@ class Tidier:
         for change in entry.changes:
             if state.forgotten_ts(change.uuid) > entry.commit_ts:
                 continue
-            if entry.kind is Kind.FORGET and self._tables.is_absent(change.table):
-                continue
             if change.uuid not in applied:
                 applied[change.uuid] = self._tables.applied_ts(change.table, change.uuid)
+            if entry.kind is Kind.FORGET and applied[change.uuid] == LESS_THAN_ALL:
+                continue  # somebody has dropped it since, as they may
             if applied[change.uuid] < entry.commit_ts:
                 return False
         return True

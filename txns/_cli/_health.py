@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from txns import _commit_table, _mark
-from txns._entry import Operation
+from txns._entry import Kind, Operation
 from txns._survey import survey
+from txns._tables import LESS_THAN_ALL
 from txns.errors import text
 
 if TYPE_CHECKING:
@@ -124,6 +125,8 @@ def outstanding(parts: Parts, head: Head) -> list[Outstanding]:
                 continue
             if change.uuid not in applied:
                 applied[change.uuid] = parts.tables.applied_ts(change.table, change.uuid)
+            if entry.kind is Kind.FORGET and applied[change.uuid] == LESS_THAN_ALL:
+                continue  # the table was dropped after it had left care
             if applied[change.uuid] < entry.commit_ts:
                 left.append(change.table)
         if left:
