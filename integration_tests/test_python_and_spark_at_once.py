@@ -203,7 +203,7 @@ def test_a_bank_of_both(
     lake: tuple[Path, Callable[[str], SparkSession]], record_property: Callable[..., None]
 ) -> None:
     """The sum never changes, no read is torn, and every row is accounted for."""
-    _run(*lake, Report(record_property), count=20)
+    _run(*lake, Report(record_property), count=12)
 
 
 @pytest.mark.slow

@@ -1,0 +1,164 @@
+"""What one language takes into care, repairs and remembers, it does for both."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+import txns
+from integration_tests.background import Background
+from integration_tests.both import SCHEMA, T, batch, everywhere, make_lake
+from integration_tests.checks import one, refused, rows
+from integration_tests.python_lake import rows as python_rows
+from txns_spark.errors import Unsupported, translated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from integration_tests.both import Lake
+
+
+@pytest.fixture
+def lake(new_session: Callable[[], SparkSession], tmp_path: Path) -> Lake:
+    """A lake of its own with the table db.t (id, v) and its rows (1, 10), (2, 20)."""
+    return make_lake(new_session, tmp_path / "lake")
+
+
+def test_each_registers_and_forgets_for_the_other(lake: Lake) -> None:
+    """A table that one puts under care, or takes from it, is so for the other."""
+    outside, spark, handle = lake.plain_spark(), lake.spark(), lake.python()
+    outside.sql("CREATE TABLE lake.db.p (id BIGINT, v BIGINT) USING iceberg")
+    outside.sql("INSERT INTO lake.db.p VALUES (1, 1)")
+    with pytest.raises(txns.Unsupported, match="register"):
+        handle.begin().load_table("db.p").append(batch((2, 2)))
+
+    registered = one(spark, "CALL lake.system.register('db.p')").commit_ts
+    assert registered == handle.register("db.p")
+    assert [("db", "p"), ("db", "t")] == handle.registered()
+    with handle.begin() as txn:
+        txn.load_table("db.p").append(batch((2, 2)))
+        txn.load_table("db.t").append(batch((2, 2)))
+
+    handle.forget("db.p")
+    spark.sql("BEGIN")
+    with refused("0A000"):
+        spark.sql("INSERT INTO lake.db.p VALUES (3, 3)")
+    spark.sql("ROLLBACK")
+    outside.sql("INSERT INTO lake.db.p VALUES (3, 3)")
+    assert [(1, 1), (2, 2), (3, 3)] == everywhere(lake, "db.p")
+
+    handle.register("db.p")
+    spark.sql("BEGIN")
+    spark.sql("DELETE FROM lake.db.p WHERE id = 3")
+    spark.sql("COMMIT")
+    spark.sql("CALL lake.system.forget('db.p')")
+    assert [("db", "t")] == handle.registered()
+    assert [(1, 1), (2, 2)] == everywhere(lake, "db.p")
+
+
+def test_a_stranger_is_adopted_by_one_for_both(lake: Lake) -> None:
+    """Rows that a stranger appended are nobody's, until either language adopts them."""
+    spark, handle = lake.spark(), lake.python()
+    lake.plain_spark().sql("INSERT INTO lake.db.t VALUES (3, 30)")
+    expected = [(1, 10), (2, 20)]
+    assert expected == rows(spark, T) == python_rows(handle.catalog(), "db.t")
+    with pytest.raises(txns.ForeignWrite):
+        handle.begin().load_table("db.t").append(batch((9, 90)))
+    with refused("55000"):
+        spark.sql("INSERT INTO lake.db.t VALUES (9, 90)")
+
+    handle.repair_adopt("db.t")
+    assert [*expected, (3, 30)] == everywhere(lake)
+
+    lake.plain_python().load_table("db.t").append(batch((4, 40)))
+    assert [*expected, (3, 30)] == rows(spark, T) == python_rows(handle.catalog(), "db.t")
+    spark.sql("CALL lake.system.repair(table => 'db.t', action => 'adopt')")
+    assert [*expected, (3, 30), (4, 40)] == everywhere(lake)
+
+
+def test_both_adopt_at_once(lake: Lake) -> None:
+    """Two adopters of one stranger derive one id, and its rows are taken in once."""
+    spark, handle = lake.spark(), lake.python()
+    lake.plain_spark().sql("INSERT INTO lake.db.t VALUES (3, 30)")
+    together = threading.Barrier(2)
+
+    def by_spark(_turn: int) -> None:
+        together.wait()
+        with suppress(Unsupported), translated():  # the other has done it already
+            spark.sql("CALL lake.system.repair(table => 'db.t', action => 'adopt')")
+
+    with Background(by_spark, turns=1):
+        together.wait()
+        with suppress(txns.Unsupported):
+            handle.repair_adopt("db.t")
+    assert [(1, 10), (2, 20), (3, 30)] == everywhere(lake)
+    assert 1 == [row["kind"] for row in handle.transactions()].count("adopt")
+
+
+def test_a_stranger_is_rejected_by_one_for_both(lake: Lake) -> None:
+    """What a stranger overwrote is put back by either language, and kept on a branch."""
+    spark, handle = lake.spark(), lake.python()
+    expected = [(1, 10), (2, 20)]
+    lake.plain_spark().sql("DELETE FROM lake.db.t WHERE id = 1")
+    assert expected == rows(spark, T) == python_rows(handle.catalog(), "db.t")
+    with pytest.raises(txns.Quarantined):
+        handle.begin().load_table("db.t").append(batch((9, 90)))
+    handle.repair_reject("db.t")
+    assert expected == everywhere(lake)
+
+    lake.plain_python().load_table("db.t").delete("id = 2")
+    with refused("55000"):
+        spark.sql("INSERT INTO lake.db.t VALUES (9, 90)")
+    spark.sql("CALL lake.system.repair(table => 'db.t', action => 'reject')")
+    assert expected == everywhere(lake)
+    branches = lake.plain_python().load_table("db.t").metadata.refs
+    assert 2 == len([name for name in branches if name.startswith("txns-foreign-")])
+
+
+def test_both_read_the_past_alike(lake: Lake) -> None:
+    """A timestamp of one language's commit is a state of all tables for the other."""
+    spark, handle = lake.spark(), lake.python()
+    spark.sql("CREATE TABLE lake.db.u (id BIGINT, v BIGINT) USING iceberg")
+    states = {}
+    for number in range(4):
+        if number % 2:
+            spark.sql("BEGIN")
+            spark.sql(f"UPDATE lake.db.t SET v = {number}")
+            spark.sql(f"INSERT INTO lake.db.u VALUES ({number}, 0)")
+            at = one(spark, "COMMIT").commit_ts
+        else:
+            with handle.begin() as txn:
+                txn.load_table("db.t").overwrite(batch((1, number), (2, number)))
+                txn.load_table("db.u").append(batch((number, 0)))
+            assert txn.committed is not None
+            at = txn.committed.commit_ts
+        states[at] = ([(1, number), (2, number)], [(n, 0) for n in range(number + 1)])
+    for at, expected in states.items():
+        past = handle.snapshot(at)
+        assert expected == (python_rows(past, "db.t"), python_rows(past, "db.u"))
+        spark.sql(f"BEGIN READ ONLY, AS OF {at}")
+        assert expected == (rows(spark, T), rows(spark, "SELECT * FROM lake.db.u"))
+        spark.sql("COMMIT")
+
+
+def test_before_a_table_was_created_is_an_error_for_both(lake: Lake) -> None:
+    """A read before a table's creation is an error, never an empty table (I11)."""
+    spark, handle = lake.spark(), lake.python()
+    before = handle.upper
+    spark.sql("CREATE TABLE lake.db.by_spark (id BIGINT, v BIGINT) USING iceberg")
+    handle.catalog().create_table("db.by_python", SCHEMA)
+
+    spark.sql(f"BEGIN READ ONLY, AS OF {before}")
+    for table in ("db.by_spark", "db.by_python"):
+        with pytest.raises(txns.Conflict) as too_old:
+            handle.snapshot(before).load_table(table)
+        with refused("40001") as refusal:
+            spark.table(f"lake.{table}").collect()
+        assert before < too_old.value.least_ts == refusal.error.least_ts
+    spark.sql("ROLLBACK")
