@@ -232,9 +232,9 @@ def _split(
     refs: dict[str, TableUpdate] = {}
     for update in staged.updates:
         if isinstance(update, AddSnapshotUpdate):
-            updates.append(
-                AddSnapshotUpdate(snapshot=_stamped(update, root, source, commit_ts, stamp))
-            )
+            rolls_back = staged.rolls_back
+            stamped = _stamped(update, root, source, commit_ts, stamp, rolls_back=rolls_back)
+            updates.append(AddSnapshotUpdate(snapshot=stamped))
         elif isinstance(update, SetSnapshotRefUpdate):
             refs.pop(update.ref_name, None)
             refs[update.ref_name] = _retained(staged.base, update)
@@ -253,6 +253,8 @@ def _stamped(
     source: int | None,
     commit_ts: int,
     stamp: Mapping[str, str],
+    *,
+    rolls_back: bool,
 ) -> Snapshot:
     snapshot = update.snapshot
     before = snapshot.summary
@@ -265,6 +267,8 @@ def _stamped(
     if snapshot.snapshot_id == root:
         # Also after a replacement or a rollback: main's history has no gap.
         changes["parent_snapshot_id"] = source
+        if rolls_back:
+            changes["summary"] = Summary(SnapshotOperation.OVERWRITE, **{**known, **stamp})
     return snapshot.model_copy(update=changes)
 
 
@@ -325,7 +329,9 @@ def operation_of(staged: StagedTable) -> Operation:
         if not isinstance(update, AddSnapshotUpdate) and not moves_main:
             return Operation.ALTER
     operations = {_mark.operation_of(snapshot) for snapshot in staged.snapshots()}
-    if operations in ({"append"}, {"delete"}, {"replace"}):
+    one_kind = operations in ({"append"}, {"delete"}, {"replace"})
+    # After a rollback rows are gone, whatever was appended since.
+    if one_kind and not staged.rolls_back:
         return Operation(operations.pop())
     return Operation.OVERWRITE
 

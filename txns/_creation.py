@@ -91,7 +91,7 @@ def staged_creation(
     empty = _manifests.empty_metadata()
     first = update_table_metadata(empty, updates, enforce_validation=True)
     staged = StagedTable(identifier, io, first, create=True)
-    staged.point = Point(first, updates, len(staged.io.created))
+    staged.point = Point(first, updates)
     return staged
 
 

@@ -8,6 +8,7 @@ Imports: _mark, errors. Used by: _staged, _change, _restage, _apply, _register, 
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from pyiceberg.avro.file import AvroFile
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
+
+_LOG = logging.getLogger(__name__)
 
 WRITABLE_FORMAT = 2
 _FIELDS = (
@@ -180,6 +183,23 @@ def added_files(io: FileIO, snapshot: Snapshot) -> list[DataFile]:
                 for entry in manifest.fetch_manifest_entry(io)
                 if entry.status == ManifestEntryStatus.ADDED
             )
+    return files
+
+
+def files_of(io: FileIO, snapshot: Snapshot) -> list[str]:
+    """Give what a snapshot wrote: its list, its own manifests, the files that they add."""
+    files = [snapshot.manifest_list]
+    try:
+        for manifest in manifests_of(io, snapshot.manifest_list):
+            if manifest.added_snapshot_id == snapshot.snapshot_id:
+                files.append(manifest.manifest_path)
+                files += [
+                    entry.data_file.file_path
+                    for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)
+                    if entry.status == ManifestEntryStatus.ADDED
+                ]
+    except Exception:  # noqa: BLE001 -- files that stay harm nobody
+        _LOG.warning("files of a staged snapshot stay: %s", snapshot.manifest_list, exc_info=True)
     return files
 
 

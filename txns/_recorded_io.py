@@ -40,16 +40,20 @@ class RecordedIO(FileIO):
         """Delete a file."""
         self.inner.delete(location)
 
-    def delete_created(self, since: int = 0, *, but: Iterable[str] = ()) -> None:
-        """Delete what was created after the first `since` files; one that stays is reported."""
-        kept = set(but)
-        for location in self.created[since:]:
-            if location in kept:
+    def delete_created(self) -> None:
+        """Delete what was created; one that stays is reported."""
+        self.delete_of(list(self.created))
+
+    def delete_of(self, locations: Iterable[str]) -> None:
+        """Delete those of some files that were created here; one that stays is reported."""
+        created = set(self.created)
+        for location in locations:
+            if location not in created:
                 continue
+            self.created.remove(location)
             try:
                 self.inner.delete(location)
             except FileNotFoundError:
                 continue  # its producer has cleaned up
             except Exception:  # noqa: BLE001 -- a file that stays harms nobody
                 _LOG.warning("a staged file stays: %s", location, exc_info=True)
-        del self.created[since:]

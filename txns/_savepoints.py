@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
+    from txns._recorded_io import RecordedIO
     from txns._staged import Point, StagedTable
     from txns.errors import Identifier
 
@@ -28,24 +29,24 @@ class Savepoints:
 
     def back_to(
         self, name: str, staged: dict[Identifier, StagedTable]
-    ) -> dict[Identifier, StagedTable]:
+    ) -> tuple[dict[Identifier, StagedTable], list[tuple[RecordedIO, list[str]]]]:
         """
-        Undo what was staged since a moment, and delete its files; the savepoint stays.
+        Undo what was staged since a moment; the savepoint stays.
 
         Returns:
-            What is staged then.
+            What is staged then, and the files that nothing needs then: to be deleted when
+            nothing points to them any more.
 
         Raises:
             InvalidUsage: 3B001 for an unknown savepoint.
         """
         points = self._known(name)
-        for table, each in staged.items():
-            if points.get(table, (None,))[0] is not each:
-                each.io.delete_created()
+        earlier = {id(each): point for each, point in points.values()}
+        undone = [(each.io, each.files_since(earlier.get(id(each)))) for each in staged.values()]
         for each, point in points.values():
-            each.back_to(point)
+            each.point = point
         self._forget_since(name, itself=False)
-        return {table: each for table, (each, _) in points.items()}
+        return {table: each for table, (each, _) in points.items()}, undone
 
     def release(self, name: str) -> None:
         """

@@ -19,7 +19,7 @@ from txns._entry import Isolation
 from txns._mark import applied_ts
 from txns._overlay import fitted, renumber_in_memory
 from txns._read_set import ReadSet
-from txns._staged import Point, StagedTable
+from txns._staged import StagedTable
 from txns._updates import laid_over
 from txns.errors import Conflict, Unsupported, text
 
@@ -134,7 +134,6 @@ def _staged(parts: Parts, head: Head, read_ts: int, stored: dict[str, Any]) -> S
         fitting = fitted(staged.base, updates, parts.clock.now_ms(), renumber_in_memory)
         staged.stage_as(updates, laid_over(staged.base, fitting))
     staged.io.created[:0] = stored["created"]
-    staged.point = Point(staged.current, staged.updates, len(staged.io.created))
     return staged
 
 

@@ -2,7 +2,8 @@
 One table inside a transaction: what it stands on, and the changes kept in memory.
 
 Data files, manifests and manifest lists are in storage already; only pointers are here.
-Imports: _logged, _mark, _recorded_io. Used by: _change, _restage, _transaction, _commit, _catalog.
+Imports: _logged, _manifests, _mark, _recorded_io. Used by: _change, _restage, _transaction,
+_commit, _catalog.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pyiceberg.table.update import (
     UpgradeFormatVersionUpdate,
 )
 
-from txns import _mark
+from txns import _manifests, _mark
 from txns._logged import APPEND, History
 from txns._recorded_io import RecordedIO
 from txns._updates import laid_over
@@ -48,8 +49,6 @@ class Point:
 
     current: TableMetadata
     updates: tuple[TableUpdate, ...]
-    created: int = 0
-    """How many files had been written."""
 
 
 class StagedTable:
@@ -89,6 +88,11 @@ class StagedTable:
         return self.point.current
 
     @property
+    def metadata(self) -> TableMetadata:
+        """The same, as a loaded table says it."""
+        return self.current
+
+    @property
     def updates(self) -> tuple[TableUpdate, ...]:
         """What was staged, in order."""
         return self.point.updates
@@ -105,13 +109,21 @@ class StagedTable:
     def stage_as(self, updates: tuple[TableUpdate, ...], updated: TableMetadata) -> None:
         """Keep updates whose result is known already."""
         if updated is not self.current:
-            created = len(self.io.created)
-            self.point = Point(updated, (*self.updates, *updates), created)
+            self.point = Point(updated, (*self.updates, *updates))
 
-    def back_to(self, point: Point) -> None:
-        """Undo what was staged after a point, and delete its files."""
-        self.io.delete_created(point.created)
-        self.point = point
+    def files_since(self, point: Point | None = None) -> list[str]:
+        """
+        Give the files of the snapshots that were staged after a point; of all for None.
+
+        Not simply what was written since: another operation of the transaction may be
+        writing files now that it stages later.
+        """
+        kept = len(point.updates) if point else 0
+        files: list[str] = []
+        for update in self.updates[kept:]:
+            if isinstance(update, AddSnapshotUpdate):
+                files += _manifests.files_of(self.io, update.snapshot)
+        return files
 
     def snapshots(self) -> list[Snapshot]:
         """Give the snapshots that were staged, in order."""
@@ -135,7 +147,18 @@ class StagedTable:
             moves_main = isinstance(update, SetSnapshotRefUpdate) and update.ref_name == MAIN_BRANCH
             if not appends and not moves_main:
                 return False
-        return self._on_main()
+        return not self.rolls_back and self._on_main()
+
+    @property
+    def rolls_back(self) -> bool:
+        """Whether `main` was put on a snapshot that was there before, if only for a while."""
+        own = {snapshot.snapshot_id for snapshot in self.snapshots()}
+        return any(
+            isinstance(update, SetSnapshotRefUpdate)
+            and update.ref_name == MAIN_BRANCH
+            and update.snapshot_id not in own
+            for update in self.updates
+        )
 
     def _on_main(self) -> bool:
         """Whether every staged snapshot is on `main`: one of write-audit-publish is not."""

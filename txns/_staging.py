@@ -51,16 +51,24 @@ class Staging:
         self.shared: dict[Identifier, TxnTable] = {}
         """The one object that stands for each table, so that its operations see each other."""
         self.staged: dict[Identifier, StagedTable] = {}
+        self._passing: list[StagedTable] = []
+        """Tables that it has created and dropped."""
 
     def restore(self, staged: dict[Identifier, StagedTable]) -> None:
         """Go back to what was staged before."""
         for table in self.staged.keys() | staged.keys():
-            again = staged.get(table)
-            if again is None:
+            earlier = staged.get(table) or self._loaded.get(table)
+            if earlier is None:
                 self.shared.pop(table, None)
-            elif table in self.shared:
-                self.shared[table].metadata = again.current
+            elif table in self.shared:  # the object that the user may hold goes back as well
+                self.shared[table].metadata = earlier.metadata
         self.staged = staged
+
+    def show(self, staged: StagedTable) -> None:
+        """Let the one object that stands for a table show what was staged."""
+        shared = self.shared.get(staged.identifier)
+        if shared is not None:
+            shared.metadata = staged.current
 
     def take_over(self, staging: Iterable[StagedTable]) -> None:
         """Go on with what another transaction has staged."""
@@ -77,7 +85,7 @@ class Staging:
         self.shared.pop(name, None)
         staged = self.staged.get(name)
         if staged is not None and staged.create:
-            staged.io.delete_created()
+            self._passing.append(staged)  # a savepoint may bring it back
             del self.staged[name]
             return None
         return self.writable(name)
@@ -202,6 +210,13 @@ class Staging:
     def writes(self) -> dict[Identifier, StagedTable]:
         """Give what is to be committed."""
         return {name: staged for name, staged in self.staged.items() if staged.changed}
+
+    def delete_passing(self) -> None:
+        """Delete the files of tables that it has created and dropped: it has committed."""
+        standing = {id(staged) for staged in self.staged.values()}
+        for passing in self._passing:
+            if id(passing) not in standing:
+                passing.io.delete_of(passing.files_since())
 
     def discard(self) -> None:
         """Delete everything that was written; nothing of it is reachable from any table."""

@@ -7,6 +7,7 @@ errors. Used by: _handle.
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import replace
 from functools import partial
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from txns._staged import StagedTable
     from txns._tables import Loaded
     from txns.errors import Identifier
+
+_LOG = logging.getLogger(__name__)
 
 
 class Transaction(TxnCatalog):
@@ -198,9 +201,7 @@ class Transaction(TxnCatalog):
                 table.metadata = staged.current
             else:
                 staged = self._staging.stage(name, requirements, updates)
-            shared = self._staging.shared.get(name)
-            if shared is not None:
-                shared.metadata = staged.current
+            self._staging.show(staged)
             return CommitTableResponse(
                 metadata=staged.current, metadata_location=table.metadata_location
             )
@@ -214,7 +215,7 @@ class Transaction(TxnCatalog):
             self._refuse_commit_table(name)
             staged = self._staging.writable(name)
             _change.stage_append(staged, self._parts.clock, files, properties)
-            self._staging.shared[name].metadata = staged.current
+            self._staging.show(staged)
 
     def drop_table(self, identifier: str | Identifier) -> None:
         """Drop a table with this transaction; its files stay until they are purged."""
@@ -298,13 +299,16 @@ class Transaction(TxnCatalog):
             writes = self._staging.writes()
             if not writes:
                 self.state = State.COMMITTED
+                self._staging.delete_passing()
                 self.committed = Committed(
                     self.txn_id, self.read_ts, self.read_ts, (), applied=True
                 )
                 return self.committed
+            self.state = State.UNKNOWN  # until the answer is here: an interrupt deletes nothing
             entry = self._append(writes, ts)
             self.state = State.COMMITTED
             self.committed = Committed.of(entry, self._parts)
+            self._staging.delete_passing()
             return self.committed
 
     def _append(self, writes: dict[Identifier, StagedTable], ts: int | None) -> Entry:
@@ -324,18 +328,14 @@ class Transaction(TxnCatalog):
         try:
             return self._parts.committer.commit(request)
         except CommitStateUnknown:
-            self.state = State.UNKNOWN  # it may have committed: nothing is deleted
-            raise
+            raise  # it may have committed: nothing is deleted
         except InvalidUsage:
-            raise  # the wanted timestamp does not work: what was staged stays
-        except Exception:
-            if self._files_are_shared:
-                self.state = State.ROLLED_BACK  # whoever else has them may still commit them
-            else:
-                self.rollback()
+            self.state = State.ACTIVE  # the wanted timestamp does not work: what was staged stays
             raise
-        except BaseException:
-            self.state = State.UNKNOWN  # interrupted, perhaps after the swap
+        except Exception:
+            self.state = State.ROLLED_BACK
+            if not self._files_are_shared:  # whoever else has them may still commit them
+                self._staging.discard()
             raise
 
     def rollback(self) -> None:
@@ -344,7 +344,18 @@ class Transaction(TxnCatalog):
             if self.state is not State.ACTIVE:
                 return
             self.state = State.ROLLED_BACK
-            self._staging.discard()
+            if not (self._files_are_shared and self._has_committed_elsewhere()):
+                self._staging.discard()
+
+    def _has_committed_elsewhere(self) -> bool:
+        """Whether somebody has committed the same bytes, and with them the same files (I8)."""
+        try:
+            head = self._parts.log.load()
+            found = self._parts.loop.find(head, self.txn_id, self.options.read_ts)
+        except Exception:  # noqa: BLE001 -- the log cannot be asked: files that stay harm nobody
+            _LOG.warning("its files stay: txn=%s", self.txn_id, exc_info=True)
+            return True
+        return found is not None
 
     def serialize(self) -> bytes:
         """Give it as bytes, for another process to go on with; see `txns.deserialize`."""
@@ -401,7 +412,10 @@ class Transaction(TxnCatalog):
         """
         with self._lock:
             self._check_active()
-            self._staging.restore(self._savepoints.back_to(name, self._staging.staged))
+            staged, undone = self._savepoints.back_to(name, self._staging.staged)
+            self._staging.restore(staged)
+            for files, locations in undone:
+                files.delete_of(locations)
 
     def release(self, name: str) -> None:
         """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import txns
-from tests.txns.lake import ids, rows
+from tests.txns.lake import SCHEMA, ids, rows
 from txns._log import Outcome, Swap
 
 if TYPE_CHECKING:
@@ -132,4 +132,130 @@ def test_refused_after_an_unanswered_swap(lake):
     with pytest.raises(txns.CommitStateUnknown):
         txn.commit()
     append(*on_its_way[0])
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+
+
+def test_a_dropped_creation_comes_back(lake, handle):
+    """
+    A savepoint covers created tables, and their files.
+
+    1. Create n and append.
+    2. Savepoint; drop n; create it again and append something else.
+    3. Back to the savepoint; commit.
+    """
+    txn = handle.begin()
+    txn.create_table("shop.n", SCHEMA).append(rows(1))
+    txn.create_table("shop.m", SCHEMA).append(rows(1))
+    txn.savepoint("s")
+    txn.drop_table("shop.n")
+    txn.drop_table("shop.m")
+    txn.create_table("shop.n", SCHEMA).append(rows(2))
+    txn.rollback_to("s")
+    txn.commit()
+    assert ([1], [1]) == (lake.plain_ids("shop.n"), lake.plain_ids("shop.m"))
+
+
+def test_a_table_from_before_the_savepoint_is_written_on(lake, handle):
+    """
+    The object that the user holds goes back with the transaction.
+
+    1. Load a; savepoint; append 2 through the object; back to the savepoint.
+    2. Read and append 3 through the same object.
+    """
+    a = lake.table("a", [1])
+    txn = handle.begin()
+    table = txn.load_table(a)
+    txn.savepoint("s")
+    table.append(rows(2))
+    txn.rollback_to("s")
+    assert [1] == ids(table)
+    table.append(rows(3))
+    assert [1, 3] == ids(table)
+    txn.commit()
+    assert [1, 3] == lake.plain_ids(a)
+
+
+def test_files_that_are_staged_later_survive_a_savepoint(lake, handle):
+    """
+    Going back deletes what it undoes, not what another operation is about to stage.
+
+    1. An operation writes its files.
+    2. Savepoint, back to the savepoint.
+    3. The operation stages its files; commit.
+    """
+    a = lake.table("a", [1])
+    txn = handle.begin()
+    table = txn.load_table(a)
+    operation = table.transaction()
+    operation.append(rows(2))
+    txn.savepoint("s")
+    txn.rollback_to("s")
+    operation.commit_transaction()
+    txn.commit()
+    assert [1, 2] == lake.plain_ids(a)
+
+
+def test_a_rollback_with_an_append_is_no_append(lake, handle):
+    """
+    What a transaction took away does not come back because it has also appended.
+
+    1. T1 puts main back to [1] and appends 3.
+    2. Somebody appends 4.
+    3. T1 commits: a restage of its append alone would bring 2 back without a word.
+    """
+    a = lake.table("a", [1])
+    first = lake.catalog.load_table(a).metadata.current_snapshot_id
+    handle.catalog().load_table(a).append(rows(2))
+    txn = handle.begin(isolation="SNAPSHOT")
+    txn.load_table(a).manage_snapshots().rollback_to_snapshot(first).commit()
+    txn.load_table(a).append(rows(3))
+    handle.catalog().load_table(a).append(rows(4))
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+    assert [1, 2, 4] == lake.plain_ids(a)
+    with handle.begin() as alone:
+        alone.load_table(a).manage_snapshots().rollback_to_snapshot(first).commit()
+        alone.load_table(a).append(rows(3))
+    assert [1, 3] == lake.plain_ids(a)
+    main = lake.catalog.load_table(a).current_snapshot()
+    assert "overwrite" == main.summary.operation.value
+    assert "overwrite" == handle.transactions()[-1]["operation"]
+
+
+def test_a_rollback_keeps_what_others_committed_of_the_same_bytes(lake, handle):
+    """
+    Nothing is deleted before the log was asked (I8).
+
+    1. Two processes go on with the same bytes; one commits.
+    2. The other one rolls back.
+    """
+    a = lake.table("a", [1])
+    txn = handle.begin()
+    txn.load_table(a).append(rows(2))
+    stored = txn.serialize()
+    one, two = (txns.deserialize(handle, stored) for _ in range(2))
+    one.commit()
+    two.rollback()
+    assert [1, 2] == lake.plain_ids(a)
+
+
+def test_an_interrupt_between_the_swap_and_its_answer(lake, handle, monkeypatch):
+    """
+    The files of what may have committed stay.
+
+    1. T1's swap lands.
+    2. The thread is interrupted before the transaction knows.
+    3. Its block rolls back.
+    """
+    a = lake.table("a", [1])
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    txn = handle.begin()
+    txn.load_table(a).append(rows(2))
+    monkeypatch.setattr("txns._transaction.Committed.of", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        txn.commit()
+    txn.rollback()
     assert [1, 2] == ids(lake.open().snapshot().load_table(a))
