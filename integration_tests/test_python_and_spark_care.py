@@ -6,7 +6,10 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
+from pyiceberg.exceptions import NamespaceNotEmptyError
+from pyspark.errors import PySparkException
 
 import txns
 from integration_tests.background import Background
@@ -162,3 +165,102 @@ def test_before_a_table_was_created_is_an_error_for_both(lake: Lake) -> None:
             spark.table(f"lake.{table}").collect()
         assert before < too_old.value.least_ts == refusal.error.least_ts
     spark.sql("ROLLBACK")
+
+
+def test_a_table_that_spark_replaced(lake: Lake) -> None:
+    """A replaced table is another one to Python, applied or not, and a lost race if it had it."""
+    spark, handle = lake.spark(txns_apply="next"), lake.python()
+    before = handle.upper
+    txn = handle.begin()
+    txn.load_table("db.t").append(batch((3, 30)))
+    spark.sql("CREATE OR REPLACE TABLE lake.db.t USING iceberg AS SELECT 'a' AS word, 1 AS n")
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+
+    assert [("a", 1)] == python_rows(handle.catalog(), "db.t")
+    assert [(1, 10), (2, 20)] == python_rows(handle.snapshot(before), "db.t")
+    assert [] == handle.apply_le()
+    handle.catalog().load_table("db.t").overwrite(
+        pa.table({"word": ["b"], "n": pa.array([2], pa.int32())})
+    )
+    assert [("b", 2)] == everywhere(lake)
+    assert [(1, 10), (2, 20)] == python_rows(handle.snapshot(before), "db.t")
+
+
+def test_a_rollback_of_one_is_a_change_for_the_other(lake: Lake) -> None:
+    """Rows that one rolls back are gone for both, and come back as each says."""
+    spark, handle = lake.spark(), lake.python()
+    first = lake.plain_python().load_table("db.t").metadata.current_snapshot_id
+    handle.catalog().load_table("db.t").append(batch((3, 30)))
+    spark.sql(f"CALL lake.system.rollback_to_snapshot('db.t', {first})")
+    assert [(1, 10), (2, 20)] == everywhere(lake)
+
+    spark.sql("DELETE FROM lake.db.t WHERE id = 1")
+    with handle.begin() as txn:
+        table = txn.load_table("db.t")
+        table.manage_snapshots().rollback_to_snapshot(first).commit()
+        table.append(batch((4, 40)))
+    assert [(1, 10), (2, 20), (4, 40)] == everywhere(lake)
+
+
+def test_a_rename_of_one_ends_what_the_other_has_open(lake: Lake) -> None:
+    """Under its new name a table is both's; who had it open under the old one runs again."""
+    spark, handle = lake.spark(), lake.python()
+    txn = handle.begin()
+    txn.load_table("db.t").append(batch((3, 30)))
+    spark.sql("ALTER TABLE lake.db.t RENAME TO db.renamed")
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+    assert [("db", "renamed")] == handle.registered()
+
+    spark.sql("BEGIN")
+    spark.sql("INSERT INTO lake.db.renamed VALUES (4, 40)")
+    handle.catalog().rename_table("db.renamed", "db.t")
+    with refused("40001"):
+        spark.sql("COMMIT")
+    assert [(1, 10), (2, 20)] == everywhere(lake)
+
+
+def test_off_and_on_are_for_both(lake: Lake) -> None:
+    """Writers of both languages are turned away while either has turned them off."""
+    spark, handle = lake.spark(), lake.python()
+    txn = handle.begin()
+    txn.load_table("db.t").append(batch((3, 30)))
+    spark.sql("BEGIN")
+    spark.sql("INSERT INTO lake.db.t VALUES (4, 40)")
+    assert [] == lake.python().off()
+    with pytest.raises(txns.Unsupported):
+        txn.commit()
+    with refused("0A000"):
+        spark.sql("COMMIT")
+    handle.on()
+    spark.sql("INSERT INTO lake.db.t VALUES (5, 50)")
+    assert [(1, 10), (2, 20), (5, 50)] == everywhere(lake)
+
+
+def test_a_namespace_that_holds_what_spark_has_not_applied_stays(lake: Lake) -> None:
+    """
+    Dropped, nobody could create the table any more that the log has in it.
+
+    1. Spark creates a table in an empty namespace, and does not apply it.
+    2. Python drops the namespace.
+    """
+    spark, handle = lake.spark(txns_apply="next"), lake.python()
+    spark.sql("CREATE NAMESPACE lake.empty")
+    spark.sql("CREATE TABLE lake.empty.t (id BIGINT) USING iceberg")
+    with pytest.raises(NamespaceNotEmptyError):
+        handle.catalog().drop_namespace("empty")
+    assert [] == handle.apply_le()
+    assert [] == everywhere(lake, "empty.t")
+
+
+@pytest.mark.xfail(strict=True, reason="the Java catalog asks only the catalog underneath")
+def test_a_namespace_that_holds_what_python_has_not_applied_stays(lake: Lake) -> None:
+    """The same, the other way round."""
+    spark, handle = lake.spark(), lake.python(apply="next")
+    handle.catalog().create_namespace("empty")
+    handle.catalog().create_table("empty.t", SCHEMA)
+    with pytest.raises(PySparkException, match=r"(?i)not.empty"):
+        spark.sql("DROP NAMESPACE lake.empty")
+    assert [] == handle.apply_le()
+    assert [] == everywhere(lake, "empty.t")
