@@ -66,9 +66,7 @@ def check_all(parts: Parts) -> Findings:
     try:
         table = parts.catalog.load_table(parts.log.identifier)
     except NoSuchTableError:
-        raise InvalidUsage(
-            "55000", f"there is no commit table, create it with `txns init`; commit_table=`{name}`"
-        ) from None
+        raise InvalidUsage("55000", f"there is no commit table `{name}`") from None
     _check_records(found, name, table.metadata)
     try:
         head = parts.log.load()
