@@ -1,21 +1,27 @@
 """
 `make simulate SEEDS=n`: run seeds, print what fails, small.
 
-    python -m tests.simulation --seeds 2000 [--first 0] [--seed 17 --trace]
+    python -m tests.simulation --seeds 2000 [--first 0]      run seeds
+    python -m tests.simulation --seed 17                     run one, with its trace
+    python -m tests.simulation --mutations [--seeds 100]     take protections away
 
-Imports: plan, run, shrink. Used by: the Makefile.
+Imports: mutations, plan, run, shrink. Used by: the Makefile.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import sys
 import time
 
+from tests.simulation.mutations import MUTATIONS, without_protection
 from tests.simulation.plan import plan
 from tests.simulation.run import Outcome, run
 from tests.simulation.shrink import shrink
+
+_BEGINNINGS = (0, 5000, 9000)
 
 
 def main() -> int:
@@ -25,7 +31,10 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first one")
     parser.add_argument("--seed", type=int, help="run this one only, and print its trace")
     parser.add_argument("--whole", action="store_true", help="do not shrink what fails")
+    parser.add_argument("--mutations", action="store_true", help="what missing protections cost")
     arguments = parser.parse_args()
+    if arguments.mutations:
+        return _run_mutations(arguments.seeds)
     if arguments.seed is not None:
         outcome = run(plan(arguments.seed), keep_trace=True)
         print("\n".join(outcome.trace))
@@ -47,6 +56,27 @@ def _run_all(seeds: range, whole: bool) -> int:  # noqa: FBT001 -- as the option
     print(f"mean entries per seed: {entries / len(seeds):.1f}")
     print(f"seeds={len(seeds)} violations={violations}")
     return min(violations, 1)
+
+
+def _run_mutations(seeds_max: int) -> int:
+    """Print how many seeds each missing protection took to be found, from three beginnings."""
+    missed = 0
+    for name in sorted(MUTATIONS):
+        with without_protection(name):
+            took = [_seeds_until_found(first, seeds_max) for first in _BEGINNINGS]
+        median = statistics.median(took)
+        found = median <= seeds_max
+        missed += not found
+        print(f"{name}: median={median if found else 'not found'} took={took}", flush=True)
+    print(f"mutations={len(MUTATIONS)} missed={missed} within={seeds_max}")
+    return min(missed, 1)
+
+
+def _seeds_until_found(first: int, seeds_max: int) -> int:
+    for count, seed in enumerate(range(first, first + seeds_max), 1):
+        if run(plan(seed)).violation:
+            return count
+    return seeds_max + 1
 
 
 def _report(outcome: Outcome, *, whole: bool) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import CommitStateUnknownException, NoSuchTableError
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
@@ -328,7 +328,14 @@ def autocommit(worker: Worker) -> None:
     history.attempts.append(attempt)
     worker.process.attempt = attempt
     verb = worker.rng.choice(("append", "append", "overwrite", "delete", "read", "alter"))
-    statement(worker, worker.handle.catalog(), attempt, verb)
+    try:
+        statement(worker, worker.handle.catalog(), attempt, verb)
+    except (CommitStateUnknown, CommitStateUnknownException):
+        raise
+    except Exception as error:
+        if attempt.logged_ts is not None:
+            raise Violation("unknown", f"{attempt.key} committed, and said {error!r}") from error
+        raise
     if attempt.operations and attempt.logged_ts is None and attempt.changed(history):
         names = {operation.table for operation in attempt.operations}
         newest = [history.newest(name) for name in names]
