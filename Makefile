@@ -113,6 +113,10 @@ test-spark413: install .venv-spark413/.installed ## run the fast integration tes
 compliance-pyiceberg: .venv-compliance/.installed ## run pyiceberg's own catalog suite over our catalogs
 	.venv-compliance/bin/python $(COMPLIANCE)/run.py
 
+.PHONY: compliance-iceberg
+compliance-iceberg: install ## run Iceberg's own catalog suite over TxnCatalog
+	$(BIN)/python integration_tests/compliance/iceberg/run.py
+
 .PHONY: test-all
 test-all: test test-slow test-spark413 ## run every test on every tested version
 

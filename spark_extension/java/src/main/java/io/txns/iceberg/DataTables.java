@@ -9,6 +9,7 @@ import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -168,6 +169,8 @@ final class DataTables {
                 .withSortOrder(metadata.sortOrder())
                 .withLocation(metadata.location())
                 .withProperties(metadata.properties())
+                .withProperty(
+                    TableProperties.FORMAT_VERSION, Integer.toString(metadata.formatVersion()))
                 .createTransaction();
     return transaction.underlyingOps();
   }

@@ -56,12 +56,18 @@ final class StagedTable {
     List<MetadataUpdate> changes = new ArrayList<>();
     changes.add(new MetadataUpdate.AssignUUID(first.uuid()));
     changes.add(new MetadataUpdate.UpgradeFormatVersion(first.formatVersion()));
-    changes.add(new MetadataUpdate.AddSchema(first.schema()));
-    changes.add(new MetadataUpdate.SetCurrentSchema(LAST_ADDED));
-    changes.add(new MetadataUpdate.AddPartitionSpec(first.spec()));
-    changes.add(new MetadataUpdate.SetDefaultPartitionSpec(LAST_ADDED));
-    changes.add(new MetadataUpdate.AddSortOrder(first.sortOrder()));
-    changes.add(new MetadataUpdate.SetDefaultSortOrder(LAST_ADDED));
+    first.schemas().forEach(schema -> changes.add(new MetadataUpdate.AddSchema(schema)));
+    boolean oneSchema = first.schemas().size() == 1;
+    changes.add(
+        new MetadataUpdate.SetCurrentSchema(oneSchema ? LAST_ADDED : first.currentSchemaId()));
+    first.specs().forEach(spec -> changes.add(new MetadataUpdate.AddPartitionSpec(spec)));
+    boolean oneSpec = first.specs().size() == 1;
+    changes.add(
+        new MetadataUpdate.SetDefaultPartitionSpec(oneSpec ? LAST_ADDED : first.defaultSpecId()));
+    first.sortOrders().forEach(order -> changes.add(new MetadataUpdate.AddSortOrder(order)));
+    boolean oneOrder = first.sortOrders().size() == 1;
+    changes.add(
+        new MetadataUpdate.SetDefaultSortOrder(oneOrder ? LAST_ADDED : first.defaultSortOrderId()));
     changes.add(new MetadataUpdate.SetLocation(first.location()));
     changes.add(new MetadataUpdate.SetProperties(first.properties()));
     first.changes().stream().filter(StagedTable::isAboutSnapshots).forEach(changes::add);

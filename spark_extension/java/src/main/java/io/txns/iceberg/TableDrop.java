@@ -26,6 +26,22 @@ final class TableDrop {
     this.transaction = transaction;
   }
 
+  /** Drop a table; one that nobody registered as its catalog does by default. */
+  boolean drop(TableIdentifier table) {
+    Transaction running = transaction.get();
+    if (running != null && running.explicit()) {
+      return drop(table, false);
+    }
+    handle.refuseCommitTable(table);
+    try {
+      return handle.loadNewest(table).registered()
+          ? drop(table, false)
+          : handle.delegate().dropTable(table);
+    } catch (NoSuchTableException e) {
+      return false; // dropped by the protocol: its physical table stays
+    }
+  }
+
   /** Drop a table; false where there is none. */
   boolean drop(TableIdentifier table, boolean purge) {
     handle.refuseCommitTable(table);

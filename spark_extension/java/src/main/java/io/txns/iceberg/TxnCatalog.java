@@ -23,6 +23,8 @@ import org.apache.iceberg.catalog.ViewCatalog;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.exceptions.NoSuchViewException;
 import org.apache.iceberg.hadoop.Configurable;
+import org.apache.iceberg.metrics.LoggingMetricsReporter;
+import org.apache.iceberg.metrics.MetricsReporter;
 import org.apache.iceberg.view.View;
 import org.apache.iceberg.view.ViewBuilder;
 import org.slf4j.Logger;
@@ -196,7 +198,12 @@ public final class TxnCatalog
       TableIdentifier identifier, DataTables.Loaded loaded, TableOperations real, long readTs) {
     TxnTableOperations operations =
         new TxnTableOperations(handle, identifier, transaction, loaded, real, false);
-    return new TxnTable(operations, fullName(identifier), identifier, readTs, transaction);
+    MetricsReporter reporter =
+        loaded != null && loaded.table() instanceof BaseTable base
+            ? base.reporter()
+            : LoggingMetricsReporter.instance();
+    return new TxnTable(
+        operations, fullName(identifier), identifier, readTs, transaction, reporter);
   }
 
   private String fullName(TableIdentifier identifier) {
@@ -225,6 +232,12 @@ public final class TxnCatalog
   @Override
   public TableBuilder buildTable(TableIdentifier identifier, Schema schema) {
     return new TxnTableBuilder(handle, this, transaction, identifier, schema);
+  }
+
+  /** Drop a table; one under care keeps its files, which readers and the log may need. */
+  @Override
+  public boolean dropTable(TableIdentifier identifier) {
+    return new TableDrop(handle, transaction).drop(identifier);
   }
 
   @Override

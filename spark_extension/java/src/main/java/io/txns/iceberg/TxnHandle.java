@@ -216,6 +216,10 @@ public final class TxnHandle implements Closeable {
     return delegate;
   }
 
+  TxnClock clock() {
+    return clock;
+  }
+
   TxnConfig config() {
     return config;
   }
@@ -327,6 +331,7 @@ public final class TxnHandle implements Closeable {
   void createAtOnce(
       Transaction statement, TableIdentifier table, TableOperations real, TableMetadata first) {
     Head head = log.loadOrCreate();
+    refuseExisting(table, head);
     StagedTable staged = new StagedTable(table, real, first, true);
     try {
       commitStatement(statement, staged, head.upper());
@@ -336,6 +341,16 @@ public final class TxnHandle implements Closeable {
       }
       throw e;
     }
+  }
+
+  /** Whoever comes after {@code head} is found by validation; whoever came before it, here. */
+  private void refuseExisting(TableIdentifier table, Head head) {
+    try {
+      tables.loadWithDropped(table, head, head.upper());
+    } catch (NoSuchTableException e) {
+      return;
+    }
+    throw new AlreadyExistsException("Table already exists: %s", table);
   }
 
   private void commitStatement(Transaction statement, StagedTable staged, long readTs) {

@@ -14,6 +14,7 @@ import org.apache.iceberg.Scan;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.TableScan;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.metrics.MetricsReporter;
 
 /**
  * A data table as a transaction sees it.
@@ -33,8 +34,9 @@ public final class TxnTable extends BaseTable {
       String name,
       TableIdentifier identifier,
       long readTs,
-      Supplier<Transaction> transaction) {
-    super(ops, name);
+      Supplier<Transaction> transaction,
+      MetricsReporter reporter) {
+    super(ops, name, reporter);
     this.identifier = identifier;
     this.readTs = readTs;
     this.transaction = transaction;

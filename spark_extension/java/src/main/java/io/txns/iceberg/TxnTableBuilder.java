@@ -165,6 +165,7 @@ final class TxnTableBuilder implements TableBuilder {
     TxnTableOperations operations =
         new TxnTableOperations(
             handle, identifier, transaction, null, delegate.underlyingOps(), false);
+    operations.replacing();
     return orReplace
         ? Transactions.createOrReplaceTableTransaction(identifier.toString(), operations, first)
         : Transactions.createTableTransaction(identifier.toString(), operations, first);
@@ -180,13 +181,31 @@ final class TxnTableBuilder implements TableBuilder {
             existing,
             existing == null ? running().stagedTable(identifier).real() : existing.real(),
             recreates);
+    operations.replacing();
     TableMetadata base = operations.current();
     TableMetadata replaced =
         base.buildReplacement(
-            schema, spec, sortOrder, location == null ? base.location() : location, properties);
+            schema,
+            spec,
+            sortOrder,
+            location == null ? base.location() : location,
+            replacedProperties());
     return orCreate
         ? Transactions.createOrReplaceTableTransaction(identifier.toString(), operations, replaced)
         : Transactions.replaceTableTransaction(identifier.toString(), operations, replaced);
+  }
+
+  /** The properties asked for, with those that the catalog sets or overrides by its options. */
+  private Map<String, String> replacedProperties() {
+    Map<String, String> all = new HashMap<>(properties);
+    try {
+      BaseTransaction delegate = (BaseTransaction) plain.replaceTransaction();
+      all.putAll(delegate.currentMetadata().properties());
+    } catch (NoSuchTableException e) {
+      return all; // logged, and not created yet
+    }
+    all.keySet().removeIf(key -> key.startsWith(TxnConfig.PREFIX));
+    return all;
   }
 
   /** The table, when there is one that is neither dropped nor only staged. */
@@ -214,11 +233,18 @@ final class TxnTableBuilder implements TableBuilder {
     }
     Head head = isExplicit() ? running().head() : handle.log().loadOrCreate();
     long readTs = isExplicit() ? running().readTs() : head.upper();
+    DataTables.Loaded loaded;
     try {
-      return handle.tables().loadWithDropped(identifier, head, readTs);
+      loaded = handle.tables().loadWithDropped(identifier, head, readTs);
     } catch (NoSuchTableException e) {
       return null;
     }
+    boolean droppedHere = running() != null && running().drops(identifier);
+    if (!droppedHere && (!loaded.registered() || !loaded.view().dropped())) {
+      // Somebody created it since it was looked for.
+      throw new AlreadyExistsException("Table already exists: %s", identifier);
+    }
+    return loaded;
   }
 
   private boolean isStagedCreate() {

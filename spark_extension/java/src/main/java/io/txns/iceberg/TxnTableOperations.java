@@ -29,6 +29,9 @@ final class TxnTableOperations implements TableOperations {
   /** Whether the state that is known is older than a commit through this object. */
   private boolean committed;
 
+  private boolean replaces;
+  private TableMetadata plannedOn;
+
   /**
    * @param loaded the first state; null for a table that does not exist yet
    * @param real the delegate's operations, for a table that does not exist yet
@@ -47,6 +50,13 @@ final class TxnTableOperations implements TableOperations {
     this.loaded = loaded;
     this.recreates = recreates;
     this.real = loaded == null ? real : loaded.real();
+  }
+
+  /** These operations replace the table as it is now, or create it. */
+  TxnTableOperations replacing() {
+    this.replaces = true;
+    this.plannedOn = current();
+    return this;
   }
 
   @Override
@@ -125,9 +135,11 @@ final class TxnTableOperations implements TableOperations {
       committed = true;
     } else {
       if (loaded == null || base != loaded.view().metadata()) {
-        throw new CommitFailedException("stale table metadata: %s", identifier);
+        throw new CommitFailedException("Cannot commit: stale table metadata: %s", identifier);
       }
-      commitAtOnce(running, metadata);
+      boolean moved = replaces && base != plannedOn;
+      commitAtOnce(
+          running, moved ? new Replacement(handle.clock(), real).on(base, metadata) : metadata);
     }
   }
 
@@ -150,7 +162,7 @@ final class TxnTableOperations implements TableOperations {
       handle.commitAtOnce(statement, loaded, metadata);
     } catch (TxnException e) {
       if (e.kind() == ErrorKind.CONFLICT) {
-        throw new CommitFailedException(e, "%s", e.getMessage());
+        throw new CommitFailedException(e, "Cannot commit: %s", e.getMessage());
       }
       if (e.kind() == ErrorKind.COMMIT_STATE_UNKNOWN) {
         throw new CommitStateUnknownException(e);
