@@ -7,6 +7,7 @@ Used by: _handle.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import (
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from txns._tables import Loaded
     from txns.errors import Identifier
 
+_LOG = logging.getLogger(__name__)
+
 
 def _ignore_read(_row_filter: str) -> None:
     """A single operation validates what it reads by pyiceberg's own means."""
@@ -79,21 +82,21 @@ class AutocommitCatalog(TxnCatalog):
         """Load a table as of now, every committed transaction included."""
         name = self.identifier_to_tuple(identifier)
         loaded = self._load(name)
-        if not loaded.registered:
+        if not loaded.registered and self._parts.config.register != "all":
             assert loaded.table is not None
             table = loaded.table
             return Table(
                 table.name(), table.metadata, table.metadata_location, table.io, self, table.config
             )
         location = loaded.table.metadata_location if loaded.table else loaded.metadata.location
-        assert loaded.view is not None
+        read_ts = loaded.view.read_ts if loaded.view else 0
         return TxnTable(
             name,
             loaded.metadata,
             location,
             loaded.io,
             self,
-            read_ts=loaded.view.read_ts,
+            read_ts=read_ts,
             on_read=_ignore_read,
         )
 
@@ -156,21 +159,33 @@ class AutocommitCatalog(TxnCatalog):
         if not isinstance(table, TxnTable):
             return self._commit_unregistered(table, requirements, updates)
         loaded = self._load(name)
+        if not loaded.registered and self._parts.config.register == "all":
+            return self._commit_unregistered(table, requirements, updates)
         check_writable(loaded)
         _manifests.check_writable(loaded.metadata, text(name))
         base = table.metadata
         for requirement in requirements:
-            if not is_about_main(requirement):
-                requirement.validate(loaded.metadata)
+            # Whether main has moved since is the log's to say, but it is built on this base.
+            requirement.validate(base if is_about_main(requirement) else loaded.metadata)
         applied = applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(name, table.io, base, applied_ts=applied)
         staged.stage(updates)
         if staged.changed:
-            self._commit(staged, table.read_ts)
-        newest = self._load(name)
-        location = newest.table.metadata_location if newest.table else table.metadata_location
-        assert newest.view is not None
-        table.read_ts = newest.view.read_ts
+            self._commit(staged, table.read_ts_of(base))
+        return self._committed(table, staged)
+
+    def _committed(self, table: Table, staged: StagedTable) -> CommitTableResponse:
+        """Give a table after a commit: an error from here would say that nothing committed."""
+        location = table.metadata_location
+        try:
+            newest = self._load(staged.identifier)
+        except Exception:  # noqa: BLE001 -- whatever it was, it has committed
+            _LOG.warning("committed, but it cannot be loaded now", exc_info=True)
+            return CommitTableResponse(metadata=staged.current, metadata_location=location)
+        if isinstance(table, TxnTable) and newest.view:
+            table.seen(newest.metadata, newest.view.read_ts)
+        if newest.table:
+            location = newest.table.metadata_location
         return CommitTableResponse(metadata=newest.metadata, metadata_location=location)
 
     def drop_table(self, identifier: str | Identifier) -> None:
@@ -250,12 +265,11 @@ class AutocommitCatalog(TxnCatalog):
             self._commit(staged, head.upper)
         except CommitFailedException as error:
             raise TableAlreadyExistsError(f"Table {text(name)} already exists") from error
-        created = self._load(name)
-        location = created.table.metadata_location if created.table else table.metadata_location
+        created = self._committed(table, staged)
         if not isinstance(table, TxnTable) and staged.base.table_uuid != table.metadata.table_uuid:
             # Created again on the physical table of a dropped one: pyiceberg compares uuids.
             table.metadata = created.metadata
-        return CommitTableResponse(metadata=created.metadata, metadata_location=location)
+        return created
 
     def _commit(self, staged: StagedTable, read_ts: int) -> None:
         clock = self._parts.clock

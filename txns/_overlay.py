@@ -21,6 +21,7 @@ from pyiceberg.table.update import (
     AssertCreate,
     AssertRefSnapshotId,
     RemovePropertiesUpdate,
+    RemoveSnapshotsUpdate,
     SetPropertiesUpdate,
     update_table_metadata,
 )
@@ -236,13 +237,21 @@ def fitted(
     next_row_id = (base.next_row_id or 0) if isinstance(base, TableMetadataV3) else 0
     properties = set(base.properties) if base else set()
     taken: list[TableUpdate] = []
+    snapshots = {snapshot.snapshot_id for snapshot in base.snapshots} if base else set()
     for update in updates:
+        # pyiceberg refuses to remove what is not there; the log is laid over any state
         if isinstance(update, RemovePropertiesUpdate):
-            # pyiceberg refuses to remove what is not there; the log is laid over any state
             kept = [key for key in update.removals if key in properties]
             taken.append(RemovePropertiesUpdate(removals=kept))
             properties.difference_update(kept)
             continue
+        if isinstance(update, RemoveSnapshotsUpdate):
+            there = [each for each in update.snapshot_ids if each in snapshots]
+            taken += [RemoveSnapshotsUpdate(snapshot_ids=there)] if there else []
+            snapshots.difference_update(there)
+            continue
+        if isinstance(update, AddSnapshotUpdate):
+            snapshots.add(update.snapshot.snapshot_id)
         if isinstance(update, SetPropertiesUpdate):
             properties.update(update.updates)
         if not isinstance(update, AddSnapshotUpdate):

@@ -16,7 +16,7 @@ from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import DataScan
 
 from txns import _overlay
-from txns._entry import Entry, Operation
+from txns._entry import Entry, Kind, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,7 +79,7 @@ def subscribe(
         for entry in _entries(parts, head, done, upper):
             changes = [change for change in entry.changes if change.table in tables]
             if changes:
-                rows = tuple(_rows(parts, head, change) for change in changes)
+                rows = tuple(_rows(parts, head, entry.kind, change) for change in changes)
                 yield Delivery(entry.commit_ts, entry.txn_id, rows)
         if upper > done:
             done = upper
@@ -89,24 +89,28 @@ def subscribe(
 
 
 def _entries(parts: Parts, head: Head, after: int, upto: int) -> list[Entry]:
-    entries = list(head.state.after(after))
+    """Give the entries between two timestamps, each once: head and archive may overlap."""
+    entries = {entry.commit_ts: entry for entry in head.state.after(after)}
     if head.state.tidied_upto > after:
-        entries += parts.archive.between(after, head.state.tidied_upto)
-    entries.sort(key=lambda entry: entry.commit_ts)
-    return [entry for entry in entries if entry.commit_ts <= upto]
+        archived = parts.archive.between(after, head.state.tidied_upto)
+        entries |= {entry.commit_ts: entry for entry in archived}
+    return [entries[ts] for ts in sorted(entries) if ts <= upto]
 
 
-def _rows(parts: Parts, head: Head, change: Change) -> TableRows:
+def _rows(parts: Parts, head: Head, kind: Kind, change: Change) -> TableRows:
     """Read what a change appended and removed: files of one snapshot that the other has not."""
     loaded = parts.tables.load_with_dropped(change.table, head, head.upper)
     metadata, io = loaded.metadata, loaded.io
-    if change.to_snapshot_id is None or metadata.snapshot_by_id(change.to_snapshot_id) is None:
+    # An `alter` may have written rows as well.
+    same_rows = change.operation is Operation.REPLACE or kind is Kind.REGISTER
+    needed = (change.to_snapshot_id, None if same_rows else change.from_snapshot_id)
+    if any(each is not None and metadata.snapshot_by_id(each) is None for each in needed):
         raise _overlay.too_old(
-            change.table, head.upper, 0, "the snapshot of a transaction has been expired"
+            change.table, head.upper, 0, "a snapshot of a transaction has been expired"
         )
     schema = _schema(metadata, change.to_snapshot_id)
     empty = schema_to_pyarrow(schema, include_field_ids=False).empty_table()
-    if change.operation in {Operation.REPLACE, Operation.ALTER}:
+    if same_rows or change.to_snapshot_id is None:
         return TableRows(change.table, change.operation.value, empty, empty)
     before = _tasks(metadata, io, change.from_snapshot_id)
     after = _tasks(metadata, io, change.to_snapshot_id)
@@ -119,8 +123,8 @@ def _rows(parts: Parts, head: Head, change: Change) -> TableRows:
     return TableRows(change.table, change.operation.value, appended, removed)
 
 
-def _schema(metadata: TableMetadata, snapshot_id: int) -> Schema:
-    snapshot = metadata.snapshot_by_id(snapshot_id)
+def _schema(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
+    snapshot = None if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
     known = {schema.schema_id: schema for schema in metadata.schemas}
     schema_id = snapshot.schema_id if snapshot else None
     return known.get(-1 if schema_id is None else schema_id, metadata.schema())
@@ -130,7 +134,7 @@ def _tasks(
     metadata: TableMetadata, io: FileIO, snapshot_id: int | None
 ) -> dict[object, FileScanTask]:
     """Give the files of a snapshot, each with the delete files that apply to it."""
-    if snapshot_id is None or metadata.snapshot_by_id(snapshot_id) is None:
+    if snapshot_id is None:
         return {}
     scan = DataScan(metadata, io, snapshot_id=snapshot_id)
     return {

@@ -62,9 +62,29 @@ class TxnTable(Table):
         append_files: AppendFiles | None = None,
     ) -> None:
         super().__init__(identifier, metadata, metadata_location, io, catalog)
-        self.read_ts = read_ts
+        self._versions: tuple[tuple[TableMetadata, int], ...] = ((metadata, read_ts),)
         self._on_read = on_read
         self._append_files = append_files
+
+    def seen(self, metadata: TableMetadata, read_ts: int) -> None:
+        """Note what the table was at a timestamp in ms, before anything is built on it."""
+        self._versions = ((metadata, read_ts), *self._versions[:1])
+
+    def read_ts_of(self, metadata: TableMetadata) -> int:
+        """Give the timestamp in ms of a version; the least one where it is not known."""
+        known = self._versions
+        exact = (read_ts for version, read_ts in known if version is metadata)
+        return next(exact, min(read_ts for _, read_ts in known))
+
+    def refresh(self) -> Table:
+        """Load the table again; see pyiceberg's `Table.refresh`."""
+        fresh = self.catalog.load_table(self._identifier)
+        self._check_uuid(self.metadata, fresh.metadata)
+        if isinstance(fresh, TxnTable):
+            self.seen(fresh.metadata, fresh.read_ts_of(fresh.metadata))
+        self.metadata, self.metadata_location = fresh.metadata, fresh.metadata_location
+        self.io = fresh.io
+        return self
 
     def append(
         self,

@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.types import LongType
 
 import txns
 from tests.txns.lake import SCHEMA, ids, rows
@@ -179,20 +182,21 @@ def test_files_that_are_staged_later_survive_a_savepoint(lake, handle):
     """
     Going back deletes what it undoes, not what another operation is about to stage.
 
-    1. An operation writes its files.
+    1. An operation has staged 2, another one writes its files.
     2. Savepoint, back to the savepoint.
     3. The operation stages its files; commit.
     """
     a = lake.table("a", [1])
     txn = handle.begin()
     table = txn.load_table(a)
+    table.append(rows(2))
     operation = table.transaction()
-    operation.append(rows(2))
+    operation.append(rows(3))
     txn.savepoint("s")
     txn.rollback_to("s")
     operation.commit_transaction()
     txn.commit()
-    assert [1, 2] == lake.plain_ids(a)
+    assert [1, 2, 3] == lake.plain_ids(a)
 
 
 def test_a_rollback_with_an_append_is_no_append(lake, handle):
@@ -249,13 +253,193 @@ def test_an_interrupt_between_the_swap_and_its_answer(lake, handle, monkeypatch)
     """
     a = lake.table("a", [1])
 
-    def interrupted(*_):
+    append = txns.Transaction._append
+
+    def interrupted(*arguments):
+        append(*arguments)
         raise KeyboardInterrupt
 
     txn = handle.begin()
     txn.load_table(a).append(rows(2))
-    monkeypatch.setattr("txns._transaction.Committed.of", interrupted)
+    monkeypatch.setattr(txns.Transaction, "_append", interrupted)
     with pytest.raises(KeyboardInterrupt):
         txn.commit()
     txn.rollback()
     assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+
+
+def test_a_refreshed_table_is_written(lake, handle):
+    """
+    What is built on a newer state is validated from there: pyiceberg's own retry works.
+
+    1. Load a; somebody appends 3.
+    2. Refresh; delete 1.
+    3. Somebody deletes 3; delete 2 without a refresh.
+    """
+    a = lake.table("a", [1])
+    handle.catalog().load_table(a).append(rows(2))
+    table = handle.catalog().load_table(a)
+    handle.catalog().load_table(a).append(rows(3))
+    table.refresh()
+    table.delete("id = 1")
+    assert [2, 3] == lake.plain_ids(a)
+    handle.catalog().load_table(a).delete("id = 3")
+    table.delete("id = 2")
+    assert [] == lake.plain_ids(a)
+
+
+def test_an_operation_is_not_moved_to_another_base(lake, handle):
+    """
+    An operation says where it found main.
+
+    1. A rollback to [1] is prepared on [1, 2].
+    2. The same object appends 3.
+    3. The rollback is carried out: it has not seen 3.
+    """
+    a = lake.table("a", [1])
+    first = lake.catalog.load_table(a).metadata.current_snapshot_id
+    handle.catalog().load_table(a).append(rows(2))
+    table = handle.catalog().load_table(a)
+    rollback = table.manage_snapshots().rollback_to_snapshot(first)
+    table.append(rows(3))
+    with pytest.raises(CommitFailedException):
+        rollback.commit()
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize("creates", [False, True])
+def test_a_load_that_fails_after_the_swap(lake, creates):
+    """
+    A commit is no failure because it cannot be looked at.
+
+    1. An operation outside of transactions is swapped in.
+    2. The catalog's token expires.
+    """
+    a = lake.table("a", [1])
+    catalog = lake.another_catalog()
+    handle = lake.open(catalog, apply="next")
+    load = catalog.load_table
+
+    def expire() -> None:
+        def expired(*_):
+            raise OSError("token expired")
+
+        catalog.load_table = expired
+
+    if creates:
+        with handle.catalog().create_table_transaction("shop.n", SCHEMA) as operation:
+            operation.append(rows(1, 2))
+            around_the_first_swap(handle, after=expire)
+    else:
+        table = handle.catalog().load_table(a)
+        around_the_first_swap(handle, after=expire)
+        table.append(rows(2))
+        catalog.load_table = load
+        table.delete("id = 1")
+        table.append(rows(1))
+    assert [1, 2] == ids(lake.open().snapshot().load_table("shop.n" if creates else a))
+
+
+def test_all_tables_come_under_care_outside_of_transactions(lake):
+    """
+    The first write registers, and is not lost for it.
+
+    1. A table that nobody registered, through a handle that takes care of all.
+    2. Append outside of a transaction.
+    """
+    a = lake.table("a", [1], register=False)
+    handle = lake.open(register="all")
+    handle.catalog().load_table(a).append(rows(2))
+    assert [1, 2] == lake.plain_ids(a)
+    assert [("shop", "a")] == handle.registered()
+
+
+def test_an_expiry_that_somebody_was_faster_with(lake):
+    """
+    What an expiry takes away may be gone, as in Java.
+
+    1. Two snapshots are expired through the protocol; nobody applies it.
+    2. A stranger expires one of them.
+    """
+    a = lake.table("a", [1])
+    for value in (2, 3):
+        lake.open().catalog().load_table(a).append(rows(value))
+    first, second, *_ = (each.snapshot_id for each in lake.catalog.load_table(a).snapshots())
+    handle = lake.open(apply="next", max_age_s=1)
+    lake.clock.ahead_ms += 5000
+    table = handle.catalog().load_table(a)
+    table.maintenance.expire_snapshots().by_ids([first, second]).commit()
+    lake.catalog.load_table(a).maintenance.expire_snapshots().by_id(first).commit()
+    assert [1, 2, 3] == ids(handle.snapshot().load_table(a))
+    assert [] == handle.apply_le()
+    assert [1, 2, 3] == lake.plain_ids(a)
+    assert {first, second}.isdisjoint(s.snapshot_id for s in lake.catalog.load_table(a).snapshots())
+
+
+def test_a_subscription_without_what_was_there_before(lake, handle):
+    """
+    Old rows are not delivered as new ones.
+
+    1. Append 3 to [1, 2].
+    2. The snapshot with [1, 2] is expired.
+    """
+    a = lake.table("a", [1, 2])
+    start = handle.upper
+    before = lake.catalog.load_table(a).metadata.current_snapshot_id
+    handle.catalog().load_table(a).append(rows(3))
+    lake.catalog.load_table(a).maintenance.expire_snapshots().by_id(before).commit()
+    with pytest.raises(txns.Conflict, match="expired"):
+        list(handle.subscribe([a], as_of=start, until=handle.upper))
+
+
+def test_a_subscription_has_the_rows_of_an_alter(lake, handle):
+    """
+    Whatever else a transaction did to a table, its rows are delivered.
+
+    1. One transaction adds a column and appends 2.
+    2. Another one adds a file, which sets a property as well.
+    """
+    a = lake.table("a", [1])
+    start = handle.upper
+    with handle.begin() as txn:
+        with txn.load_table(a).update_schema() as update:
+            update.add_column("more", LongType())
+        txn.load_table(a).append(rows(2))
+    given = lake.folder / "given.parquet"
+    pq.write_table(rows(3), given)
+    with handle.begin() as txn:
+        txn.load_table(a).add_files([str(given)])
+    *deliveries, _ = handle.subscribe([a], as_of=start, until=handle.upper)
+    assert [[2], [3]] == [each.tables[0].appended["id"].to_pylist() for each in deliveries]
+
+
+def test_a_subscription_and_a_tidy(lake):
+    """
+    Each transaction is delivered once.
+
+    1. E1 writes a and b; b's part cannot be applied, E2 is tidied.
+    2. A subscriber loads the head, in which E1 stands.
+    3. b is applied and E1 is tidied.
+    4. The subscriber asks the archive.
+    """
+    a, b = lake.table("a"), lake.table("b")
+    handle = lake.open(apply="next", tidy_after=1000)
+    start = handle.upper
+    with handle.begin() as txn:
+        txn.load_table(a).append(rows(1))
+        txn.load_table(b).append(rows(1))
+    handle.catalog().load_table(a).append(rows(2))
+    handle.parts.applier.apply(handle.parts.log.load(), ("shop", "a"))
+    handle.tidy()
+    load = handle.parts.log.load
+
+    def then_tidied():
+        head = load()
+        handle.parts.log.load = load
+        assert [] == handle.apply_le()
+        assert handle.tidy()
+        return head
+
+    handle.parts.log.load = then_tidied
+    deliveries = list(handle.subscribe([a], as_of=start, until=load().upper))
+    assert [[1], [2]] == [d.tables[0].appended["id"].to_pylist() for d in deliveries if d.tables]
