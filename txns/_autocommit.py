@@ -259,6 +259,8 @@ class AutocommitCatalog(TxnCatalog):
         except NoSuchTableError:
             staged = _creation.staged_creation(name, table.io, updates)
         else:
+            if loaded.view is None or not loaded.view.dropped:  # it came since it was looked for
+                raise TableAlreadyExistsError(f"Table {text(name)} already exists")
             staged = _creation.dropped_table(loaded)
             _creation.stage_recreation(staged, updates, self._parts.clock)
         try:

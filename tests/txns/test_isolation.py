@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.types import LongType
 
 import txns
@@ -253,3 +254,27 @@ def test_a_restaged_append_leaves_no_orphans(lake, handle):
     written = {f"file://{path}" for path in lake.files() if path.endswith(".avro")}
     folder = f"{table.location()}/"
     assert set() == {path for path in written if path.startswith(folder)} - reachable
+
+
+def test_a_create_that_lost_the_race(lake, handle, monkeypatch):
+    """
+    A name that comes between the look for it and the head it is created on.
+
+    1. T1 creates a outside a transaction and finds no such name. 2. T2 creates a and fills it.
+    3. T1 loads the head: the table of the name is T2's, not a dropped one to be replaced.
+    """
+    catalog = handle.catalog()
+    load_or_create = handle.parts.log.load_or_create
+    planned = catalog.create_table_transaction("shop.a", rows(1).schema)
+
+    def meanwhile():
+        monkeypatch.setattr(handle.parts.log, "load_or_create", load_or_create)
+        lake.open(lake.another_catalog()).catalog().create_table("shop.a", rows(1).schema).append(
+            rows(1)
+        )
+        return load_or_create()
+
+    monkeypatch.setattr(handle.parts.log, "load_or_create", meanwhile)
+    with pytest.raises(TableAlreadyExistsError):
+        planned.commit_transaction()
+    assert [1] == lake.plain_ids("shop.a")
