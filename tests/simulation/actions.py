@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=False))
 LEVELS = ("snapshot", "serializable", "strict-serializable")
+_SKEWED = 0.25
+"""How many transactions read one table and append to another: the shape of write skew."""
+
+_THINKS = 0.3
+"""How often a user thinks before a statement, while others go on."""
+
 _STATEMENTS = {
     "append": 8,
     "overwrite": 4,
@@ -156,8 +162,12 @@ def _acknowledge(worker: Worker, attempt: Attempt, commit_ts: int | None) -> Non
 def _statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
     rng = worker.rng
     saved: tuple[str, int] | None = None
-    for number in range(rng.randint(1, 4)):
-        (verb,) = rng.choices(list(_STATEMENTS), list(_STATEMENTS.values()))
+    verbs = rng.choices(list(_STATEMENTS), list(_STATEMENTS.values()), k=rng.randint(1, 4))
+    if rng.random() < _SKEWED:
+        verbs = ["read", "append"]
+    for number, verb in enumerate(verbs):
+        if rng.random() < _THINKS:
+            worker.lake.world.sleep(rng.randint(1, 60))
         if verb == "savepoint":
             saved = _savepoint(worker, txn, attempt, saved, f"s{number}")
         else:
