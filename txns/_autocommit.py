@@ -110,17 +110,13 @@ class AutocommitCatalog(TxnCatalog):
         properties: Properties = EMPTY_DICT,
     ) -> Table:
         """Create a table; it comes under care unless the handle says otherwise."""
+        asked = (identifier, schema, location, partition_spec, sort_order, properties)
+        if not self._stays_plain(properties):
+            return super().create_table(*asked)
         name = self.identifier_to_tuple(identifier)
         self._refuse_commit_table(name)
-        if self._stays_plain(properties):
-            self._refuse_existing(name)
-            self._parts.catalog.create_table(
-                identifier, schema, location, partition_spec, sort_order, properties
-            )
-        else:
-            self.create_table_transaction(
-                identifier, schema, location, partition_spec, sort_order, properties
-            ).commit_transaction()
+        self._refuse_existing(name)
+        self._parts.catalog.create_table(*asked)
         return self.load_table(name)
 
     def create_table_transaction(
@@ -169,7 +165,8 @@ class AutocommitCatalog(TxnCatalog):
             requirement.validate(base if is_about_main(requirement) else loaded.metadata)
         applied = applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(name, table.io, base, applied_ts=applied)
-        staged.stage(updates)
+        staged.check_base(updates)
+        staged.stage(self._parts.kept_by_expiry(base, updates))
         if staged.changed:
             self._commit(staged, table.read_ts_of(base))
         return self._committed(table, staged)
@@ -216,6 +213,23 @@ class AutocommitCatalog(TxnCatalog):
             )
         self._parts.catalog.purge_table(identifier)
 
+    def register_table(
+        self,
+        identifier: str | Identifier,
+        metadata_location: str,
+        overwrite: bool = False,  # noqa: FBT001, FBT002 -- pyiceberg's signature
+    ) -> Table:
+        """Take a metadata file as a table; it is not under care."""
+        name = self.identifier_to_tuple(identifier)
+        self._refuse_commit_table(name)
+        try:
+            registered = self._load(name).registered
+        except NoSuchTableError:
+            registered = False
+        if registered:
+            raise TableAlreadyExistsError(f"Table {text(name)} already exists")
+        return super().register_table(identifier, metadata_location, overwrite)
+
     def rename_table(
         self, from_identifier: str | Identifier, to_identifier: str | Identifier
     ) -> Table:
@@ -230,8 +244,8 @@ class AutocommitCatalog(TxnCatalog):
         self._refuse_commit_table(source)
         self._refuse_commit_table(target)
         registered = self._load(source).registered
+        self._refuse_existing(target)
         if registered:
-            self._refuse_existing(target)
             self._parts.registrar.forget(source)
         self._parts.catalog.rename_table(from_identifier, to_identifier)
         if registered:

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NamespaceNotEmptyError, NoSuchTableError
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import Table
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._entry import Operation
 from txns.errors import Conflict, InvalidUsage, Unsupported, text
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.catalog import PropertiesUpdateSummary
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
@@ -62,6 +65,21 @@ class TxnCatalog(Catalog):
         except NoSuchTableError:
             return False
         return True
+
+    def create_table(
+        self,
+        identifier: str | Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Properties = EMPTY_DICT,
+    ) -> Table:
+        """Create a table; it comes under care unless the handle says otherwise."""
+        self.create_table_transaction(
+            identifier, schema, location, partition_spec, sort_order, properties
+        ).commit_transaction()
+        return self.load_table(identifier)
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         """List a namespace: the catalog's tables, with what the log adds and takes away."""

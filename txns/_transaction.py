@@ -147,21 +147,6 @@ class Transaction(TxnCatalog):
                     tables[name] = None
             return list(tables)
 
-    def create_table(
-        self,
-        identifier: str | Identifier,
-        schema: Schema | pa.Schema,
-        location: str | None = None,
-        partition_spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
-        sort_order: SortOrder = UNSORTED_SORT_ORDER,
-        properties: Properties = EMPTY_DICT,
-    ) -> Table:
-        """Create a table with this transaction; it comes under care."""
-        self.create_table_transaction(
-            identifier, schema, location, partition_spec, sort_order, properties
-        ).commit_transaction()
-        return self.load_table(identifier)
-
     def create_table_transaction(
         self,
         identifier: str | Identifier,
