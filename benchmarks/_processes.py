@@ -61,7 +61,7 @@ def run(
     barrier = context.Barrier(len(tables_of))
     workers = [
         context.Process(
-            target=_work, args=(number, properties, tables, count, seed + number, barrier, results)
+            target=_work, args=(number, tables, properties, (count, seed, barrier, results))
         )
         for number, tables in enumerate(tables_of)
     ]
@@ -80,8 +80,9 @@ def run(
     return sorted(outcomes, key=lambda outcome: outcome.process)
 
 
-def _work(process, properties, tables, count, seed, barrier, results) -> None:
-    draw = random.Random(seed)
+def _work(process, tables, properties, shared) -> None:
+    count, seed, barrier, results = shared
+    draw = random.Random(seed + process)
     handle = txns.open(load_catalog("lake", **properties))
     outcome = Outcome(process)
     barrier.wait(START_S)

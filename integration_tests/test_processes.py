@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from benchmarks._processes import prepare, run, unaccounted
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PROCESSES = 4
 TRANSACTIONS = 6
