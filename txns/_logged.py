@@ -149,6 +149,18 @@ def effective_ts(history: History, mark: _mark.TableMark, snapshot: Snapshot) ->
     return mark.applied
 
 
+def needed_since(metadata: TableMetadata, ts: int) -> set[int]:
+    """Give the snapshots of `main` that a read at a timestamp in ms, or above it, can need."""
+    mark = _mark.mark_of(metadata)
+    needed: set[int] = set()
+    history = History(metadata)
+    for at in history.ancestors(metadata.current_snapshot()):
+        needed.add(at.snapshot_id)
+        if mark is None or effective_ts(history, mark, at) <= ts:
+            break
+    return needed
+
+
 def _newest(metadata: TableMetadata, ts: int) -> Snapshot | None:
     """
     Give the snapshot on which the entry at `ts` left `main`, whether it is still there or not.

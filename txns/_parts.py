@@ -6,13 +6,17 @@ Imports: every part below the catalogs. Used by: _catalog, _transaction, _autoco
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from pyiceberg.table.update import RemoveSnapshotsUpdate
 
 from txns._apply import Applier
 from txns._archive import Archive
 from txns._commit import Committer
 from txns._log import CommitLog
+from txns._logged import needed_since
 from txns._loop import CommitLoop
 from txns._register import Registrar
 from txns._tables import DataTables, Loaded
@@ -21,9 +25,13 @@ from txns.errors import ForeignWrite, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableUpdate
 
     from txns._clock import Clock
     from txns._config import Config
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,25 @@ class Parts:
             committer,
             registrar,
         )
+
+    def kept_by_expiry(
+        self, metadata: TableMetadata, updates: tuple[TableUpdate, ...]
+    ) -> tuple[TableUpdate, ...]:
+        """Give updates without the removal of snapshots that a running transaction can need."""
+        if not any(isinstance(update, RemoveSnapshotsUpdate) for update in updates):
+            return updates
+        needed = needed_since(metadata, self.clock.now_ms() - self.config.max_age_ms)
+        kept: list[TableUpdate] = []
+        for update in updates:
+            if not isinstance(update, RemoveSnapshotsUpdate):
+                kept.append(update)
+                continue
+            ids = [each for each in update.snapshot_ids if each not in needed]
+            if len(ids) < len(update.snapshot_ids):
+                _LOG.info("snapshots younger than max_age_s are kept: %s", needed)
+            if ids:
+                kept.append(RemoveSnapshotsUpdate(snapshot_ids=ids))
+        return tuple(kept)
 
 
 def check_writable(loaded: Loaded) -> None:

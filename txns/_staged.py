@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
@@ -33,6 +34,7 @@ from txns import _manifests, _mark
 from txns._logged import APPEND, History
 from txns._recorded_io import RecordedIO
 from txns._updates import laid_over
+from txns.errors import text
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -105,6 +107,33 @@ class StagedTable:
     def stage(self, updates: tuple[TableUpdate, ...]) -> None:
         """Keep updates; one that changes nothing is dropped."""
         self.stage_as(updates, laid_over(self.current, updates))
+
+    def check_base(self, updates: tuple[TableUpdate, ...]) -> None:
+        """
+        Check that new snapshots of a branch stand on its head.
+
+        pyiceberg's producers ask the table several times, which another thread may have moved
+        in between: what they require of `main` then says nothing of what they have built on.
+
+        Raises:
+            CommitFailedException: pyiceberg builds them again.
+        """
+        heads = {name: ref.snapshot_id for name, ref in self.current.refs.items()}
+        parents: dict[int, int | None] = {}
+        for update in updates:
+            if isinstance(update, AddSnapshotUpdate):
+                parents[update.snapshot.snapshot_id] = update.snapshot.parent_snapshot_id
+            elif isinstance(update, RemoveSnapshotRefUpdate):
+                heads.pop(update.ref_name, None)
+            elif isinstance(update, SetSnapshotRefUpdate):
+                at: int | None = update.snapshot_id
+                while at in parents and at != heads.get(update.ref_name):
+                    at = parents[at]
+                if update.snapshot_id in parents and at != heads.get(update.ref_name):
+                    raise CommitFailedException(
+                        f"`{update.ref_name}` has moved; table=`{text(self.identifier)}`"
+                    )
+                heads[update.ref_name] = update.snapshot_id
 
     def stage_as(self, updates: tuple[TableUpdate, ...], updated: TableMetadata) -> None:
         """Keep updates whose result is known already."""

@@ -180,7 +180,8 @@ class Staging:
         staged = self.writable(name)
         for requirement in requirements:
             requirement.validate(staged.current)
-        staged.stage(updates)
+        staged.check_base(updates)
+        staged.stage(self._parts.kept_by_expiry(staged.current, updates))
         return staged
 
     def stage_create(self, table: Table, updates: tuple[TableUpdate, ...]) -> StagedTable:

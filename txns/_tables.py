@@ -8,7 +8,7 @@ _register, _transaction, _handle.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -70,6 +70,14 @@ class Loaded:
         return self.table.metadata
 
 
+def _behind(created: Loaded, other: TableMetadata, read_ts: int) -> Loaded:
+    """Give a table of the log whose name a stranger took before it was created: quarantine."""
+    reason = "another table stands under the name of a logged one"
+    stranger = Stranger(other.current_snapshot_id or 0, (), adoptable=False, reason=reason)
+    view = TableView(created.metadata, read_ts, stranger)
+    return replace(created, view=view)
+
+
 class DataTables:
     """The data tables of one catalog."""
 
@@ -112,6 +120,9 @@ class DataTables:
             return created
         mark = _mark.mark_of(table.metadata)
         if mark is None:
+            hidden = self._not_created_yet(identifier, head, read_ts)
+            if hidden and hidden.metadata.table_uuid != table.metadata.table_uuid:
+                return _behind(hidden, table.metadata, read_ts)
             return self._without_mark(identifier, table, head, read_ts)
         self._check_mark(identifier, mark, head)
         view = self._view(identifier, table.metadata, mark, head, read_ts)

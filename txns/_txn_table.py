@@ -24,6 +24,8 @@ from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.utils.config import Config
 from pyiceberg.utils.properties import property_as_bool
 
+from txns.errors import Unsupported, text
+
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.expressions import BooleanExpression
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import DataScan
     from pyiceberg.table.inspect import InspectTable
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.refs import SnapshotRef
+    from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
     from pyiceberg.table.update.snapshot import UpdateSnapshot
 
     from txns.errors import Identifier
@@ -150,6 +153,49 @@ class TxnTable(Table):
         """Give all snapshots, which say whether others have written."""
         self._on_read(EVERYTHING)
         return super().snapshots()
+
+    def history(self) -> list[SnapshotLogEntry]:
+        """Give where `main` has been, which says whether others have written."""
+        self._on_read(EVERYTHING)
+        return super().history()
+
+    def refs(self) -> dict[str, SnapshotRef]:
+        """Give branches and tags, which say whether others have written."""
+        self._on_read(EVERYTHING)
+        return super().refs()
+
+    def snapshot_by_name(self, name: str) -> Snapshot | None:
+        """Give the snapshot of a branch or tag, which says whether others have written."""
+        self._on_read(EVERYTHING)
+        return super().snapshot_by_name(name)
+
+    def snapshot_as_of_timestamp(self, *args: Any, **kwargs: Any) -> Snapshot | None:
+        """Give the snapshot of a time, which says whether others have written."""
+        self._on_read(EVERYTHING)
+        return super().snapshot_as_of_timestamp(*args, **kwargs)
+
+    def to_polars(self) -> Any:
+        """Read with Polars; see pyiceberg's `Table.to_polars`."""
+        self._on_read(EVERYTHING)
+        return super().to_polars()
+
+    def to_daft(self) -> Any:
+        """Read with Daft; see pyiceberg's `Table.to_daft`."""
+        self._on_read(EVERYTHING)
+        return super().to_daft()
+
+    def to_bodo(self) -> Any:
+        """Read with Bodo; see pyiceberg's `Table.to_bodo`."""
+        self._on_read(EVERYTHING)
+        return super().to_bodo()
+
+    def __datafusion_table_provider__(self, session: Any | None = None) -> Any:
+        """Refuse: DataFusion loads the catalog's metadata file, not the table as of `read_ts`."""
+        del session
+        raise Unsupported(
+            "DataFusion reads the catalog's metadata file, which is not what this table shows:"
+            f" give it scan().to_arrow(); table=`{text(self._identifier)}`"
+        )
 
     def transaction(self) -> Transaction:
         """Stage several operations of this table; they join the running transaction together."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.types import LongType
 
 import txns
@@ -443,3 +445,104 @@ def test_a_subscription_and_a_tidy(lake):
     handle.parts.log.load = then_tidied
     deliveries = list(handle.subscribe([a], as_of=start, until=load().upper))
     assert [[1], [2]] == [d.tables[0].appended["id"].to_pylist() for d in deliveries if d.tables]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_threads_that_share_a_table(lake, handle, inside):
+    """
+    A snapshot that was built on an older state than the one it names is built again.
+
+    1. An operation is planned on main.
+    2. Another thread writes through the same object.
+    3. The operation's requirement is computed from the newer state.
+    """
+    a = lake.table("a", [1])
+    txn = handle.begin()
+    table = (txn if inside else handle.catalog()).load_table(a)
+    operation = table.transaction()
+    with operation.update_snapshot().fast_append() as producer:
+        files = _dataframe_to_data_files(table.metadata, rows(2), table.io)
+        table.append(rows(3))
+        for file in files:
+            producer.append_data_file(file)
+    operation.commit_transaction()
+    if inside:
+        txn.commit()
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+def test_expiry_keeps_what_a_running_transaction_can_need(lake, handle):
+    """
+    As long as a transaction may be old.
+
+    1. T1 begins on [1, 2].
+    2. Somebody appends and expires everything, in a transaction and outside.
+    3. T1 reads; after the maximum age the snapshots go.
+    """
+    a = lake.table("a", [1])
+    handle.catalog().load_table(a).append(rows(2))
+    running = handle.begin()
+    handle.catalog().load_table(a).append(rows(3))
+
+    def expire() -> None:
+        for at in (handle.begin(), handle.catalog()):
+            table = at.load_table(a)
+            table.maintenance.expire_snapshots().older_than(datetime(2100, 1, 1)).commit()  # noqa: DTZ001
+            if isinstance(at, txns.Transaction):
+                at.commit()
+
+    expire()
+    assert [1, 2] == ids(running.load_table(a))
+    lake.clock.ahead_ms += 2 * 3600 * 1000
+    before = len(lake.catalog.load_table(a).snapshots())
+    expire()
+    assert before > len(lake.catalog.load_table(a).snapshots())
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+def test_a_name_that_the_log_has_created(lake):
+    """
+    What is committed and not created yet is there for everybody.
+
+    1. T1 creates n; nobody applies it.
+    2. Others take the name: by a rename, by a metadata file.
+    3. A stranger creates a table of that name: readers stay on the logged state.
+    """
+    handle = lake.open(apply="next")
+    with handle.begin() as txn:
+        txn.create_table("shop.n", SCHEMA).append(rows(1))
+    plain = lake.catalog.create_table("shop.x", SCHEMA)
+    with pytest.raises(TableAlreadyExistsError):
+        handle.catalog().rename_table("shop.x", "shop.n")
+    with pytest.raises(TableAlreadyExistsError):
+        handle.catalog().register_table("shop.n", plain.metadata_location)
+    lake.catalog.create_table("shop.n", SCHEMA).append(rows(9))
+    assert [1] == ids(handle.snapshot().load_table("shop.n"))
+    with pytest.raises(txns.Quarantined, match="another table stands"):
+        handle.catalog().load_table("shop.n").append(rows(2))
+    assert [9] == lake.plain_ids("shop.n")
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda table: table.refs(),
+        lambda table: table.history(),
+        lambda table: table.snapshot_by_name("main"),
+        lambda table: table.snapshot_as_of_timestamp(2**62),
+    ],
+)
+def test_what_tells_of_others_is_a_read(lake, handle, look):
+    """
+    A transaction that has looked whether others wrote clashes with them.
+
+    1. T1 asks a for its branches or its history, and writes b.
+    2. Somebody appends to a.
+    """
+    a, b = lake.table("a", [1]), lake.table("b")
+    txn = handle.begin()
+    look(txn.load_table(a))
+    txn.load_table(b).append(rows(1))
+    handle.catalog().load_table(a).append(rows(2))
+    with pytest.raises(txns.Conflict):
+        txn.commit()
