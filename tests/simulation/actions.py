@@ -149,7 +149,8 @@ def _acknowledge(worker: Worker, attempt: Attempt, commit_ts: int | None) -> Non
     history = worker.lake.observer.history
     attempt.acknowledged = commit_ts
     settled = history.settled_ts(attempt.txn_id)
-    changes = attempt.operations and attempt.changed(history) if settled is None else True
+    # Without an entry, what it meant must come to nothing on what it read.
+    changes = settled is not None or attempt.changed(history, attempt.read_ts)
     if changes and commit_ts != settled:
         raise Violation(
             "durability", f"{attempt.key} was told {commit_ts}, and the log has {settled}"

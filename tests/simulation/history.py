@@ -53,6 +53,8 @@ class Version:
 
 
 ABSENT = Version(0)
+NEWEST = 1 << 62
+"""Above every timestamp."""
 
 
 @dataclass(frozen=True)
@@ -157,11 +159,11 @@ class Attempt:
         """The tables that it writes."""
         return {operation.table for operation in self.operations}
 
-    def changed(self, history: History) -> set[Identifier]:
-        """Give the tables that its operations leave different."""
+    def changed(self, history: History, ts: int = NEWEST) -> set[Identifier]:
+        """Give the tables that its operations leave different from what they were at `ts`."""
         changed = set()
         for table in self.tables:
-            before = history.newest(table) or ABSENT
+            before = history.at(table, ts) or ABSENT
             if self.state(table, before) != before:
                 changed.add(table)
         return changed
@@ -198,7 +200,7 @@ class History:
 
     def newest(self, table: Identifier) -> Version | None:
         """Give the newest version of a table."""
-        return self.at(table, 1 << 62)
+        return self.at(table, NEWEST)
 
     def versions(self, table: Identifier) -> list[Version]:
         """Give all versions of a table."""
