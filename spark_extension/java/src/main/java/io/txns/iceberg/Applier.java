@@ -149,7 +149,11 @@ final class Applier {
     }
   }
 
-  /** Changes of the table, by its name or its uuid, whatever has been applied of them. */
+  /**
+   * Changes of the table, by its name or its uuid, whatever has been applied of them. A table that
+   * was taken from care had everything before applied: whether it is there still, or another one
+   * under its name, is the catalog's word.
+   */
   private static List<LoggedChange> run(Head head, TableIdentifier table, TableOperations real) {
     String uuid = real == null ? null : real.current().uuid();
     return head.state().entries().stream()
@@ -161,7 +165,7 @@ final class Applier {
                     .map(change -> new LoggedChange(entry, change)))
         .filter(
             change ->
-                real != null
+                change.change().uuid().equals(uuid)
                     || change.commitTs() > head.state().forgottenTs(change.change().uuid()))
         .toList();
   }

@@ -140,11 +140,6 @@ final class DataTables {
     }
   }
 
-  /** Whether the catalog has no table of a name. */
-  boolean isAbsent(TableIdentifier identifier) {
-    return !delegate.tableExists(identifier);
-  }
-
   /** The request that carries a logged change out. */
   UpdateTableRequest request(LoggedChange logged) {
     List<Change> changes = logged.entry().changes();

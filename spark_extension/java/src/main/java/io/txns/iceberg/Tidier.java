@@ -130,12 +130,17 @@ final class Tidier {
   private boolean isApplied(LogState state, Entry entry, Map<String, Long> appliedTs) {
     return entry.changes().stream()
         .allMatch(
-            change ->
-                state.forgottenTs(change.uuid()) > entry.commitTs()
-                    || (entry.kind() == EntryKind.FORGET && tables.isAbsent(change.table()))
-                    || appliedTs.computeIfAbsent(
-                            change.uuid(), uuid -> tables.appliedTs(change.table(), uuid))
-                        >= entry.commitTs());
+            change -> {
+              if (state.forgottenTs(change.uuid()) > entry.commitTs()) {
+                return true;
+              }
+              long applied =
+                  appliedTs.computeIfAbsent(
+                      change.uuid(), uuid -> tables.appliedTs(change.table(), uuid));
+              // Somebody has dropped a forgotten table since, as they may.
+              boolean gone = entry.kind() == EntryKind.FORGET && applied == Long.MIN_VALUE;
+              return gone || applied >= entry.commitTs();
+            });
   }
 
   private TableMetadata next(

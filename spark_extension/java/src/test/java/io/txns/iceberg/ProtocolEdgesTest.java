@@ -396,4 +396,22 @@ class ProtocolEdgesTest {
       return new BaseTable(wrapped, t.name());
     }
   }
+
+  /**
+   * 1. a is forgotten; its entries stand in the head. 2. It is dropped, and another table made
+   * under its name, both past the protocol. 3. What stands there is the catalog's word.
+   */
+  @Test
+  void anotherTableTakesTheNameOfAForgottenOne() {
+    TxnHandle handle = lake.open();
+    handle.catalog(() -> null).createTable(id("shop.gone"), Lake.SCHEMA);
+    handle.forget(id("shop.gone"));
+    lake.catalog().dropTable(id("shop.gone"), false);
+    append(lake.catalog().createTable(id("shop.gone"), Lake.SCHEMA), 2);
+    assertThat(handle.apply()).isZero();
+    handle.register(id("shop.gone"));
+    assertThat(lake.txnIds("shop.gone")).containsExactly(2L);
+    handle.tidy();
+    assertThat(handle.transactions()).allMatch(TransactionRow::applied);
+  }
 }
