@@ -3,7 +3,7 @@ Table metadata plus logged changes: what readers see before apply, and what appl
 
 Docs/spec.md 8.1 to 8.3, 9.1 and 11.2. One function serves both, so that a reader sees
 what will be there. Pure: who commits passes a `Renumber` that writes files.
-Imports: _entry, _mark, _logged, errors. Used by: _tables, _apply, _commit.
+Imports: _entry, _mark, _logged, _removals, errors. Used by: _tables, _apply, _commit.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
     AssertRefSnapshotId,
-    RemovePropertiesUpdate,
-    RemoveSnapshotsUpdate,
     SetPropertiesUpdate,
     update_table_metadata,
 )
 
-from txns import _mark
+from txns import _mark, _removals
 from txns._logged import History, Stranger, effective_ts, logged_state
 from txns._manifests import branch_at, empty_metadata, last_sequence_number
 from txns._updates import laid_over
@@ -235,25 +233,8 @@ def fitted(
     """Give the same updates, their snapshots with numbers and times that `base` takes."""
     sequence_number = last_sequence_number(base) if base else 0
     next_row_id = (base.next_row_id or 0) if isinstance(base, TableMetadataV3) else 0
-    properties = set(base.properties) if base else set()
     taken: list[TableUpdate] = []
-    snapshots = {snapshot.snapshot_id for snapshot in base.snapshots} if base else set()
-    for update in updates:
-        # pyiceberg refuses to remove what is not there; the log is laid over any state
-        if isinstance(update, RemovePropertiesUpdate):
-            kept = [key for key in update.removals if key in properties]
-            taken.append(RemovePropertiesUpdate(removals=kept))
-            properties.difference_update(kept)
-            continue
-        if isinstance(update, RemoveSnapshotsUpdate):
-            there = [each for each in update.snapshot_ids if each in snapshots]
-            taken += [RemoveSnapshotsUpdate(snapshot_ids=there)] if there else []
-            snapshots.difference_update(there)
-            continue
-        if isinstance(update, AddSnapshotUpdate):
-            snapshots.add(update.snapshot.snapshot_id)
-        if isinstance(update, SetPropertiesUpdate):
-            properties.update(update.updates)
+    for update in _removals.fitted(base, updates):
         if not isinstance(update, AddSnapshotUpdate):
             taken.append(update)
             continue

@@ -1,0 +1,234 @@
+"""Defects that reviews have found, around what tables and subscriptions show."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.exceptions import TableAlreadyExistsError
+from pyiceberg.io.pyarrow import _dataframe_to_data_files
+from pyiceberg.table.statistics import StatisticsFile
+from pyiceberg.types import LongType
+
+import txns
+from tests.txns.lake import SCHEMA, ids, rows
+
+
+def test_an_expiry_that_somebody_was_faster_with(lake):
+    """
+    What an expiry takes away may be gone, as in Java.
+
+    1. Two snapshots are expired through the protocol; nobody applies it.
+    2. A stranger expires one of them.
+    """
+    a = lake.table("a", [1])
+    for value in (2, 3):
+        lake.open().catalog().load_table(a).append(rows(value))
+    first, second, *_ = (each.snapshot_id for each in lake.catalog.load_table(a).snapshots())
+    handle = lake.open(apply="next", max_age_s=1)
+    lake.clock.ahead_ms += 5000
+    table = handle.catalog().load_table(a)
+    table.maintenance.expire_snapshots().by_ids([first, second]).commit()
+    lake.catalog.load_table(a).maintenance.expire_snapshots().by_id(first).commit()
+    assert [1, 2, 3] == ids(handle.snapshot().load_table(a))
+    assert [] == handle.apply_le()
+    assert [1, 2, 3] == lake.plain_ids(a)
+    assert {first, second}.isdisjoint(s.snapshot_id for s in lake.catalog.load_table(a).snapshots())
+
+
+def test_a_subscription_without_what_was_there_before(lake, handle):
+    """
+    Old rows are not delivered as new ones.
+
+    1. Append 3 to [1, 2].
+    2. The snapshot with [1, 2] is expired.
+    """
+    a = lake.table("a", [1, 2])
+    start = handle.upper
+    before = lake.catalog.load_table(a).metadata.current_snapshot_id
+    handle.catalog().load_table(a).append(rows(3))
+    lake.catalog.load_table(a).maintenance.expire_snapshots().by_id(before).commit()
+    with pytest.raises(txns.Conflict, match="expired"):
+        list(handle.subscribe([a], as_of=start, until=handle.upper))
+
+
+def test_a_subscription_has_the_rows_of_an_alter(lake, handle):
+    """
+    Whatever else a transaction did to a table, its rows are delivered.
+
+    1. One transaction adds a column and appends 2.
+    2. Another one adds a file, which sets a property as well.
+    """
+    a = lake.table("a", [1])
+    start = handle.upper
+    with handle.begin() as txn:
+        with txn.load_table(a).update_schema() as update:
+            update.add_column("more", LongType())
+        txn.load_table(a).append(rows(2))
+    given = lake.folder / "given.parquet"
+    pq.write_table(rows(3), given)
+    with handle.begin() as txn:
+        txn.load_table(a).add_files([str(given)])
+    *deliveries, _ = handle.subscribe([a], as_of=start, until=handle.upper)
+    assert [[2], [3]] == [each.tables[0].appended["id"].to_pylist() for each in deliveries]
+
+
+def test_a_subscription_and_a_tidy(lake):
+    """
+    Each transaction is delivered once.
+
+    1. E1 writes a and b; b's part cannot be applied, E2 is tidied.
+    2. A subscriber loads the head, in which E1 stands.
+    3. b is applied and E1 is tidied.
+    4. The subscriber asks the archive.
+    """
+    a, b = lake.table("a"), lake.table("b")
+    handle = lake.open(apply="next", tidy_after=1000)
+    start = handle.upper
+    with handle.begin() as txn:
+        txn.load_table(a).append(rows(1))
+        txn.load_table(b).append(rows(1))
+    handle.catalog().load_table(a).append(rows(2))
+    handle.parts.applier.apply(handle.parts.log.load(), ("shop", "a"))
+    handle.tidy()
+    load = handle.parts.log.load
+
+    def then_tidied():
+        head = load()
+        handle.parts.log.load = load
+        assert [] == handle.apply_le()
+        assert handle.tidy()
+        return head
+
+    handle.parts.log.load = then_tidied
+    deliveries = list(handle.subscribe([a], as_of=start, until=load().upper))
+    assert [[1], [2]] == [d.tables[0].appended["id"].to_pylist() for d in deliveries if d.tables]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_threads_that_share_a_table(lake, handle, inside):
+    """
+    A snapshot that was built on an older state than the one it names is built again.
+
+    1. An operation is planned on main.
+    2. Another thread writes through the same object.
+    3. The operation's requirement is computed from the newer state.
+    """
+    a = lake.table("a", [1])
+    txn = handle.begin()
+    table = (txn if inside else handle.catalog()).load_table(a)
+    operation = table.transaction()
+    with operation.update_snapshot().fast_append() as producer:
+        files = _dataframe_to_data_files(table.metadata, rows(2), table.io)
+        table.append(rows(3))
+        for file in files:
+            producer.append_data_file(file)
+    operation.commit_transaction()
+    if inside:
+        txn.commit()
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+def test_expiry_keeps_what_a_running_transaction_can_need(lake, handle):
+    """
+    As long as a transaction may be old.
+
+    1. T1 begins on [1, 2].
+    2. Somebody appends and expires everything, in a transaction and outside.
+    3. T1 reads; after the maximum age the snapshots go.
+    """
+    a = lake.table("a", [1])
+    handle.catalog().load_table(a).append(rows(2))
+    running = handle.begin()
+    handle.catalog().load_table(a).append(rows(3))
+
+    def expire() -> None:
+        for at in (handle.begin(), handle.catalog()):
+            table = at.load_table(a)
+            table.maintenance.expire_snapshots().older_than(datetime(2100, 1, 1)).commit()  # noqa: DTZ001
+            if isinstance(at, txns.Transaction):
+                at.commit()
+
+    expire()
+    assert [1, 2] == ids(running.load_table(a))
+    lake.clock.ahead_ms += 2 * 3600 * 1000
+    before = len(lake.catalog.load_table(a).snapshots())
+    expire()
+    assert before > len(lake.catalog.load_table(a).snapshots())
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+def test_a_name_that_the_log_has_created(lake):
+    """
+    What is committed and not created yet is there for everybody.
+
+    1. T1 creates n; nobody applies it.
+    2. Others take the name: by a rename, by a metadata file.
+    3. A stranger creates a table of that name: readers stay on the logged state.
+    """
+    handle = lake.open(apply="next")
+    with handle.begin() as txn:
+        txn.create_table("shop.n", SCHEMA).append(rows(1))
+    plain = lake.catalog.create_table("shop.x", SCHEMA)
+    with pytest.raises(TableAlreadyExistsError):
+        handle.catalog().rename_table("shop.x", "shop.n")
+    with pytest.raises(TableAlreadyExistsError):
+        handle.catalog().register_table("shop.n", plain.metadata_location)
+    lake.catalog.create_table("shop.n", SCHEMA).append(rows(9))
+    assert [1] == ids(handle.snapshot().load_table("shop.n"))
+    with pytest.raises(txns.Quarantined, match="another table stands"):
+        handle.catalog().load_table("shop.n").append(rows(2))
+    assert [9] == lake.plain_ids("shop.n")
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda table: table.refs(),
+        lambda table: table.history(),
+        lambda table: table.snapshot_by_name("main"),
+        lambda table: table.snapshot_as_of_timestamp(2**62),
+    ],
+)
+def test_what_tells_of_others_is_a_read(lake, handle, look):
+    """
+    A transaction that has looked whether others wrote clashes with them.
+
+    1. T1 asks a for its branches or its history, and writes b.
+    2. Somebody appends to a.
+    """
+    a, b = lake.table("a", [1]), lake.table("b")
+    txn = handle.begin()
+    look(txn.load_table(a))
+    txn.load_table(b).append(rows(1))
+    handle.catalog().load_table(a).append(rows(2))
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+
+
+def test_statistics_that_somebody_removed_faster(lake):
+    """
+    As with snapshots: what is to be removed may be gone.
+
+    1. Statistics are removed through the protocol; nobody applies it.
+    2. A stranger removes them.
+    """
+    a = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    snapshot_id = lake.catalog.load_table(a).metadata.current_snapshot_id
+    file = StatisticsFile(
+        snapshot_id=snapshot_id,
+        statistics_path="file:///none.puffin",
+        file_size_in_bytes=1,
+        file_footer_size_in_bytes=1,
+        blob_metadata=[],
+    )
+    with handle.catalog().load_table(a).update_statistics() as update:
+        update.set_statistics(file)
+    handle.apply_le()
+    for catalog in (handle.catalog(), lake.catalog):
+        with catalog.load_table(a).update_statistics() as update:
+            update.remove_statistics(snapshot_id)
+    assert [1] == ids(handle.snapshot().load_table(a))
+    assert [] == handle.apply_le()
