@@ -34,6 +34,7 @@ from txns._loop import Key
 from txns._mark import applied_ts, mark_of
 from txns._overlay import is_about_main
 from txns._parts import check_writable
+from txns._read_set import ReadSet
 from txns._staged import StagedTable
 from txns._txn_table import TxnTable
 from txns.errors import Conflict, Unsupported, text
@@ -168,7 +169,10 @@ class AutocommitCatalog(TxnCatalog):
         staged.check_base(updates)
         staged.stage(self._parts.kept_by_expiry(base, updates))
         if staged.changed:
-            self._commit(staged, table.read_ts_of(base))
+            # pyiceberg validates on the newer state, as on a plain table, what replaces rows.
+            overwritten = {name} if table.overwrites else set()
+            self._commit(staged, table.read_ts_of(base), ReadSet(overwritten=overwritten))
+        table.overwrites = False
         return self._committed(table, staged)
 
     def _committed(self, table: Table, staged: StagedTable) -> CommitTableResponse:
@@ -287,7 +291,7 @@ class AutocommitCatalog(TxnCatalog):
             table.metadata = created.metadata
         return created
 
-    def _commit(self, staged: StagedTable, read_ts: int) -> None:
+    def _commit(self, staged: StagedTable, read_ts: int, reads: ReadSet | None = None) -> None:
         clock = self._parts.clock
         request = Request(
             kind=Kind.COMMIT,
@@ -295,6 +299,7 @@ class AutocommitCatalog(TxnCatalog):
             read_ts=read_ts,
             born_ms=clock.now_ms(),
             writes={staged.identifier: staged},
+            reads=reads or ReadSet(),
         )
         try:
             entry = self._parts.committer.commit(request)

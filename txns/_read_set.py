@@ -24,6 +24,7 @@ class ReadSet:
         present: Names that were looked for and found.
         absent: Names that were looked for and not found.
         listed: Namespaces whose tables were listed.
+        overwritten: Tables that were written over, if only where nothing matched.
         unprotected: What the protocol does not protect, by the name people know it by.
     """
 
@@ -31,6 +32,7 @@ class ReadSet:
     present: set[Identifier] = field(default_factory=set)
     absent: set[Identifier] = field(default_factory=set)
     listed: set[Identifier] = field(default_factory=set)
+    overwritten: set[Identifier] = field(default_factory=set)
     unprotected: set[str] = field(default_factory=set)
 
     def read(self, table: Identifier, row_filter: str = "true") -> None:
@@ -38,6 +40,11 @@ class ReadSet:
         filters = self.tables.setdefault(table, [])
         if row_filter not in filters:
             filters.append(row_filter)
+
+    def overwrite(self, table: Identifier, row_filter: str = "true") -> None:
+        """Note that rows of a table were replaced: a filter that matches nothing still says so."""
+        self.read(table, row_filter)
+        self.overwritten.add(table)
 
     def filter_of(self, table: Identifier) -> str:
         """Give the filters under which a table was read, in words."""
@@ -52,4 +59,5 @@ class ReadSet:
         self.present |= other.present
         self.absent |= other.absent
         self.listed |= other.listed
+        self.overwritten |= other.overwritten
         self.unprotected |= other.unprotected

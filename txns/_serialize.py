@@ -143,6 +143,7 @@ def _reads_json(reads: ReadSet) -> dict[str, Any]:
         "present": _lists(reads.present),
         "absent": _lists(reads.absent),
         "listed": _lists(reads.listed),
+        "overwritten": _lists(reads.overwritten),
         "unprotected": sorted(reads.unprotected),
     }
 
@@ -153,6 +154,7 @@ def _reads(stored: dict[str, Any]) -> ReadSet:
         present={tuple(name) for name in stored["present"]},
         absent={tuple(name) for name in stored["absent"]},
         listed={tuple(name) for name in stored["listed"]},
+        overwritten={tuple(name) for name in stored["overwritten"]},
         unprotected=set(stored["unprotected"]),
     )
 

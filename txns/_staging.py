@@ -142,6 +142,7 @@ class Staging:
         else:
             place = load_location_provider(metadata.location, metadata.properties)
             location = place.new_metadata_location("txns-staged.metadata.json")
+        protected = loaded is None or loaded.registered
         table = TxnTable(
             name,
             metadata,
@@ -149,9 +150,8 @@ class Staging:
             files,
             catalog,
             read_ts=self.options.read_ts,
-            on_read=_nothing
-            if loaded and not loaded.registered
-            else partial(self._reads.read, name),
+            on_read=partial(self._reads.read, name) if protected else _nothing,
+            on_overwrite=partial(self._reads.overwrite, name) if protected else _nothing,
             append_files=append,
         )
         self.shared[name] = table

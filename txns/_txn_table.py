@@ -20,6 +20,7 @@ from pyiceberg.table import (
     Transaction,
 )
 from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update.snapshot import UpdateSnapshot
 from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.utils.config import Config
 from pyiceberg.utils.properties import property_as_bool
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.refs import SnapshotRef
     from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
-    from pyiceberg.table.update.snapshot import UpdateSnapshot
 
     from txns.errors import Identifier
 
@@ -62,11 +62,15 @@ class TxnTable(Table):
         *,
         read_ts: int,
         on_read: OnRead,
+        on_overwrite: OnRead | None = None,
         append_files: AppendFiles | None = None,
     ) -> None:
         super().__init__(identifier, metadata, metadata_location, io, catalog)
         self._versions: tuple[tuple[TableMetadata, int], ...] = ((metadata, read_ts),)
         self._on_read = on_read
+        self._on_overwrite = on_overwrite or self._note_overwrite
+        self.overwrites = False
+        """Whether an operation since the last commit replaces rows, if only where it finds some."""
         self._append_files = append_files
 
     def seen(self, metadata: TableMetadata, read_ts: int) -> None:
@@ -199,15 +203,19 @@ class TxnTable(Table):
 
     def transaction(self) -> Transaction:
         """Stage several operations of this table; they join the running transaction together."""
-        return _NotingTransaction(self, self._on_read)
+        return _NotingTransaction(self, self._on_read, self._on_overwrite)
+
+    def _note_overwrite(self, _row_filter: str) -> None:
+        self.overwrites = True
 
 
 class _NotingTransaction(Transaction):
     """pyiceberg's transaction over one table, that notes what its operations read."""
 
-    def __init__(self, table: Table, on_read: OnRead) -> None:
+    def __init__(self, table: Table, on_read: OnRead, on_overwrite: OnRead) -> None:
         super().__init__(table)
         self._on_read = on_read
+        self._on_overwrite = on_overwrite
 
     def _scan(
         self,
@@ -218,7 +226,7 @@ class _NotingTransaction(Transaction):
         return super()._scan(row_filter, case_sensitive)
 
     def delete(self, delete_filter: str | BooleanExpression, *args: Any, **kwargs: Any) -> None:
-        self._on_read(words(delete_filter))
+        self._on_overwrite(words(delete_filter))
         super().delete(delete_filter, *args, **kwargs)
 
     def overwrite(
@@ -228,11 +236,11 @@ class _NotingTransaction(Transaction):
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        self._on_read(words(overwrite_filter))
+        self._on_overwrite(words(overwrite_filter))
         super().overwrite(df, overwrite_filter, *args, **kwargs)
 
     def upsert(self, *args: Any, **kwargs: Any) -> Any:
-        self._on_read(EVERYTHING)
+        self._on_overwrite(EVERYTHING)
         return super().upsert(*args, **kwargs)
 
     def add_files(self, file_paths: list[str], *args: Any, **kwargs: Any) -> None:
@@ -242,11 +250,27 @@ class _NotingTransaction(Transaction):
         super().add_files(file_paths, *args, **kwargs)
 
     def dynamic_partition_overwrite(self, *args: Any, **kwargs: Any) -> None:
-        self._on_read(EVERYTHING)
+        self._on_overwrite(EVERYTHING)
         super().dynamic_partition_overwrite(*args, **kwargs)
 
     def update_snapshot(self, *args: Any, **kwargs: Any) -> UpdateSnapshot:
-        return super().update_snapshot(*args, **kwargs)
+        return _NotingUpdates(super().update_snapshot(*args, **kwargs), self._on_overwrite)
+
+
+class _NotingUpdates(UpdateSnapshot):
+    """pyiceberg's choice of snapshot producers, that notes which ones replace rows."""
+
+    def __init__(self, plain: UpdateSnapshot, on_overwrite: OnRead) -> None:
+        self.__dict__.update(plain.__dict__)
+        self._on_overwrite = on_overwrite
+
+    def overwrite(self, *args: Any, **kwargs: Any) -> Any:
+        self._on_overwrite(EVERYTHING)
+        return super().overwrite(*args, **kwargs)
+
+    def delete(self) -> Any:
+        self._on_overwrite(EVERYTHING)
+        return super().delete()
 
 
 def _downcasts() -> bool:

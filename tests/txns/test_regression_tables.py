@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.exceptions import TableAlreadyExistsError
+from pyiceberg.exceptions import TableAlreadyExistsError, ValidationException
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
 from pyiceberg.table.statistics import StatisticsFile
 from pyiceberg.types import LongType
@@ -232,3 +232,44 @@ def test_statistics_that_somebody_removed_faster(lake):
             update.remove_statistics(snapshot_id)
     assert [1] == ids(handle.snapshot().load_table(a))
     assert [] == handle.apply_le()
+
+
+@pytest.mark.parametrize("deed", ["overwrite", "upsert", "everything"])
+def test_an_overwrite_that_found_nothing(lake, handle, deed):
+    """
+    What replaces rows is no append, also where there is nothing to replace.
+
+    1. Two transactions replace the rows with id 7, of which there are none.
+    2. Both commit: one of them has not seen the other's.
+    """
+    a = lake.table("a", [] if deed == "everything" else [1])
+
+    def replace(table) -> None:
+        if deed == "overwrite":
+            table.overwrite(rows(7), overwrite_filter="id = 7")
+        elif deed == "upsert":
+            table.upsert(rows(7), join_cols=["id"])
+        else:
+            table.overwrite(rows(7))
+
+    one, two = (handle.begin(isolation="SNAPSHOT") for _ in range(2))
+    for each in (one, two):
+        replace(each.load_table(a))
+    one.commit()
+    with pytest.raises(txns.Conflict):
+        two.commit()
+    assert 1 == lake.plain_ids(a).count(7)
+
+
+def test_an_overwrite_that_found_nothing_outside_of_transactions(lake, handle):
+    """As on a plain table: pyiceberg's own validation refuses the second one."""
+    a, plain = lake.table("a", [1]), lake.table("b", [1], register=False)
+    for catalog, name in ((handle.catalog(), a), (lake.catalog, plain)):
+        one, two = (catalog.load_table(name) for _ in range(2))
+        one.overwrite(rows(7), overwrite_filter="id = 7")
+        with pytest.raises(ValidationException):
+            two.overwrite(rows(7), overwrite_filter="id = 7")
+        one.append(rows(8))
+        two.refresh()
+        two.append(rows(9))
+        assert [1, 7, 8, 9] == lake.plain_ids(name)
