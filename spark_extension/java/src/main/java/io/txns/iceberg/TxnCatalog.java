@@ -20,6 +20,8 @@ import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.catalog.ViewCatalog;
+import org.apache.iceberg.exceptions.NamespaceNotEmptyException;
+import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.exceptions.NoSuchViewException;
 import org.apache.iceberg.hadoop.Configurable;
@@ -300,6 +302,17 @@ public final class TxnCatalog
 
   @Override
   public boolean dropNamespace(Namespace namespace) {
+    List<TableIdentifier> tables;
+    try {
+      tables = new TableListing(handle).list(namespace, running());
+    } catch (NoSuchNamespaceException e) {
+      return false;
+    }
+    if (!tables.isEmpty()) {
+      // The catalog underneath does not know of those that are logged and not created yet.
+      throw new NamespaceNotEmptyException(
+          "Namespace %s is not empty. %d tables exist.", namespace, tables.size());
+    }
     return namespaces().dropNamespace(namespace);
   }
 
