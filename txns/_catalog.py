@@ -86,19 +86,24 @@ class TxnCatalog(Catalog):
         space = self.identifier_to_tuple(namespace)
         tables = dict.fromkeys(self._parts.catalog.list_tables(namespace))
         head = self._head()
-        for table in self._coming_or_going(space, head):
+        # The catalog's list is of now: what others have created or dropped since is in it.
+        newest = self._parts.log.load_if_exists()
+        for table in self._coming_or_going(space, newest, self._read_ts(head)):
             if self._is_there(table, head):
                 tables[table] = None
             else:
                 tables.pop(table, None)
         return list(tables)
 
-    def _coming_or_going(self, namespace: Identifier, head: Head) -> set[Identifier]:
+    def _coming_or_going(self, namespace: Identifier, head: Head, read_ts: int) -> set[Identifier]:
         """Give the names of a namespace that the log has created or dropped."""
         comes_or_goes = {Operation.CREATE, Operation.DROP}
+        entries = list(head.state.entries)
+        if head.state.tidied_upto > read_ts:
+            entries += self._parts.archive.between(read_ts, head.state.tidied_upto)
         names = {
             change.table
-            for entry in head.state.entries
+            for entry in entries
             for change in entry.changes
             if change.operation in comes_or_goes
         }

@@ -273,3 +273,20 @@ def test_an_overwrite_that_found_nothing_outside_of_transactions(lake, handle):
         two.refresh()
         two.append(rows(9))
         assert [1, 7, 8, 9] == lake.plain_ids(name)
+
+
+@pytest.mark.parametrize("tidied", [False, True])
+def test_a_namespace_is_listed_as_of_the_read_ts(lake, handle, tidied):
+    """
+    One moment for names and rows, also for who only reads.
+
+    1. T1 begins; others create n and drop a.
+    2. T1 lists: a is there, n is not.
+    """
+    lake.table("a", [1])
+    txn = handle.begin(read_only=True)
+    handle.catalog().create_table("shop.n", SCHEMA)
+    handle.catalog().drop_table("shop.a")
+    if tidied:
+        handle.tidy()
+    assert [("shop", "a")] == txn.list_tables("shop")
