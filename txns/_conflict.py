@@ -59,8 +59,7 @@ class ConflictChecker:
         write = self.writes.get(change.table)
         if write is None and self._writes_uuid(change.uuid):
             return "a table that it wrote was renamed and written"
-        overwrites = change.table in self.reads.overwritten
-        reason = _write_clash(write, entry, change, overwrites=overwrites) if write else None
+        reason = _write_clash(write, entry, change, self.reads) if write else None
         if reason:
             return reason
         if change.operation is Operation.CREATE and change.table in self.reads.absent:
@@ -83,16 +82,14 @@ class ConflictChecker:
         return any(str(write.base.table_uuid) == uuid for write in self.writes.values())
 
 
-def _write_clash(
-    write: StagedTable, entry: Entry, change: Change, *, overwrites: bool
-) -> str | None:
+def _write_clash(write: StagedTable, entry: Entry, change: Change, reads: ReadSet) -> str | None:
     if entry.kind in {Kind.FORGET, Kind.REPAIR}:
         return "a table that it wrote was taken out of care or repaired"
     if entry.kind is Kind.REGISTER and change.to_snapshot_id == write.base.current_snapshot_id:
         return None  # it came under care for this very transaction
     if write.create:
         return "a table that it creates was created"
-    if overwrites or not write.append_only:
+    if change.table in reads.overwritten or not write.append_only:
         return "a table that it wrote over was written"
     if change.operation in {Operation.CREATE, Operation.DROP}:
         return "a table that it appended to was created or dropped"
