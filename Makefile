@@ -91,7 +91,8 @@ test-java: install ## run the Java unit tests
 
 .PHONY: test-python
 test-python: install ## run the Python unit tests
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests --ignore tests/simulation -m "not slow"
+	$(BIN)/python -m pytest tests/simulation -m "not slow" -n 2
 
 .PHONY: simulate
 simulate: install ## run the simulation of the Python core: make simulate SEEDS=2000
@@ -103,7 +104,7 @@ test-integration: install ## run the fast integration tests, on real Spark
 
 .PHONY: test-slow
 test-slow: install ## run the slow integration tests
-	$(BIN)/python -m pytest integration_tests -m slow
+	$(BIN)/python -m pytest tests integration_tests -m slow
 
 .PHONY: test-spark413
 test-spark413: install .venv-spark413/.installed ## run the fast integration tests on pyspark 4.1.3

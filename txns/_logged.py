@@ -89,7 +89,7 @@ def logged_state(metadata: TableMetadata, mark: _mark.TableMark) -> LoggedState:
     same_rows: Snapshot | None = None
     foreign: list[Snapshot] = []
     rolled_back = False
-    newest = _newest(metadata, mark.applied)
+    newest, was_main = _newest(metadata, mark.applied)
     for at in History(metadata).ancestors(main):
         if _mark.is_ours(at):
             if _mark.commit_ts_of(at) > mark.applied or at is newest:
@@ -102,7 +102,7 @@ def logged_state(metadata: TableMetadata, mark: _mark.TableMark) -> LoggedState:
         else:
             same_rows = None
             foreign.append(at)
-    if not rolled_back and newest is None and not foreign and same_rows is not None:
+    if not rolled_back and not was_main and not foreign and same_rows is not None:
         return LoggedState(same_rows)
     reason = "somebody moved main off the protocol's last snapshot"
     ids = tuple(snapshot.snapshot_id for snapshot in foreign)
@@ -161,9 +161,12 @@ def needed_since(metadata: TableMetadata, ts: int) -> set[int]:
     return needed
 
 
-def _newest(metadata: TableMetadata, ts: int) -> Snapshot | None:
+def _newest(metadata: TableMetadata, ts: int) -> tuple[Snapshot | None, bool]:
     """
     Give the snapshot on which the entry at `ts` left `main`, whether it is still there or not.
+
+    And whether the history of `main` says so: else it may be one of a branch, whose neighbour on
+    `main` has been expired.
 
     A change of several statements is a chain of snapshots, and may hold some of branches: they
     all carry its `commit_ts`, and a stranger may put `main` on any of them. The history of
@@ -179,4 +182,4 @@ def _newest(metadata: TableMetadata, ts: int) -> Snapshot | None:
     # Forget and register may share a timestamp, but not a transaction.
     txn_id = _mark.summary_value(last, _mark.SNAPSHOT_TXN_ID)
     same = [one for one in shown if _mark.summary_value(one, _mark.SNAPSHOT_TXN_ID) == txn_id]
-    return same[0] if same else last
+    return (same[0], True) if same else (last, False)

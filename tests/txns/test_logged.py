@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 
 from tests.txns.lake import ids, rows
 from txns import Quarantined
+from txns._manifests import branch_at
 
 if TYPE_CHECKING:
     import txns
@@ -56,3 +59,42 @@ def test_a_table_registered_again_at_the_same_timestamp_is_as_logged(
     with handle.begin() as txn:
         txn.load_table(name).append(rows(5))
     assert [1, 2, 3, 5] == lake.plain_ids(name)
+
+
+def test_a_compaction_without_its_past_is_as_logged(lake: Lake, handle: txns.Handle):
+    """
+    Expiry takes the snapshot of main, and leaves the one of a branch of the same entry.
+
+    1. A transaction appends to a branch; its empty snapshot on main carries the same commit_ts.
+    2. A stranger compacts main, and expires the snapshot below. 3. The rows are main's.
+    """
+    name = lake.table("a", [1])
+    with handle.begin() as txn:
+        table = txn.load_table(name)
+        table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "side").commit()
+        table.append(rows(4), branch="side")
+    plain = lake.catalog.load_table(name)
+    below = plain.current_snapshot()
+    compaction = below.model_copy(
+        update={
+            "snapshot_id": 77,
+            "parent_snapshot_id": below.snapshot_id,
+            "sequence_number": plain.metadata.last_sequence_number + 1,
+            "summary": Summary(Operation.REPLACE),
+        }
+    )
+    gone = [s.snapshot_id for s in plain.snapshots() if s.snapshot_id != _side(plain)]
+    lake.catalog.commit_table(
+        plain,
+        (),
+        (
+            AddSnapshotUpdate(snapshot=compaction),
+            branch_at("main", 77),
+            RemoveSnapshotsUpdate(snapshot_ids=gone),
+        ),
+    )
+    assert [1] == ids(handle.snapshot().load_table(name))
+
+
+def _side(table) -> int:
+    return table.metadata.refs["side"].snapshot_id

@@ -1,7 +1,11 @@
 package io.txns.iceberg;
 
 import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
@@ -32,12 +36,13 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
     Snapshot sameRows = null;
     List<Snapshot> foreign = new ArrayList<>();
     boolean rolledBack = false;
+    Newest newest = newest(metadata, mark.applied());
     for (Snapshot at = main; at != null; at = parent(metadata, at)) {
       if (isOurs(at)) {
-        if (commitTs(at) >= mark.applied()) {
+        if (commitTs(at) > mark.applied() || newest.is(at)) {
           return found(main, sameRows == null ? at : sameRows, foreign);
         }
-        rolledBack = true; // an older one of ours
+        rolledBack = true; // an older one of ours, or one inside the newest transaction
         break;
       }
       if (DataOperations.REPLACE.equals(at.operation())) {
@@ -47,13 +52,13 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
         foreign.add(at);
       }
     }
-    Snapshot logged = newest(metadata, mark.applied());
-    if (!rolledBack && logged == null && foreign.isEmpty() && sameRows != null) {
+    if (!rolledBack && !newest.wasMain() && foreign.isEmpty() && sameRows != null) {
       return new LoggedState(sameRows, Optional.empty());
     }
     String reason = "somebody moved main off the protocol's last snapshot";
     return new LoggedState(
-        logged, Optional.of(new Stranger(main.snapshotId(), ids(foreign), false, reason)));
+        newest.snapshot(),
+        Optional.of(new Stranger(main.snapshotId(), ids(foreign), false, reason)));
   }
 
   private static LoggedState found(Snapshot main, Snapshot logged, List<Snapshot> foreign) {
@@ -93,17 +98,50 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
     return snapshot.parentId() == null ? null : metadata.snapshot(snapshot.parentId());
   }
 
-  /** The last snapshot of the entry at {@code ts}, whether main's ancestry holds it or not. */
-  private static Snapshot newest(TableMetadata metadata, long ts) {
-    Snapshot newest = null;
+  /**
+   * On which snapshot an entry left {@code main}.
+   *
+   * @param wasMain whether the history of main says so: else it may be one of a branch, whose
+   *     neighbour on main has been expired
+   */
+  private record Newest(Snapshot snapshot, boolean wasMain) {
+    boolean is(Snapshot other) {
+      return snapshot != null && snapshot.snapshotId() == other.snapshotId();
+    }
+  }
+
+  /**
+   * The snapshot on which the entry at {@code ts} left main, whether it is still there or not.
+   *
+   * <p>A change of several statements is a chain of snapshots, and may hold some of branches: they
+   * all carry its {@code commit_ts}, and a stranger may put main on any of them. The history of
+   * main shows first the one that the protocol put there.
+   */
+  private static Newest newest(TableMetadata metadata, long ts) {
+    Map<Long, Snapshot> ours = new LinkedHashMap<>();
     for (Snapshot at : metadata.snapshots()) {
-      if (isOurs(at)
-          && commitTs(at) == ts
-          && (newest == null || at.sequenceNumber() > newest.sequenceNumber())) {
-        newest = at;
+      if (isOurs(at) && commitTs(at) == ts) {
+        ours.put(at.snapshotId(), at);
       }
     }
-    return newest;
+    List<Snapshot> shown =
+        metadata.snapshotLog().stream()
+            .map(entry -> ours.get(entry.snapshotId()))
+            .filter(Objects::nonNull)
+            .toList();
+    Snapshot last =
+        (shown.isEmpty() ? ours.values() : shown)
+            .stream().max(Comparator.comparingLong(Snapshot::sequenceNumber)).orElse(null);
+    // Forget and register may share a timestamp, but not a transaction.
+    return shown.stream()
+        .filter(at -> Objects.equals(txnId(at), txnId(last)))
+        .findFirst()
+        .map(first -> new Newest(first, true))
+        .orElse(new Newest(last, false));
+  }
+
+  private static String txnId(Snapshot snapshot) {
+    return snapshot.summary().get(TableMark.SNAPSHOT_TXN_ID);
   }
 
   private static List<Long> ids(List<Snapshot> snapshots) {
