@@ -62,6 +62,9 @@ final class ChangeBuilder {
         SnapshotEdit edit = SnapshotEdit.of(add.snapshot()).timestampMs(commitTs).summary(stamp);
         if (root != null && add.snapshot().snapshotId() == root) {
           edit.parent(from); // also after a replace or a rollback: main's history has no gap
+          if (staged.rollsBack()) {
+            edit.operation(DataOperations.OVERWRITE);
+          }
         }
         updates.add(new MetadataUpdate.AddSnapshot(edit.build()));
       } else if (update instanceof MetadataUpdate.SetSnapshotRef ref) {
@@ -156,6 +159,8 @@ final class ChangeBuilder {
     if (dropsMain(staged)) {
       return Operation.OVERWRITE;
     }
+    // After a rollback rows are gone, whatever was appended since.
+    boolean rollsBack = staged.rollsBack();
     for (MetadataUpdate update : staged.changes()) {
       boolean rows = update instanceof MetadataUpdate.AddSnapshot;
       boolean main =
@@ -167,6 +172,9 @@ final class ChangeBuilder {
     }
     Set<String> operations =
         staged.snapshots().stream().map(Snapshot::operation).collect(Collectors.toSet());
+    if (rollsBack) {
+      return Operation.OVERWRITE;
+    }
     if (operations.equals(Set.of(DataOperations.APPEND))) {
       return Operation.APPEND;
     }

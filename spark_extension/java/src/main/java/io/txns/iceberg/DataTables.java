@@ -86,7 +86,12 @@ final class DataTables {
     TableOperations real = base.operations();
     Optional<TableMark> mark = TableMark.of(real.current());
     if (mark.isEmpty()) {
-      return withoutMark(identifier, table, real, head, readTs);
+      Optional<TableMetadata> hidden =
+          logged(identifier, head, readTs)
+              .filter(metadata -> !metadata.uuid().equals(real.current().uuid()));
+      return hidden.isPresent()
+          ? behind(identifier, hidden.get(), real, readTs)
+          : withoutMark(identifier, table, real, head, readTs);
     }
     checkMark(identifier, mark.get(), head);
     TableView view = view(identifier, real.current(), mark.get(), head, readTs);
@@ -170,7 +175,33 @@ final class DataTables {
     return transaction.underlyingOps();
   }
 
+  /** A table that the log has created, and whose name a stranger took before it was applied. */
+  private static Loaded behind(
+      TableIdentifier identifier, TableMetadata metadata, TableOperations real, long readTs) {
+    Stranger stranger =
+        new Stranger(
+            metadata.currentSnapshot().snapshotId(),
+            List.of(),
+            false,
+            "another table stands under the name of a logged one");
+    TableView view = new TableView(Overlay.inMemory(metadata, null), readTs, Optional.of(stranger));
+    return new Loaded(identifier, null, real, TableMark.of(metadata), view);
+  }
+
   private Optional<Loaded> notCreatedYet(TableIdentifier identifier, Head head, long readTs) {
+    return logged(identifier, head, readTs)
+        .map(
+            metadata ->
+                new Loaded(
+                    identifier,
+                    null,
+                    operationsToCreate(identifier, metadata),
+                    TableMark.of(metadata),
+                    new TableView(Overlay.inMemory(metadata, null), readTs, Optional.empty())));
+  }
+
+  /** A table as the log alone makes it: its creation, and what came after. */
+  private Optional<TableMetadata> logged(TableIdentifier identifier, Head head, long readTs) {
     Optional<LoggedChange> creation = head.state().creation(identifier, readTs);
     if (creation.isEmpty()) {
       return Optional.empty();
@@ -187,14 +218,7 @@ final class DataTables {
           Overlay.replay(
               metadata, change, request(change), clock.nowMs(), Overlay.Renumber.IN_MEMORY);
     }
-    TableView view = new TableView(Overlay.inMemory(metadata, null), readTs, Optional.empty());
-    return Optional.of(
-        new Loaded(
-            identifier,
-            null,
-            operationsToCreate(identifier, metadata),
-            TableMark.of(metadata),
-            view));
+    return Optional.of(metadata);
   }
 
   static boolean creates(UpdateTableRequest request) {

@@ -74,6 +74,11 @@ final class SnapshotEdit {
     return this;
   }
 
+  SnapshotEdit operation(String operation) {
+    ((ObjectNode) node.get("summary")).put("operation", operation);
+    return this;
+  }
+
   SnapshotEdit summary(Map<String, String> more) {
     ObjectNode summary = (ObjectNode) node.get("summary");
     more.forEach(summary::put);

@@ -152,7 +152,18 @@ final class StagedTable {
         return false;
       }
     }
-    return isOnMain(snapshots());
+    return !rollsBack() && isOnMain(snapshots());
+  }
+
+  /** Whether main was put on a snapshot that was there before, if only for a while. */
+  boolean rollsBack() {
+    Set<Long> own = snapshots().stream().map(Snapshot::snapshotId).collect(Collectors.toSet());
+    return point.changes().stream()
+        .anyMatch(
+            change ->
+                change instanceof MetadataUpdate.SetSnapshotRef ref
+                    && SnapshotRef.MAIN_BRANCH.equals(ref.name())
+                    && !own.contains(ref.snapshotId()));
   }
 
   /** Whether every one of some staged snapshots is on main: a WAP snapshot is not. */

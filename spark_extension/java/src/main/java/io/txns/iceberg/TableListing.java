@@ -1,5 +1,6 @@
 package io.txns.iceberg;
 
+import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
@@ -27,7 +28,9 @@ final class TableListing {
     Head head = running == null ? handle.log().loadIfExists() : running.head();
     long readTs = running == null ? head.upper() : running.readTs();
     if (head.exists()) {
-      for (TableIdentifier table : candidates(namespace, head)) {
+      // The catalog's list is of now: what others have created or dropped since is in it.
+      Head newest = handle.log().loadIfExists();
+      for (TableIdentifier table : candidates(namespace, newest, readTs)) {
         if (isThere(table, head, readTs)) {
           tables.add(table);
         } else {
@@ -44,9 +47,13 @@ final class TableListing {
     return List.copyOf(tables);
   }
 
-  private Set<TableIdentifier> candidates(Namespace namespace, Head head) {
+  private Set<TableIdentifier> candidates(Namespace namespace, Head head, long readTs) {
     Set<TableIdentifier> candidates = new LinkedHashSet<>();
-    for (Entry entry : head.state().entries()) {
+    List<Entry> entries = new ArrayList<>(head.state().entries());
+    if (head.state().tidiedUpto() > readTs) {
+      entries.addAll(handle.archive().between(readTs, head.state().tidiedUpto()));
+    }
+    for (Entry entry : entries) {
       for (Change change : entry.changes()) {
         boolean comesOrGoes =
             change.operation() == Operation.CREATE || change.operation() == Operation.DROP;

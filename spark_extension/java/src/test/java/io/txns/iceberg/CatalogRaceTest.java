@@ -92,4 +92,50 @@ class CatalogRaceTest {
     Table created = lake.catalog().loadTable(id("shop.a"));
     assertThat(created.schema().findField("n").initialDefault()).isEqualTo(12);
   }
+
+  /**
+   * 1. T1 puts main back on its first snapshot and appends. 2. T2 appends. 3. T1 is no append: on
+   * T2's state it would bring back what it had removed.
+   */
+  @Test
+  void aRollbackWithAnAppendIsNoAppend() {
+    TxnHandle handle = lake.open();
+    append(catalog.createTable(id("shop.a"), Lake.SCHEMA), 1);
+    long first = catalog.loadTable(id("shop.a")).currentSnapshot().snapshotId();
+    append(catalog.loadTable(id("shop.a")), 2);
+    io.txns.iceberg.Transaction t1 = handle.begin(BeginOptions.defaults());
+    Table table = handle.catalog(() -> t1).loadTable(id("shop.a"));
+    table.manageSnapshots().rollbackTo(first).commit();
+    append(table, 3);
+    append(catalog.loadTable(id("shop.a")), 4);
+    assertThatThrownBy(t1::commit).hasMessageContaining("written");
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 4L);
+  }
+
+  /**
+   * 1. A transaction creates a, not applied yet. 2. A stranger creates a. 3. Readers see the
+   * committed rows, writers the error.
+   */
+  @Test
+  void aStrangersTableDoesNotHideACommittedOne() {
+    TxnHandle lazy = lake.open(Map.of("txns.apply", "next"));
+    io.txns.iceberg.Transaction t1 = lazy.begin(BeginOptions.defaults());
+    append(lazy.catalog(() -> t1).createTable(id("shop.a"), Lake.SCHEMA), 1);
+    t1.commit();
+    append(lake.catalog().createTable(id("shop.a"), Lake.SCHEMA), 9);
+    assertThat(Lake.ids(catalog.loadTable(id("shop.a")))).containsExactly(1L);
+    assertThatThrownBy(() -> append(catalog.loadTable(id("shop.a")), 2))
+        .hasMessageContaining("another table");
+  }
+
+  /** A namespace is listed as of the read_ts, whatever others have created since. */
+  @Test
+  void aNamespaceIsListedAsOfTheReadTs() {
+    TxnHandle handle = lake.open();
+    catalog.createTable(id("shop.a"), Lake.SCHEMA);
+    io.txns.iceberg.Transaction t1 = handle.begin(BeginOptions.defaults());
+    catalog.createTable(id("shop.b"), Lake.SCHEMA);
+    assertThat(handle.catalog(() -> t1).listTables(id("shop.a").namespace()))
+        .containsExactly(id("shop.a"));
+  }
 }
