@@ -136,6 +136,9 @@ class TxnCatalog(Catalog):
     def _refuse_in_transaction(self, operation: str) -> None:
         """Refuse what cannot be rolled back; a catalog outside of transactions allows it."""
 
+    def _check_writable(self) -> None:
+        """Refuse to write; a catalog that is not read-only allows it."""
+
     def _refuse_commit_table(self, identifier: Identifier) -> None:
         if identifier == self._parts.log.identifier:
             raise Unsupported(
@@ -147,6 +150,7 @@ class TxnCatalog(Catalog):
         self, namespace: str | Identifier, properties: Properties = EMPTY_DICT
     ) -> None:
         """Create a namespace, at once."""
+        self._check_writable()
         self._parts.catalog.create_namespace(namespace, properties)
 
     def drop_namespace(self, namespace: str | Identifier) -> None:
@@ -157,6 +161,7 @@ class TxnCatalog(Catalog):
             raise NamespaceNotEmptyError(
                 f"Namespace {name} is not empty. {len(tables)} tables exist."
             )
+        self._check_writable()
         self._parts.catalog.drop_namespace(namespace)
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
@@ -178,6 +183,7 @@ class TxnCatalog(Catalog):
         updates: Properties = EMPTY_DICT,
     ) -> PropertiesUpdateSummary:
         """Change a namespace's properties, at once."""
+        self._check_writable()
         return self._parts.catalog.update_namespace_properties(namespace, removals, updates)
 
     def list_views(self, namespace: str | Identifier) -> list[Identifier]:
@@ -194,14 +200,17 @@ class TxnCatalog(Catalog):
 
     def create_view(self, *args: Any, **kwargs: Any) -> View:
         """Create a view, at once."""
+        self._check_writable()
         return self._parts.catalog.create_view(*args, **kwargs)
 
     def register_view(self, identifier: str | Identifier, metadata_location: str) -> View:
         """Take a metadata file as a view, at once."""
+        self._check_writable()
         return self._parts.catalog.register_view(identifier, metadata_location)
 
     def drop_view(self, identifier: str | Identifier) -> None:
         """Drop a view, at once."""
+        self._check_writable()
         self._parts.catalog.drop_view(identifier)
 
 
@@ -274,6 +283,9 @@ class SnapshotCatalog(TxnCatalog):
 
     def _refuse_in_transaction(self, operation: str) -> None:
         raise self._read_only(operation)
+
+    def _check_writable(self) -> None:
+        raise self._read_only("namespaces and views")
 
     def _read_only(self, what: str | Identifier) -> InvalidUsage:
         return InvalidUsage(

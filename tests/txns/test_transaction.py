@@ -256,6 +256,10 @@ def test_read_only(lake, handle):
         with pytest.raises(txns.InvalidUsage) as raised:
             txn.load_table(a).append(rows(2))
         assert "25006" == raised.value.sqlstate
+        with pytest.raises(txns.InvalidUsage):
+            txn.create_namespace("other")
+    with pytest.raises(txns.InvalidUsage, match="read-only"):
+        handle.snapshot().create_namespace("other")
     assert upper == handle.upper
 
 
