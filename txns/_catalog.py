@@ -86,9 +86,11 @@ class TxnCatalog(Catalog):
         space = self.identifier_to_tuple(namespace)
         tables = dict.fromkeys(self._parts.catalog.list_tables(namespace))
         head = self._head()
-        # The catalog's list is of now: what others have created or dropped since is in it.
+        # The catalog's list is of now: what others have created or dropped since is in it, and
+        # what was applied and tidied since it was made is in neither of it and the newest head.
         newest = self._parts.log.load_if_exists()
-        for table in self._coming_or_going(space, newest, self._read_ts(head)):
+        names = self._coming_or_going(space, newest, self._read_ts(head))
+        for table in names | self._coming_or_going(space, head, self._read_ts(head)):
             if self._is_there(table, head):
                 tables[table] = None
             else:

@@ -278,3 +278,26 @@ def test_a_create_that_lost_the_race(lake, handle, monkeypatch):
     with pytest.raises(TableAlreadyExistsError):
         planned.commit_transaction()
     assert [1] == lake.plain_ids("shop.a")
+
+
+def test_a_listing_while_the_table_is_applied_and_tidied(lake, monkeypatch):
+    """
+    A table that is on its way from the log to the catalog is in neither of two later looks.
+
+    1. shop.new is committed and not applied; T begins. 2. T takes the catalog's list, without it.
+    3. It is applied and tidied. 4. T loads the newest head, without it. 5. T lists it.
+    """
+    handle = lake.open(apply="next")
+    with handle.begin() as txn:
+        txn.create_table("shop.new", rows(1).schema)
+    txn = handle.begin()
+    load = handle.parts.log.load_if_exists
+
+    def meanwhile():
+        monkeypatch.setattr(handle.parts.log, "load_if_exists", load)
+        handle.apply_le()
+        assert handle.tidy()
+        return load()
+
+    monkeypatch.setattr(handle.parts.log, "load_if_exists", meanwhile)
+    assert [("shop", "new")] == txn.list_tables("shop")

@@ -28,9 +28,12 @@ final class TableListing {
     Head head = running == null ? handle.log().loadIfExists() : running.head();
     long readTs = running == null ? head.upper() : running.readTs();
     if (head.exists()) {
-      // The catalog's list is of now: what others have created or dropped since is in it.
+      // The catalog's list is of now: what others have created or dropped since is in it, and
+      // what was applied and tidied since it was made is in neither of it and the newest head.
       Head newest = handle.log().loadIfExists();
-      for (TableIdentifier table : candidates(namespace, newest, readTs)) {
+      Set<TableIdentifier> names = candidates(namespace, newest, readTs);
+      names.addAll(candidates(namespace, head, readTs));
+      for (TableIdentifier table : names) {
         if (isThere(table, head, readTs)) {
           tables.add(table);
         } else {
