@@ -105,20 +105,23 @@ def logged_state(metadata: TableMetadata, mark: _mark.TableMark) -> LoggedState:
     if not rolled_back and not was_main and not foreign and same_rows is not None:
         return LoggedState(same_rows)
     reason = "somebody moved main off the protocol's last snapshot"
-    ids = tuple(snapshot.snapshot_id for snapshot in foreign)
+    # A rollback to before the registration stands on what main's history holds already.
+    ours = {snapshot.snapshot_id for snapshot in History(metadata).ancestors(newest)}
+    ids = tuple(each.snapshot_id for each in foreign if each.snapshot_id not in ours)
     return LoggedState(newest, Stranger(main.snapshot_id, ids, adoptable=False, reason=reason))
 
 
-def stranger_above(metadata: TableMetadata, head_snapshot_id: int) -> Stranger:
-    """Give what stands between a snapshot and the protocol's newest one below it."""
+def stranger_above(metadata: TableMetadata, head_snapshot_id: int) -> Stranger | None:
+    """Give what stands between a branch's head and the history of `main`; None for no rows."""
     foreign = []
     history = History(metadata)
+    main = {at.snapshot_id for at in history.ancestors(metadata.current_snapshot())}
     for at in history.ancestors(history.get(head_snapshot_id)):
-        if _mark.is_ours(at):
+        if _mark.is_ours(at) or at.snapshot_id in main:
             break
         if _mark.operation_of(at) != REPLACE:
             foreign.append(at)
-    return stranger_of(head_snapshot_id, foreign)
+    return stranger_of(head_snapshot_id, foreign) if foreign else None
 
 
 def stranger_of(head_snapshot_id: int, foreign: list[Snapshot]) -> Stranger:

@@ -304,6 +304,8 @@ def _on_branch(loaded: Loaded, staged: StagedTable) -> Stranger | None:
         if not name.startswith(_mark.FOREIGN_BRANCH):
             continue
         stranger = stranger_above(staged.current, ref.snapshot_id)
+        if stranger is None:
+            continue
         if not stranger.adoptable:
             raise Unsupported(
                 f"what the branch {name} holds does more than append: put it back by hand and"

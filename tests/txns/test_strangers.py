@@ -187,3 +187,21 @@ def test_off_and_on(lake, handle):
     handle.on()
     handle.catalog().load_table(a).append(rows(3))
     assert [1, 2, 3] == lake.plain_ids(a)
+
+
+def test_a_rollback_to_before_the_registration_is_no_new_rows(lake, handle):
+    """
+    What main's history holds already is not taken in a second time (seed 938).
+
+    1. A table with rows is registered. 2. A stranger puts main back on the snapshot from before.
+    3. It is rejected: nothing has to be kept. 4. There is nothing to adopt.
+    """
+    a = lake.table("a", [1, 2])
+    plain = lake.catalog.load_table(a)
+    before = plain.current_snapshot().parent_snapshot_id
+    plain.manage_snapshots().set_current_snapshot(before).commit()
+    handle.repair_reject(a)
+    assert ["main"] == list(lake.catalog.load_table(a).refs())
+    with pytest.raises(txns.Unsupported, match="nothing to repair"):
+        handle.repair_adopt(a)
+    assert [1, 2] == lake.plain_ids(a)

@@ -2,11 +2,13 @@ package io.txns.iceberg;
 
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
@@ -56,6 +58,9 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
       return new LoggedState(sameRows, Optional.empty());
     }
     String reason = "somebody moved main off the protocol's last snapshot";
+    // A rollback to before the registration stands on what main's history holds already.
+    Set<Long> ours = ancestors(metadata, newest.snapshot());
+    foreign.removeIf(at -> ours.contains(at.snapshotId()));
     return new LoggedState(
         newest.snapshot(),
         Optional.of(new Stranger(main.snapshotId(), ids(foreign), false, reason)));
@@ -142,6 +147,15 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
 
   private static String txnId(Snapshot snapshot) {
     return snapshot.summary().get(TableMark.SNAPSHOT_TXN_ID);
+  }
+
+  /** The ids of a snapshot and of its ancestors; empty for null. */
+  static Set<Long> ancestors(TableMetadata metadata, Snapshot snapshot) {
+    Set<Long> ids = new HashSet<>();
+    for (Snapshot at = snapshot; at != null; at = parent(metadata, at)) {
+      ids.add(at.snapshotId());
+    }
+    return ids;
   }
 
   private static List<Long> ids(List<Snapshot> snapshots) {

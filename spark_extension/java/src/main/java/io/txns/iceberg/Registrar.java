@@ -159,7 +159,10 @@ final class Registrar {
     TableMetadata metadata = staged.current();
     for (Map.Entry<String, SnapshotRef> ref : metadata.refs().entrySet()) {
       if (ref.getKey().startsWith(TableMark.FOREIGN_BRANCH)) {
-        Stranger stranger = Stranger.above(metadata, ref.getValue().snapshotId());
+        Stranger stranger = Stranger.above(metadata, ref.getValue().snapshotId()).orElse(null);
+        if (stranger == null) {
+          continue;
+        }
         if (!stranger.adoptable()) {
           throw TxnException.unsupported(
               String.format(

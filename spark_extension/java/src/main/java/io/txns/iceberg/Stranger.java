@@ -2,6 +2,8 @@ package io.txns.iceberg;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
+import java.util.Set;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
@@ -16,17 +18,18 @@ import org.apache.iceberg.TableMetadata;
  */
 record Stranger(long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason) {
 
-  /** What stands between a snapshot and the protocol's newest one below it. */
-  static Stranger above(TableMetadata metadata, long headSnapshotId) {
+  /** What stands between a branch's head and the history of main; empty for no rows. */
+  static Optional<Stranger> above(TableMetadata metadata, long headSnapshotId) {
+    Set<Long> main = LoggedState.ancestors(metadata, metadata.currentSnapshot());
     List<Snapshot> foreign = new ArrayList<>();
     Snapshot at = metadata.snapshot(headSnapshotId);
-    while (at != null && !LoggedState.isOurs(at)) {
+    while (at != null && !LoggedState.isOurs(at) && !main.contains(at.snapshotId())) {
       if (!DataOperations.REPLACE.equals(at.operation())) {
         foreign.add(at);
       }
       at = LoggedState.parent(metadata, at);
     }
-    return of(headSnapshotId, foreign);
+    return foreign.isEmpty() ? Optional.empty() : Optional.of(of(headSnapshotId, foreign));
   }
 
   /** Strangers' snapshots that changed rows, newest first. */
