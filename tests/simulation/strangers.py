@@ -29,6 +29,9 @@ _PATIENCE = 30
 _REF_AGE_MS = 5 * DAY_MS
 """Iceberg's default of `history.expire.max-snapshot-age-ms`."""
 
+_STAGING = {"forget", "register", "repair"}
+"""What stages a snapshot without being a transaction."""
+
 
 def _table(worker: Worker) -> Any:
     return worker.lake.connect().load_table(worker.rng.choice(worker.lake.tables))
@@ -143,7 +146,11 @@ def expire(worker: Worker) -> None:
 
 
 def _anybody_runs(lake: Lake) -> bool:
-    return any(process.attempt and not process.dead for process in lake.world.processes)
+    """Whether anybody may have staged something on a snapshot that expiry takes."""
+    return any(
+        (process.attempt or process.doing.rpartition(".")[2] in _STAGING) and not process.dead
+        for process in lake.world.processes
+    )
 
 
 def _kept(metadata: Any, now_ms: int) -> set[int]:
