@@ -555,6 +555,8 @@ def test_procedures(spark: SparkSession, outsider: SparkSession, filled: str) ->
     assert 1 == affected(spark, f"DELETE FROM {filled} WHERE id = 1")
     assert "2b 3c 4d" == _text(spark, filled) == _text(outsider, filled)
     assert 0 == one(spark, "CALL lake.system.apply()").tables_left
+    one(spark, "CALL lake.system.tidy()")  # whoever committed last may have done it already
+    spark.sql(f"ALTER TABLE {filled} SET TBLPROPERTIES ('of' = 'one entry')")
     assert one(spark, "CALL lake.system.tidy()").tidied_entries > 0
     logged = spark.sql("CALL lake.system.transactions()").filter(f"table_name = '{name}'")
     assert [True] == [row.applied for row in logged.select("applied").distinct().collect()]
