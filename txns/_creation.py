@@ -2,7 +2,7 @@
 New tables inside the protocol: staged in memory, created by apply.
 
 Docs/spec.md 6.4 and 6.5: a name that was dropped is created again on its physical table.
-Imports: _log, _manifests, _mark, _new_table, _staged, errors. Used by: _transaction,
+Imports: _change, _manifests, _mark, _new_table, _staged, errors. Used by: _transaction,
 _autocommit.
 """
 

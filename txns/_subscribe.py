@@ -1,7 +1,7 @@
 """
 Each transaction's rows per table, in `commit_ts` order and without gaps.
 
-Imports: _archive, _entry, _logged, _overlay, _parts, errors. Used by: _handle.
+Imports: _entry, _overlay, _parts, errors. Used by: _handle.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
 A transaction as a catalog: staged changes over many tables, what was read, savepoints.
 
-Imports: _catalog, _change, _commit, _creation, _entry, _loop, _read_set, _staged, _txn_table,
-errors. Used by: _handle.
+Imports: _catalog, _change, _commit, _committed, _creation, _entry, _loop, _read_set,
+_savepoints, _serialize, _staging, errors. Used by: _handle, _resume.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 Tables that a transaction hands out: ordinary pyiceberg tables that note what is read.
 
-Imports: _change. Used by: _transaction, _autocommit.
+Imports: errors. Used by: _staging, _autocommit.
 """
 
 from __future__ import annotations
