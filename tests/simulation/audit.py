@@ -31,7 +31,7 @@ def audit(lake: Lake, *, reject: bool) -> None:
         lake: The world after its processes have ended.
         reject: Whether what strangers did is set aside; adopted otherwise.
     """
-    lake.world.auditor.begin_action(lake.world.seed, "audit")
+    lake.world.auditor.begin_action(lake.world.seed, "audit", lake.world.now_ms)
     handle = lake.open()
     handle.on()
     _read_everything(lake, handle)  # before: strangers and entries that are not applied

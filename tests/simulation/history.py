@@ -202,6 +202,12 @@ class History:
         """Give the newest version of a table."""
         return self.at(table, NEWEST)
 
+    def cared_since(self, table: Identifier, ts: int) -> bool:
+        """Whether a table was under care at a timestamp and ever since."""
+        first = self.at(table, ts)
+        later = [version for version in self.versions(table) if version.ts > ts]
+        return first is not None and all(version.cared for version in (first, *later))
+
     def versions(self, table: Identifier) -> list[Version]:
         """Give all versions of a table."""
         return list(self._versions.get(table, ()))

@@ -55,6 +55,7 @@ class Process:
         rng: Randomness of the action: the same whatever other processes do.
         attempt: The transaction that it tries, for the model of history.
         repairing: `adopt` or `reject` while it repairs a table.
+        began_ms: Its clock when its action began, in ms.
         pending: The step that it is about to take, as (kind, label).
         cut_off_until: Until when all of its steps fail, in ms.
     """
@@ -64,6 +65,7 @@ class Process:
     stranger: bool = False
     doing: str = ""
     doing_step: int = 0
+    began_ms: int = START_MS
     rng: random.Random = field(default_factory=lambda: random.Random(0))
     fault_rng: random.Random = field(default_factory=lambda: random.Random(0))
     attempt: Any = None
@@ -74,9 +76,10 @@ class Process:
     pending: tuple[str, str] = ("", "")
     cut_off_until: int = 0
 
-    def begin_action(self, seed: int, key: str) -> None:
+    def begin_action(self, seed: int, key: str, now_ms: int) -> None:
         """Give an action randomness of its own, so that leaving others out changes nothing."""
         self.doing = key
+        self.began_ms = now_ms + self.skew_ms
         self.doing_step = 0
         self.rng = random.Random(f"{seed}/{key}/choices")
         self.fault_rng = random.Random(f"{seed}/{key}/faults")
@@ -196,7 +199,7 @@ class World:
         """Let a request arrive after its sender has been told that its answer was lost."""
         courier = Process(f"late request of {process.name}", doing=f"{process.doing}.late")
         courier.attempt, courier.repairing = process.attempt, process.repairing
-        courier.stranger = process.stranger
+        courier.stranger, courier.began_ms = process.stranger, process.began_ms
         courier.wakes_at = self.now_ms + process.fault_rng.randint(1, 3000)
 
         def arrive() -> None:

@@ -115,7 +115,8 @@ class Worker:
     def _act(self) -> None:
         key, action = self.actions[0]
         repeat = f"#{self.repeats}" if self.repeats else ""
-        self.process.begin_action(self.lake.world.seed, key + repeat)
+        world = self.lake.world
+        self.process.begin_action(world.seed, key + repeat, world.now_ms)
         self.process.attempt = None
         self.process.repairing = ""
         before = self.deaths
