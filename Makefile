@@ -51,6 +51,13 @@ $(JAR): $(JAR_SOURCES) | $(VENV)/.installed
 	TXNS_SKIP_JAR=1 .venv-spark413/bin/pip install --quiet -e '.[spark,dev]' 'pyspark==4.1.3'
 	touch $@
 
+# A Spark Connect client as users have it: no JVM, no pyspark, nothing of ours installed.
+.venv-connect/.installed: $(SETUP)
+	$(PYTHON) -m venv .venv-connect
+	.venv-connect/bin/pip install --quiet --upgrade pip
+	.venv-connect/bin/pip install --quiet 'pyspark-client==4.1.3'
+	touch $@
+
 # What pyiceberg's own tests need, which nothing of ours does.
 COMPLIANCE := integration_tests/compliance/pyiceberg
 .venv-compliance/.installed: $(SETUP) $(COMPLIANCE)/requirements.txt
@@ -99,15 +106,15 @@ simulate: install ## run the simulation of the Python core: make simulate SEEDS=
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
 .PHONY: test-integration
-test-integration: install ## run the fast integration tests, on real Spark
+test-integration: install .venv-connect/.installed ## run the fast integration tests, on real Spark
 	$(BIN)/python -m pytest integration_tests -m "not slow"
 
 .PHONY: test-slow
-test-slow: install ## run the slow integration tests
+test-slow: install .venv-connect/.installed ## run the slow integration tests
 	$(BIN)/python -m pytest tests integration_tests -m slow
 
 .PHONY: test-spark413
-test-spark413: install .venv-spark413/.installed ## run the fast integration tests on pyspark 4.1.3
+test-spark413: install .venv-spark413/.installed .venv-connect/.installed ## run the fast integration tests on pyspark 4.1.3
 	.venv-spark413/bin/python -m pytest integration_tests -m "not slow"
 
 .PHONY: compliance-pyiceberg

@@ -1,7 +1,7 @@
 """
 Fixtures of the integration tests: one Spark for all of them, new sessions for each.
 
-Imports: sessions. Used by: pytest.
+Imports: servers, sessions. Used by: pytest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration_tests import sessions
+from integration_tests import servers, sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,16 +23,44 @@ _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def root_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def lake_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the catalog `lake`, which all sessions and servers of a run share."""
+    return tmp_path_factory.mktemp("lake")
+
+
+@pytest.fixture(scope="session")
+def root_session(lake_folder: Path) -> Iterator[SparkSession]:
     """
     The session that all others are made from.
 
     A JVM stays for the life of its process, and starting it is most of a short test's time.
     """
-    session = sessions.start(tmp_path_factory.mktemp("lake"))
+    session = sessions.start(lake_folder)
     session.sql("CREATE NAMESPACE lake.db")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def connect_server(
+    root_session: SparkSession, lake_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[servers.ConnectServer]:
+    """A Spark Connect server over `lake`, one for the whole run."""
+    del root_session  # it makes the namespace lake.db
+    log = tmp_path_factory.mktemp("connect") / "log"
+    with servers.ConnectServer(lake_folder, log) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def thrift_server(
+    root_session: SparkSession, lake_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[servers.ThriftServer]:
+    """A Thrift server over `lake`, one for the whole run."""
+    del root_session  # it makes the namespace lake.db
+    log = tmp_path_factory.mktemp("thrift") / "log"
+    with servers.ThriftServer(lake_folder, log) as server:
+        yield server
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ Start Spark for the integration tests, and give its sessions catalogs.
 Spark makes catalogs per session, when they are first needed. So a session can be given a
 catalog of its own, or see the tables of `lake` through plain Iceberg, by its settings.
 
-Imports: txns_spark. Used by: conftest, driver_program, tests.
+Imports: txns_spark. Used by: conftest, driver_program, servers, tests.
 """
 
 from __future__ import annotations
@@ -24,21 +24,26 @@ TXNS = "io.txns.spark.TxnSparkCatalog"
 PLAIN = "org.apache.iceberg.spark.SparkCatalog"
 
 
+# Settings for small data on a small machine.
+SMALL = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    # Compiling code for a few rows takes longer than interpreting it.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
 def builder() -> SparkSession.Builder:
     """Return a builder for small data on a small machine."""
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("integration_tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        # Compiling code for a few rows takes longer than interpreting it.
-        .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-        .config("spark.sql.session.timeZone", "UTC")
-    )
+    small = SparkSession.builder.master("local[2]").appName("integration_tests")
+    for key, value in SMALL.items():
+        small = small.config(key, value)
+    return small
 
 
 def start(folder: Path, **catalog_options: str) -> SparkSession:
@@ -51,17 +56,22 @@ def start(folder: Path, **catalog_options: str) -> SparkSession:
     return session
 
 
-def add_catalog(
-    session: SparkSession, name: str, folder: Path, catalog_class: str, **options: str
-) -> None:
-    """Give a session a catalog in SQLite and files below a folder."""
+def catalog_settings(folder: Path) -> dict[str, str]:
+    """Return the options of a catalog in SQLite and files below a folder, which is made."""
     folder.mkdir(parents=True, exist_ok=True)
-    settings = {
+    return {
         "type": "jdbc",
         "uri": f"jdbc:sqlite:file:{folder}/catalog.db?journal_mode=WAL&busy_timeout=30000",
         "warehouse": str(folder),
         "jdbc.schema-version": "V1",
     }
+
+
+def add_catalog(
+    session: SparkSession, name: str, folder: Path, catalog_class: str, **options: str
+) -> None:
+    """Give a session a catalog in SQLite and files below a folder."""
+    settings = catalog_settings(folder)
     if catalog_class == PLAIN:
         # A cached table would hide what others have committed.
         settings["cache-enabled"] = "false"
