@@ -29,7 +29,7 @@ class Fault(Enum):
     DIES_AFTER = "dies-after"
 
 
-CUTS_OFF = {Fault.OUTAGE: 1.0, Fault.ANSWER_LOST: 0.7, Fault.LANDS_LATE: 0.7}
+CUTS_OFF = {Fault.OUTAGE: 1.0, Fault.ANSWER_LOST: 0.9, Fault.LANDS_LATE: 0.9}
 """Faults after which a process may reach nothing for a while, with the chance of it."""
 
 _WRITES = (
@@ -45,6 +45,7 @@ _BY_KIND = {
     "load": (Fault.FAILS, Fault.FAILS, Fault.OUTAGE, Fault.DIES_BEFORE),
     "swap": (
         *_WRITES,
+        Fault.ANSWER_LOST,
         Fault.ANSWER_LOST,
         Fault.ANSWER_LOST,
         Fault.CALLED_LOST,
@@ -74,7 +75,7 @@ class FaultPlan:
 
     rate: float = 0.0
     delay_rate: float = 0.0
-    swap_factor: float = 4.0
+    swap_factor: float = 6.0
     left_out: frozenset[tuple[str, int]] = frozenset()
     scripted: dict[tuple[str, int], Fault] = field(default_factory=dict)
     happened: list[tuple[str, int, Fault]] = field(default_factory=list)

@@ -21,7 +21,7 @@ _USERS: dict[str, tuple[Action, float]] = {
     "register": (upkeep.register, 0.7),
     "forget": (upkeep.forget, 0.3),
     "apply": (upkeep.apply, 1),
-    "tidy": (upkeep.tidy, 2),
+    "tidy": (upkeep.tidy, 1.5),
     "repair": (upkeep.repair, 1),
     "advance": (upkeep.advance, 0.3),
     "hold": (upkeep.hold, 0.8),
@@ -35,7 +35,7 @@ _STRANGERS: dict[str, tuple[Action, float]] = {
     "overwrite": (strangers.overwrite, 0.7),
     "rollback": (strangers.rollback, 0.7),
     "alter": (strangers.alter, 0.7),
-    "expire": (strangers.expire, 2),
+    "expire": (strangers.expire, 4),
 }
 _KNOWN = _USERS | {f"stranger-{name}": one for name, one in _STRANGERS.items()}
 
@@ -70,12 +70,12 @@ class Plan:
 def plan(seed: int) -> Plan:
     """Draw the plan of a seed."""
     rng = random.Random(f"{seed}/plan")
-    fault_rate = rng.choice((0.0, 0.005, 0.015, 0.04))
+    fault_rate = rng.choice((0.0, 0.01, 0.02, 0.04))
     workers = {
         name: _keys(rng, name, _USERS, rng.randint(5, 9))
         for name in ("a", "b", "c")[: rng.randint(2, 3)]
     }
-    if rng.random() < 0.5:
+    if rng.random() < 0.6:
         workers["s"] = _keys(rng, "s", _STRANGERS, rng.randint(1, 5), prefix="stranger-")
     return Plan(
         seed=seed,
@@ -87,7 +87,7 @@ def plan(seed: int) -> Plan:
         skews_ms={name: rng.choice((0, 0, 3, -2000, 4000, 90_000)) for name in workers},
         options={
             "apply": rng.choice(("inline", "inline", "next")),
-            "tidy_after": rng.choice((1, 2, 4, 16)),
+            "tidy_after": rng.choice((1, 4, 16, 16)),
         },
         reject=rng.random() < 0.5,
     )

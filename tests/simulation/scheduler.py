@@ -56,6 +56,7 @@ class Process:
         attempt: The transaction that it tries, for the model of history.
         repairing: `adopt` or `reject` while it repairs a table.
         began_ms: Its clock when its action began, in ms.
+        began_above: The log's upper then, in ms.
         pending: The step that it is about to take, as (kind, label).
         cut_off_until: Until when all of its steps fail, in ms.
     """
@@ -66,6 +67,7 @@ class Process:
     doing: str = ""
     doing_step: int = 0
     began_ms: int = START_MS
+    began_above: int = 0
     rng: random.Random = field(default_factory=lambda: random.Random(0))
     fault_rng: random.Random = field(default_factory=lambda: random.Random(0))
     attempt: Any = None
@@ -192,7 +194,7 @@ class World:
         fault = self.faults.decide(process, kind)
         self.note(f"{kind} {label}{f' {fault.value}' if fault else ''}")
         if fault in CUTS_OFF and process.fault_rng.random() < CUTS_OFF[fault]:
-            process.cut_off_until = self.now_ms + process.fault_rng.randint(20, 900)
+            process.cut_off_until = self.now_ms + process.fault_rng.randint(20, 1500)
         return fault
 
     def _later(self, process: Process, effect: Callable[[], object]) -> None:

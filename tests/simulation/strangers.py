@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from tests.simulation.history import Identifier
     from tests.simulation.worker import Lake, Worker
 
-_PATIENCE = 30
-"""How often an expiry looks for a moment in which no transaction runs."""
-
 _REF_AGE_MS = 5 * DAY_MS
 """Iceberg's default of `history.expire.max-snapshot-age-ms`."""
 
@@ -125,32 +122,43 @@ def expire(worker: Worker) -> None:
     Let days pass, compact, and expire old snapshots as Iceberg does, with their files.
 
     What retention cannot protect with two snapshots instead of ten is left alone: tables
-    with entries that are not applied or that strangers wrote, bases of running transactions.
+    with entries that are not applied or that strangers wrote, and what others stand on.
     """
     lake = worker.lake
+    lake.world.sleep(worker.rng.randint(0, 500))
     lake.world.now_ms += worker.rng.randint(6, 9) * DAY_MS
     lake.world.note("days pass")
-    table = _table(worker)
+    table = max((_table(worker) for _ in range(2)), key=lambda one: len(one.metadata.snapshots))
     for _ in range(worker.rng.randint(1, 3)):
         compact_table(lake, table)
         table = lake.connect().load_table(table.name())
-    for _ in range(_PATIENCE):
-        if not _anybody_runs(lake):
-            break
-        lake.world.sleep(worker.rng.randint(1, 200))
-    table = lake.connect().load_table(table.name())
     checks = lake.observer.checks
-    settled = checks.is_as_logged(table.metadata) and not checks.outstanding(table.name())
-    if settled and not _anybody_runs(lake):
-        expire_but(lake, table, _kept(table.metadata, lake.world.now_ms))
+    if checks.is_as_logged(table.metadata) and not checks.outstanding(table.name()):
+        needed = _needed_since(table.metadata, _least_ts_in_use(lake))
+        expire_but(lake, table, _kept(table.metadata, lake.world.now_ms) | needed)
 
 
-def _anybody_runs(lake: Lake) -> bool:
-    """Whether anybody may have staged something on a snapshot that expiry takes."""
-    return any(
-        (process.attempt or process.doing.rpartition(".")[2] in _STAGING) and not process.dead
-        for process in lake.world.processes
-    )
+def _least_ts_in_use(lake: Lake) -> int | None:
+    """Give the least timestamp at which somebody may have staged something; None: nobody."""
+    least = []
+    for process in lake.world.processes:
+        staging = process.doing.rpartition(".")[2].partition("#")[0] in _STAGING
+        if process.attempt and not process.dead:
+            least.append(process.attempt.read_ts or process.attempt.began_above)
+        elif staging and not process.dead:
+            least.append(process.began_above)
+    return min(least, default=None)
+
+
+def _needed_since(metadata: Any, ts: int | None) -> set[int]:
+    """Give the snapshots of `main` that were current at a timestamp, or later; None: now."""
+    needed: set[int] = set()
+    for at in ancestors_of(metadata.current_snapshot(), metadata):
+        commit_ts = _commit_ts(at)
+        needed.add(at.snapshot_id)
+        if ts is None or (commit_ts is not None and commit_ts <= ts):
+            break
+    return needed
 
 
 def _kept(metadata: Any, now_ms: int) -> set[int]:

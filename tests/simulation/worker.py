@@ -117,6 +117,7 @@ class Worker:
         repeat = f"#{self.repeats}" if self.repeats else ""
         world = self.lake.world
         self.process.begin_action(world.seed, key + repeat, world.now_ms)
+        self.process.began_above = self.lake.observer.history.upper
         self.process.attempt = None
         self.process.repairing = ""
         before = self.deaths
