@@ -132,10 +132,12 @@ final class Applier {
             .mapToLong(LoggedChange::commitTs)
             .reduce(0, Math::max);
     for (LoggedChange change : run) {
-      if (!applyOne(change, table, real, change.commitTs() <= repairedAt)) {
+      Optional<TableOperations> left =
+          applyOne(change, table, real, change.commitTs() <= repairedAt);
+      if (left.isEmpty()) {
         return false;
       }
-      real = real == null ? load(table) : real;
+      real = left.get();
     }
     return true;
   }
@@ -177,31 +179,31 @@ final class Applier {
    * left is looked at once, and what is still to do then is left to the next writer.
    *
    * @param repaired whether a repair has been logged since: strangers do not stand in the way
+   * @return the operations to go on with: a lost swap leaves the old ones where they were, without
+   *     what the winner applied; empty when two swaps were lost and the change is still to do
    */
-  private boolean applyOne(
+  private Optional<TableOperations> applyOne(
       LoggedChange change, TableIdentifier table, TableOperations real, boolean repaired) {
     try {
-      return tryApply(change, real, repaired);
+      return Optional.of(tryApply(change, real, repaired));
     } catch (CommitFailedException | AlreadyExistsException e) {
       LOG.debug("somebody else changed {} first", change.change().table(), e);
     }
     try {
-      return tryApply(change, load(table), repaired);
+      return Optional.of(tryApply(change, load(table), repaired));
     } catch (CommitFailedException | AlreadyExistsException e) {
-      TableOperations newest = load(table);
-      return newest != null && isMoot(change, newest.current());
+      return Optional.ofNullable(load(table)).filter(last -> isMoot(change, last.current()));
     }
   }
 
-  private boolean tryApply(LoggedChange change, TableOperations real, boolean repaired) {
+  private TableOperations tryApply(LoggedChange change, TableOperations real, boolean repaired) {
     TableIdentifier identifier = change.change().table();
     if (real == null) {
-      create(change);
-      return true;
+      return create(change);
     }
     TableMetadata base = real.current();
     if (isMoot(change, base)) {
-      return true;
+      return real;
     }
     UpdateTableRequest request = tables.request(change);
     if (TableMark.of(base).isEmpty() && !repaired) {
@@ -222,10 +224,10 @@ final class Applier {
       updated = Overlay.keepForeign(base, updated, stranger.get(), adopted);
     }
     real.commit(base, updated);
-    return true;
+    return real;
   }
 
-  private void create(LoggedChange change) {
+  private TableOperations create(LoggedChange change) {
     TableIdentifier identifier = change.change().table();
     UpdateTableRequest request = tables.request(change);
     if (!DataTables.creates(request)) {
@@ -238,6 +240,7 @@ final class Applier {
       throw TxnException.quarantined(identifier, "somebody dropped the table and purged its files");
     }
     real.commit(null, metadata);
+    return real;
   }
 
   /**

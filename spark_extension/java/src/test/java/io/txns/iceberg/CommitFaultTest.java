@@ -13,13 +13,8 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.iceberg.Table;
-import org.apache.iceberg.TableMetadata;
-import org.apache.iceberg.TableOperations;
-import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.expressions.Expressions;
-import org.apache.iceberg.io.FileIO;
-import org.apache.iceberg.io.LocationProvider;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -40,16 +35,8 @@ class CommitFaultTest {
     lake.create(handle, "shop.a", "shop.b");
   }
 
-  private TxnHandle hooked(Hook hook, String apply) {
-    JdbcCatalog catalog =
-        new JdbcCatalog() {
-          @Override
-          protected TableOperations newTableOps(TableIdentifier identifier) {
-            TableOperations real = super.newTableOps(identifier);
-            return identifier.equals(id("txns.commits")) ? new Hooked(real, hook) : real;
-          }
-        };
-    catalog.initialize("lake", lake.options());
+  private TxnHandle hooked(HookedOperations.Hook hook, String apply) {
+    JdbcCatalog catalog = HookedOperations.catalog(lake, id("txns.commits"), hook);
     return TxnHandle.open(
         "lake", catalog, TxnConfig.from(Map.of("txns.apply", apply)), TxnClock.system());
   }
@@ -60,7 +47,7 @@ class CommitFaultTest {
     AtomicInteger swaps = new AtomicInteger();
     CountDownLatch reached = new CountDownLatch(1);
     CountDownLatch opened = new CountDownLatch(1);
-    Hook hook =
+    HookedOperations.Hook hook =
         (real, base, next) -> {
           int swap = swaps.incrementAndGet();
           if (swap == 1) {
@@ -161,46 +148,5 @@ class CommitFaultTest {
     append(lake.open().catalog(() -> null).loadTable(id("shop.c")), 2);
     lake.open().apply();
     assertThat(lake.plainIds("shop.c")).containsExactly(1L, 2L);
-  }
-
-  interface Hook {
-    void commit(TableOperations real, TableMetadata base, TableMetadata next);
-  }
-
-  record Hooked(TableOperations real, Hook hook) implements TableOperations {
-    @Override
-    public TableMetadata current() {
-      return real.current();
-    }
-
-    @Override
-    public TableMetadata refresh() {
-      return real.refresh();
-    }
-
-    @Override
-    public void commit(TableMetadata base, TableMetadata metadata) {
-      hook.commit(real, base, metadata);
-    }
-
-    @Override
-    public FileIO io() {
-      return real.io();
-    }
-
-    @Override
-    public String metadataFileLocation(String fileName) {
-      return real.metadataFileLocation(fileName);
-    }
-
-    @Override
-    public LocationProvider locationProvider() {
-      return real.locationProvider();
-    }
-
-    @Override
-    public TableOperations temp(TableMetadata uncommitted) {
-      return real.temp(uncommitted);
-    }
   }
 }

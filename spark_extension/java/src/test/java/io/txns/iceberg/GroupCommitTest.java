@@ -15,12 +15,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.LongStream;
-import org.apache.iceberg.TableMetadata;
-import org.apache.iceberg.TableOperations;
-import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
-import org.apache.iceberg.io.FileIO;
-import org.apache.iceberg.io.LocationProvider;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -68,14 +63,13 @@ class GroupCommitTest {
   /** A session of its own: handles do not share anything but the process. */
   private TxnHandle session() {
     JdbcCatalog catalog =
-        new JdbcCatalog() {
-          @Override
-          protected TableOperations newTableOps(TableIdentifier identifier) {
-            TableOperations real = super.newTableOps(identifier);
-            return identifier.equals(id("txns.commits")) ? new Gated(real, gate) : real;
-          }
-        };
-    catalog.initialize("lake", lake.options());
+        HookedOperations.catalog(
+            lake,
+            id("txns.commits"),
+            (real, base, next) -> {
+              gate.pass();
+              real.commit(base, next);
+            });
     return TxnHandle.open(
         "lake", catalog, TxnConfig.from(Map.of("txns.apply", "next")), TxnClock.system());
   }
@@ -194,43 +188,5 @@ class GroupCommitTest {
     append(handle.catalog(() -> next).loadTable(id("shop.a")), 2);
     next.commit();
     assertThat(lake.txnIds("shop.a")).containsExactly(2L);
-  }
-
-  private record Gated(TableOperations real, Gate gate) implements TableOperations {
-    @Override
-    public TableMetadata current() {
-      return real.current();
-    }
-
-    @Override
-    public TableMetadata refresh() {
-      return real.refresh();
-    }
-
-    @Override
-    public void commit(TableMetadata base, TableMetadata metadata) {
-      gate.pass();
-      real.commit(base, metadata);
-    }
-
-    @Override
-    public FileIO io() {
-      return real.io();
-    }
-
-    @Override
-    public String metadataFileLocation(String fileName) {
-      return real.metadataFileLocation(fileName);
-    }
-
-    @Override
-    public LocationProvider locationProvider() {
-      return real.locationProvider();
-    }
-
-    @Override
-    public TableOperations temp(TableMetadata uncommitted) {
-      return real.temp(uncommitted);
-    }
   }
 }

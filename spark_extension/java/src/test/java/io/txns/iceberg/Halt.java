@@ -2,13 +2,9 @@ package io.txns.iceberg;
 
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.encryption.EncryptionManager;
 import org.apache.iceberg.hadoop.HadoopFileIO;
-import org.apache.iceberg.io.FileIO;
-import org.apache.iceberg.io.LocationProvider;
 import org.apache.iceberg.io.OutputFile;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 
@@ -40,7 +36,13 @@ final class Halt {
   static final class HaltingCatalog extends JdbcCatalog {
     @Override
     protected TableOperations newTableOps(TableIdentifier identifier) {
-      return new HaltingOperations(super.newTableOps(identifier));
+      return new HookedOperations(
+          super.newTableOps(identifier),
+          (real, base, next) -> {
+            tick();
+            real.commit(base, next);
+            tick();
+          });
     }
   }
 
@@ -60,55 +62,6 @@ final class Halt {
     public void deleteFile(String path) {
       tick();
       super.deleteFile(path);
-    }
-  }
-
-  private record HaltingOperations(TableOperations real) implements TableOperations {
-    @Override
-    public TableMetadata current() {
-      return real.current();
-    }
-
-    @Override
-    public TableMetadata refresh() {
-      return real.refresh();
-    }
-
-    @Override
-    public void commit(TableMetadata base, TableMetadata metadata) {
-      tick();
-      real.commit(base, metadata);
-      tick();
-    }
-
-    @Override
-    public FileIO io() {
-      return real.io();
-    }
-
-    @Override
-    public EncryptionManager encryption() {
-      return real.encryption();
-    }
-
-    @Override
-    public String metadataFileLocation(String fileName) {
-      return real.metadataFileLocation(fileName);
-    }
-
-    @Override
-    public LocationProvider locationProvider() {
-      return real.locationProvider();
-    }
-
-    @Override
-    public TableOperations temp(TableMetadata uncommitted) {
-      return real.temp(uncommitted);
-    }
-
-    @Override
-    public long newSnapshotId() {
-      return real.newSnapshotId();
     }
   }
 }

@@ -16,13 +16,10 @@ import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.Table;
-import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NotAuthorizedException;
-import org.apache.iceberg.io.FileIO;
-import org.apache.iceberg.io.LocationProvider;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -154,7 +151,12 @@ class RegressionTest {
             }
             TableOperations real = super.newTableOps(identifier);
             return identifier.equals(id("txns.commits"))
-                ? new After(real, () -> expired.set(true))
+                ? new HookedOperations(
+                    real,
+                    (ops, base, next) -> {
+                      ops.commit(base, next);
+                      expired.set(true);
+                    })
                 : real;
           }
         };
@@ -289,43 +291,5 @@ class RegressionTest {
       }
     }
     assertThat(lost).isEmpty();
-  }
-
-  record After(TableOperations real, Runnable after) implements TableOperations {
-    @Override
-    public TableMetadata current() {
-      return real.current();
-    }
-
-    @Override
-    public TableMetadata refresh() {
-      return real.refresh();
-    }
-
-    @Override
-    public void commit(TableMetadata base, TableMetadata metadata) {
-      real.commit(base, metadata);
-      after.run();
-    }
-
-    @Override
-    public FileIO io() {
-      return real.io();
-    }
-
-    @Override
-    public String metadataFileLocation(String fileName) {
-      return real.metadataFileLocation(fileName);
-    }
-
-    @Override
-    public LocationProvider locationProvider() {
-      return real.locationProvider();
-    }
-
-    @Override
-    public TableOperations temp(TableMetadata uncommitted) {
-      return real.temp(uncommitted);
-    }
   }
 }

@@ -1,0 +1,77 @@
+package io.txns.iceberg;
+
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.encryption.EncryptionManager;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.io.LocationProvider;
+import org.apache.iceberg.jdbc.JdbcCatalog;
+
+/** Real table operations, with a test's own code in place of the commit. */
+record HookedOperations(TableOperations real, Hook hook) implements TableOperations {
+
+  /** What is done instead of {@code real.commit(base, next)}, which it may call. */
+  interface Hook {
+    void commit(TableOperations real, TableMetadata base, TableMetadata next);
+  }
+
+  /** A client of the lake's catalog that has the hook around the swaps of one table. */
+  static JdbcCatalog catalog(Lake lake, TableIdentifier table, Hook hook) {
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          protected TableOperations newTableOps(TableIdentifier identifier) {
+            TableOperations real = super.newTableOps(identifier);
+            return identifier.equals(table) ? new HookedOperations(real, hook) : real;
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    return catalog;
+  }
+
+  @Override
+  public TableMetadata current() {
+    return real.current();
+  }
+
+  @Override
+  public TableMetadata refresh() {
+    return real.refresh();
+  }
+
+  @Override
+  public void commit(TableMetadata base, TableMetadata metadata) {
+    hook.commit(real, base, metadata);
+  }
+
+  @Override
+  public FileIO io() {
+    return real.io();
+  }
+
+  @Override
+  public EncryptionManager encryption() {
+    return real.encryption();
+  }
+
+  @Override
+  public String metadataFileLocation(String fileName) {
+    return real.metadataFileLocation(fileName);
+  }
+
+  @Override
+  public LocationProvider locationProvider() {
+    return real.locationProvider();
+  }
+
+  @Override
+  public TableOperations temp(TableMetadata uncommitted) {
+    return real.temp(uncommitted);
+  }
+
+  @Override
+  public long newSnapshotId() {
+    return real.newSnapshotId();
+  }
+}
