@@ -2,7 +2,7 @@
 Carries logged changes over to their data tables; idempotent, by anyone.
 
 In `commit_ts` order, one table commit per entry (docs/spec.md 8.1).
-Imports: _log, _logged, _manifests, _mark, _overlay, _tables, errors. Used by: _commit,
+Imports: _log, _logged, _manifests, _mark, _overlay, _rewound, _tables, errors. Used by: _commit,
 _register, _handle.
 """
 
@@ -24,9 +24,11 @@ from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
     AssertRefSnapshotId,
+    RemovePropertiesUpdate,
+    SetPropertiesUpdate,
 )
 
-from txns import _manifests, _mark, _overlay
+from txns import _manifests, _mark, _overlay, _rewound
 from txns._entry import Kind, LoggedChange
 from txns._logged import logged_state
 from txns.errors import Quarantined, TxnsError, text
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
     from txns.errors import Identifier
 
 _LOG = logging.getLogger(__name__)
+
+_PROPERTIES = (RemovePropertiesUpdate, SetPropertiesUpdate)
 
 
 class Applier:
@@ -166,15 +170,25 @@ class Applier:
             raise Quarantined(table, "somebody took the protocol's mark from the table")
         mark = mark or _mark.TableMark("", "", 0, _mark.applied_ts(base))
         stranger = logged_state(base, mark).stranger
-        if stranger and not stranger.adoptable and not repaired:
+        left = stranger is not None and change.entry.kind is Kind.FORGET
+        if stranger and not (stranger.adoptable or repaired or left):
             raise Quarantined(table, stranger.reason)
         request = self._log.request(change)
         now_ms = self._clock.now_ms()
-        updates = _overlay.updates_of(base, change, request, now_ms, self._on_storage(real))
-        if stranger:
+        renumber = self._on_storage(real)
+        updates = _overlay.updates_of(base, change, request, now_ms, renumber, repaired=repaired)
+        if left:  # whoever wrote a table after it was forgotten is no stranger: main is theirs
+            updates = tuple(each for each in updates if isinstance(each, _PROPERTIES))
+        elif stranger:
             updates += _overlay.keep_foreign(base, stranger, _adopted(request))
+        unmet = _rewound.unmet(base, request.requirements)
+        updates += _overlay.keep_foreign_refs(base, unmet)
         here = AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=base.current_snapshot_id)
-        others = [each for each in request.requirements if not _overlay.is_about_main(each)]
+        others = [
+            each
+            for each in request.requirements
+            if each not in unmet and not _rewound.is_about_main(each)
+        ]
         return self._commit(real, (here, *others), updates)
 
     def _commit(

@@ -32,9 +32,9 @@ from txns._commit import Request
 from txns._entry import Kind
 from txns._loop import Key
 from txns._mark import applied_ts, mark_of
-from txns._overlay import is_about_main
 from txns._parts import check_writable
 from txns._read_set import ReadSet
+from txns._rewound import is_about_main
 from txns._staged import StagedTable
 from txns._txn_table import TxnTable
 from txns.errors import Conflict, Unsupported, text

@@ -78,9 +78,9 @@ def planned_table(
     _manifests.check_writable(planned.metadata, text(identifier))
     head = parts.log.load_or_create()
     mark = _mark.mark_properties(parts.log.identifier, head.uuid, str(planned.metadata.table_uuid))
-    metadata = planned.metadata.model_copy(
-        update={"properties": {**planned.metadata.properties, **mark}}
-    )
+    own = planned.metadata.properties
+    properties = {**own, **_mark.retention_properties(own), **mark}
+    metadata = planned.metadata.model_copy(update={"properties": properties})
     return PlannedTable(identifier, metadata, planned.metadata_location, planned.io, catalog)
 
 

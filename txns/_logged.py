@@ -102,8 +102,9 @@ def logged_state(metadata: TableMetadata, mark: _mark.TableMark) -> LoggedState:
         else:
             same_rows = None
             foreign.append(at)
-    if not rolled_back and not was_main and not foreign and same_rows is not None:
-        return LoggedState(same_rows)
+    if not rolled_back and not was_main and same_rows is not None:
+        stranger = stranger_of(main.snapshot_id, foreign) if foreign else None
+        return LoggedState(same_rows, stranger)
     reason = "somebody moved main off the protocol's last snapshot"
     # A rollback to before the registration stands on what main's history holds already.
     ours = {snapshot.snapshot_id for snapshot in History(metadata).ancestors(newest)}

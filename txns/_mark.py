@@ -38,6 +38,9 @@ FOREIGN_BRANCH = "txns-foreign-"
 
 MIN_SNAPSHOTS_TO_KEEP = 10
 MAX_SNAPSHOT_AGE_MS = 24 * 3600 * 1000
+EXPIRE_KEEP = "history.expire.min-snapshots-to-keep"
+EXPIRE_AGE_MS = "history.expire.max-snapshot-age-ms"
+"""What counts where a stranger has set `main` without its retention, as pyiceberg does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,23 @@ def mark_properties(
         COMMIT_TABLE_UUID: commit_table_uuid,
         TABLE_UUID: table_uuid,
     }
+
+
+def retention_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Give the table properties that must change for expiry to leave what an overwrite needs."""
+    raised: dict[str, str] = {}
+    if _least(properties, EXPIRE_KEEP, 0) < MIN_SNAPSHOTS_TO_KEEP:
+        raised[EXPIRE_KEEP] = str(MIN_SNAPSHOTS_TO_KEEP)
+    if _least(properties, EXPIRE_AGE_MS, MAX_SNAPSHOT_AGE_MS) < MAX_SNAPSHOT_AGE_MS:
+        raised[EXPIRE_AGE_MS] = str(MAX_SNAPSHOT_AGE_MS)
+    return raised
+
+
+def _least(properties: Mapping[str, str], key: str, default: int) -> int:
+    try:
+        return int(properties.get(key, default))
+    except ValueError:  # somebody's slip: no expiry can read it either
+        return 0
 
 
 def summary_value(snapshot: Snapshot | None, key: str) -> str | None:

@@ -3,7 +3,8 @@ Table metadata plus logged changes: what readers see before apply, and what appl
 
 Docs/spec.md 8.1 to 8.3, 9.1 and 11.2. One function serves both, so that a reader sees
 what will be there. Pure: who commits passes a `Renumber` that writes files.
-Imports: _entry, _mark, _logged, _removals, errors. Used by: _tables, _apply, _commit.
+Imports: _entry, _mark, _logged, _removals, _rewound, _schemas, errors. Used by: _tables,
+_apply, _commit.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import CommitFailedException, ValidationError
+from pyiceberg.exceptions import ValidationError
 from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
@@ -24,19 +25,22 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 
-from txns import _mark, _removals
+from txns import _mark, _removals, _rewound, _schemas
+from txns._entry import Kind
 from txns._logged import History, Stranger, effective_ts, logged_state
 from txns._manifests import branch_at, empty_metadata, last_sequence_number
 from txns._updates import laid_over
 from txns.errors import Conflict, CorruptLog, Quarantined, text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from pyiceberg.table import CommitTableRequest
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
-    from txns._entry import LoggedChange
+    from txns._entry import Change, LoggedChange
     from txns.errors import Identifier
 
 TOLERANCE_MS = 59_000
@@ -117,9 +121,38 @@ def as_of(
     else:
         view = _earlier(table, loaded, mark, logged.snapshot, read_ts)
     check_chain(table, run)
+    stranger = logged.stranger
     for change in run:
-        view = replay(view, change, requests(change), now_ms, renumber_in_memory)
-    return TableView(view, read_ts, logged.stranger)
+        request = requests(change)
+        unmet = _rewound.unmet(view, request.requirements)
+        if unmet:
+            stranger = stranger or _altered(loaded, unmet)
+            view = _before_strangers(view, change, unmet)
+        view = replay(view, change, request, now_ms, renumber_in_memory)
+        if change.entry.kind is Kind.REPAIR:
+            stranger = None  # it is ended when it is applied
+    return TableView(view, read_ts, stranger)
+
+
+def before_forget(
+    table: Identifier, loaded: TableMetadata, forget: Change, read_ts: int
+) -> TableView:
+    """
+    Give a table that has left care as of a `read_ts` in ms at which it was under care.
+
+    Args:
+        table: Its identifier, for messages.
+        loaded: Its metadata; strangers may have written it since.
+        forget: The change that took it from care.
+        read_ts: Below the forget's `commit_ts`.
+
+    Raises:
+        Conflict: What it was has been expired ("too old").
+    """
+    mark = _mark.TableMark("", "", 0, _mark.applied_ts(loaded))
+    history = History(loaded)
+    logged = history.get(forget.to_snapshot_id) or history.get(forget.from_snapshot_id)
+    return TableView(_earlier(table, loaded, mark, logged, read_ts), read_ts)
 
 
 def replay(
@@ -148,20 +181,28 @@ def updates_of(
     request: CommitTableRequest,
     now_ms: int,
     renumber: Renumber,
+    *,
+    repaired: bool = False,
 ) -> tuple[TableUpdate, ...]:
     """
     Give the updates that carry a logged change out on a table; `replay` without the result.
+
+    Args:
+        base: The table.
+        logged: The change.
+        request: Its payload.
+        now_ms: The wall clock's time in ms.
+        renumber: For snapshots whose numbers are taken.
+        repaired: Whether a repair is logged after it: what strangers altered does not stand in
+            the way then.
 
     Raises:
         Quarantined: A requirement other than `main`'s place does not hold.
     """
     source = logged.change.from_snapshot_id
-    for requirement in request.requirements:
-        try:
-            if not is_about_main(requirement):
-                requirement.validate(base)
-        except CommitFailedException as error:
-            raise _unfit(logged, error) from error
+    unmet = _rewound.unmet(base, request.requirements)
+    if unmet and not repaired:
+        raise _unfit(logged, next(iter(unmet.values())))
     if source is not None and base.snapshot_by_id(source) is None:
         raise Quarantined(
             logged.change.table, "the snapshot that a logged change stands on has been expired"
@@ -212,11 +253,6 @@ def check_chain(table: Identifier, run: list[LoggedChange]) -> None:
             )
 
 
-def is_about_main(requirement: TableRequirement) -> bool:
-    """Whether a requirement says where `main` stands."""
-    return isinstance(requirement, AssertRefSnapshotId) and requirement.ref == MAIN_BRANCH
-
-
 def too_old(table: Identifier, least_ts: int, read_ts: int, reason: str) -> Conflict:
     """Describe a read before all that is left of a table (I11)."""
     return Conflict(
@@ -234,7 +270,7 @@ def fitted(
     sequence_number = last_sequence_number(base) if base else 0
     next_row_id = (base.next_row_id or 0) if isinstance(base, TableMetadataV3) else 0
     taken: list[TableUpdate] = []
-    for update in _removals.fitted(base, updates):
+    for update in _schemas.fitted(base, _removals.fitted(base, updates)):
         if not isinstance(update, AddSnapshotUpdate):
             taken.append(update)
             continue
@@ -302,7 +338,36 @@ def keep_foreign(
     return (branch_at(branch, stranger.head_snapshot_id),)
 
 
-def _unfit(logged: LoggedChange, error: Exception) -> Quarantined:
+def keep_foreign_refs(
+    base: TableMetadata, unmet: Iterable[TableRequirement]
+) -> tuple[TableUpdate, ...]:
+    """Keep where strangers left branches that a repaired change takes back from them."""
+    moved = [
+        base.refs[each.ref].snapshot_id
+        for each in unmet
+        if isinstance(each, AssertRefSnapshotId) and each.ref in base.refs
+    ]
+    names = {f"{_mark.FOREIGN_BRANCH}{snapshot_id}": snapshot_id for snapshot_id in moved}
+    return tuple(branch_at(name, at) for name, at in names.items() if name not in base.refs)
+
+
+def _altered(loaded: TableMetadata, unmet: Mapping[TableRequirement, str]) -> Stranger:
+    """Describe somebody who made a logged change impossible, without a snapshot of their own."""
+    reason = f"a logged change does not fit the table any more ({next(iter(unmet.values()))})"
+    return Stranger(loaded.current_snapshot_id or 0, (), adoptable=False, reason=reason)
+
+
+def _before_strangers(
+    view: TableMetadata, logged: LoggedChange, unmet: Mapping[TableRequirement, str]
+) -> TableMetadata:
+    """Give the table as a change was staged on it: readers stay on the logged state (I10)."""
+    earlier = _rewound.rewound(view, unmet)
+    if earlier is None:
+        raise _unfit(logged, next(iter(unmet.values())))
+    return earlier
+
+
+def _unfit(logged: LoggedChange, reason: object) -> Quarantined:
     return Quarantined(
-        logged.change.table, f"a logged change does not fit the table any more ({error})"
+        logged.change.table, f"a logged change does not fit the table any more ({reason})"
     )

@@ -54,8 +54,8 @@ class Parts:
     def of(catalog: Catalog, config: Config, clock: Clock) -> Parts:
         """Wire the parts over a catalog."""
         log = CommitLog(catalog, config.commit_table, clock)
-        tables = DataTables(catalog, log, clock)
         archive = Archive(log)
+        tables = DataTables(catalog, log, archive, clock)
         loop = CommitLoop(log, archive, clock)
         applier = Applier(catalog, log, tables, clock)
         tidier = Tidier(config, log, tables, clock)

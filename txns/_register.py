@@ -32,6 +32,7 @@ from txns.errors import ForeignWrite, Quarantined, Unsupported, text
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
     from txns._apply import Applier
@@ -115,6 +116,11 @@ class Registrar:
             Unsupported: There is nothing to adopt, or it does not fit on what was logged since.
         """
         loaded = self._newest(identifier)
+        if loaded.view and loaded.view.dropped:
+            raise Unsupported(
+                "the log has dropped the table, so nothing is adopted into it: reject what was"
+                f" written, which keeps it on a branch; table=`{text(identifier)}`"
+            )
         staged = _staged(loaded)
         stranger = _on_branch(loaded, staged) or _stranger(loaded)
         if stranger.adoptable:
@@ -135,6 +141,8 @@ class Registrar:
             uuid = str(staged.base.table_uuid)
             mark = _mark.mark_properties(self._log.identifier, self._log.load().uuid, uuid)
             staged.stage((SetPropertiesUpdate(updates=mark),))
+        if staged.dropped:
+            _change.stage_drop(staged, self._clock)  # a copy of the marker would not be one
         return self._repair(Kind.REPAIR, "reject", loaded, staged, stranger, {})
 
     def _check_registrable(self, identifier: Identifier, table: Table) -> None:
@@ -159,6 +167,7 @@ class Registrar:
         uuid = str(table.metadata.table_uuid)
         properties = _mark.mark_properties(self._log.identifier, head.uuid, uuid)
         properties[_mark.APPLIED] = str(head.upper)
+        properties |= _mark.retention_properties(table.metadata.properties)
         staged = StagedTable(identifier, table.io, table.metadata)
         staged.stage((SetPropertiesUpdate(updates=properties),))
         _change.complete(staged, self._clock)
@@ -218,6 +227,7 @@ class Registrar:
         for snapshot_id in reversed(stranger.snapshot_ids):
             snapshot = loaded.table.metadata.snapshot_by_id(snapshot_id)
             assert snapshot is not None
+            _check_columns(staged, loaded.table.metadata, snapshot)
             files += _manifests.added_files(staged.io, snapshot)
         _change.stage_append(staged, self._clock, files)
 
@@ -273,7 +283,7 @@ class Registrar:
         if head.exists and not self._applier.apply(head, identifier):
             _LOG.info("entries of %s stay unapplied before its repair", text(identifier))
         newest = self._log.load_if_exists()
-        return self._tables.load(identifier, newest, newest.upper)
+        return self._tables.load_with_dropped(identifier, newest, newest.upper)
 
 
 def _staged(loaded: Loaded) -> StagedTable:
@@ -314,6 +324,20 @@ def _on_branch(loaded: Loaded, staged: StagedTable) -> Stranger | None:
         staged.stage((RemoveSnapshotRefUpdate(ref_name=name),))
         return stranger
     return None
+
+
+def _check_columns(staged: StagedTable, theirs: TableMetadata, snapshot: Snapshot) -> None:
+    """Refuse files in which the id of a column stands for one of another name in the log."""
+    schema = theirs.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
+    logged = {field.field_id: field for field in staged.current.schema().fields}
+    for field in schema.fields if schema else ():
+        other = logged.get(field.field_id)
+        if other is not None and other.name != field.name:
+            raise Unsupported(
+                f"the column `{other.name}` of the log is `{field.name}` in what was written:"
+                " reject it, and put what is on the branch back by hand;"
+                f" table=`{text(staged.identifier)}`"
+            )
 
 
 def _mark_snapshot(table: Table) -> Snapshot | None:

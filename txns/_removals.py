@@ -12,7 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
     AddSnapshotUpdate,
+    RemovePartitionSpecsUpdate,
     RemovePartitionStatisticsUpdate,
     RemovePropertiesUpdate,
     RemoveSnapshotsUpdate,
@@ -36,6 +38,7 @@ class _There:
         self.properties = set(base.properties) if base else set()
         self.snapshots = {each.snapshot_id for each in base.snapshots} if base else set()
         self.statistics = {each.snapshot_id for each in base.statistics} if base else set()
+        self.specs = {each.spec_id for each in base.partition_specs} if base else set()
         self.partitions = (
             {each.snapshot_id for each in base.partition_statistics} if base else set()
         )
@@ -46,6 +49,8 @@ class _There:
                 self.properties.update(update.updates)
             case AddSnapshotUpdate():
                 self.snapshots.add(update.snapshot.snapshot_id)
+            case AddPartitionSpecUpdate():
+                self.specs.add(update.spec.spec_id)
             case SetStatisticsUpdate():
                 self.statistics.add(update.statistics.snapshot_id)
             case SetPartitionStatisticsUpdate():
@@ -62,6 +67,10 @@ class _There:
                 self.snapshots.difference_update(ids)
                 self.statistics.difference_update(ids)
                 return RemoveSnapshotsUpdate(snapshot_ids=ids) if ids else None
+            case RemovePartitionSpecsUpdate():
+                ids = [each for each in update.spec_ids if each in self.specs]
+                self.specs.difference_update(ids)
+                return RemovePartitionSpecsUpdate(spec_ids=ids) if ids else None
             case RemoveStatisticsUpdate() | RemovePartitionStatisticsUpdate():
                 plain = isinstance(update, RemoveStatisticsUpdate)
                 known = self.statistics if plain else self.partitions

@@ -2,7 +2,7 @@
 Loads data tables from the catalog, and lays the log over them.
 
 Docs/spec.md 11.2.
-Imports: _log, _mark, _logged, _overlay, errors. Used by: _commit, _apply, _tidy,
+Imports: _archive, _entry, _log, _mark, _logged, _overlay, errors. Used by: _commit, _apply, _tidy,
 _register, _transaction, _handle.
 """
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 
 from txns import _mark, _overlay
+from txns._entry import Kind
 from txns._logged import Stranger
 from txns._overlay import TableView
 from txns.errors import CorruptLog, Quarantined, Unsupported, text
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
+    from txns._archive import Archive
     from txns._clock import Clock
+    from txns._entry import Change
     from txns._log import CommitLog, Head
     from txns.errors import Identifier
 
@@ -81,9 +84,10 @@ def _behind(created: Loaded, other: TableMetadata, read_ts: int) -> Loaded:
 class DataTables:
     """The data tables of one catalog."""
 
-    def __init__(self, catalog: Catalog, log: CommitLog, clock: Clock) -> None:
+    def __init__(self, catalog: Catalog, log: CommitLog, archive: Archive, clock: Clock) -> None:
         self.catalog = catalog
         self._log = log
+        self._archive = archive
         self._clock = clock
 
     def load(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded:
@@ -161,20 +165,37 @@ class DataTables:
         """
         Load a table that nobody registered.
 
-        Or one whose mark a stranger took while entries of it stand in the head: it is read as
-        logged.
+        Or one that was forgotten above `read_ts`: it is read as it was then. Or one whose mark a
+        stranger took while entries of it stand in the head: it is read as logged.
         """
         metadata = table.metadata
         applied = _mark.applied_ts(metadata)
         uuid = str(metadata.table_uuid)
-        if not head.state.changes(uuid, after=applied, upto=head.upper):
-            return Loaded(identifier, table, None, None, table.io)
         taken = _mark.TableMark(".".join(self._log.identifier), head.uuid, 0, applied)
+        if not head.state.changes(uuid, after=applied, upto=head.upper):
+            forget = self._forget_above(read_ts, uuid) if applied > read_ts else None
+            if forget is None:
+                return Loaded(identifier, table, None, None, table.io)
+            view = _overlay.before_forget(identifier, metadata, forget, read_ts)
+            return Loaded(identifier, table, taken, view, table.io)
         view = self._view(identifier, metadata, taken, head, read_ts)
         reason = "somebody took the protocol's mark from the table"
         stranger = Stranger(metadata.current_snapshot_id or 0, (), adoptable=False, reason=reason)
         marked = TableView(view.metadata, read_ts, stranger)
         return Loaded(identifier, table, taken, marked, table.io)
+
+    def _forget_above(self, ts: int, uuid: str) -> Change | None:
+        """Give the change that first took a table from care above a timestamp in ms."""
+        newest = self._log.load_if_exists()
+        entries = list(newest.state.after(ts))
+        if newest.state.tidied_upto > ts:
+            entries += self._archive.between(ts, newest.state.tidied_upto)
+        forgets = [entry for entry in entries if entry.kind is Kind.FORGET]
+        for entry in sorted(forgets, key=lambda entry: entry.commit_ts):
+            for change in entry.changes:
+                if change.uuid == uuid:
+                    return change
+        return None
 
     def _not_created_yet(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded | None:
         creation = head.state.creation(identifier, read_ts)

@@ -149,8 +149,8 @@ def _acknowledge(worker: Worker, attempt: Attempt, commit_ts: int | None) -> Non
     history = worker.lake.observer.history
     attempt.acknowledged = commit_ts
     settled = history.settled_ts(attempt.txn_id)
-    # Without an entry, what it meant must come to nothing on what it read.
-    changes = settled is not None or attempt.changed(history, attempt.read_ts)
+    # Without an entry of its own, what it meant must come to nothing on what it read.
+    changes = attempt.logged_ts is not None or attempt.changed(history, attempt.read_ts)
     if changes and commit_ts != settled:
         raise Violation(
             "durability", f"{attempt.key} was told {commit_ts}, and the log has {settled}"

@@ -36,7 +36,7 @@ def audit(lake: Lake, *, reject: bool) -> None:
     handle.on()
     _read_everything(lake, handle)  # before: strangers and entries that are not applied
     _settle(lake, handle, reject=reject)
-    if left := set(handle.apply_le()) - _incurable(lake):
+    if left := handle.apply_le():
         raise Violation("liveness", f"entries stay unapplied on {left}")
     for name in sorted(lake.observer.history.holds):
         check_hold(lake, handle, name)
@@ -51,28 +51,10 @@ def audit(lake: Lake, *, reject: bool) -> None:
 def _settle(lake: Lake, handle: Any, *, reject: bool) -> None:
     for _ in range(_ROUNDS_MAX):
         handle.apply_le()
-        curable = [name for name in _cared(lake) if name not in _incurable(lake)]
-        repaired = [_repair(lake, handle, name, reject=reject) for name in curable]
+        repaired = [_repair(lake, handle, name, reject=reject) for name in _cared(lake)]
         if not any(repaired):
             return
     raise Violation("repair", f"strangers are left after {_ROUNDS_MAX} rounds of repair")
-
-
-def _incurable(lake: Lake) -> set[Identifier]:
-    """
-    Give the tables whose quarantine no repair ends yet.
-
-    A logged ALTER that a stranger's made impossible; a drop that met a stranger's change
-    before it was applied: repair does not see a table that the log has dropped.
-    """
-    history, registry = lake.observer.history, lake.observer.registry
-    dropped = {
-        name
-        for name in lake.tables
-        if not lake.observer.checks.is_as_logged(registry.metadata(name))
-        if (newest := history.newest(name)) and not newest.exists
-    }
-    return history.altered | dropped
 
 
 def _cared(lake: Lake) -> list[Identifier]:
@@ -88,7 +70,7 @@ def _repair(lake: Lake, handle: Any, name: Identifier, *, reject: bool) -> bool:
         with txn.load_table(name).transaction() as changes:
             changes.set_properties({"probe": "1"})
     except NoSuchTableError:
-        return False
+        return _repair_dropped(lake, handle, name)
     except Quarantined:
         pass
     else:
@@ -105,6 +87,16 @@ def _repair(lake: Lake, handle: Any, name: Identifier, *, reject: bool) -> bool:
             return True
     lake.world.auditor.repairing = "reject"
     handle.repair_reject(name)
+    return True
+
+
+def _repair_dropped(lake: Lake, handle: Any, name: Identifier) -> bool:
+    """Reject what strangers did to a table that the log has dropped."""
+    lake.world.auditor.repairing = "reject"
+    try:
+        handle.repair_reject(name)
+    except (Unsupported, NoSuchTableError):  # nobody did anything
+        return False
     return True
 
 
@@ -129,8 +121,6 @@ def _everything_is_applied(lake: Lake) -> None:
             name = (*identifier["namespace"], identifier["name"])
             newest = observer.history.newest(name)
             cared = newest is not None and newest.cared
-            if name in _incurable(lake):
-                continue
             if cared and not observer.checks.is_applied(logged, table):
                 raise Violation("liveness", f"{logged.commit_ts} is not applied to {identifier}")
 

@@ -28,7 +28,6 @@ from pyiceberg.exceptions import (
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.typedef import EMPTY_DICT
 
 from tests.simulation.scheduler import Errors
@@ -106,20 +105,6 @@ class _SimulatedCatalog(MetastoreCatalog):
             raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
         metadata = self.registry.metadata(name)
         return Table(name, metadata, self.registry.pointers[name], self._io, self)
-
-    def _kept_retention(self, current: Table | None, updates: tuple[Any, ...]) -> tuple[Any, ...]:
-        """
-        Give a stranger's updates as Iceberg's own library sends them.
-
-        It repeats the retention of a ref that it moves; pyiceberg's producers leave it out,
-        which drops it.
-        """
-        if current is None or not self.registry.storage.world.actor.stranger:
-            return updates
-        return tuple(
-            _with_retention(current, update) if isinstance(update, SetSnapshotRefUpdate) else update
-            for update in updates
-        )
 
     # ------------------------------------------------------------ tables
 
@@ -263,7 +248,6 @@ class SwapCatalog(_SimulatedCatalog):
             current: Table | None = self.load_table(name)
         except NoSuchTableError:
             current = None
-        updates = self._kept_retention(current, updates)
         staged = self._update_and_stage_table(current, name, requirements, updates)
         if current is None:
             self._create(name, staged.metadata, staged.metadata_location)
@@ -293,26 +277,13 @@ class ServerCatalog(_SimulatedCatalog):
 
         def commit() -> CommitTableResponse:
             current = self._table(name) if name in self.registry.pointers else None
-            kept = self._kept_retention(current, updates)
-            staged = self._update_and_stage_table(current, name, requirements, kept)
+            staged = self._update_and_stage_table(current, name, requirements, updates)
             self.registry.storage.files[staged.metadata_location] = staged.metadata
             expected = current.metadata_location if current else None
             self.registry.swap(name, expected, staged.metadata_location)
             return _response(staged)
 
         return self._step("swap", ".".join(name), commit)
-
-
-def _with_retention(current: Table, update: SetSnapshotRefUpdate) -> SetSnapshotRefUpdate:
-    ref = current.metadata.refs.get(update.ref_name)
-    if ref is None:
-        return update
-    return update.model_copy(
-        update={
-            "min_snapshots_to_keep": ref.min_snapshots_to_keep,
-            "max_snapshot_age_ms": ref.max_snapshot_age_ms,
-        }
-    )
 
 
 def _response(table: Table | StagedTable) -> CommitTableResponse:

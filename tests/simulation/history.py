@@ -182,7 +182,6 @@ class History:
         self.removed: dict[Identifier, set[Row]] = {}
         self.since: dict[Identifier, int] = {}
         self.rootless: set[Identifier] = set()
-        self.altered: set[Identifier] = set()
         self.holds: dict[str, tuple[tuple[Identifier, ...], int]] = {}
         self.upper = 0
 
@@ -251,8 +250,8 @@ class History:
 
     def judge_read(self, attempt: Attempt, read: Read) -> None:
         """Check a read against the state at `read_ts` and the transaction's own changes."""
-        base, newest = self.at(read.table, attempt.read_ts), self.newest(read.table)
-        if base is None or newest is None or not (base.cared and newest.cared):
+        base = self.at(read.table, attempt.read_ts)
+        if base is None or not base.cared:
             return
         self._compare(attempt, read, base, "snapshot read")
 

@@ -40,7 +40,7 @@ class TableChecks:
     def changed(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         """Judge a swap; a stranger's is only recorded."""
         if self._observer.world.actor.stranger:
-            self._foreign(name, old, new)
+            self._foreign(old, new)
             return
         self._lists_of_their_own(name, old, new)
         self._sequence_numbers(name, old, new)
@@ -53,9 +53,7 @@ class TableChecks:
         elif _is_marked(new) and _main(new) != _main(old):
             raise Violation("I4", f"the protocol moved main of {name} without txns.applied")
 
-    def _foreign(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
-        if old is not None and len(new.schemas) > len(old.schemas):
-            self._history.altered.add(name)
+    def _foreign(self, old: TableMetadata | None, new: TableMetadata) -> None:
         known = {one.snapshot_id for one in old.snapshots} if old else set()
         for snapshot in new.snapshots:
             if snapshot.snapshot_id in known or snapshot.summary is None:
@@ -148,11 +146,21 @@ class TableChecks:
                 f"{name} went from {before} to {after}; logged between:"
                 f" {[logged.commit_ts for logged, _table in due]}",
             )
-        self._main_is_the_logged(name, new, *due[0])
+        logged, table = due[0]
+        if logged.kind == "forget" and old is not None and not self.is_as_logged(old):
+            self._left_to_others(name, old, new)
+            return
+        self._main_is_the_logged(name, new, logged, table)
         if old is not None and self._quarantined(old) and not self._repaired_later(due[0]):
             raise Violation("quarantine", f"{after} was applied to {name}, past a stranger")
         if _log_of(new) - _log_of(old) > 1:
             raise Violation("I2", f"the history of {name} shows a moment inside {after}")
+
+    @staticmethod
+    def _left_to_others(name: Identifier, old: TableMetadata, new: TableMetadata) -> None:
+        """Whoever wrote a table after it was forgotten keeps what they wrote."""
+        if _main(new) != _main(old):
+            raise Violation("forget", f"main of {name} was taken from who wrote it since")
 
     def _quarantined(self, old: TableMetadata) -> bool:
         """Whether a stranger did more to a table than to append and to compact (spec 9.1)."""

@@ -13,7 +13,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from tests.simulation.history import Attempt, Identifier, Operation, show
 from tests.simulation.rows import Rows, rows_of
 from tests.simulation.scheduler import DAY_MS, Violation
-from txns.errors import Conflict, Quarantined
+from txns.errors import Conflict
 
 if TYPE_CHECKING:
     from tests.simulation.worker import Lake, Worker
@@ -151,16 +151,12 @@ def check_read(lake: Lake, catalog: Any, name: Identifier, read_ts: int) -> None
         rows = frozenset(row for file in files for row in rows_of(file))
     except NoSuchTableError:
         rows = None
-    except Quarantined:
-        if name in history.altered:  # a logged ALTER does not fit: nobody can lay it over
-            return
-        raise
     except Conflict:
         if history.may_be_unreadable(name, read_ts):
             return
         raise
-    version, newest = history.at(name, read_ts), history.newest(name)
-    if version is None or newest is None or not (version.cared and newest.cared):
+    version = history.at(name, read_ts)
+    if version is None or not version.cared:
         return
     if rows is None and history.may_be_unreadable(name, read_ts):
         return

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from unittest import mock
 
+import pytest
 from pyiceberg.table import CommitTableRequest, TableIdentifier
 from pyiceberg.table.update import RemovePropertiesUpdate
 
-from tests.txns.lake import ids
+import txns
+from tests.txns.lake import ids, rows
 from txns import _mark, _overlay
 from txns._entry import Change, Entry, Kind, LoggedChange, Operation
 
@@ -62,3 +65,51 @@ def test_a_forgotten_table_is_dropped_and_another_takes_its_name(lake: Lake):
     assert [("shop", "a")] == handle.registered()
     assert [2] == ids(handle.snapshot().load_table(name))
     assert handle.tidy() == 3
+
+
+@pytest.mark.parametrize("deed", ["append", "delete"])
+def test_who_writes_a_table_after_it_was_forgotten_is_no_stranger(lake, deed):
+    """A forget that is applied late leaves main to them (seeds 220 and 430)."""
+    a = lake.table("a", [1, 2])
+    later = lake.open(apply="next")
+    read_ts = later.upper
+    applier = later.parts.applier
+    with mock.patch.object(applier, "apply_all", lambda _head, tables, _upto=None: list(tables)):
+        later.forget(a)
+    plain = lake.catalog.load_table(a)
+    plain.append(rows(3)) if deed == "append" else plain.delete("id = 1")
+    written = lake.plain_ids(a)
+    assert [] == later.apply_le()
+    assert written == lake.plain_ids(a)
+    assert "main" in lake.catalog.load_table(a).refs()
+    assert [1, 2] == ids(later.snapshot(read_ts).load_table(a))
+    assert 1 < later.tidy()
+    later.register(a)
+    assert written == ids(later.snapshot().load_table(a))
+
+
+def test_a_transaction_reads_a_table_as_it_was_before_it_was_forgotten(lake, handle):
+    """What is written to it since is not of its time, and a write to it clashes (seed 44)."""
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    read_ts = handle.upper
+    txn = handle.begin()
+    handle.forget(a)
+    lake.catalog.load_table(a).append(rows(2))
+    assert [1] == ids(txn.load_table(a))
+    txn.load_table(b).append(rows(2))
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+    handle.tidy()
+    assert [1] == ids(handle.snapshot(read_ts).load_table(a))
+    assert [1, 2] == ids(handle.snapshot().load_table(a))
+
+
+def test_a_table_that_another_commit_table_forgot_is_read_as_it_is(lake, handle):
+    """Timestamps of another log say nothing about this one's."""
+    a = lake.table("a", [1], register=False)
+    other = lake.open(commit_table="txns.others")
+    other.register(a)
+    other.advance(other.upper + 5_000)
+    other.forget(a)
+    lake.catalog.load_table(a).append(rows(2))
+    assert [1, 2] == ids(handle.begin().load_table(a))

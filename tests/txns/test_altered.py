@@ -1,0 +1,160 @@
+"""Strangers who alter a table between commit and apply (docs/spec.md 8.1, 9.4)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import LongType, StringType
+
+import txns
+from tests.txns.lake import SCHEMA, ids, rows
+
+
+@pytest.fixture
+def later(lake):
+    """A handle that leaves the apply to others."""
+    return lake.open(apply="next")
+
+
+def _logged_alter(lake, later, *, row: int = 2) -> str:
+    """Log a column and a row with a value in it, beside a row of another table."""
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    with later.begin() as txn:
+        table = txn.load_table(a)
+        with table.update_schema() as update:
+            update.add_column("ours", StringType())
+        schema = SCHEMA.append(pa.field("ours", pa.string()))
+        table.append(pa.table({"id": [row], "name": ["n"], "ours": ["o"]}, schema=schema))
+        txn.load_table(b).append(rows(row))
+    return a
+
+
+def _foreign_alter(lake, a: str) -> None:
+    with lake.catalog.load_table(a).update_schema() as update:
+        update.add_column("theirs", LongType())
+
+
+def test_readers_stay_on_the_logged_state_of_an_altered_table(lake, later):
+    """A stranger's column took the id of a logged one: both tables are seen at the entry (I10)."""
+    a = _logged_alter(lake, later)
+    _foreign_alter(lake, a)
+    assert [("shop", "a")] == later.apply_le()
+    snapshot = later.snapshot()
+    table = snapshot.load_table(a)
+    assert ["id", "name", "ours"] == table.schema().column_names
+    assert [None, "o"] == sorted(
+        table.scan().to_arrow()["ours"].to_pylist(), key=str, reverse=False
+    )
+    assert [1, 2] == ids(snapshot.load_table("shop.b"))
+
+
+def test_writers_of_an_altered_table_get_the_cure(lake, later):
+    """Quarantine, with the command that ends it."""
+    a = _logged_alter(lake, later)
+    _foreign_alter(lake, a)
+    with pytest.raises(txns.Quarantined, match=r"txns repair reject shop\.a"):
+        later.catalog().load_table(a).append(rows(3))
+    with pytest.raises(txns.Unsupported, match="reject"):
+        later.repair_adopt(a)
+
+
+def test_reject_puts_the_logged_columns_on_an_altered_table(lake, later):
+    """The logged change is applied as it was logged, under a schema id that is free."""
+    a = _logged_alter(lake, later)
+    _foreign_alter(lake, a)
+    before = later.upper
+    later.repair_reject(a)
+    assert [] == later.apply_le()
+    plain = lake.catalog.load_table(a)
+    assert ["id", "name", "ours"] == plain.schema().column_names
+    assert [1, 2] == lake.plain_ids(a) == ids(later.snapshot(before).load_table(a))
+    known = [schema.schema_id for schema in plain.metadata.schemas]
+    assert sorted(set(known)) == sorted(known)
+    later.catalog().load_table(a).append(rows(3))
+    later.apply_le()
+    later.tidy()
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+def test_rows_of_a_column_whose_id_is_taken_are_not_adopted(lake, later):
+    """What a stranger wrote into a column of that id would show in the logged column."""
+    a = _logged_alter(lake, later)
+    _foreign_alter(lake, a)
+    schema = SCHEMA.append(pa.field("theirs", pa.int64()))
+    lake.catalog.load_table(a).append(
+        pa.table({"id": [9], "name": ["n9"], "theirs": [9]}, schema=schema)
+    )
+    with pytest.raises(txns.Unsupported, match="reject"):
+        later.repair_adopt(a)
+    later.repair_reject(a)
+    assert [1, 2] == lake.plain_ids(a)
+    with pytest.raises(txns.Unsupported, match="`ours` of the log is `theirs`"):
+        later.repair_adopt(a)
+
+
+def test_a_renamed_and_renamed_back_column_leaves_no_schema_twice(lake, later):
+    """No requirement fails, and yet the id of the logged schema is taken."""
+    a = _logged_alter(lake, later)
+    for old, new in (("name", "nombre"), ("nombre", "name")):
+        with lake.catalog.load_table(a).update_schema() as update:
+            update.rename_column(old, new)
+    assert [1, 2] == ids(later.snapshot().load_table(a))
+    assert [] == later.apply_le()
+    plain = lake.catalog.load_table(a)
+    assert ["id", "name", "ours"] == plain.schema().column_names
+    assert [0, 1, 2] == [schema.schema_id for schema in plain.metadata.schemas]
+    assert 2 == plain.current_snapshot().schema_id
+
+
+def test_readers_of_a_table_whose_partitions_were_altered(lake, later):
+    """A stranger's partition field took the id of a logged one."""
+    a = lake.table("a", [1])
+    with later.begin() as txn:
+        with txn.load_table(a).update_spec() as update:
+            update.add_field("id", BucketTransform(4), "ours")
+        txn.load_table(a).append(rows(2))
+    with lake.catalog.load_table(a).update_spec() as update:
+        update.add_field("id", BucketTransform(8), "theirs")
+    table = later.snapshot().load_table(a)
+    assert (["ours"], [1, 2]) == ([field.name for field in table.spec().fields], ids(table))
+
+
+def test_a_branch_that_a_stranger_moved_is_kept(lake, later):
+    """A repaired change takes a branch back; where the stranger left it stays reachable."""
+    a = lake.table("a", [1])
+    plain = lake.catalog.load_table(a)
+    plain.manage_snapshots().create_branch(plain.current_snapshot().snapshot_id, "side").commit()
+    with later.begin() as txn:
+        txn.load_table(a).append(rows(2), branch="side")
+    lake.catalog.load_table(a).append(rows(9), branch="side")
+    foreign = lake.catalog.load_table(a).refs()["side"].snapshot_id
+    side = later.snapshot().load_table(a).scan().use_ref("side")
+    assert [1, 2] == sorted(side.to_arrow()["id"].to_pylist())
+    later.repair_reject(a)
+    assert [] == later.apply_le()
+    refs = lake.catalog.load_table(a).refs()
+    assert foreign == refs[f"txns-foreign-{foreign}"].snapshot_id
+    side = lake.catalog.load_table(a).scan().use_ref("side")
+    assert [1, 2] == sorted(side.to_arrow()["id"].to_pylist())
+
+
+def test_a_change_of_a_dropped_table_is_rejected(lake, later):
+    """A stranger's delete between a drop and its apply: the drop stands, nothing is lost."""
+    a = lake.table("a", [1, 2])
+    with later.begin() as txn:
+        txn.drop_table(a)
+    lake.catalog.load_table(a).delete("id = 1")
+    foreign = lake.catalog.load_table(a).current_snapshot().snapshot_id
+    assert [("shop", "a")] == later.apply_le()
+    with pytest.raises(txns.Unsupported, match="dropped"):
+        later.repair_adopt(a)
+    later.repair_reject(a)
+    assert [] == later.apply_le()
+    assert not later.catalog().table_exists(a)
+    assert f"txns-foreign-{foreign}" in lake.catalog.load_table(a).refs()
+    later.tidy()
+    with later.begin() as txn:
+        txn.create_table(a, SCHEMA)
+        txn.load_table(a).append(rows(7))
+    assert [7] == ids(later.snapshot().load_table(a))

@@ -1,0 +1,75 @@
+"""
+Schemas of a logged change, under ids that a table has free.
+
+A stranger may have taken an id in between. Java's metadata builder gives another one then,
+pyiceberg's would have two schemas of one id.
+Pure.
+Imports: nothing of this package. Used by: _overlay.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    AddSnapshotUpdate,
+    RemoveSchemasUpdate,
+    SetCurrentSchemaUpdate,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableUpdate
+
+_LAST_ADDED = -1
+
+
+def fitted(base: TableMetadata | None, updates: Iterable[TableUpdate]) -> Iterator[TableUpdate]:
+    """Give the same updates; what names a schema whose id is taken names another one."""
+    known = {schema.schema_id: schema for schema in base.schemas} if base else {}
+    ids: dict[int, int] = {}
+    last = _LAST_ADDED
+    for update in updates:
+        match update:
+            case AddSchemaUpdate():
+                schema = update.schema_
+                here = ids[schema.schema_id] = _id_of(known, schema)
+                last = here if here in known else _LAST_ADDED
+                if here not in known:
+                    known[here] = schema.model_copy(update={"schema_id": here})
+                    yield AddSchemaUpdate(schema_=known[here])
+            case SetCurrentSchemaUpdate():
+                wanted = update.schema_id
+                current = last if wanted == _LAST_ADDED else ids.get(wanted, wanted)
+                yield SetCurrentSchemaUpdate(schema_id=current)
+            case AddSnapshotUpdate():
+                yield AddSnapshotUpdate(snapshot=_of_schema(update.snapshot, ids))
+            case RemoveSchemasUpdate():
+                gone = [ids.get(each, each) for each in update.schema_ids]
+                there = [each for each in gone if known.pop(each, None)]
+                if there:
+                    yield RemoveSchemasUpdate(schema_ids=there)
+            case _:
+                yield update
+
+
+def _id_of(known: dict[int, Schema], schema: Schema) -> int:
+    """Give the schema's own id where it is the next one, else an equal one's, else the next."""
+    own, newest = schema.schema_id, max(known, default=-1)
+    if own > newest or known.get(own) == schema:
+        return own
+    equal = (schema_id for schema_id, other in known.items() if other == schema)
+    return next(equal, newest + 1)
+
+
+def _of_schema(snapshot: Snapshot, ids: dict[int, int]) -> Snapshot:
+    if snapshot.schema_id is None or ids.get(snapshot.schema_id, snapshot.schema_id) == (
+        snapshot.schema_id
+    ):
+        return snapshot
+    return snapshot.model_copy(update={"schema_id": ids[snapshot.schema_id]})
