@@ -5,7 +5,7 @@ Both are started as docs/spark.md says, by spark-submit from the installed pyspa
 the loopback address alone, and are killed when their block ends. Each has the embedded
 catalog `lake` below a folder; several servers and sessions may share one.
 
-Imports: sessions, txns_spark. Used by: conftest, tests.
+Imports: sessions. Used by: conftest, front_ends, tests.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import subprocess
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
+from urllib.parse import urlsplit
 
 import pyspark
+from pyspark import SparkContext
 
-import txns_spark
 from integration_tests import sessions
 
 if TYPE_CHECKING:
@@ -32,10 +33,6 @@ SPARK_SQL = "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver"
 
 _START_S = 120
 _LOOPBACK = "127.0.0.1"
-_PACKAGES = (
-    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
-    "org.xerial:sqlite-jdbc:3.54.1.0",
-)
 _EXTENSIONS = (
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     "io.txns.spark.TxnSparkExtensions",
@@ -59,7 +56,6 @@ def spark_submit(main_class: str, folder: Path, **settings: str) -> list[str]:
         **settings: Settings of Spark, by their own names.
     """
     home = Path(pyspark.__file__).parent
-    jars = ("--packages", ",".join(_PACKAGES), "--jars", str(txns_spark.jar_path()))
     catalog = sessions.catalog_settings(folder)
     settings = {
         **sessions.SMALL,
@@ -74,8 +70,18 @@ def spark_submit(main_class: str, folder: Path, **settings: str) -> list[str]:
     return [
         str(home / "bin" / "spark-submit"),
         *("--class", main_class, "--master", "local[2]", "--driver-memory", "1g"),
-        *(*jars, *confs),
+        # Not by --jars: the first session of Hive's that ends closes their class loader.
+        *("--driver-class-path", ":".join(_jars())),
+        *confs,
     ]
+
+
+def _jars() -> list[str]:
+    """Return our jar, Iceberg's and the JDBC driver's, as the test's own session has them."""
+    context = SparkContext._active_spark_context
+    assert context is not None, "start a session of sessions.start() first"
+    urls = context.getConf().get("spark.repl.local.jars") or ""
+    return [urlsplit(url).path for url in urls.split(",")]
 
 
 def environment() -> dict[str, str]:
