@@ -1,10 +1,10 @@
 """
 A Spark driver of its own, which a test kills: `python -m integration_tests.driver_program`.
 
-It works on the tables that test_crash.py has made, and prints a line for each step that is
+It works on the tables that the test has made, and prints a line for each step that is
 done. It ends when its standard input does.
 
-Imports: sessions. Used by: drivers.
+Imports: sessions, txns_spark. Used by: drivers.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import txns_spark
 from integration_tests import sessions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def _stage(spark: SparkSession, name: str) -> None:
@@ -47,6 +48,36 @@ def _stream(spark: SparkSession, name: str) -> None:
         _say("committed", str(number))
 
 
+def _batches(spark: SparkSession, name: str) -> None:
+    """Stream into two tables; stay between the COMMIT of a batch and Spark's own checkpoint."""
+    folder = Path(name)
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        batch.writeTo("lake.db.batches").append()
+        batch.groupBy().count().writeTo("lake.db.sizes").append()
+        _say("writing", str(batch_id))
+
+    once = txns_spark.foreach_batch(write)
+
+    def write_and_wait(batch: DataFrame, batch_id: int) -> None:
+        once(batch, batch_id)
+        _say("committed", str(batch_id))
+        if sys.stdin.readline().strip() != "go":
+            sys.exit(1)
+
+    (
+        spark.readStream.schema("id BIGINT")
+        .option("maxFilesPerTrigger", "1")
+        .json(str(folder / "source"))
+        .writeStream.foreachBatch(write_and_wait)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+        .awaitTermination()
+    )
+    _say("done")
+
+
 def _change(spark: SparkSession, name: str, number: int) -> None:
     spark.sql(f"INSERT INTO lake.db.a VALUES ('{name}', {number})")
     spark.sql(f"INSERT INTO lake.db.b VALUES ('{name}', {number})")
@@ -61,7 +92,8 @@ def main() -> None:
     """Run `what` in a lake: arguments are what, the lake's folder, a name, options as JSON."""
     what, folder, name, options = sys.argv[1:]
     spark = sessions.start(Path(folder), **json.loads(options))
-    {"stage": _stage, "commit": _commit, "stream": _stream}[what](spark, name)
+    parts = {"stage": _stage, "commit": _commit, "stream": _stream, "batches": _batches}
+    parts[what](spark, name)
     sys.stdin.read()
 
 

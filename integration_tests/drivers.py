@@ -66,6 +66,12 @@ class Driver:
         self.lines.append(line.strip())
         return self.lines[-1]
 
+    def say(self, line: str) -> None:
+        """Write a line to its standard input."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
     def read_to_end(self) -> list[str]:
         """Wait until it has printed all and ended by itself, and return its lines."""
         rest, _ = self._process.communicate()

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 STATE, TXN_ID, READ_TS, COMMIT_TS, TABLES, _, APPLIED = range(7)
 
 
-@pytest.fixture(scope="module", params=["classic", "connect", "thrift", "spark-sql"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "classic",
+        "connect",
+        "thrift",
+        pytest.param("spark-sql", marks=pytest.mark.slow),
+    ],
+)
 def front_end(
     request: pytest.FixtureRequest,
     root_session: SparkSession,

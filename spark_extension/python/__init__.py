@@ -16,5 +16,6 @@ docs/spark.md for the statements.
 from txns_spark import errors
 from txns_spark._configure import configure
 from txns_spark._jar import jar_path
+from txns_spark._streaming import foreach_batch
 
-__all__ = ["configure", "errors", "jar_path"]
+__all__ = ["configure", "errors", "foreach_batch", "jar_path"]

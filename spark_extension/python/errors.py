@@ -24,7 +24,7 @@ them into the classes above; every other exception passes unchanged::
     with translated():
         spark.sql("COMMIT")
 
-Imports: nothing of this package. Used by: _jar, _versions, _settings, _configure.
+Imports: nothing of this package. Used by: _jar, _versions, _settings, _streaming, _configure.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
@@ -24,6 +25,10 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  */
 public final class TxnHandle implements Closeable {
   private static final long BASIS_POLL_MS = 50;
+
+  // What Iceberg writes into the summary of a streaming write.
+  private static final String STREAMING_QUERY = "spark.sql.streaming.queryId";
+  private static final String STREAMING_EPOCH = "spark.sql.streaming.epochId";
 
   private final String catalogName;
   private final Catalog delegate;
@@ -353,13 +358,30 @@ public final class TxnHandle implements Closeable {
     throw new AlreadyExistsException("Table already exists: %s", table);
   }
 
+  /** A batch of a stream has an id of its own, so that its entry is written once. */
+  private CommitLoop.Key statementKey(StagedTable staged, long readTs) {
+    String batch = null;
+    for (Snapshot snapshot : staged.snapshots()) {
+      String query = snapshot.summary().get(STREAMING_QUERY);
+      String epoch = snapshot.summary().get(STREAMING_EPOCH);
+      batch =
+          query == null || epoch == null
+              ? batch
+              : String.format("stream/%s/%s/%s", query, epoch, staged.base().uuid());
+    }
+    // The entry of an earlier attempt may be anywhere: search as for an id of a caller's own.
+    return batch == null
+        ? new CommitLoop.Key(clock.newTxnId(), readTs, true)
+        : new CommitLoop.Key(batch, readTs, false);
+  }
+
   private void commitStatement(Transaction statement, StagedTable staged, long readTs) {
     boolean strict = statement != null && config.autocommitIsolation() != null;
     Committed committed =
         committer.commit(
             new Committer.Request(
                 EntryKind.COMMIT,
-                new CommitLoop.Key(clock.newTxnId(), readTs, true),
+                statementKey(staged, readTs),
                 strict ? statement.readTs() : readTs,
                 clock.nowMs(),
                 strict ? statement.isolation() : Isolation.SNAPSHOT,

@@ -14,6 +14,7 @@ import java.util.Optional;
  */
 final class OpenTransaction {
 
+  private final boolean ofStream;
   private TxnModes modes;
   private TxnSparkCatalog catalog;
   private Transaction transaction;
@@ -24,9 +25,18 @@ final class OpenTransaction {
   private final List<String> unprotected = new ArrayList<>();
   private String comment;
   private boolean aborted;
+  private String expired;
 
-  OpenTransaction(TxnModes modes) {
+  /**
+   * @param ofStream whether a streaming query's thread begins it, in {@code foreachBatch}
+   */
+  OpenTransaction(TxnModes modes, boolean ofStream) {
     this.modes = modes;
+    this.ofStream = ofStream;
+  }
+
+  boolean isOfStream() {
+    return ofStream;
   }
 
   /** Begins in {@code catalog}, for good; what was said before is said again there. */
@@ -82,7 +92,24 @@ final class OpenTransaction {
     }
   }
 
+  /** Undoes everything because nobody goes on with it; what it is refused with says why. */
+  void expire(String why) {
+    expired = why;
+    if (isBound()) {
+      transaction.rollback();
+    }
+  }
+
+  /** Why it was undone without having been asked to; empty while it was not. */
+  Optional<String> expired() {
+    return Optional.ofNullable(expired);
+  }
+
   boolean isAborted() {
+    return expired != null || isAbortedByFailure();
+  }
+
+  private boolean isAbortedByFailure() {
     return isBound() ? transaction.state() == Transaction.State.ABORTED : aborted;
   }
 

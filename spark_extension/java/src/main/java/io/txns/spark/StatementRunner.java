@@ -15,6 +15,7 @@ final class StatementRunner {
   }
 
   StatusRow run(TxnStatement statement) {
+    state.touch();
     if (statement instanceof TxnStatement.Begin begin) {
       return begin(begin.modes());
     } else if (statement instanceof TxnStatement.Commit) {
@@ -48,9 +49,13 @@ final class StatementRunner {
     if (state.open().isPresent()) {
       return state.begin(modes, null).row(); // refuses
     }
+    IdleTimeout.seconds(session.sessionState().conf()); // refuses before anything has begun
     TxnSparkCatalog catalog = Catalogs.forBegin(session);
     PlanCaches.drop(session, state.catalogs());
-    return state.begin(modes, catalog).row();
+    OpenTransaction begun = state.begin(modes, catalog);
+    SessionEnds.of(session.sparkContext()).begun(session.sparkContext(), state);
+    IdleTimeout.watch(session, state, begun);
+    return begun.row();
   }
 
   private StatusRow commit() {
@@ -105,6 +110,7 @@ final class StatementRunner {
 
   private StatusRow rollbackTo(String name) {
     OpenTransaction transaction = state.require("ROLLBACK TO");
+    state.checkNotExpired();
     if (transaction.alreadyCommitted().isEmpty()) {
       transaction.rollbackTo(name);
       if (transaction.isBound()) {

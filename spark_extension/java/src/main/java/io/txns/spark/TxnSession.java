@@ -3,6 +3,7 @@ package io.txns.spark;
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.Transaction;
+import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -15,6 +16,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
 
@@ -30,6 +32,9 @@ final class TxnSession {
   /** Runtime option: whether a failed statement aborts the explicit transaction. */
   static final String ABORT_ON_ERROR = "spark.sql.txns.abort-on-error";
 
+  /** What Spark sets in the threads of a streaming query. */
+  private static final String STREAMING_QUERY = "sql.streaming.queryId";
+
   private static final String STATEMENT_SAVEPOINT = "__txns_statement";
 
   private static final Map<SparkSession, TxnSession> SESSIONS =
@@ -38,17 +43,36 @@ final class TxnSession {
   private final List<TxnSparkCatalog> catalogs = new CopyOnWriteArrayList<>();
   private final Map<Thread, Statement> statements = new ConcurrentHashMap<>();
 
+  private volatile long touchedAtMs = TxnClock.system().nowMs();
   private OpenTransaction open;
   private TxnModes defaults = TxnModes.NONE;
   private TxnModes next = TxnModes.NONE;
 
-  /** A write statement that runs; without a transaction of its own inside an explicit one. */
-  private record Statement(TxnSparkCatalog catalog, Transaction transaction) {}
+  /**
+   * A write statement that runs: as a transaction of its own, or in the session's open one.
+   *
+   * @param catalog the catalog of its own transaction, else null
+   * @param transaction its own transaction, else null
+   * @param owner the open transaction that it belongs to, else null
+   */
+  private record Statement(
+      TxnSparkCatalog catalog, Transaction transaction, OpenTransaction owner) {}
 
-  private TxnSession() {}
+  private final SparkContext context;
+
+  private TxnSession(SparkContext context) {
+    this.context = context;
+  }
 
   static TxnSession of(SparkSession session) {
-    return SESSIONS.computeIfAbsent(session, unused -> new TxnSession());
+    return SESSIONS.computeIfAbsent(session, unused -> new TxnSession(session.sparkContext()));
+  }
+
+  /** The states of all sessions that are reachable. */
+  static List<TxnSession> all() {
+    synchronized (SESSIONS) {
+      return List.copyOf(SESSIONS.values());
+    }
   }
 
   /** Makes a catalog of the session known. */
@@ -66,10 +90,54 @@ final class TxnSession {
     return catalogs;
   }
 
+  // Its end without COMMIT or ROLLBACK
+
+  /** Somebody works with the transaction. */
+  void touch() {
+    touchedAtMs = TxnClock.system().nowMs();
+  }
+
+  /** For how long nobody has worked with the transaction, in ms. */
+  long idleMs() {
+    return TxnClock.system().nowMs() - touchedAtMs;
+  }
+
+  /** Undoes {@code transaction} if it is still the open one; the session is told when it asks. */
+  synchronized void expire(OpenTransaction transaction, String why) {
+    if (open == transaction && transaction.expired().isEmpty()) {
+      transaction.expire(why);
+    }
+  }
+
+  /** The session has ended: whatever is open is undone, and its files are deleted. */
+  void abandon() {
+    OpenTransaction left;
+    synchronized (this) {
+      left = open;
+      open = null;
+    }
+    if (left != null && left.isBound() && left.alreadyCommitted().isEmpty()) {
+      left.transaction().rollback();
+    }
+  }
+
   // The explicit transaction
 
   synchronized Optional<OpenTransaction> open() {
-    return Optional.ofNullable(open);
+    return Optional.ofNullable(visible());
+  }
+
+  /**
+   * The open transaction, as the running thread may see it. A stream that was started from the
+   * session goes on beside it: its batches are not part of what the session begins and ends.
+   */
+  private OpenTransaction visible() {
+    return open != null && !open.isOfStream() && isStream() ? null : open;
+  }
+
+  /** Whether this thread runs a streaming query's batches. */
+  private boolean isStream() {
+    return context.getLocalProperty(STREAMING_QUERY) != null;
   }
 
   /**
@@ -82,7 +150,7 @@ final class TxnSession {
       throw TxnException.invalidUsage(
           "25001", "a transaction is already open; COMMIT or ROLLBACK it first");
     }
-    OpenTransaction begun = new OpenTransaction(modes.orElse(next).orElse(defaults));
+    OpenTransaction begun = new OpenTransaction(modes.orElse(next).orElse(defaults), isStream());
     if (catalog != null) {
       begun.bind(catalog, options(begun.modes(), catalog));
     }
@@ -97,7 +165,7 @@ final class TxnSession {
    * @throws TxnException 25P01 without one
    */
   synchronized OpenTransaction require(String statement) {
-    if (open == null) {
+    if (visible() == null) {
       throw TxnException.invalidUsage(
           "25P01", statement + " without a transaction; begin one with BEGIN");
     }
@@ -106,6 +174,7 @@ final class TxnSession {
 
   /** Takes the open transaction out of the session. */
   synchronized void end() {
+    touch();
     open = null;
   }
 
@@ -158,8 +227,11 @@ final class TxnSession {
    * has none yet.
    */
   synchronized Transaction current(TxnSparkCatalog catalog) {
-    if (open == null) {
-      Statement statement = statements.get(Thread.currentThread());
+    Statement statement = statements.get(Thread.currentThread());
+    if (statement != null && statement.owner() != null) {
+      checkStillOpen(statement.owner());
+    }
+    if (visible() == null) {
       return statement != null && statement.catalog() == catalog ? statement.transaction() : null;
     }
     if (!open.isBound()) {
@@ -170,13 +242,26 @@ final class TxnSession {
         : null;
   }
 
+  /** A statement whose transaction has ended meanwhile must not go on as one of its own. */
+  private void checkStillOpen(OpenTransaction owner) {
+    if (owner.expired().isPresent()) {
+      throw TxnException.invalidUsage("25P03", owner.expired().get());
+    } else if (open != owner) {
+      throw TxnException.invalidUsage(
+          "25P01",
+          "the transaction of this statement has ended while the statement was running; nothing of"
+              + " the statement was kept, run it again from BEGIN");
+    }
+  }
+
   /**
    * Something is about to be read or written.
    *
    * @throws TxnException 25P02 in an aborted transaction
    */
   synchronized void use() {
-    if (open != null) {
+    touch();
+    if (visible() != null) {
       if (open.isAborted()) {
         throw abortedTransaction();
       }
@@ -186,12 +271,22 @@ final class TxnSession {
 
   /** Refuses any statement in an aborted transaction. */
   synchronized void checkNotAborted() {
-    if (open != null && open.isAborted()) {
+    if (visible() != null && open.isAborted()) {
       throw abortedTransaction();
     }
   }
 
-  private static TxnException abortedTransaction() {
+  /** Refuses to go on with a transaction that was undone without having been asked to. */
+  synchronized void checkNotExpired() {
+    if (visible() != null && open.expired().isPresent()) {
+      throw abortedTransaction();
+    }
+  }
+
+  private TxnException abortedTransaction() {
+    if (open.expired().isPresent()) {
+      return TxnException.invalidUsage("25P03", open.expired().get());
+    }
     return TxnException.invalidUsage(
         "25P02",
         "the transaction is aborted because a statement in it failed; only ROLLBACK or ROLLBACK TO"
@@ -200,17 +295,17 @@ final class TxnSession {
 
   /** Whether the open transaction has committed earlier, so that writes are skipped. */
   synchronized boolean isSkipping() {
-    return open != null && open.alreadyCommitted().isPresent();
+    return visible() != null && open.alreadyCommitted().isPresent();
   }
 
   /** Whether an explicit transaction is open that has not committed earlier. */
   synchronized boolean isExplicit() {
-    return open != null && open.alreadyCommitted().isEmpty();
+    return visible() != null && open.alreadyCommitted().isEmpty();
   }
 
   /** Notes a read that no commit check covers. */
   synchronized void recordUnprotected(String name) {
-    if (open != null && open.alreadyCommitted().isEmpty()) {
+    if (visible() != null && open.alreadyCommitted().isEmpty()) {
       open.recordUnprotected(name);
     }
   }
@@ -258,6 +353,11 @@ final class TxnSession {
 
   // Write statements
 
+  /** Whether any thread is inside a write statement. */
+  boolean isWriting() {
+    return !statements.isEmpty();
+  }
+
   /** Whether this thread is inside a write statement. */
   boolean isInStatement() {
     return statements.containsKey(Thread.currentThread());
@@ -289,7 +389,7 @@ final class TxnSession {
   }
 
   private <T> T writeImplicit(TxnSparkCatalog catalog, Callable<T> body) throws Exception {
-    Statement statement = new Statement(catalog, catalog.handle().beginStatement());
+    Statement statement = new Statement(catalog, catalog.handle().beginStatement(), null);
     statements.put(Thread.currentThread(), statement);
     try {
       return body.call();
@@ -300,21 +400,23 @@ final class TxnSession {
 
   private <T> T writeExplicit(SparkSession session, Callable<T> body) throws Exception {
     boolean abortOnError = abortsOnError(session.sessionState().conf());
+    OpenTransaction owner = require("a write");
     if (!abortOnError) {
-      withOpen(transaction -> transaction.savepoint(STATEMENT_SAVEPOINT));
+      ifOpen(owner, transaction -> transaction.savepoint(STATEMENT_SAVEPOINT));
     }
-    statements.put(Thread.currentThread(), new Statement(null, null));
+    statements.put(Thread.currentThread(), new Statement(null, null, owner));
     try {
       T result = body.call();
       if (!abortOnError) {
-        withOpen(transaction -> transaction.release(STATEMENT_SAVEPOINT));
+        ifOpen(owner, transaction -> transaction.release(STATEMENT_SAVEPOINT));
       }
       return result;
     } catch (Throwable e) {
-      failed(abortOnError, e);
+      failed(owner, abortOnError, e);
       throw e;
     } finally {
       statements.remove(Thread.currentThread());
+      touch();
     }
   }
 
@@ -329,9 +431,10 @@ final class TxnSession {
     }
   }
 
-  private void failed(boolean abortOnError, Throwable failure) {
+  private void failed(OpenTransaction owner, boolean abortOnError, Throwable failure) {
     try {
-      withOpen(
+      ifOpen(
+          owner,
           transaction -> {
             if (abortOnError) {
               transaction.abort();
@@ -345,9 +448,9 @@ final class TxnSession {
     }
   }
 
-  private synchronized void withOpen(Consumer<OpenTransaction> action) {
-    if (open != null) {
-      action.accept(open);
+  private synchronized void ifOpen(OpenTransaction owner, Consumer<OpenTransaction> action) {
+    if (open == owner && owner.expired().isEmpty()) {
+      action.accept(owner);
     }
   }
 

@@ -18,7 +18,11 @@ public final class TxnSparkExtensions extends AbstractFunction1<SparkSessionExte
           Versions.check();
           return null;
         });
-    extensions.injectParser((session, delegate) -> new TxnParser((SparkSession) session, delegate));
+    extensions.injectParser(
+        (session, delegate) -> {
+          SessionEnds.of(session.sparkContext());
+          return new TxnParser((SparkSession) session, delegate);
+        });
     extensions.injectPlanNormalizationRule(session -> new AlignTables((SparkSession) session));
     extensions.injectColumnar(session -> new WriteGuardRule((SparkSession) session));
     return BoxedUnit.UNIT;

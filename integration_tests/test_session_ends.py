@@ -1,0 +1,233 @@
+"""A transaction that nobody ends: with its session, its connection, its driver, or by time."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from integration_tests import front_ends
+from integration_tests.checks import affected as affected_in_session
+from integration_tests.checks import count, one, refused, rows, state
+from integration_tests.front_ends import SqlError, affected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from integration_tests.servers import ConnectServer, ThriftServer
+
+_PATIENCE_S = 30
+
+
+def _files(session: SparkSession, table: str) -> set[Path]:
+    """Return the files below a table's folder, whoever refers to them."""
+    location = session.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").first()
+    assert location is not None
+    folder = Path(urlsplit(location.data_type).path)
+    return set(folder.rglob("*.parquet"))
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it has not come true"
+        time.sleep(0.2)
+
+
+# ------------------------------------------------------------ the end of a session
+
+
+@pytest.mark.parametrize("kind", ["connect", "thrift"])
+def test_a_closed_session_leaves_nothing(
+    kind: str,
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    two_tables: tuple[str, str],
+) -> None:
+    """Closing the session undoes its open transaction and deletes its files; others go on."""
+    a, b = two_tables
+    server: ConnectServer | ThriftServer = request.getfixturevalue(f"{kind}_server")
+    make = front_ends.Connect if kind == "connect" else front_ends.Thrift
+    front_end = make(server)  # type: ignore[arg-type]
+    leaving, staying = front_end.client(), front_end.client()
+    before = _files(spark, a)
+    leaving.run("BEGIN")
+    affected(leaving, f"INSERT INTO {a} VALUES (3, 0)")
+    staying.run("BEGIN")
+    affected(staying, f"INSERT INTO {b} VALUES (3, 0)")
+    assert before < _files(spark, a)
+    leaving.close()
+    _until(lambda: _files(spark, a) == before)
+    staying.run("COMMIT")
+    assert (2, 3) == (count(spark, a), count(spark, b))
+    staying.close()
+    front_end.close()
+
+
+def test_a_lost_connection(
+    spark: SparkSession, thrift_server: ThriftServer, two_tables: tuple[str, str]
+) -> None:
+    """A connection that breaks without goodbye ends its transaction as well."""
+    a, _ = two_tables
+    client = front_ends.Thrift(thrift_server).client()
+    before = _files(spark, a)
+    client.run("BEGIN")
+    affected(client, f"INSERT INTO {a} VALUES (3, 0)")
+    assert before < _files(spark, a)
+    client._connection._transport.close()
+    _until(lambda: _files(spark, a) == before)
+    assert 2 == count(spark, a)
+
+
+@pytest.mark.slow
+def test_the_end_of_a_program(
+    spark: SparkSession, lake_folder: Path, tmp_path: Path, two_tables: tuple[str, str]
+) -> None:
+    """A program that ends inside a transaction leaves nothing; a failing script is one."""
+    a, _ = two_tables
+    before = _files(spark, a)
+    client = front_ends.SparkSql(lake_folder, tmp_path / "log").client()
+    client.run("BEGIN")
+    affected(client, f"INSERT INTO {a} VALUES (3, 0)")
+    assert before < _files(spark, a)
+    client.close()
+    assert before == _files(spark, a)
+    assert 2 == count(spark, a)
+
+
+# ------------------------------------------------------------ time
+
+
+def test_an_idle_transaction(spark: SparkSession, two_tables: tuple[str, str]) -> None:
+    """After the time-out it is undone; nothing goes on as if it had not been, until ROLLBACK."""
+    a, _ = two_tables
+    before = _files(spark, a)
+    spark.sql("SET `spark.sql.txns.idle-timeout-s` = 1")
+    spark.sql("BEGIN")
+    spark.sql("SAVEPOINT s")
+    affected_in_session(spark, f"INSERT INTO {a} VALUES (3, 0)")
+    time.sleep(2.5)
+    assert "aborted" == state(spark)
+    for statement in (
+        f"INSERT INTO {a} VALUES (4, 0)",
+        f"SELECT * FROM {a}",
+        "ROLLBACK TO s",
+        "COMMIT",
+    ):
+        with refused("25P03") as refusal:
+            spark.sql(statement)
+        assert "idle-timeout-s" in refusal.error.message
+    assert "rolled back" == one(spark, "ROLLBACK").state
+    assert before == _files(spark, a)
+    assert [(1, 0), (2, 0)] == rows(spark, f"SELECT * FROM {a}")
+
+
+def test_a_long_query_is_not_idle(spark: SparkSession, two_tables: tuple[str, str]) -> None:
+    """A statement may run longer than the time-out; statements that keep coming do, too."""
+    a, _ = two_tables
+    spark.sql("SET `spark.sql.txns.idle-timeout-s` = 1")
+    spark.sql("BEGIN")
+    affected_in_session(spark, f"INSERT INTO {a} VALUES (3, 0)")
+    slow = "java_method('java.lang.Thread', 'sleep', 2500L)"
+    spark.sql(f"SELECT {slow} FROM {a} WHERE id = 3").collect()
+    for _turn in range(4):
+        time.sleep(0.4)
+        assert "active" == state(spark)
+    assert "committed" == one(spark, "COMMIT").state
+    assert 3 == count(spark, a)
+
+
+@pytest.mark.parametrize("value", ["soon", "-1", "1.5"])
+def test_a_wrong_time_out(spark: SparkSession, value: str) -> None:
+    """A value that is none is refused by BEGIN, by name."""
+    spark.sql(f"SET `spark.sql.txns.idle-timeout-s` = {value}")
+    with refused("42000") as refusal:
+        spark.sql("BEGIN")
+    assert "idle-timeout-s" in refusal.error.message
+    assert "none" == state(spark)
+
+
+# ------------------------------------------------------------ many sessions
+
+
+def test_64_sessions(
+    new_session: Callable[[], SparkSession], spark: SparkSession, two_tables: tuple[str, str]
+) -> None:
+    """
+    64 sessions of one JVM, each in a transaction of its own at the same time.
+
+    All begin and write before the first one commits, and a half of them rolls back: nobody
+    sees or hinders anybody else, and what threads run a session's statements does not matter.
+    """
+    a, b = two_tables
+    sessions = [new_session() for _ in range(64)]
+    with ThreadPoolExecutor(8) as pool:
+        begun = list(
+            pool.map(
+                lambda session: one(session, "BEGIN ISOLATION LEVEL SNAPSHOT").txn_id, sessions
+            )
+        )
+        assert 64 == len(set(begun))
+
+        def write(number: int) -> None:
+            affected_in_session(sessions[number], f"INSERT INTO {a} VALUES ({100 + number}, 1)")
+
+        def read(number: int) -> None:
+            own = rows(sessions[number], f"SELECT id FROM {a} WHERE id >= 100")
+            assert [(100 + number,)] == own
+
+        def end(number: int) -> None:
+            session = sessions[number]
+            assert begun[number] == one(session, "SHOW TRANSACTION").txn_id
+            session.sql("COMMIT" if number % 2 else "ROLLBACK")
+            assert "none" == state(session)
+
+        for step in (write, read, end):
+            list(pool.map(step, range(64)))
+    expected = [(100 + number,) for number in range(1, 64, 2)]
+    assert expected == rows(spark, f"SELECT id FROM {a} WHERE id >= 100")
+    assert 2 == count(spark, b)
+
+
+def test_a_statement_does_not_outlive_its_transaction(
+    spark: SparkSession, two_tables: tuple[str, str]
+) -> None:
+    """
+    A race that the user loses with an error.
+
+    1. A thread runs an INSERT in a session's transaction.
+    2. Another thread rolls the transaction back.
+    3. The INSERT ends with an error: it does not commit by itself.
+    """
+    a, _ = two_tables
+    slow = "java_method('java.lang.Thread', 'sleep', 3000L)"
+    spark.sql("BEGIN")
+    with ThreadPoolExecutor(1) as pool:
+        insert = pool.submit(
+            spark.sql, f"INSERT INTO {a} SELECT id, length(coalesce({slow}, '')) FROM {a}"
+        )
+        time.sleep(1.5)
+        spark.sql("ROLLBACK")
+        with refused("25P01"):
+            insert.result()
+    assert 2 == count(spark, a)
+
+
+def test_an_error_format_for_jdbc(
+    thrift_server: ThriftServer, spark: SparkSession, table: str
+) -> None:
+    """Without a client's own setting the message tells condition and SQLSTATE."""
+    del spark, table
+    client = front_ends.Thrift(thrift_server).client()
+    client.run("SET spark.sql.error.messageFormat=PRETTY")
+    with pytest.raises(SqlError) as caught:
+        client.run("COMMIT")
+    assert "25P01" == caught.value.sqlstate
+    assert "[TXNS_INVALID_USAGE]" in str(caught.value)
+    client.close()

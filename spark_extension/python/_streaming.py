@@ -1,0 +1,111 @@
+"""
+Make each batch of a streaming query one transaction, committed once.
+
+Imports: errors. Used by: __init__.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING
+
+from txns_spark.errors import (
+    CommitStateUnknown,
+    ConfigurationError,
+    TransactionConflict,
+    translated,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+# Spark sets it in the thread that runs a query's batches.
+_QUERY_ID = "sql.streaming.queryId"
+
+
+def foreach_batch(
+    callback: Callable[[DataFrame, int], object],
+    *,
+    query_id: str | None = None,
+    attempts: int = 10,
+) -> Callable[[DataFrame, int], None]:
+    """
+    Return a function for `DataStreamWriter.foreachBatch` that commits each batch once.
+
+    The callback runs between BEGIN and COMMIT of `batch.sparkSession`, over as many tables
+    of one catalog as it likes. The query's id and the batch's number are the transaction's
+    id: a batch that Spark delivers again, after a crash between COMMIT and its own
+    checkpoint, is found to have committed, and its writes are skipped.
+
+    A batch that lost a race is run again from BEGIN, so the callback may run more than once
+    and should have no effects besides what it writes through `batch.sparkSession`.
+
+    Args:
+        callback: Takes the batch and its number, as foreachBatch's own does.
+        query_id: A name that no other query has and that stays over restarts. Spark knows
+            one itself, from the checkpoint, but does not tell it to a Spark Connect client.
+        attempts: How often a batch is run while it loses races, at least 1.
+
+    Raises:
+        ConfigurationError: attempts is below 1. From the batch: over Spark Connect, without
+            a query_id.
+        TransactionConflict: From the batch, after the last attempt.
+    """
+    if attempts < 1:
+        raise ConfigurationError(f"foreach_batch needs an attempt at least: attempts={attempts}")
+
+    @wraps(callback)
+    def write(batch: DataFrame, batch_id: int) -> None:
+        session = batch.sparkSession
+        txn_id = f"stream/{query_id or _query_id(session)}/{batch_id}"
+        for attempt in range(1, attempts + 1):
+            try:
+                _run_once(session, txn_id, callback, batch, batch_id)
+            except (TransactionConflict, CommitStateUnknown):
+                # BEGIN with the same id tells what became of an unknown outcome.
+                if attempt == attempts:
+                    raise
+            else:
+                return
+
+    return write
+
+
+def _run_once(
+    session: SparkSession,
+    txn_id: str,
+    callback: Callable[[DataFrame, int], object],
+    batch: DataFrame,
+    batch_id: int,
+) -> None:
+    with translated():
+        session.sql("ROLLBACK")  # what an earlier batch may have left in this session
+        begun: Row | None = session.sql(f"BEGIN ID {_literal(txn_id)}").first()
+        try:
+            if begun is None or begun.state != "committed":
+                callback(batch, batch_id)
+            session.sql("COMMIT")
+        except BaseException:
+            session.sql("ROLLBACK")
+            raise
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _query_id(session: SparkSession) -> str:
+    context = getattr(session, "sparkContext", None) if _is_classic(session) else None
+    found = context.getLocalProperty(_QUERY_ID) if context is not None else None
+    if not found:
+        raise ConfigurationError(
+            "the id of the streaming query is not known here: give "
+            "foreach_batch(callback, query_id=...) a name that stays over restarts"
+        )
+    return str(found)
+
+
+def _is_classic(session: SparkSession) -> bool:
+    return hasattr(session, "_jsparkSession")
