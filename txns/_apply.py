@@ -31,7 +31,7 @@ from pyiceberg.table.update import (
 from txns import _manifests, _mark, _overlay, _rewound
 from txns._entry import Kind, LoggedChange
 from txns._logged import logged_state
-from txns.errors import Quarantined, TxnsError, text
+from txns.errors import CorruptLog, Quarantined, TxnsError, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -103,6 +103,7 @@ class Applier:
         ]
         repaired_at = max((c.commit_ts for c in run if c.entry.kind is Kind.REPAIR), default=0)
         for change in run:
+            self._check_mark(table, head, real)
             real = self._apply_one(change, real, repaired=change.commit_ts <= repaired_at)
             if real is None:
                 return False
@@ -113,6 +114,16 @@ class Applier:
             return self._catalog.load_table(table)
         except NoSuchTableError:
             return None
+
+    def _check_mark(self, table: Identifier, head: Head, real: Table | None) -> None:
+        """Refuse a table whose mark names this commit table with another uuid (spec 8.1, 2)."""
+        mark = _mark.mark_of(real.metadata) if real else None
+        ours = mark is not None and mark.commit_table == ".".join(self._log.identifier)
+        if mark and ours and mark.commit_table_uuid != head.uuid:
+            raise CorruptLog(
+                "the table was marked by another commit table of this name (was one restored from"
+                f" a backup?): nothing is applied to it; table=`{text(table)}`"
+            )
 
     @staticmethod
     def _run(head: Head, table: Identifier, real: Table | None) -> list[LoggedChange]:
@@ -179,8 +190,8 @@ class Applier:
         updates = _overlay.updates_of(base, change, request, now_ms, renumber, repaired=repaired)
         if left:  # whoever wrote a table after it was forgotten is no stranger: main is theirs
             updates = tuple(each for each in updates if isinstance(each, _PROPERTIES))
-        elif stranger:
-            updates += _overlay.keep_foreign(base, stranger, _adopted(request))
+        else:
+            updates += _overlay.foreign_branches(base, stranger, _adopted(request), updates)
         unmet = _rewound.unmet(base, request.requirements)
         updates += _overlay.keep_foreign_refs(base, unmet)
         here = AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=base.current_snapshot_id)
@@ -258,6 +269,5 @@ def _adopted(request: CommitTableRequest) -> set[int]:
     ids: set[int] = set()
     for update in request.updates:
         if isinstance(update, AddSnapshotUpdate):
-            named = _mark.summary_value(update.snapshot, _mark.SNAPSHOT_ADOPTED) or ""
-            ids.update(int(each) for each in named.split(",") if each)
+            ids |= _mark.adopted_by(update.snapshot)
     return ids

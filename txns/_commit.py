@@ -56,6 +56,7 @@ class Request:
         reads: What was read.
         comment: The user's words.
         marks: Summary keys for the data tables' snapshots.
+        shared: Whether several processes have built it, which may take longer.
     """
 
     kind: Kind
@@ -67,6 +68,7 @@ class Request:
     reads: ReadSet = field(default_factory=ReadSet)
     comment: str = ""
     marks: Mapping[str, str] = field(default_factory=dict)
+    shared: bool = False
 
 
 class _Versions:
@@ -197,9 +199,13 @@ class Committer:
 
     def _refuse_old(self, request: Request) -> None:
         age_ms = self._clock.now_ms() - request.born_ms
-        if age_ms > self._config.max_age_ms:
+        config = self._config
+        max_age_ms = config.shared_max_age_ms if request.shared else config.max_age_ms
+        if age_ms > max_age_ms:
             raise Conflict(
-                f"it is {age_ms // 1000} s old, and max_age_s is {self._config.max_age_ms // 1000}",
+                f"it is {age_ms // 1000} s old, and may be {max_age_ms // 1000} s (max_age_s, or"
+                " shared_max_age_s of one that several processes build)",
+                what="transaction is too old, run it again",
                 table=next(iter(request.writes)),
                 txn_id=request.key.txn_id,
                 least_ts=self._clock.now_ms(),
@@ -253,7 +259,8 @@ class Committer:
             ) from None
         if newer.current_snapshot_id == staged.base.current_snapshot_id:
             return staged
-        if not staged.append_only:
+        # What it adopts may have been adopted since, or stand on a branch of its own now.
+        if not staged.append_only or request.kind is Kind.ADOPT:
             raise Conflict(
                 "a table that it wrote was written",
                 table=table,

@@ -47,6 +47,7 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
     tidy_after: int = 16,
     max_age_s: int = 3600,
     id_retention_days: int = 7,
+    shared_max_age_s: int = 24 * 3600,
     clock: Clock | None = None,
 ) -> Handle:
     """
@@ -62,6 +63,8 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
         tidy_after: How many applied entries may stand in the head.
         max_age_s: The greatest age of a transaction, in seconds.
         id_retention_days: How far back a caller's transaction id is looked for.
+        shared_max_age_s: The greatest age of a transaction that several processes build, in
+            seconds.
         clock: The source of time and ids; the system's where it is not given.
 
     Raises:
@@ -77,6 +80,7 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
         tidy_after=tidy_after,
         max_age_s=max_age_s,
         id_retention_days=id_retention_days,
+        shared_max_age_s=shared_max_age_s,
     )
     parts = Parts.of(catalog, config, clock or SystemClock())
     parts.log.load_or_create()

@@ -113,14 +113,20 @@ def logged_state(metadata: TableMetadata, mark: _mark.TableMark) -> LoggedState:
 
 
 def stranger_above(metadata: TableMetadata, head_snapshot_id: int) -> Stranger | None:
-    """Give what stands between a branch's head and the history of `main`; None for no rows."""
+    """
+    Give what stands between a branch's head and the history of `main`, and was not adopted.
+
+    Returns:
+        None for no rows.
+    """
     foreign = []
     history = History(metadata)
+    adopted = {one for at in metadata.snapshots for one in _mark.adopted_by(at)}
     main = {at.snapshot_id for at in history.ancestors(metadata.current_snapshot())}
     for at in history.ancestors(history.get(head_snapshot_id)):
         if _mark.is_ours(at) or at.snapshot_id in main:
             break
-        if _mark.operation_of(at) != REPLACE:
+        if _mark.operation_of(at) != REPLACE and at.snapshot_id not in adopted:
             foreign.append(at)
     return stranger_of(head_snapshot_id, foreign) if foreign else None
 

@@ -139,6 +139,12 @@ def is_dropped(main: Snapshot | None) -> bool:
     return summary_value(main, SNAPSHOT_DROPPED) is not None
 
 
+def adopted_by(snapshot: Snapshot) -> set[int]:
+    """Give the strangers' snapshots that one of ours has taken in."""
+    named = summary_value(snapshot, SNAPSHOT_ADOPTED) or ""
+    return {int(each) for each in named.split(",") if each}
+
+
 def _number(properties: Mapping[str, str], key: str) -> int:
     value = properties.get(key)
     return 0 if value is None else _entry.number(value, key)

@@ -21,13 +21,14 @@ from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
     AssertRefSnapshotId,
+    RemoveSnapshotRefUpdate,
     SetPropertiesUpdate,
     update_table_metadata,
 )
 
 from txns import _mark, _removals, _rewound, _schemas
 from txns._entry import Kind
-from txns._logged import History, Stranger, effective_ts, logged_state
+from txns._logged import History, Stranger, effective_ts, logged_state, stranger_above
 from txns._manifests import branch_at, empty_metadata, last_sequence_number
 from txns._updates import laid_over
 from txns.errors import Conflict, CorruptLog, Quarantined, text
@@ -256,7 +257,10 @@ def check_chain(table: Identifier, run: list[LoggedChange]) -> None:
 def too_old(table: Identifier, least_ts: int, read_ts: int, reason: str) -> Conflict:
     """Describe a read before all that is left of a table (I11)."""
     return Conflict(
-        f"the table cannot be read at {read_ts}: {reason}", table=table, least_ts=least_ts
+        f"the table cannot be read at {read_ts}: {reason}",
+        table=table,
+        least_ts=least_ts,
+        what="too old, read at a newer timestamp",
     )
 
 
@@ -319,6 +323,33 @@ def _with_main(metadata: TableMetadata, snapshot: Snapshot | None) -> TableMetad
     return metadata.model_copy(
         update={"current_snapshot_id": snapshot.snapshot_id, "refs": refs, "snapshot_log": log}
     )
+
+
+def foreign_branches(
+    base: TableMetadata,
+    stranger: Stranger | None,
+    adopted: set[int],
+    updates: tuple[TableUpdate, ...],
+) -> tuple[TableUpdate, ...]:
+    """
+    Give the updates of the branches on which strangers' snapshots are open for adoption.
+
+    Args:
+        base: The table before the logged run is put on `main`.
+        stranger: What stands there, if anything does.
+        adopted: Snapshots that the run itself takes in: a branch of them, which somebody who did
+            not know of the run has made, goes.
+        updates: Those of the run, which may remove such a branch already.
+    """
+    removed = {each.ref_name for each in updates if isinstance(each, RemoveSnapshotRefUpdate)}
+    gone = [
+        RemoveSnapshotRefUpdate(ref_name=name)
+        for name, ref in base.refs.items()
+        if name.startswith(_mark.FOREIGN_BRANCH) and name not in removed and adopted
+        if (kept := stranger_above(base, ref.snapshot_id)) is not None
+        if adopted.issuperset(kept.snapshot_ids)
+    ]
+    return (*gone, *(keep_foreign(base, stranger, adopted) if stranger else ()))
 
 
 def keep_foreign(

@@ -81,7 +81,7 @@ class Parts:
         """Give updates without the removal of snapshots that a running transaction can need."""
         if not any(isinstance(update, RemoveSnapshotsUpdate) for update in updates):
             return updates
-        needed = needed_since(metadata, self.clock.now_ms() - self.config.max_age_ms)
+        needed = needed_since(metadata, self.clock.now_ms() - self.config.shared_max_age_ms)
         kept: list[TableUpdate] = []
         for update in updates:
             if not isinstance(update, RemoveSnapshotsUpdate):
@@ -89,7 +89,7 @@ class Parts:
                 continue
             ids = [each for each in update.snapshot_ids if each not in needed]
             if len(ids) < len(update.snapshot_ids):
-                _LOG.info("snapshots younger than max_age_s are kept: %s", needed)
+                _LOG.info("snapshots that a transaction may still need are kept: %s", needed)
             if ids:
                 kept.append(RemoveSnapshotsUpdate(snapshot_ids=ids))
         return tuple(kept)

@@ -257,7 +257,9 @@ class Registrar:
         stranger: Stranger,
         marks: dict[str, str],
     ) -> int:
-        uuid, applied = str(staged.base.table_uuid), _mark.applied_ts(staged.base)
+        # Of the table, not of the view: whoever comes before a repair is applied makes the same.
+        applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
+        uuid = str(staged.base.table_uuid)
         txn_id = derived_id(deed, uuid, stranger.head_snapshot_id, applied)
         return self._commit(kind, Key(txn_id, 0, fresh=False), loaded, staged, marks)
 

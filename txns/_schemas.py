@@ -59,12 +59,9 @@ def fitted(base: TableMetadata | None, updates: Iterable[TableUpdate]) -> Iterat
 
 
 def _id_of(known: dict[int, Schema], schema: Schema) -> int:
-    """Give the schema's own id where it is the next one, else an equal one's, else the next."""
-    own, newest = schema.schema_id, max(known, default=-1)
-    if own > newest or known.get(own) == schema:
-        return own
+    """Give the id of an equal schema, or the next free one, as Java's builder does."""
     equal = (schema_id for schema_id, other in known.items() if other == schema)
-    return next(equal, newest + 1)
+    return next(equal, max(known) + 1 if known else schema.schema_id)
 
 
 def _of_schema(snapshot: Snapshot, ids: dict[int, int]) -> Snapshot:

@@ -309,6 +309,7 @@ class Transaction(TxnCatalog):
             isolation=options.isolation,
             reads=self.reads,
             comment=self.comment,
+            shared=self._files_are_shared,
         )
         try:
             return self._parts.committer.commit(request)

@@ -43,6 +43,7 @@ class Conflict(TxnsError):
         txn_id: str = "",
         other_txn_id: str = "",
         least_ts: int = 0,
+        what: str = "transaction lost a race, run it again",
     ) -> None:
         """
         Describe a lost race.
@@ -53,13 +54,14 @@ class Conflict(TxnsError):
             txn_id: The transaction that lost.
             other_txn_id: The transaction that came first; empty where it is not one.
             least_ts: The least `read_ts` in ms at which it would not have clashed.
+            what: What the message begins with: not every one is a race.
         """
         self.table = text(table)
         self.txn_id = txn_id
         self.other_txn_id = other_txn_id
         self.least_ts = least_ts
         super().__init__(
-            f"transaction lost a race, run it again: {reason}; table=`{self.table}`"
+            f"{what}: {reason}; table=`{self.table}`"
             f" txn=`{txn_id}` clashed_with=`{other_txn_id}` least_ts=`{least_ts}`"
         )
 

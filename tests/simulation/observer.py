@@ -151,7 +151,11 @@ class Observer:
     def _expected(self, logged: Logged, name: Identifier, before: Version, change: Any) -> Version:
         actor = self.world.actor
         if logged.kind == "commit":
-            return replace(actor.attempt.state(name, before), cared=True)
+            after = actor.attempt.state(name, before)
+            # A stranger may put main on a snapshot inside the transaction.
+            passing = frozenset().union(*(each.rows for each in actor.attempt.operations))
+            self.history.removed.setdefault(name, set()).update(passing - after.rows)
+            return replace(after, cared=True)
         if logged.kind == "forget":
             return replace(before, cared=False)
         if logged.kind == "repair" and actor.repairing == "reject":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import SetSnapshotRefUpdate
@@ -205,3 +207,79 @@ def test_a_rollback_to_before_the_registration_is_no_new_rows(lake, handle):
     with pytest.raises(txns.Unsupported, match="nothing to repair"):
         handle.repair_adopt(a)
     assert [1, 2] == lake.plain_ids(a)
+
+
+def _adopt_without_apply(handle, name: str) -> None:
+    applier = handle.parts.applier
+    with mock.patch.object(applier, "apply", return_value=False):
+        handle.repair_adopt(name)
+
+
+def test_an_adoption_that_is_not_applied_yet_is_not_done_twice(lake, handle):
+    """The second adopter derives the same id and finds the first one's entry (seed 299)."""
+    a = lake.table("a", [1])
+    lake.catalog.load_table(a).append(rows(2))
+    for _ in range(2):
+        _adopt_without_apply(lake.open(apply="next"), a)
+    assert [1, 2] == ids(handle.snapshot().load_table(a))
+    assert [] == handle.apply_le()
+    assert [1, 2] == lake.plain_ids(a)
+
+
+def test_what_was_adopted_from_main_is_not_adopted_from_a_branch_again(lake):
+    """An applier that does not know of the adoption puts the stranger on a branch."""
+    a = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    with handle.begin() as txn:
+        txn.load_table(a).append(rows(2))
+    before = handle.parts.log.load()
+    lake.catalog.load_table(a).append(rows(50))
+    _adopt_without_apply(handle, a)
+    assert handle.parts.applier.apply_run(before, ("shop", "a"))
+    assert 2 == len(lake.catalog.load_table(a).refs())
+    with pytest.raises(txns.Unsupported, match="nothing to repair"):
+        _adopt_without_apply(handle, a)
+    assert [] == handle.apply_le()
+    assert [1, 2, 50] == lake.plain_ids(a)
+    assert [MAIN_BRANCH] == list(lake.catalog.load_table(a).refs())
+
+
+def test_an_adoption_on_a_table_that_was_written_since_is_refused(lake):
+    """Others may have adopted the same from a branch: who comes second looks again."""
+    a = lake.table("a", [1])
+    handle, other = lake.open(apply="next"), lake.open()
+    loop = handle.parts.loop
+    lake.catalog.load_table(a).append(rows(50))
+    append = loop.append
+
+    def raced(key, attempt):
+        # A writer that had the table open before the stranger came.
+        with mock.patch("txns._staging.check_writable", return_value=None):
+            writer = other.begin()
+            writer.load_table(a).append(rows(3))
+            writer.commit()
+        return append(key, attempt)
+
+    with (
+        mock.patch.object(loop, "append", raced),
+        pytest.raises(txns.Conflict, match="was written"),
+    ):
+        handle.repair_adopt(a)
+    other.apply_le()
+    handle.repair_adopt(a)
+    assert [1, 3, 50] == ids(handle.snapshot().load_table(a))
+
+
+def test_a_table_of_another_commit_table_of_the_name_is_left_alone(lake):
+    """An applier compares the uuid in the mark (docs/spec.md 8.1, step 2)."""
+    a = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    with handle.begin() as txn:
+        txn.load_table(a).append(rows(2))
+    with lake.catalog.load_table(a).transaction() as changes:
+        changes.set_properties({"txns.commit-table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"})
+    head = handle.parts.log.load()
+    with pytest.raises(txns.CorruptLog, match="nothing is applied"):
+        handle.parts.applier.apply_run(head, ("shop", "a"))
+    assert [("shop", "a")] == handle.apply_le()
+    assert [1] == lake.plain_ids(a)

@@ -1,6 +1,5 @@
 package io.txns.iceberg;
 
-import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -215,11 +214,20 @@ final class Applier {
     LoggedState logged = LoggedState.of(base, mark);
     Optional<Stranger> stranger = logged.stranger();
     List<Long> adopted = adopted(request);
+    if (stranger.isPresent() && change.entry().kind() == EntryKind.FORGET) {
+      // Whoever wrote a table after it was forgotten is no stranger: main is theirs.
+      real.commit(base, Overlay.forgotten(base, change));
+      return real;
+    }
     if (stranger.isPresent() && !stranger.get().adoptable() && !repaired) {
       throw TxnException.quarantined(identifier, stranger.get().reason());
     }
     TableMetadata updated =
-        Overlay.replay(base, change, request, clock.nowMs(), onStorage(change, real));
+        Overlay.replay(base, change, request, clock.nowMs(), onStorage(change, real), repaired);
+    if (repaired) {
+      updated = Overlay.keepForeignRefs(base, updated, request.requirements());
+    }
+    updated = Overlay.withoutAdopted(base, updated, adopted);
     if (stranger.isPresent()) {
       updated = Overlay.keepForeign(base, updated, stranger.get(), adopted);
     }
@@ -263,10 +271,7 @@ final class Applier {
     return request.updates().stream()
         .filter(MetadataUpdate.AddSnapshot.class::isInstance)
         .map(update -> ((MetadataUpdate.AddSnapshot) update).snapshot())
-        .map(snapshot -> snapshot.summary().get(TableMark.SNAPSHOT_ADOPTED))
-        .filter(ids -> ids != null && !ids.isEmpty())
-        .flatMap(ids -> Arrays.stream(ids.split(",")))
-        .map(Long::valueOf)
+        .flatMap(snapshot -> TableMark.adopted(snapshot).stream())
         .toList();
   }
 

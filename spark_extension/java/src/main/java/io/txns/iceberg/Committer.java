@@ -213,7 +213,8 @@ final class Committer {
     if (newBase.currentSnapshot().snapshotId() == staged.base().currentSnapshot().snapshotId()) {
       return staged;
     }
-    if (!staged.isAppendOnly()) {
+    // What it adopts may have been adopted since, or stand on a branch of its own now.
+    if (!staged.isAppendOnly() || request.kind() == EntryKind.ADOPT) {
       throw TxnException.conflict(
           table, txnId, otherTxnId, head.upper(), "a table that it wrote was written");
     }
@@ -279,7 +280,12 @@ final class Committer {
         Overlay.create(change, built.request(), clock.nowMs());
       } else {
         Overlay.replay(
-            staged.base(), change, built.request(), clock.nowMs(), Overlay.Renumber.IN_MEMORY);
+            staged.base(),
+            change,
+            built.request(),
+            clock.nowMs(),
+            Overlay.Renumber.IN_MEMORY,
+            false);
       }
     } catch (TxnException | IllegalArgumentException e) {
       throw TxnException.conflict(

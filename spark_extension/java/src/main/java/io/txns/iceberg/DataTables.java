@@ -1,5 +1,7 @@
 package io.txns.iceberg;
 
+import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 import org.apache.iceberg.BaseMetadataTable;
@@ -19,6 +21,7 @@ import org.apache.iceberg.rest.requests.UpdateTableRequest;
 final class DataTables {
   private final Catalog delegate;
   private final CommitLog log;
+  private final Archive archive;
   private final TxnClock clock;
 
   /**
@@ -46,9 +49,10 @@ final class DataTables {
     }
   }
 
-  DataTables(Catalog delegate, CommitLog log, TxnClock clock) {
+  DataTables(Catalog delegate, CommitLog log, Archive archive, TxnClock clock) {
     this.delegate = delegate;
     this.log = log;
+    this.archive = archive;
     this.clock = clock;
   }
 
@@ -99,17 +103,21 @@ final class DataTables {
   }
 
   /**
-   * A table that nobody registered; or one whose mark a stranger took while entries of it stand in
-   * the head: it is read as logged.
+   * A table that nobody registered. Or one that was forgotten above {@code readTs}: it is read as
+   * it was then. Or one whose mark a stranger took while entries of it stand in the head: it is
+   * read as logged.
    */
   private Loaded withoutMark(
       TableIdentifier identifier, Table table, TableOperations real, Head head, long readTs) {
     TableMetadata metadata = real.current();
     long applied = TableMark.applied(metadata);
-    if (head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty()) {
-      return new Loaded(identifier, table, real, Optional.empty(), null);
-    }
     TableMark taken = new TableMark(log.identifier(), head.uuid(), 0, applied);
+    if (head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty()) {
+      return forgetAbove(readTs, applied, metadata.uuid())
+          .map(forget -> Overlay.beforeForget(identifier, metadata, taken, forget, readTs))
+          .map(view -> new Loaded(identifier, table, real, Optional.of(taken), view))
+          .orElseGet(() -> new Loaded(identifier, table, real, Optional.empty(), null));
+    }
     TableView view = view(identifier, metadata, taken, head, readTs);
     Stranger stranger =
         new Stranger(
@@ -123,6 +131,24 @@ final class DataTables {
         real,
         Optional.of(taken),
         new TableView(view.metadata(), readTs, Optional.of(stranger)));
+  }
+
+  /** The change that first took a table from care above a timestamp; empty where none did. */
+  private Optional<Change> forgetAbove(long ts, long applied, String uuid) {
+    if (applied <= ts) {
+      return Optional.empty();
+    }
+    Head newest = log.loadIfExists();
+    List<Entry> entries = new ArrayList<>(newest.state().after(ts));
+    if (newest.state().tidiedUpto() > ts) {
+      entries.addAll(archive.between(ts, newest.state().tidiedUpto()));
+    }
+    return entries.stream()
+        .filter(entry -> entry.kind() == EntryKind.FORGET)
+        .sorted(Comparator.comparingLong(Entry::commitTs))
+        .flatMap(entry -> entry.changes().stream())
+        .filter(change -> change.uuid().equals(uuid))
+        .findFirst();
   }
 
   /** The view of a registered table whose metadata the caller has loaded after {@code head}. */
@@ -216,7 +242,7 @@ final class DataTables {
     for (LoggedChange change : run.subList(1, run.size())) {
       metadata =
           Overlay.replay(
-              metadata, change, request(change), clock.nowMs(), Overlay.Renumber.IN_MEMORY);
+              metadata, change, request(change), clock.nowMs(), Overlay.Renumber.IN_MEMORY, false);
     }
     return Optional.of(metadata);
   }

@@ -54,8 +54,8 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
         foreign.add(at);
       }
     }
-    if (!rolledBack && !newest.wasMain() && foreign.isEmpty() && sameRows != null) {
-      return new LoggedState(sameRows, Optional.empty());
+    if (!rolledBack && !newest.wasMain() && sameRows != null) {
+      return found(main, sameRows, foreign);
     }
     String reason = "somebody moved main off the protocol's last snapshot";
     // A rollback to before the registration stands on what main's history holds already.

@@ -65,7 +65,7 @@ final class Overlay {
       long nowMs) {
     LoggedState logged = LoggedState.of(loaded, mark);
     if (mark.created() > readTs) {
-      throw tooOld(table, mark.created(), readTs, "the table was created later");
+      throw TxnException.tooOld(table, readTs, mark.created(), "the table was created later");
     }
     if (logged.snapshot() == null && loaded.currentSnapshot() != null && run.isEmpty()) {
       throw TxnException.quarantined(table, "the logged state of the table has been expired");
@@ -75,10 +75,38 @@ final class Overlay {
             ? withMain(loaded, logged.snapshot(), false)
             : earlier(table, loaded, mark, logged.snapshot(), readTs);
     checkChain(table, run);
+    Optional<Stranger> stranger = logged.stranger();
     for (LoggedChange change : run) {
-      view = replay(view, change, requests.of(change), nowMs, Renumber.IN_MEMORY);
+      UpdateTableRequest request = requests.of(change);
+      Map<UpdateRequirement, String> unmet = Rewound.unmet(view, request.requirements());
+      if (!unmet.isEmpty()) {
+        stranger = stranger.or(() -> Optional.of(altered(loaded, unmet)));
+        // Readers stay on the logged state (I10): what the change was staged on, and the change.
+        view = Rewound.of(view, unmet.keySet()).orElseThrow(() -> unfit(change, reason(unmet)));
+      }
+      view = replay(view, change, request, nowMs, Renumber.IN_MEMORY, false);
+      if (change.entry().kind() == EntryKind.REPAIR) {
+        stranger = Optional.empty(); // it is ended when it is applied
+      }
     }
-    return new TableView(inMemory(view, loaded.metadataFileLocation()), readTs, logged.stranger());
+    return new TableView(inMemory(view, loaded.metadataFileLocation()), readTs, stranger);
+  }
+
+  /**
+   * A table that has left care as of a {@code readTs} at which it was under care.
+   *
+   * @param loaded its metadata; strangers may have written it since
+   * @param forget the change that took it from care, above {@code readTs}
+   * @throws TxnException 40001 when what it was has been expired
+   */
+  static TableView beforeForget(
+      TableIdentifier table, TableMetadata loaded, TableMark mark, Change forget, long readTs) {
+    Snapshot left = loaded.snapshot(forget.toSnapshotId());
+    if (left == null && forget.fromSnapshotId() != null) {
+      left = loaded.snapshot(forget.fromSnapshotId());
+    }
+    TableMetadata view = earlier(table, loaded, mark, left, readTs);
+    return new TableView(inMemory(view, loaded.metadataFileLocation()), readTs, Optional.empty());
   }
 
   /** Where the request of a logged change comes from: the entry's payload. */
@@ -91,6 +119,8 @@ final class Overlay {
    *
    * <p>{@code main} is put on the logged run wherever a stranger left it; see {@link #keepForeign}.
    *
+   * @param repaired whether a repair is logged after it: what strangers altered does not stand in
+   *     the way then
    * @throws TxnException Quarantined when a requirement other than main's place does not hold
    */
   static TableMetadata replay(
@@ -98,15 +128,15 @@ final class Overlay {
       LoggedChange logged,
       UpdateTableRequest request,
       long nowMs,
-      Renumber renumber) {
+      Renumber renumber,
+      boolean repaired) {
     TableIdentifier table = logged.change().table();
     Long from = logged.change().fromSnapshotId();
+    Map<UpdateRequirement, String> unmet = Rewound.unmet(base, request.requirements());
+    if (!unmet.isEmpty() && !repaired) {
+      throw unfit(logged, reason(unmet));
+    }
     try {
-      for (UpdateRequirement requirement : request.requirements()) {
-        if (!isAboutMain(requirement)) {
-          requirement.validate(base);
-        }
-      }
       if (from != null && base.snapshot(from) == null) {
         throw TxnException.quarantined(
             table, "the snapshot that a logged change stands on has been expired");
@@ -116,10 +146,35 @@ final class Overlay {
       builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
       return builder.build();
     } catch (CommitFailedException | ValidationException | IllegalArgumentException e) {
-      throw TxnException.quarantined(
-          table,
-          String.format("a logged change does not fit the table any more (%s)", e.getMessage()));
+      throw unfit(logged, e.getMessage());
     }
+  }
+
+  /** A table that has left care, with {@code main} where others have put it since. */
+  static TableMetadata forgotten(TableMetadata base, LoggedChange forget) {
+    return TableMetadata.buildFrom(base)
+        .removeProperties(TableMark.KEYS)
+        .setProperties(Map.of(TableMark.APPLIED, Long.toString(forget.commitTs())))
+        .build();
+  }
+
+  private static String reason(Map<UpdateRequirement, String> unmet) {
+    return unmet.values().iterator().next();
+  }
+
+  private static TxnException unfit(LoggedChange logged, String reason) {
+    return TxnException.quarantined(
+        logged.change().table(),
+        String.format("a logged change does not fit the table any more (%s)", reason));
+  }
+
+  /** Somebody who made a logged change impossible, without a snapshot of their own. */
+  private static Stranger altered(TableMetadata loaded, Map<UpdateRequirement, String> unmet) {
+    return new Stranger(
+        loaded.currentSnapshot().snapshotId(),
+        List.of(),
+        false,
+        String.format("a logged change does not fit the table any more (%s)", reason(unmet)));
   }
 
   /** A new table from the change that creates it. */
@@ -153,6 +208,40 @@ final class Overlay {
         .build();
   }
 
+  /**
+   * Take away the branches of strangers that a change adopts: somebody who did not know of it has
+   * made them.
+   */
+  static TableMetadata withoutAdopted(
+      TableMetadata base, TableMetadata applied, List<Long> adopted) {
+    TableMetadata.Builder builder = TableMetadata.buildFrom(applied);
+    for (Map.Entry<String, SnapshotRef> ref : base.refs().entrySet()) {
+      if (ref.getKey().startsWith(TableMark.FOREIGN_BRANCH)
+          && !adopted.isEmpty()
+          && Stranger.above(base, ref.getValue().snapshotId())
+              .filter(kept -> adopted.containsAll(kept.snapshotIds()))
+              .isPresent()) {
+        builder.removeRef(ref.getKey());
+      }
+    }
+    return builder.build();
+  }
+
+  /** Keep where strangers left branches that a repaired change takes back from them. */
+  static TableMetadata keepForeignRefs(
+      TableMetadata base, TableMetadata applied, List<UpdateRequirement> requirements) {
+    TableMetadata.Builder builder = TableMetadata.buildFrom(applied);
+    for (UpdateRequirement requirement : Rewound.unmet(base, requirements).keySet()) {
+      if (requirement instanceof UpdateRequirement.AssertRefSnapshotID moved
+          && base.ref(moved.refName()) != null) {
+        long foreign = base.ref(moved.refName()).snapshotId();
+        builder.setRef(
+            TableMark.FOREIGN_BRANCH + foreign, SnapshotRef.branchBuilder(foreign).build());
+      }
+    }
+    return builder.build();
+  }
+
   /** Metadata that lives in memory only; a location makes Iceberg's metadata tables work. */
   static TableMetadata inMemory(TableMetadata metadata, String location) {
     String path =
@@ -179,9 +268,10 @@ final class Overlay {
       Renumber renumber) {
     long sequenceNumber = base == null ? 0 : base.lastSequenceNumber();
     long nextRowId = base == null ? 0 : base.nextRowId();
+    SchemaIds schemas = new SchemaIds(base);
     for (MetadataUpdate update : updates) {
       if (update instanceof MetadataUpdate.AddSnapshot add) {
-        Snapshot snapshot = add.snapshot();
+        Snapshot snapshot = schemas.renamed(add.snapshot());
         boolean stale =
             base != null
                 && ((base.formatVersion() > 1 && snapshot.sequenceNumber() <= sequenceNumber)
@@ -202,14 +292,9 @@ final class Overlay {
         sequenceNumber = snapshot.sequenceNumber();
         nextRowId += snapshot.addedRows() == null ? 0 : snapshot.addedRows();
       } else {
-        update.applyTo(builder);
+        schemas.applyTo(builder, update);
       }
     }
-  }
-
-  private static boolean isAboutMain(UpdateRequirement requirement) {
-    return requirement instanceof UpdateRequirement.AssertRefSnapshotID ref
-        && SnapshotRef.MAIN_BRANCH.equals(ref.refName());
   }
 
   /** Invariant I3: unapplied changes of one table are a chain. */
@@ -234,7 +319,8 @@ final class Overlay {
       at = LoggedState.parent(loaded, at);
     }
     if (at == null) {
-      throw tooOld(table, mark.applied(), readTs, "its older snapshots have been expired");
+      throw TxnException.tooOld(
+          table, readTs, mark.applied(), "its older snapshots have been expired");
     }
     return withMain(loaded, at, true);
   }
@@ -249,11 +335,5 @@ final class Overlay {
         .filter(metadata.schemasById()::containsKey)
         .ifPresent(builder::setCurrentSchema);
     return builder.setBranchSnapshot(snapshot.snapshotId(), SnapshotRef.MAIN_BRANCH).build();
-  }
-
-  private static TxnException tooOld(
-      TableIdentifier table, long leastTs, long readTs, String reason) {
-    return TxnException.conflict(
-        table, "", "", leastTs, "the table cannot be read at " + readTs + ": " + reason);
   }
 }

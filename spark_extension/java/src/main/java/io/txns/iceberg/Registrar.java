@@ -9,14 +9,17 @@ import java.util.stream.Collectors;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
+import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotChanges;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.types.Types;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -119,6 +122,13 @@ final class Registrar {
    */
   long adopt(TableIdentifier identifier) {
     DataTables.Loaded loaded = newest(identifier);
+    if (loaded.registered() && loaded.view().dropped()) {
+      throw TxnException.unsupported(
+          String.format(
+              "the log has dropped the table, so nothing is adopted into it: use action =>"
+                  + " 'reject', which keeps what was written on a branch; table=`%s`",
+              identifier));
+    }
     StagedTable staged = staged(loaded);
     Stranger stranger = onBranch(loaded, staged);
     if (stranger == null) {
@@ -143,6 +153,10 @@ final class Registrar {
     if (TableMark.of(staged.base()).isEmpty()) {
       staged.stage(
           staged.current(), TableMetadata.buildFrom(staged.current()).setProperties(mark).build());
+    }
+    if (loaded.view().dropped()) {
+      // A copy of the marker would not be one.
+      staged.stage(staged.current(), TableDrop.marked(staged.current(), staged.real()));
     }
     return repair(EntryKind.REPAIR, loaded, staged, stranger, Map.of());
   }
@@ -183,11 +197,13 @@ final class Registrar {
       StagedTable staged,
       Stranger stranger,
       Map<String, String> marks) {
+    // Of the table, not of the view: whoever comes before a repair is applied makes the same.
+    long applied = loaded.table() == null ? 0 : TableMark.applied(loaded.real().current());
     String txnId =
         derivedId(
             marks.isEmpty() ? "reject" : "adopt",
             staged.base().uuid(),
-            stranger.headSnapshotId() + ":" + TableMark.applied(staged.base()));
+            stranger.headSnapshotId() + ":" + applied);
     return commit(kind, txnId, false, loaded, staged, marks);
   }
 
@@ -221,6 +237,7 @@ final class Registrar {
     Map<String, String> properties =
         new HashMap<>(TableMark.properties(log.identifier(), head.uuid(), base.uuid()));
     properties.put(TableMark.APPLIED, Long.toString(head.upper()));
+    properties.putAll(retentionProperties(base.properties()));
     staged.stage(
         staged.current(),
         TableMetadata.buildFrom(staged.current()).setProperties(properties).build());
@@ -251,6 +268,29 @@ final class Registrar {
         .minSnapshotsToKeep(Math.max(keep, MIN_SNAPSHOTS_TO_KEEP))
         .maxSnapshotAgeMs(Math.max(ageMs, DAY_MS))
         .build();
+  }
+
+  /**
+   * Table properties that must change for expiry to leave the same: they count where a stranger has
+   * set main without its retention, as pyiceberg does.
+   */
+  static Map<String, String> retentionProperties(Map<String, String> properties) {
+    Map<String, String> raised = new HashMap<>();
+    if (number(properties, TableProperties.MIN_SNAPSHOTS_TO_KEEP, 0) < MIN_SNAPSHOTS_TO_KEEP) {
+      raised.put(TableProperties.MIN_SNAPSHOTS_TO_KEEP, Integer.toString(MIN_SNAPSHOTS_TO_KEEP));
+    }
+    if (number(properties, TableProperties.MAX_SNAPSHOT_AGE_MS, DAY_MS) < DAY_MS) {
+      raised.put(TableProperties.MAX_SNAPSHOT_AGE_MS, Long.toString(DAY_MS));
+    }
+    return raised;
+  }
+
+  private static long number(Map<String, String> properties, String key, long otherwise) {
+    try {
+      return Long.parseLong(properties.getOrDefault(key, Long.toString(otherwise)));
+    } catch (NumberFormatException e) {
+      return 0; // somebody's slip: no expiry can read it either
+    }
   }
 
   /** The snapshot that marked the table; null for one that was created under care, or expired. */
@@ -308,6 +348,7 @@ final class Registrar {
     AppendFiles append =
         new BaseTable(staged.operations(), staged.identifier().toString()).newFastAppend();
     for (int i = stranger.snapshotIds().size() - 1; i >= 0; i--) {
+      checkColumns(staged, source, source.snapshot(stranger.snapshotIds().get(i)));
       Iterable<DataFile> files =
           SnapshotChanges.builderFor(source)
               .snapshot(source.snapshot(stranger.snapshotIds().get(i)))
@@ -318,10 +359,29 @@ final class Registrar {
     append.commit();
   }
 
+  /** Refuse files in which the id of a column stands for one of another name in the log. */
+  private static void checkColumns(StagedTable staged, Table source, Snapshot foreign) {
+    Schema theirs = foreign.schemaId() == null ? null : source.schemas().get(foreign.schemaId());
+    if (theirs == null) {
+      return;
+    }
+    for (Types.NestedField field : staged.current().schema().columns()) {
+      Types.NestedField other = theirs.findField(field.fieldId());
+      if (other != null && !other.name().equals(field.name())) {
+        throw TxnException.unsupported(
+            String.format(
+                "the column `%s` of the log is `%s` in what was written: use action => 'reject',"
+                    + " and put what is on the branch back by hand; table=`%s`",
+                field.name(), other.name(), staged.identifier()));
+      }
+    }
+  }
+
   /** The strangers' state as it is, under a snapshot of ours with a manifest list of its own. */
   private void copyState(StagedTable staged, DataTables.Loaded loaded, Stranger stranger) {
     TableMetadata base = staged.current();
-    if (loaded.mark().orElseThrow().applied() < newestChange(loaded)) {
+    // The table's own: the view's mark counts what is only laid over it.
+    if (TableMark.applied(loaded.real().current()) < newestChange(loaded)) {
       throw TxnException.unsupported(
           String.format(
               "other transactions have committed to the table since: use action => 'reject', and"
@@ -352,7 +412,7 @@ final class Registrar {
       LOG.info("entries of {} stay unapplied before its repair", identifier);
     }
     Head newest = log.loadIfExists();
-    return tables.load(identifier, newest, newest.upper());
+    return tables.loadWithDropped(identifier, newest, newest.upper());
   }
 
   private static StagedTable staged(DataTables.Loaded loaded) {

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
@@ -18,13 +19,20 @@ import org.apache.iceberg.TableMetadata;
  */
 record Stranger(long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason) {
 
-  /** What stands between a branch's head and the history of main; empty for no rows. */
+  /**
+   * What stands between a branch's head and the history of main, and was not adopted; empty for no
+   * rows.
+   */
   static Optional<Stranger> above(TableMetadata metadata, long headSnapshotId) {
     Set<Long> main = LoggedState.ancestors(metadata, metadata.currentSnapshot());
+    Set<Long> adopted =
+        metadata.snapshots().stream()
+            .flatMap(snapshot -> TableMark.adopted(snapshot).stream())
+            .collect(Collectors.toSet());
     List<Snapshot> foreign = new ArrayList<>();
     Snapshot at = metadata.snapshot(headSnapshotId);
     while (at != null && !LoggedState.isOurs(at) && !main.contains(at.snapshotId())) {
-      if (!DataOperations.REPLACE.equals(at.operation())) {
+      if (!DataOperations.REPLACE.equals(at.operation()) && !adopted.contains(at.snapshotId())) {
         foreign.add(at);
       }
       at = LoggedState.parent(metadata, at);

@@ -88,7 +88,8 @@ final class TableDrop {
     return true;
   }
 
-  private static TableMetadata marked(TableMetadata base, TableOperations real) {
+  /** A table with the marker of a drop on main. */
+  static TableMetadata marked(TableMetadata base, TableOperations real) {
     long snapshotId = real.newSnapshotId();
     long sequenceNumber = base.formatVersion() == 1 ? 0 : base.lastSequenceNumber() + 1;
     Snapshot main = base.currentSnapshot();

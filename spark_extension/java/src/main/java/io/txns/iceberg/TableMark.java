@@ -1,6 +1,8 @@
 package io.txns.iceberg;
 
+import java.util.Arrays;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -59,6 +61,15 @@ record TableMark(TableIdentifier commitTable, String commitTableUuid, long creat
   /** Whether a snapshot is the marker of a dropped table. */
   static boolean isDropped(Snapshot main) {
     return main != null && main.summary() != null && main.summary().containsKey(SNAPSHOT_DROPPED);
+  }
+
+  /** The strangers' snapshots that one of ours has taken in. */
+  static List<Long> adopted(Snapshot snapshot) {
+    String ids =
+        snapshot.summary() == null ? null : snapshot.summary().get(TableMark.SNAPSHOT_ADOPTED);
+    return ids == null || ids.isEmpty()
+        ? List.of()
+        : Arrays.stream(ids.split(",")).map(Long::valueOf).toList();
   }
 
   /** {@link #APPLIED} of a table with or without a mark; 0 where there is none. */

@@ -36,10 +36,28 @@ public class TxnException extends RuntimeException {
   /** A lost race over {@code table}: definitely not committed, to be run again from the start. */
   public static TxnException conflict(
       TableIdentifier table, String txnId, String otherTxnId, long leastTs, String reason) {
+    return conflict(
+        "transaction lost a race, run it again", table, txnId, otherTxnId, leastTs, reason);
+  }
+
+  /** A read before all that is left of a table (invariant I11). */
+  static TxnException tooOld(TableIdentifier table, long readTs, long leastTs, String reason) {
+    String what = "too old, read at a newer timestamp";
+    return conflict(
+        what, table, "", "", leastTs, "the table cannot be read at " + readTs + ": " + reason);
+  }
+
+  private static TxnException conflict(
+      String what,
+      TableIdentifier table,
+      String txnId,
+      String otherTxnId,
+      long leastTs,
+      String reason) {
     String message =
         String.format(
-            "transaction lost a race, run it again: %s; table=`%s` txn=`%s` clashed_with=`%s` least_ts=`%d`",
-            reason, table, txnId, otherTxnId, leastTs);
+            "%s: %s; table=`%s` txn=`%s` clashed_with=`%s` least_ts=`%d`",
+            what, reason, table, txnId, otherTxnId, leastTs);
     return new TxnException(ErrorKind.CONFLICT, message)
         .with(TABLE, String.valueOf(table))
         .with(TXN_ID, txnId)

@@ -49,8 +49,8 @@ public final class TxnHandle implements Closeable {
     this.config = config;
     this.clock = clock;
     this.log = new CommitLog(delegate, config.commitTable(), clock);
-    this.tables = new DataTables(delegate, log, clock);
     this.archive = new Archive(log);
+    this.tables = new DataTables(delegate, log, archive, clock);
     this.loop = new CommitLoop(log, archive, clock);
     this.applier = new Applier(delegate, log, tables, clock);
     this.tidier = new Tidier(config, log, tables, clock);

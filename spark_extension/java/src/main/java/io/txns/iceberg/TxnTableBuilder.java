@@ -159,6 +159,7 @@ final class TxnTableBuilder implements TableBuilder {
     TableMetadata planned = delegate.currentMetadata();
     TableMetadata first =
         TableMetadata.buildFrom(planned)
+            .setProperties(Registrar.retentionProperties(planned.properties()))
             .setProperties(
                 TableMark.properties(handle.log().identifier(), head.uuid(), planned.uuid()))
             .build();
@@ -202,9 +203,11 @@ final class TxnTableBuilder implements TableBuilder {
       BaseTransaction delegate = (BaseTransaction) plain.replaceTransaction();
       all.putAll(delegate.currentMetadata().properties());
     } catch (NoSuchTableException e) {
+      all.putAll(Registrar.retentionProperties(all));
       return all; // logged, and not created yet
     }
     all.keySet().removeIf(key -> key.startsWith(TxnConfig.PREFIX));
+    all.putAll(Registrar.retentionProperties(all));
     return all;
   }
 

@@ -222,11 +222,11 @@ class StrangerTest {
   }
 
   /** A catalog in which one table may be read and not written. */
-  private static final class Forbidding extends BaseMetastoreCatalog {
+  static final class Forbidding extends BaseMetastoreCatalog {
     private final Catalog real;
     private final TableIdentifier table;
 
-    private Forbidding(Catalog real, TableIdentifier table) {
+    Forbidding(Catalog real, TableIdentifier table) {
       this.real = real;
       this.table = table;
     }

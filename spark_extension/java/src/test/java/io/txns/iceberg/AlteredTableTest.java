@@ -1,0 +1,225 @@
+package io.txns.iceberg;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.ids;
+import static io.txns.iceberg.Lake.overwrite;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.nio.file.Path;
+import java.util.Map;
+import org.apache.iceberg.Schema;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.types.Types;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Strangers who alter a table between commit and apply (docs/spec.md 6.3, 8.1, 9.4). */
+class AlteredTableTest {
+  @TempDir Path folder;
+  private Lake lake;
+  private TxnHandle handle;
+  private TxnHandle lazy;
+  private Catalog outside;
+
+  @BeforeEach
+  void open() {
+    lake = new Lake(folder);
+    handle = lake.open();
+    lazy = lake.open(Map.of("txns.apply", "next"));
+    outside = lake.catalog();
+    lake.create(handle, "shop.a", "shop.b");
+    append(handle.catalog(() -> null).loadTable(id("shop.a")), 1);
+  }
+
+  private void alter(Table table, String column) {
+    table.updateSchema().addColumn(column, Types.StringType.get()).commit();
+  }
+
+  private Table view() {
+    return lake.open().catalog(() -> null).loadTable(id("shop.a"));
+  }
+
+  /** A column and a row of both tables are logged; a stranger's column takes the id first. */
+  private void alterBoth() {
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    alter(lazy.catalog(() -> txn).loadTable(id("shop.a")), "ours");
+    append(lazy.catalog(() -> txn).loadTable(id("shop.a")), 2);
+    append(lazy.catalog(() -> txn).loadTable(id("shop.b")), 2);
+    txn.commit();
+    alter(outside.loadTable(id("shop.a")), "theirs");
+    assertThat(handle.apply()).isEqualTo(1);
+  }
+
+  /** Invariant I10: whoever sees one table of an entry sees all of them. */
+  @Test
+  void readersStayOnTheLoggedState() {
+    alterBoth();
+    assertThat(view().schema().findField("ours")).isNotNull();
+    assertThat(view().schema().findField("theirs")).isNull();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    assertThat(lake.txnIds("shop.b")).containsExactly(2L);
+    assertThatThrownBy(() -> append(view(), 3))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED));
+  }
+
+  @Test
+  void rejectPutsTheLoggedColumnsOnTheTable() {
+    alterBoth();
+    assertThatThrownBy(() -> handle.repairAdopt(id("shop.a"))).hasMessageContaining("reject");
+    handle.repairReject(id("shop.a"));
+    assertThat(handle.apply()).isZero();
+    Table table = outside.loadTable(id("shop.a"));
+    assertThat(table.schema().columns().stream().map(Types.NestedField::name))
+        .containsExactly("id", "name", "ours");
+    assertThat(table.schemas()).hasSize(3);
+    assertThat(table.currentSnapshot().schemaId()).isEqualTo(table.schema().schemaId());
+    assertThat(ids(table)).containsExactly(1L, 2L);
+    append(view(), 3);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  /** What a stranger wrote into a column of that id would show in the logged column. */
+  @Test
+  void rowsOfAColumnWhoseIdIsTakenAreNotAdopted() {
+    alterBoth();
+    append(outside.loadTable(id("shop.a")), 9);
+    handle.repairReject(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+    assertThatThrownBy(() -> handle.repairAdopt(id("shop.a")))
+        .hasMessageContaining("`ours` of the log is `theirs`");
+  }
+
+  @Test
+  void readersOfATableWhosePartitionsWereAltered() {
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    Table table = lazy.catalog(() -> txn).loadTable(id("shop.a"));
+    table.updateSpec().addField("ours", Expressions.bucket("id", 4)).commit();
+    txn.commit();
+    outside
+        .loadTable(id("shop.a"))
+        .updateSpec()
+        .addField("theirs", Expressions.bucket("id", 8))
+        .commit();
+    assertThat(view().spec().fields()).hasSize(1);
+    assertThat(view().spec().fields().get(0).name()).isEqualTo("ours");
+    assertThat(ids(view())).containsExactly(1L);
+  }
+
+  @Test
+  void aBranchThatAStrangerMovedIsKept() {
+    Table table = outside.loadTable(id("shop.a"));
+    table.manageSnapshots().createBranch("side").commit();
+    Table staged = lazy.catalog(() -> null).loadTable(id("shop.a"));
+    staged.newAppend().appendFile(Lake.file(staged, 2)).toBranch("side").commit();
+    table.newAppend().appendFile(Lake.file(table, 9)).toBranch("side").commit();
+    long foreign = outside.loadTable(id("shop.a")).refs().get("side").snapshotId();
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(view().refs().get("side").snapshotId()).isNotEqualTo(foreign);
+    handle.repairReject(id("shop.a"));
+    assertThat(handle.apply()).isZero();
+    assertThat(outside.loadTable(id("shop.a")).refs().get("txns-foreign-" + foreign).snapshotId())
+        .isEqualTo(foreign);
+  }
+
+  /** A stranger's overwrite between a drop and its apply: the drop stands, nothing is lost. */
+  @Test
+  void aChangeOfADroppedTableIsRejected() {
+    lazy.catalog(() -> null).dropTable(id("shop.a"), false);
+    overwrite(outside.loadTable(id("shop.a")), 9);
+    long foreign = outside.loadTable(id("shop.a")).currentSnapshot().snapshotId();
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThatThrownBy(() -> handle.repairAdopt(id("shop.a"))).hasMessageContaining("dropped");
+    handle.repairReject(id("shop.a"));
+    assertThat(handle.apply()).isZero();
+    assertThat(handle.catalog(() -> null).tableExists(id("shop.a"))).isFalse();
+    assertThat(outside.loadTable(id("shop.a")).refs()).containsKey("txns-foreign-" + foreign);
+  }
+
+  /** Whoever writes a table after it was forgotten is no stranger. */
+  @Test
+  void aForgetThatIsAppliedLateLeavesMainToOthers() {
+    long readTs = handle.log().load().upper();
+    lazy.forget(id("shop.a"));
+    overwrite(outside.loadTable(id("shop.a")), 9);
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(9L);
+    assertThat(outside.loadTable(id("shop.a")).properties())
+        .doesNotContainKey(TableMark.COMMIT_TABLE);
+    Head head = handle.log().load();
+    var before = handle.tables().load(id("shop.a"), head, readTs);
+    assertThat(before.registered()).isTrue();
+    handle.tidy();
+    head = handle.log().load();
+    before = handle.tables().load(id("shop.a"), head, readTs);
+    assertThat(before.view().metadata().currentSnapshot().summary())
+        .containsEntry("total-records", "1");
+    assertThat(handle.tables().load(id("shop.a"), head, head.upper()).registered()).isFalse();
+  }
+
+  /** When only a compaction is left of ours, what stands above it is a stranger's. */
+  @Test
+  void aWriteAboveACompactionThatLostItsParents() {
+    Table table = outside.loadTable(id("shop.a"));
+    var rewrite = table.newRewrite();
+    table.newScan().planFiles().forEach(task -> rewrite.deleteFile(task.file()));
+    rewrite.addFile(Lake.file(table, 1)).commit();
+    table
+        .manageSnapshots()
+        .setMinSnapshotsToKeep("main", 1)
+        .setMaxSnapshotAgeMs("main", 1)
+        .commit();
+    table.expireSnapshots().expireOlderThan(Long.MAX_VALUE).commit();
+    append(table, 9);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+    handle.repairAdopt(id("shop.a"));
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 9L);
+  }
+
+  /** Expiry keeps what an overwrite stands on also where a stranger drops main's retention. */
+  @Test
+  void theRetentionIsAPropertyAsWell() {
+    Table registered = outside.loadTable(id("shop.a"));
+    assertThat(registered.properties()).containsEntry("history.expire.min-snapshots-to-keep", "10");
+    Schema schema = Lake.SCHEMA;
+    handle
+        .catalog(() -> null)
+        .buildTable(id("shop.c"), schema)
+        .withProperty("history.expire.min-snapshots-to-keep", "20")
+        .withProperty("history.expire.max-snapshot-age-ms", "1")
+        .create();
+    assertThat(outside.loadTable(id("shop.c")).properties())
+        .containsEntry("history.expire.min-snapshots-to-keep", "20")
+        .containsEntry("history.expire.max-snapshot-age-ms", "86400000");
+  }
+
+  /** An applier that does not know of an adoption from main puts the stranger on a branch. */
+  @Test
+  void whatWasAdoptedFromMainIsNotAdoptedFromABranchAgain() {
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
+    Head before = handle.log().load();
+    append(outside.loadTable(id("shop.a")), 50);
+    TxnHandle forbidden =
+        TxnHandle.open(
+            "lake",
+            new StrangerTest.Forbidding(lake.catalog(), id("shop.a")),
+            TxnConfig.defaults(),
+            TxnClock.system());
+    forbidden.repairAdopt(id("shop.a"));
+    forbidden.repairAdopt(id("shop.a")); // the same id, so the same entry
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 50L);
+    Applier unaware = new Applier(outside, handle.log(), handle.tables(), TxnClock.system());
+    assertThat(unaware.applyRun(before, id("shop.a"))).isTrue();
+    assertThat(outside.loadTable(id("shop.a")).refs()).hasSize(2);
+    assertThatThrownBy(() -> forbidden.repairAdopt(id("shop.a")))
+        .hasMessageContaining("nothing to repair");
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 50L);
+    assertThat(outside.loadTable(id("shop.a")).refs()).containsOnlyKeys("main");
+  }
+}
