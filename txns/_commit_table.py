@@ -69,10 +69,19 @@ def main_at(snapshot_id: int) -> SetSnapshotRefUpdate:
     )
 
 
+def _create_namespace(catalog: Catalog, namespace: Identifier) -> None:
+    try:
+        catalog.create_namespace_if_not_exists(namespace)
+    except Exception:
+        # Two creators: SqlCatalog tells the second one of its database's key.
+        if not catalog.namespace_exists(namespace):
+            raise
+
+
 def create(catalog: Catalog, identifier: Identifier, clock: Clock) -> None:
     """Create the commit table with its first record, in one step; two creators make one."""
     if identifier[:-1]:
-        catalog.create_namespace_if_not_exists(identifier[:-1])
+        _create_namespace(catalog, identifier[:-1])
     planned = plan(
         catalog,
         identifier,

@@ -35,6 +35,24 @@ def test_two_openers_make_one_commit_table(lake):
     assert one.parts.log.load().uuid == two.parts.log.load().uuid
 
 
+def test_two_openers_make_one_namespace(lake, monkeypatch):
+    """The second one's database refuses its key, in words of its own: no error of ours."""
+    late = lake.another_catalog()
+    asked = []
+    real = type(late).namespace_exists
+
+    def namespace_exists(namespace):
+        if not asked:
+            asked.append(namespace)
+            lake.catalog.create_namespace(namespace)
+            return False
+        return real(late, namespace)
+
+    monkeypatch.setattr(late, "namespace_exists", namespace_exists)
+    lake.open(late)
+    assert lake.catalog.table_exists("txns.commits")
+
+
 def test_a_missing_commit_table(lake, handle):
     """A registered table without its log: an error with the cure."""
     lake.table("a", [1])

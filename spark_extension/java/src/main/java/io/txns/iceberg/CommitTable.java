@@ -9,6 +9,7 @@ import org.apache.iceberg.Schema;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.Transaction;
 import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
@@ -88,12 +89,17 @@ final class CommitTable {
     if (!(catalog instanceof SupportsNamespaces namespaces) || !identifier.hasNamespace()) {
       return;
     }
+    Namespace namespace = identifier.namespace();
+    if (namespaces.namespaceExists(namespace)) {
+      return;
+    }
     try {
-      if (!namespaces.namespaceExists(identifier.namespace())) {
-        namespaces.createNamespace(identifier.namespace());
+      namespaces.createNamespace(namespace);
+    } catch (RuntimeException e) {
+      // Two creators: JdbcCatalog tells the second one of its database's key, not of the namespace.
+      if (!namespaces.namespaceExists(namespace)) {
+        throw e;
       }
-    } catch (AlreadyExistsException e) {
-      // somebody else has created it
     }
   }
 }

@@ -11,8 +11,10 @@ import org.apache.iceberg.Schema;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.Transaction;
 import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.expressions.Literal;
+import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.apache.iceberg.types.Types;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -126,6 +128,31 @@ class CatalogRaceTest {
     assertThat(Lake.ids(catalog.loadTable(id("shop.a")))).containsExactly(1L);
     assertThatThrownBy(() -> append(catalog.loadTable(id("shop.a")), 2))
         .hasMessageContaining("another table");
+  }
+
+  /**
+   * Two processes begin the first transaction of a lake: the second finds the other's namespace.
+   */
+  @Test
+  void twoMakersOfTheCommitTablesNamespace() {
+    JdbcCatalog second =
+        new JdbcCatalog() {
+          private boolean asked;
+
+          @Override
+          public boolean namespaceExists(Namespace namespace) {
+            if (asked) {
+              return super.namespaceExists(namespace);
+            }
+            asked = true;
+            lake.catalog().createNamespace(namespace);
+            return false;
+          }
+        };
+    second.initialize("lake", lake.options());
+    TxnHandle handle = TxnHandle.open("lake", second, TxnConfig.defaults(), TxnClock.system());
+    handle.begin(BeginOptions.defaults()).rollback();
+    assertThat(lake.catalog().tableExists(id("txns.commits"))).isTrue();
   }
 
   /** A namespace is listed as of the read_ts, whatever others have created since. */
