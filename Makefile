@@ -37,7 +37,7 @@ install: $(VENV)/.installed $(JAR) ## make .venv with everything for work on the
 $(VENV)/.installed: $(SETUP)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	TXNS_SKIP_JAR=1 $(BIN)/pip install --quiet -e '.[spark,dev]'
+	TXNS_SKIP_JAR=1 $(BIN)/pip install --quiet -e '.[spark,thrift,sqlalchemy,dev]'
 	touch $@
 
 # The same command that pip runs; mvn's own incremental build does the rest.
@@ -48,7 +48,7 @@ $(JAR): $(JAR_SOURCES) | $(VENV)/.installed
 .venv-spark413/.installed: $(SETUP)
 	$(PYTHON) -m venv .venv-spark413
 	.venv-spark413/bin/pip install --quiet --upgrade pip
-	TXNS_SKIP_JAR=1 .venv-spark413/bin/pip install --quiet -e '.[spark,dev]' 'pyspark==4.1.3'
+	TXNS_SKIP_JAR=1 .venv-spark413/bin/pip install --quiet -e '.[spark,thrift,sqlalchemy,dev]' 'pyspark==4.1.3'
 	touch $@
 
 # A Spark Connect client as users have it: no JVM, no pyspark, nothing of ours installed.
@@ -56,6 +56,13 @@ $(JAR): $(JAR_SOURCES) | $(VENV)/.installed
 	$(PYTHON) -m venv .venv-connect
 	.venv-connect/bin/pip install --quiet --upgrade pip
 	.venv-connect/bin/pip install --quiet 'pyspark-client==4.1.3'
+	touch $@
+
+# The other line of SQLAlchemy that is maintained: .venv holds the newest one.
+.venv-sqlalchemy20/.installed: $(SETUP)
+	$(PYTHON) -m venv .venv-sqlalchemy20
+	.venv-sqlalchemy20/bin/pip install --quiet --upgrade pip
+	TXNS_SKIP_JAR=1 .venv-sqlalchemy20/bin/pip install --quiet -e '.[spark,sqlalchemy]' pytest 'sqlalchemy>=2.0.44,<2.1'
 	touch $@
 
 # What pyiceberg's own tests need, which nothing of ours does.
@@ -71,6 +78,7 @@ COMPLIANCE := integration_tests/compliance/pyiceberg
 	mkdir -p $@
 	ln -sfn ../../txns $@/txns
 	ln -sfn ../../spark_extension/python $@/txns_spark
+	ln -sfn ../../sqlalchemy_dialect $@/sqlalchemy_txns
 	touch $@
 
 # ------------------------------------------------------------ checks
@@ -124,6 +132,11 @@ compliance-pyiceberg: .venv-compliance/.installed ## run pyiceberg's own catalog
 .PHONY: compliance-iceberg
 compliance-iceberg: install ## run Iceberg's own catalog suite over TxnCatalog
 	$(BIN)/python integration_tests/compliance/iceberg/run.py
+
+.PHONY: compliance-sqlalchemy
+compliance-sqlalchemy: install .venv-sqlalchemy20/.installed ## run SQLAlchemy's own dialect suite over the dialect, 2.1 and 2.0
+	$(BIN)/python integration_tests/compliance/sqlalchemy/run.py
+	.venv-sqlalchemy20/bin/python integration_tests/compliance/sqlalchemy/run.py
 
 .PHONY: test-all
 test-all: test test-slow test-spark413 ## run every test on every tested version

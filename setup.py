@@ -146,6 +146,7 @@ if __name__ == "__main__":
         package_data={
             "txns": ["py.typed"],
             "txns_spark": ["py.typed", f"jars/{JAR_NAME}"],
+            "sqlalchemy_txns": ["py.typed"],
         },
         cmdclass={"build": Build, "build_jar": BuildJar},
     )

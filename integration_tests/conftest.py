@@ -1,17 +1,18 @@
 """
 Fixtures of the integration tests: one Spark for all of them, new sessions for each.
 
-Imports: servers, sessions. Used by: pytest.
+Imports: servers, sessions, txns_spark. Used by: pytest.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from integration_tests import servers, sessions
+from txns_spark import dbapi
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,6 +62,28 @@ def thrift_server(
     log = tmp_path_factory.mktemp("thrift") / "log"
     with servers.ThriftServer(lake_folder, log) as server:
         yield server
+
+
+@pytest.fixture(params=["session", "connect", "thrift"])
+def open_connection(request: pytest.FixtureRequest) -> Iterator[Callable[..., dbapi.Connection]]:
+    """Open connections of the DB-API to `lake.db`, by each of its three ways."""
+    made: list[dbapi.Connection] = []
+
+    def make(**options: Any) -> dbapi.Connection:
+        options = {"schema": "db"} | options
+        if request.param == "session":
+            made.append(dbapi.connect(request.getfixturevalue("root_session"), **options))
+        elif request.param == "connect":
+            address = request.getfixturevalue("connect_server").address
+            made.append(dbapi.connect_remote(*address, **options))
+        else:
+            address = request.getfixturevalue("thrift_server").address
+            made.append(dbapi.connect_thrift(*address, **options))
+        return made[-1]
+
+    yield make
+    for connection in made:
+        connection.close()
 
 
 @pytest.fixture

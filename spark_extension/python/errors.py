@@ -24,11 +24,13 @@ them into the classes above; every other exception passes unchanged::
     with translated():
         spark.sql("COMMIT")
 
-Imports: nothing of this package. Used by: _jar, _versions, _settings, _streaming, _configure.
+Imports: nothing of this package.
+Used by: _jar, _versions, _settings, _streaming, _configure, dbapi.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,6 +50,7 @@ __all__ = [
     "TransactionError",
     "Unsupported",
     "UnsupportedVersion",
+    "of_condition",
     "translated",
     "translation",
 ]
@@ -55,6 +58,8 @@ __all__ = [
 _CONDITION_PREFIX = "TXNS_"
 _JAVA_PREFIX = "io.txns."
 _STACK_TRACE = "\n\nJVM stacktrace:"
+_TEXT_PREFIX = re.compile(r"^(?:\[[A-Z_.]+\]\s*)+")
+_TEXT_PARAMETERS = re.compile(r"\b(table|txn|clashed_with|least_ts)=`([^`]*)`")
 # A cycle in getCause() must not hang; real chains are far shorter.
 _CAUSES_MAX = 64
 
@@ -193,6 +198,29 @@ def translation(error: BaseException) -> TransactionError | None:
         txn_id=parameters.get("txnId") or None,
         other_txn_id=parameters.get("otherTxnId") or None,
         least_ts=_as_ts(parameters.get("leastTs")),
+    )
+
+
+def of_condition(
+    message: str, sqlstate: str | None, condition: str | None
+) -> TransactionError | None:
+    """
+    Return what a message means where its text is all that arrives (Thrift, JDBC).
+
+    None if `condition` is no transaction's. Table, ids and timestamp are read from the text.
+    """
+    if condition is None or not condition.startswith(_CONDITION_PREFIX):
+        return None
+    text = _TEXT_PREFIX.sub("", message)
+    named = dict(_TEXT_PARAMETERS.findall(text))
+    return _class_of(_Report(text, condition, sqlstate, named))(
+        text,
+        condition=condition,
+        sqlstate=sqlstate,
+        table=named.get("table") or None,
+        txn_id=named.get("txn") or None,
+        other_txn_id=named.get("clashed_with") or None,
+        least_ts=_as_ts(named.get("least_ts")),
     )
 
 

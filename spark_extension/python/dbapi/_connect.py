@@ -1,0 +1,240 @@
+"""
+Open connections: in this process, to a Spark Connect server, to a Thrift server.
+
+Imports: _connection, _spark, _thrift, errors, txns_spark. Used by: __init__.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from txns_spark.dbapi import errors
+from txns_spark.dbapi._connection import Connection
+from txns_spark.dbapi._spark import ClassicSession, ConnectSession
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from txns_spark.dbapi._session import Session
+
+_CONNECT_PORT = 15002
+_THRIFT_PORT = 10000
+_DEFAULT_SCHEMA = "default"
+
+
+def connect(
+    spark: Any = None,
+    *,
+    catalog: str = "lake",
+    schema: str | None = None,
+    uri: str | None = None,
+    warehouse: str | None = None,
+    config: Mapping[str, str] | None = None,
+    isolation_level: str | None = None,
+    autocommit: bool = False,
+) -> Connection:
+    """
+    Open a connection in this process, with a Spark session of its own.
+
+    Args:
+        spark: A session that runs, and whose catalogs are used. Without it, the session that
+            runs in this process, or one that `txns_spark.configure(builder, catalog, uri,
+            warehouse)` makes: without arguments SQLite and files below ./txns-warehouse.
+        catalog: The current catalog; a name without one is looked up there.
+        schema: The current schema; "default" if not told, which is made if missing.
+        uri: Where the catalog is, see `txns_spark.configure`.
+        warehouse: Where tables are stored, see `txns_spark.configure`.
+        config: Settings of Spark, for a session that is made here, and options of the new one.
+        isolation_level: Of its transactions; the catalog's default if not told.
+        autocommit: Whether each statement is a transaction of its own.
+
+    Raises:
+        ProgrammingError: There is no such catalog or schema; the message names the cure.
+        OperationalError: Spark cannot be started.
+    """
+    from txns_spark.dbapi._embedded import root_session  # noqa: PLC0415  (needs a JVM's pyspark)
+
+    try:
+        root = spark or root_session(catalog, uri, warehouse, config or {})
+        session = ClassicSession(root.newSession())
+    except Exception as error:
+        raise errors.of_startup(error) from error
+    made = _opened(session, catalog, schema, config if spark is not None else None)
+    return _configured(made, isolation_level, autocommit=autocommit)
+
+
+def connect_remote(
+    host: str = "localhost",
+    port: int | None = None,
+    *,
+    catalog: str = "lake",
+    schema: str | None = None,
+    parameters: Mapping[str, str] | None = None,
+    config: Mapping[str, str] | None = None,
+    isolation_level: str | None = None,
+    autocommit: bool = False,
+) -> Connection:
+    """
+    Open a connection to a Spark Connect server, with a session of its own; needs no JVM here.
+
+    Args:
+        host: Of the server.
+        port: Of the server; 15002 if not told.
+        catalog: The current catalog.
+        schema: The current schema; "default" if not told.
+        parameters: Of Spark Connect's connection string: token, use_ssl, user_id, ...
+        config: Options of the session (spark.sql...).
+        isolation_level: Of its transactions; the catalog's default if not told.
+        autocommit: Whether each statement is a transaction of its own.
+
+    Raises:
+        ProgrammingError: There is no such catalog or schema; the message names the cure.
+        OperationalError: The server does not answer.
+    """
+    from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415  (needs grpcio)
+
+    options = "".join(f";{name}={value}" for name, value in (parameters or {}).items())
+    url = f"sc://{host}:{port or _CONNECT_PORT}/{options}"
+    try:
+        session = ConnectSession(SparkSession.builder.remote(url).create())
+    except Exception as error:
+        raise errors.of_startup(error) from error
+    made = _opened(session, catalog, schema, config)
+    return _configured(made, isolation_level, autocommit=autocommit)
+
+
+def connect_thrift(
+    host: str = "localhost",
+    port: int | None = None,
+    *,
+    catalog: str = "lake",
+    schema: str | None = None,
+    username: str | None = None,
+    password: str | None = None,
+    auth: str | None = None,
+    kerberos_service_name: str | None = None,
+    config: Mapping[str, str] | None = None,
+    isolation_level: str | None = None,
+    autocommit: bool = False,
+) -> Connection:
+    """
+    Open a connection to a Spark Thrift server, with a session of its own; needs no Spark here.
+
+    Args:
+        host: Of the server.
+        port: Of the server; 10000 if not told.
+        catalog: The current catalog.
+        schema: The current schema; "default" if not told.
+        username: Who asks; the process's user if not told.
+        password: For auth LDAP or CUSTOM.
+        auth: NONE, NOSASL, LDAP, CUSTOM or KERBEROS; the server's hive.server2.authentication.
+        kerberos_service_name: For auth KERBEROS.
+        config: Options of the session (spark.sql...).
+        isolation_level: Of its transactions; the catalog's default if not told.
+        autocommit: Whether each statement is a transaction of its own.
+
+    Raises:
+        ProgrammingError: There is no such catalog or schema; the message names the cure.
+        OperationalError: The server does not answer.
+    """
+    from pyhive import hive  # noqa: PLC0415  (only Thrift needs it)
+
+    from txns_spark.dbapi._thrift import ThriftSession  # noqa: PLC0415  (the same)
+
+    try:
+        session = ThriftSession(
+            hive.connect(
+                host,
+                port or _THRIFT_PORT,
+                username=username,
+                password=password,
+                auth=auth,
+                kerberos_service_name=kerberos_service_name,
+            )
+        )
+    except Exception as error:
+        raise errors.of_startup(error) from error
+    made = _opened(session, catalog, schema, config)
+    return _configured(made, isolation_level, autocommit=autocommit)
+
+
+def _configured(made: Connection, isolation_level: str | None, *, autocommit: bool) -> Connection:
+    try:
+        made.isolation_level = isolation_level
+    except errors.Error:
+        made.close()
+        raise
+    made.autocommit = autocommit
+    return made
+
+
+def _opened(
+    session: Session, catalog: str, schema: str | None, config: Mapping[str, str] | None
+) -> Connection:
+    made = Connection(session, autocommit=True)
+    try:
+        with made.cursor() as cursor:
+            # Transactions tell errors of types and ranges only where Spark reports them.
+            for name, value in (config or {}).items():
+                cursor.execute(f"SET {name}={value}")
+            _choose(made, catalog, schema)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _choose(made: Connection, catalog: str, schema: str | None) -> None:
+    """Make catalog and schema the current ones."""
+    cursor = made.cursor()
+    # Catalogs are loaded, and listed, when they are first named.
+    try:
+        cursor.execute(f"SHOW NAMESPACES IN {_name(catalog)}")
+    except errors.DatabaseError as error:
+        if isinstance(error, errors.ConnectionLost):
+            raise
+        raise errors.ProgrammingError(
+            f"the session has no catalog of this name; name another in the URL or in catalog=..., "
+            f"or start Spark with spark.sql.catalog.{catalog}=io.txns.spark.TxnSparkCatalog and "
+            f"its options: catalog={catalog}, known={', '.join(_catalogs(made))}; {error}",
+            sqlstate="3D000",
+        ) from error
+    schemas = [str(row[0]) for row in cursor.fetchall()]
+    if schema is None and _DEFAULT_SCHEMA not in schemas:
+        cursor.execute(f"CREATE NAMESPACE IF NOT EXISTS {_name(catalog)}.{_DEFAULT_SCHEMA}")
+    elif schema is not None and schema not in schemas:
+        _check_nested(made, catalog, schema, schemas)
+    parts = (schema or _DEFAULT_SCHEMA).split(".")
+    cursor.execute(f"USE {'.'.join(_name(part) for part in (catalog, *parts))}")
+
+
+def _check_nested(made: Connection, catalog: str, schema: str, schemas: list[str]) -> None:
+    """Accept "a.b" that stands below "a"; refuse what is nowhere."""
+    parent, _, _ = schema.rpartition(".")
+    if parent:
+        cursor = made.cursor()
+        path = ".".join(_name(part) for part in (catalog, *parent.split(".")))
+        try:
+            cursor.execute(f"SHOW NAMESPACES IN {path}")
+        except errors.ProgrammingError:
+            pass
+        else:
+            if schema in {str(row[0]) for row in cursor.fetchall()}:
+                return
+    raise errors.ProgrammingError(
+        f"the catalog has no schema of this name; create it (CREATE NAMESPACE {catalog}.{schema}) "
+        f"or name another: schema={schema}, known={', '.join(schemas) or 'none'}",
+        sqlstate="3F000",
+    )
+
+
+def _catalogs(made: Connection) -> list[str]:
+    cursor = made.cursor()
+    cursor.execute("SET")
+    prefix = "spark.sql.catalog."
+    names = {str(row[0]).removeprefix(prefix) for row in cursor if str(row[0]).startswith(prefix)}
+    return sorted(name for name in names if "." not in name)
+
+
+def _name(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

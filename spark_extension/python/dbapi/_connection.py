@@ -1,0 +1,381 @@
+"""
+A connection: one Spark session, and the transaction that is open in it.
+
+Imports: _cursor, _literals, _session, errors. Used by: _connect.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from txns_spark.dbapi import errors
+from txns_spark.dbapi._cursor import Cursor
+from txns_spark.dbapi._literals import inlined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from txns_spark.dbapi._session import Answer, Session
+
+LEVELS = (
+    "STRICT SERIALIZABLE",
+    "SERIALIZABLE",
+    "SNAPSHOT",
+    "REPEATABLE READ",
+    "READ COMMITTED",
+    "READ UNCOMMITTED",
+)
+_STATUS = ["state", "txn_id", "read_ts", "commit_ts", "tables", "unprotected", "applied"]
+# Statements that begin, end or look at a transaction themselves.
+_OWN = re.compile(
+    r"\s*(?:BEGIN|START\s+TRANSACTION|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE|SHOW\s+TRANSACTION"
+    r"|SET\s+(?:TRANSACTION|SESSION\s+CHARACTERISTICS))\b",
+    re.IGNORECASE,
+)
+_BEGINS = re.compile(r"\s*(?:BEGIN|START)\b", re.IGNORECASE)
+_ENDS = re.compile(
+    r"\s*(?:COMMIT|END|ABORT|ROLLBACK(?!\s+(?:WORK\s+|TRANSACTION\s+)?TO\b))\b", re.IGNORECASE
+)
+
+
+class Status(NamedTuple):
+    """The row that BEGIN, COMMIT and their like return; docs/spark.md, "Statements"."""
+
+    state: str
+    txn_id: str | None
+    read_ts: int | None
+    commit_ts: int | None
+    tables: list[str]
+    unprotected: list[str]
+    applied: bool | None
+
+
+class Connection:
+    """
+    PEP 249's connection; made by `txns_spark.dbapi.connect`.
+
+    The first statement begins a transaction, which ends with `commit` or `rollback`; closing
+    rolls back. One thread at a time may use a connection, but for `cancel`.
+
+    As a context manager it commits at the end of the block, rolls back when the block raises,
+    and stays open.
+
+    Attributes:
+        driver: "session", "connect" or "thrift".
+        last_status: The row of the last BEGIN, COMMIT, ROLLBACK or savepoint; None before.
+    """
+
+    DataError = errors.DataError
+    DatabaseError = errors.DatabaseError
+    Error = errors.Error
+    IntegrityError = errors.IntegrityError
+    InterfaceError = errors.InterfaceError
+    InternalError = errors.InternalError
+    NotSupportedError = errors.NotSupportedError
+    OperationalError = errors.OperationalError
+    ProgrammingError = errors.ProgrammingError
+    Warning = errors.Warning
+
+    def __init__(
+        self, session: Session, *, isolation_level: str | None = None, autocommit: bool = False
+    ) -> None:
+        self.driver = session.driver
+        self.last_status: Status | None = None
+        self._session: Session | None = session
+        self._in_transaction = False
+        self._autocommit = autocommit
+        self._isolation_level: str | None = None
+        self._default_level: str | None = None
+        self.isolation_level = isolation_level
+
+    # Transactions
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        return self._in_transaction
+
+    @property
+    def transaction_id(self) -> str | None:
+        """The id of the open transaction, or of the last one; None before the first."""
+        return self.last_status.txn_id if self.last_status is not None else None
+
+    @property
+    def autocommit(self) -> bool:
+        """Whether each statement is a transaction of its own; may be set between transactions."""
+        return self._autocommit
+
+    @autocommit.setter
+    def autocommit(self, value: bool) -> None:
+        self._check_between_transactions("autocommit")
+        self._autocommit = value
+
+    @property
+    def isolation_level(self) -> str | None:
+        """The level of the next transactions; None for the catalog's default."""
+        return self._isolation_level
+
+    @isolation_level.setter
+    def isolation_level(self, value: str | None) -> None:
+        level = " ".join(value.upper().replace("_", " ").split()) if value is not None else None
+        if level is not None and level not in LEVELS:
+            raise errors.ProgrammingError(
+                f"there is no such isolation level; choose one of {', '.join(LEVELS)}: "
+                f"isolation_level={value}"
+            )
+        self._check_between_transactions("isolation_level")
+        self._isolation_level = level
+
+    def default_isolation_level(self) -> str:
+        """Return the level of transactions that name none: the current catalog's option."""
+        if self._default_level is None:
+            answer = self._run("SELECT current_catalog()")
+            key = f"spark.sql.catalog.{answer.columns.column(0)[0].as_py()}.txns.isolation"
+            answer = self._run(f"SET `{key}`")
+            found = str(answer.columns.column(1)[0].as_py()).upper().replace("_", " ")
+            self._default_level = found if found in LEVELS else LEVELS[0]
+        return self._default_level
+
+    def begin(
+        self,
+        *,
+        transaction_id: str | None = None,
+        read_only: bool = False,
+        as_of: int | str | None = None,
+        comment: str | None = None,
+    ) -> Status:
+        """
+        Begin a transaction with more than the defaults; otherwise the first statement does.
+
+        Args:
+            transaction_id: Your own id, which commits at most once, ever: when it has
+                committed already, the status says "committed", and writes are skipped.
+            read_only: Refuse writes.
+            as_of: Read in the past: ms since the epoch, or a timestamp as text.
+            comment: Words for the archive.
+
+        Raises:
+            ProgrammingError: A transaction is open.
+        """
+        self._check_between_transactions("begin")
+        modes = [f"ISOLATION LEVEL {self._isolation_level}"] if self._isolation_level else []
+        modes += ["READ ONLY"] if read_only else []
+        modes += [f"ID {_quoted(transaction_id)}"] if transaction_id is not None else []
+        if as_of is not None:
+            modes += [f"AS OF {as_of if isinstance(as_of, int) else _quoted(as_of)}"]
+        self._run("BEGIN " + ", ".join(modes))
+        assert self.last_status is not None
+        if comment is not None:
+            self._run(f"SET TRANSACTION COMMENT {_quoted(comment)}")
+        return self.last_status
+
+    def commit(self) -> None:
+        """
+        Commit what is open; nothing if nothing is.
+
+        Raises:
+            TransactionConflict: It has not committed; run the transaction again.
+            CommitStateUnknown: It may have committed; `outcome` tells, on a connection that
+                works. It is never tried again here.
+            Error: It has not committed.
+        """
+        if not self._in_transaction:
+            self._opened()
+            return
+        txn_id = self.transaction_id
+        try:
+            self._run("COMMIT")
+        except errors.ConnectionLost as lost:
+            self._in_transaction = False
+            raise errors.CommitStateUnknown(
+                f"the session was lost while it committed, so nobody knows whether it has; "
+                f"connect again and ask outcome(txn_id): txn_id={txn_id}; {lost}",
+                condition="TXNS_COMMIT_STATE_UNKNOWN",
+                sqlstate="08007",
+                txn_id=txn_id,
+            ) from lost
+        except errors.Error as error:
+            self._in_transaction = False
+            if error.sqlstate == "25P01":
+                # The session has been replaced behind our back, perhaps after a COMMIT.
+                raise errors.CommitStateUnknown(
+                    f"the session no longer has the transaction that it was to commit; "
+                    f"ask outcome(txn_id): txn_id={txn_id}",
+                    condition="TXNS_COMMIT_STATE_UNKNOWN",
+                    sqlstate="08007",
+                    txn_id=txn_id,
+                ) from error
+            if not isinstance(error, (errors.CommitStateUnknown, errors.TransactionConflict)):
+                # A refused COMMIT can leave it open, and the next statement would be part of it.
+                with suppress(errors.Error):
+                    self._run("ROLLBACK")
+            raise
+
+    def rollback(self) -> None:
+        """Undo what is open; harmless if nothing is."""
+        session = self._opened()
+        if not self._in_transaction:
+            return
+        self._in_transaction = False
+        assert session is not None
+        self._run("ROLLBACK")
+
+    def outcome(self, txn_id: str) -> Status | None:
+        """
+        Return the status of a transaction that has committed; None if it has not.
+
+        None is final only when nothing runs any more that could still commit it.
+        """
+        self._check_between_transactions("outcome")
+        self._run(f"BEGIN ID {_quoted(txn_id)}")
+        assert self.last_status is not None
+        found = self.last_status
+        self._run("ROLLBACK")
+        return found if found.state == "committed" else None
+
+    def savepoint(self, name: str) -> None:
+        """Mark a point in the transaction; a name used again moves it."""
+        self._begin_if_needed()
+        self._run(f"SAVEPOINT {_name(name)}")
+
+    def rollback_to_savepoint(self, name: str) -> None:
+        """Undo what came after the point; this ends the aborted state, too."""
+        self._run(f"ROLLBACK TO SAVEPOINT {_name(name)}")
+
+    def release_savepoint(self, name: str) -> None:
+        """Forget the point, keep the changes."""
+        self._run(f"RELEASE SAVEPOINT {_name(name)}")
+
+    # The rest of PEP 249
+
+    def cursor(self, *, streaming: bool = False) -> Cursor:
+        """Return a cursor; a streaming one takes rows in batches, instead of all at once."""
+        self._opened()
+        return Cursor(self, streaming=streaming)
+
+    def cancel(self) -> None:
+        """Stop the statement that runs; called by another thread."""
+        try:
+            self._opened().cancel()
+        except Exception as error:
+            raise _error_of(error) from error
+
+    def close(self) -> None:
+        """Roll back, and give the session back; again: nothing."""
+        session, self._session = self._session, None
+        if session is None:
+            return
+        try:
+            if self._in_transaction:
+                session.run("ROLLBACK", ())
+            session.close()
+        except Exception as error:
+            found = _error_of(error)
+            # A session that is gone has rolled back.
+            if not isinstance(found, errors.ConnectionLost):
+                raise found from error
+        finally:
+            self._in_transaction = False
+
+    def upload(self, name: str, rows: pa.Table) -> bool:
+        """Make Arrow rows a temporary view; False on Thrift, which cannot."""
+        try:
+            return self._opened().upload(name, rows)
+        except Exception as error:
+            raise _error_of(error) from error
+
+    def __enter__(self) -> Self:
+        """Return the connection."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Commit, or roll back if the block raised."""
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
+
+    # For cursors
+
+    def _execute(
+        self,
+        sql: str,
+        parameters: Sequence[Any],
+        batch_rows: int | None,
+        *,
+        inline: bool = False,
+    ) -> Answer:
+        if not _OWN.match(sql):
+            self._begin_if_needed()
+        if inline:
+            sql, parameters = inlined(sql, parameters), ()
+        return self._run(sql, parameters, batch_rows)
+
+    def _next_batch(self, batches: Iterator[pa.Table]) -> pa.Table | None:
+        try:
+            return next(batches, None)
+        except Exception as error:
+            raise _error_of(error) from error
+
+    def _begin_if_needed(self) -> None:
+        if not self._autocommit and not self._in_transaction:
+            self.begin()
+
+    def _run(
+        self, sql: str, parameters: Sequence[Any] = (), batch_rows: int | None = None
+    ) -> Answer:
+        session = self._opened()
+        try:
+            if batch_rows is None:
+                answer = session.run(sql, parameters)
+            else:
+                answer = session.stream(sql, parameters, batch_rows)
+        except errors.Error as error:
+            self._note(error)
+            raise
+        except Exception as error:
+            found = _error_of(error)
+            self._note(found)
+            raise found from error
+        if answer.is_command and answer.columns.column_names == _STATUS:
+            status = Status(**answer.columns.to_pylist()[0])
+            self.last_status = status if status.txn_id is not None else self.last_status
+            # Not by the state: with the id of a committed transaction it is "committed" until
+            # the COMMIT, and statements belong to it all the same.
+            self._in_transaction = bool(_BEGINS.match(sql)) or (
+                self._in_transaction and not _ENDS.match(sql)
+            )
+        return answer
+
+    def _note(self, error: errors.Error) -> None:
+        # A conflict that a statement meets aborts its transaction but does not end it.
+        if isinstance(error, (errors.CommitStateUnknown, errors.ConnectionLost)):
+            self._in_transaction = False
+
+    def _check_between_transactions(self, what: str) -> None:
+        if self._in_transaction:
+            raise errors.ProgrammingError(
+                f"a transaction is open; commit or roll back first: {what}", sqlstate="25001"
+            )
+
+    def _opened(self) -> Session:
+        if self._session is None:
+            raise errors.InterfaceError("the connection is closed; connect again")
+        return self._session
+
+
+def _error_of(error: Exception) -> errors.Error:
+    return error if isinstance(error, errors.Error) else errors.of_spark(error)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as the transaction statements' own string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _name(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

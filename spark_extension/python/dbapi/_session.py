@@ -1,0 +1,55 @@
+"""
+What a connection needs of a Spark session, however it is reached.
+
+Imports: nothing of this package. Used by: _connection, _cursor, _spark, _thrift.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+
+class Answer(NamedTuple):
+    """
+    What a statement returned.
+
+    Attributes:
+        columns: Names and types, and for an eager statement the rows.
+        is_command: Whether it was no query; its rows say what it did.
+        rest: The batches that are still to come, of a streamed query; None for an eager one.
+    """
+
+    columns: pa.Table
+    is_command: bool
+    rest: Iterator[pa.Table] | None = None
+
+
+class Session(Protocol):
+    """
+    One Spark session that belongs to one connection.
+
+    Every method raises Spark's own exceptions; the connection translates them.
+    """
+
+    #: How SQLAlchemy and the documentation call this way: session, connect or thrift.
+    driver: str
+
+    def run(self, sql: str, parameters: Sequence[Any]) -> Answer:
+        """Run a statement to its end and return all its rows."""
+
+    def stream(self, sql: str, parameters: Sequence[Any], batch_rows: int) -> Answer:
+        """Run a statement whose rows come in batches, as they are asked for."""
+
+    def upload(self, name: str, rows: pa.Table) -> bool:
+        """Make rows a temporary view of the session; False where that cannot be done."""
+
+    def cancel(self) -> None:
+        """Stop what the session runs; called by another thread."""
+
+    def close(self) -> None:
+        """Give the session back."""

@@ -1,0 +1,182 @@
+"""
+A connection's Spark session in this process, or behind Spark Connect.
+
+Imports: _literals, _session. Used by: _connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txns_spark.dbapi._literals import bound
+from txns_spark.dbapi._session import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# Tags are a session's own, so one name serves all.
+_TAG = "txns-dbapi"
+
+
+class ClassicSession:
+    """A session of the JVM of this process."""
+
+    driver = "session"
+
+    def __init__(self, session: Any) -> None:
+        _log_no_errors()
+        self._spark = session
+
+    def run(self, sql: str, parameters: Sequence[Any]) -> Answer:
+        frame = self._frame(sql, parameters)
+        if self._is_command(frame):
+            return Answer(_command_rows(frame), is_command=True)
+        return Answer(frame.toArrow(), is_command=False)
+
+    def stream(self, sql: str, parameters: Sequence[Any], batch_rows: int) -> Answer:
+        frame = self._frame(sql, parameters)
+        if self._is_command(frame):
+            return Answer(_command_rows(frame), is_command=True)
+        schema = _arrow_schema(frame)
+        rest = _row_batches(frame, schema, batch_rows)
+        return Answer(schema.empty_table(), is_command=False, rest=rest)
+
+    def upload(self, name: str, rows: pa.Table) -> bool:
+        self._spark.createDataFrame(rows, schema=_spark_schema(rows)).createOrReplaceTempView(name)
+        return True
+
+    def cancel(self) -> None:
+        # By the tag that all jobs of a session carry: tags of one's own belong to a thread here,
+        # and another one could not name them.
+        self._spark.interruptAll()
+
+    def close(self) -> None:
+        # A session of the JVM has no end of its own; what it holds is dropped with it.
+        self._spark.catalog.clearCache()
+
+    def _frame(self, sql: str, parameters: Sequence[Any]) -> Any:
+        text, values = bound(sql, parameters)
+        return self._spark.sql(text, args=values) if values else self._spark.sql(text)
+
+    def _is_command(self, frame: Any) -> bool:
+        # Commands have run when spark.sql() returns, and stand there as their result.
+        plan = frame._jdf.queryExecution().commandExecuted()  # noqa: SLF001
+        return str(plan.getClass().getSimpleName()) == "CommandResult"
+
+
+class ConnectSession:
+    """A session of a Spark Connect server."""
+
+    driver = "connect"
+
+    def __init__(self, session: Any) -> None:
+        _log_no_errors()
+        self._spark = session
+
+    def run(self, sql: str, parameters: Sequence[Any]) -> Answer:
+        frame = self._frame(sql, parameters)
+        command = _command_result(frame)
+        if command is not None:
+            return Answer(command, is_command=True)
+        return Answer(frame.toArrow(), is_command=False)
+
+    def stream(self, sql: str, parameters: Sequence[Any], batch_rows: int) -> Answer:
+        frame = self._frame(sql, parameters)
+        command = _command_result(frame)
+        if command is not None:
+            return Answer(command, is_command=True)
+        schema = _arrow_schema(frame)
+        rest = _row_batches(frame, schema, batch_rows)
+        return Answer(schema.empty_table(), is_command=False, rest=rest)
+
+    def upload(self, name: str, rows: pa.Table) -> bool:
+        self._spark.createDataFrame(rows, schema=_spark_schema(rows)).createOrReplaceTempView(name)
+        return True
+
+    def cancel(self) -> None:
+        self._spark.interruptTag(_TAG)
+
+    def close(self) -> None:
+        self._spark.stop()
+
+    def _frame(self, sql: str, parameters: Sequence[Any]) -> Any:
+        self._spark.addTag(_TAG)
+        text, values = bound(sql, parameters)
+        return self._spark.sql(text, args=values) if values else self._spark.sql(text)
+
+
+def _log_no_errors() -> None:
+    """Keep pyspark from printing each error that a statement answers with, and we raise."""
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+
+
+def _command_rows(frame: Any) -> pa.Table:
+    schema = _arrow_schema(frame)
+    rows = frame.collect()
+    columns = [[row[i] for row in rows] for i in range(len(schema))]
+    arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _command_result(frame: Any) -> pa.Table | None:
+    """Return the rows of a command, which came with its answer; None for a query."""
+    relation = frame._plan._plan  # noqa: SLF001  (there is no public way that asks only once)
+    if relation.WhichOneof("rel_type") != "local_relation":
+        return None
+    data = relation.local_relation.data
+    return pa.ipc.open_stream(data).read_all() if data else pa.table({})
+
+
+def _arrow_schema(frame: Any) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415  (Thrift needs no pyspark)
+
+    schema: pa.Schema = to_arrow_schema(frame.schema)
+    return schema
+
+
+def _spark_schema(rows: pa.Table) -> Any:
+    """Return the schema of uploaded rows; a time without zone stays one."""
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  (see above)
+
+    return from_arrow_schema(rows.schema, prefer_timestamp_ntz=True)
+
+
+def _row_batches(frame: Any, schema: pa.Schema, batch_rows: int) -> Iterator[pa.Table]:
+    from pyspark.sql.types import StructType  # noqa: PLC0415  (see above)
+
+    types = [field.dataType for field in frame.schema]
+    assert isinstance(frame.schema, StructType)
+    batch: list[Any] = []
+    for row in frame.toLocalIterator():
+        batch.append([_plain(value, kind) for value, kind in zip(row, types, strict=True)])
+        if len(batch) >= batch_rows:
+            yield _table(batch, schema)
+            batch = []
+    if batch:
+        yield _table(batch, schema)
+
+
+def _table(rows: list[Any], schema: pa.Schema) -> pa.Table:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(list(c), field.type) for c, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _plain(value: Any, kind: Any) -> Any:
+    """Return a value of a Row as Arrow takes it; pyspark gives instants in local time."""
+    from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType  # noqa: PLC0415
+
+    if value is None:
+        return None
+    if isinstance(kind, TimestampType):
+        return value.astimezone()
+    if isinstance(kind, ArrayType):
+        return [_plain(element, kind.elementType) for element in value]
+    if isinstance(kind, MapType):
+        return [(_plain(k, kind.keyType), _plain(v, kind.valueType)) for k, v in value.items()]
+    if isinstance(kind, StructType):
+        return {f.name: _plain(v, f.dataType) for f, v in zip(kind, value, strict=True)}
+    return bytes(value) if isinstance(value, bytearray) else value

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from txns_spark import dbapi
+from txns_spark.dbapi._literals import bound, inlined
+from txns_spark.dbapi._types import TypeObject, arrow_type, parse_type, type_text
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "NULL"),
+        (True, "TRUE"),
+        (np.bool_(0), "FALSE"),
+        (1, "1"),
+        (np.int32(-1), "-1"),
+        (2**40, "1099511627776L"),
+        (2**63, "9223372036854775808BD"),
+        (1.5, "1.5D"),
+        (np.float32(0.5), "0.5D"),
+        (float("nan"), "CAST('NaN' AS DOUBLE)"),
+        (float("-inf"), "CAST('-Infinity' AS DOUBLE)"),
+        (Decimal("1E+3"), "1000BD"),
+        (Decimal("-0.10"), "-0.10BD"),
+        ("a?b", "'a?b'"),
+        ("it's", "CAST(X'69742773' AS STRING)"),
+        ("\\", "CAST(X'5c' AS STRING)"),
+        ("${x}", "CAST(X'247b787d' AS STRING)"),
+        (b"\x00", "X'00'"),
+        (memoryview(b"\x01"), "X'01'"),
+        (dt.date(1, 2, 3), "DATE'0001-02-03'"),
+        (dt.time(1, 2, 3), "'01:02:03'"),
+        (dt.datetime(2020, 1, 1), "TIMESTAMP_NTZ'2020-01-01 00:00:00.000000'"),  # noqa: DTZ001
+        (
+            pd.Timestamp("2020-01-01 00:00:00.000001002", tz="Europe/Berlin"),
+            "TIMESTAMP'2019-12-31 23:00:00.000001 UTC'",
+        ),
+        (pd.NaT, "NULL"),
+        (pd.NA, "NULL"),
+        (dt.timedelta(days=-1, seconds=1), "INTERVAL -'0 23:59:59.000000' DAY TO SECOND"),
+        (uuid.UUID(int=1), "'00000000-0000-0000-0000-000000000001'"),
+        ([1, "a"], "array(1, 'a')"),
+        ([], "array()"),
+        ({"a": [None]}, "map('a', array(NULL))"),
+        (dbapi.Struct(a=1), "named_struct('a', 1)"),
+        (Point(1, 2), "named_struct('x', 1, 'y', 2)"),
+    ],
+)
+def test_a_value_becomes_its_literal(value: Any, text: str) -> None:
+    assert text == dbapi.literal(value)
+
+
+@pytest.mark.parametrize("value", [10**38, Decimal("NaN"), Decimal("1." + "1" * 38)])
+def test_a_number_that_no_decimal_holds_is_a_data_error(value: Any) -> None:
+    with pytest.raises(dbapi.DataError):
+        dbapi.literal(value)
+
+
+def test_only_markers_are_replaced() -> None:
+    """Strings, quoted names and comments may hold question marks."""
+    sql = "SELECT '?', '\\'?', \"?\", `?`, r'\\', ?, 'it''s ?' -- ?\n /* ? \n */ , ?"
+    assert sql.replace(", ?", ", 1") == inlined(sql, [1, 1])
+
+
+def test_what_pyspark_would_change_becomes_a_literal() -> None:
+    day = dt.date(2020, 1, 1)
+    assert ("SELECT ?, DATE'2020-01-01', ?", [1, "x"]) == bound("SELECT ?, ?, ?", [1, day, "x"])
+    assert ("SELECT ?", [1]) == bound("SELECT ?", [np.int64(1)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bigint",
+        "decimal(10,2)",
+        "array<int>",
+        "map<string,array<decimal(38,0)>>",
+        "struct<a:bigint,b:struct<c:timestamp,d:timestamp_ntz>>",
+        "interval day to second",
+    ],
+)
+def test_a_type_survives_arrow(text: str) -> None:
+    assert text == type_text(arrow_type(parse_type(text)))
+
+
+def test_a_structs_names_may_be_quoted() -> None:
+    parsed = parse_type("struct<`a b`:int not null comment 'x',c:varchar(3)>")
+    assert ["a b", "c"] == [name for name, _ in parsed.fields]
+    assert (3,) == parsed.fields[1][1].arguments
+
+
+@pytest.mark.parametrize("text", ["", "array<int", "a;b"])
+def test_what_is_no_type_is_refused(text: str) -> None:
+    with pytest.raises((dbapi.InternalError, IndexError)):
+        parse_type(text)
+
+
+def test_type_objects_are_equal_to_their_types() -> None:
+    assert dbapi.NUMBER == "decimal(10,2)"
+    assert dbapi.STRING != "bigint"
+    assert TypeObject("string", "varchar", "char") == dbapi.STRING
+
+
+def test_the_module_says_what_pep_249_asks_for() -> None:
+    assert ("2.0", 1, "qmark") == (dbapi.apilevel, dbapi.threadsafety, dbapi.paramstyle)
+    assert issubclass(dbapi.TransactionConflict, dbapi.OperationalError)
+    for name in ("DataError", "IntegrityError", "NotSupportedError", "ProgrammingError"):
+        assert issubclass(getattr(dbapi, name), dbapi.DatabaseError)
