@@ -1,0 +1,7 @@
+"""
+SQLAlchemy's own dialect suite, inherited.
+
+Imports: nothing of the project. Used by: run, as tests.
+"""
+
+from sqlalchemy.testing.suite import *  # noqa: F403  (all of it)

@@ -1,0 +1,73 @@
+"""
+What SQLAlchemy's suite needs around it: its own plugin, two schemas, Spark for small data.
+
+Imports: sessions. Used by: run, as a plugin of pytest.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from pyspark.logger import PySparkLogger
+from sqlalchemy import exc
+from sqlalchemy.testing.plugin import pytestplugin
+from sqlalchemy.testing.plugin.pytestplugin import *  # noqa: F403  (the suite's plugin)
+
+from integration_tests import sessions
+
+pytest.register_assert_rewrite("sqlalchemy.testing.assertions")
+
+_OUTCOMES: dict[str, str] = {}
+_REASONS: dict[str, str] = {}
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Prepare before SQLAlchemy's own plugin connects."""
+    _prepare(session)
+    pytestplugin.pytest_sessionstart(session)
+
+
+def _prepare(session: pytest.Session) -> None:
+    """Start Spark, if the suite runs on it, and make the schemas that the suite expects."""
+    warnings.filterwarnings("ignore", "keys, checks and indexes", exc.SAWarning)
+    for url in session.config.getoption("dburi") or ():
+        if not url.startswith("txns"):
+            continue
+        PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+        if not url.startswith(("txns+connect", "txns+thrift")):
+            folder = Path(os.environ["TXNS_SUITE_LAKE"])
+            sessions.start(folder).sql("CREATE NAMESPACE IF NOT EXISTS lake.main")
+        engine = sa.create_engine(url.rsplit("/", 1)[0])
+        with engine.connect() as connection:
+            for name in ("main", "test_schema", "test_schema_2"):
+                connection.exec_driver_sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{name}")
+            connection.commit()
+        engine.dispose()
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    """Note how each test ended."""
+    name = report.nodeid.split("::", 1)[1]
+    if report.outcome == "failed":
+        _OUTCOMES[name] = "failed"
+        _REASONS[name] = str(report.longrepr)[-1500:]
+    elif report.outcome == "skipped":
+        _OUTCOMES.setdefault(name, "skipped")
+        _REASONS[name] = str(report.longrepr[2] if report.longrepr else "")
+    elif report.when == "call":
+        _OUTCOMES.setdefault(name, "passed")
+    _write()
+
+
+def _write() -> None:
+    target = os.environ.get("TXNS_SUITE_OUTCOMES")
+    if target:
+        found = {"outcomes": _OUTCOMES, "reasons": _REASONS}
+        Path(target).write_text(json.dumps(found, indent=1), "utf-8")

@@ -1,0 +1,42 @@
+"""
+Alembic's implementation for the dialect.
+
+Imports: nothing of this package. Used by: base, when alembic is installed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alembic.ddl import base, impl
+from sqlalchemy.ext.compiler import compiles
+
+
+class TxnsImpl(impl.DefaultImpl):
+    """
+    Migrations of Iceberg tables.
+
+    CREATE, ALTER and DROP TABLE are part of the transaction, with the row of alembic_version:
+    a migration happens or does not. Schemas and views are made at once, RENAME is refused.
+    """
+
+    __dialect__ = "txns"
+    transactional_ddl = True
+
+
+@compiles(base.ColumnType, "txns")
+def _column_type(element: Any, compiler: Any, **_: Any) -> str:
+    return (
+        f"{base.alter_table(compiler, element.table_name, element.schema)} "
+        f"{base.alter_column(compiler, element.column_name)} "
+        f"TYPE {base.format_type(compiler, element.type_)}"
+    )
+
+
+@compiles(base.ColumnName, "txns")
+def _column_name(element: Any, compiler: Any, **_: Any) -> str:
+    return (
+        f"{base.alter_table(compiler, element.table_name, element.schema)} "
+        f"RENAME COLUMN {base.format_column_name(compiler, element.column_name)} "
+        f"TO {base.format_column_name(compiler, element.newname)}"
+    )

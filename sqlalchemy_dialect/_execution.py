@@ -1,0 +1,226 @@
+"""
+Run statements: many rows in one statement.
+
+An executemany of an ORM flush is one Spark job per row, if it is sent row by row. UPDATE by
+key becomes one MERGE, DELETE by key one DELETE; INSERT becomes one with many rows, from a
+temporary view of Arrow rows where the driver can make one.
+
+Imports: txns_spark.dbapi. Used by: base.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import pyarrow as pa
+from sqlalchemy.engine import default
+from sqlalchemy.sql import compiler, elements, operators
+
+from txns_spark import dbapi
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# From so many values on, Arrow is faster than parsing literals.
+_UPLOAD_VALUES_MIN = 5_000
+# One statement with so many values is parsed in about a second.
+_STATEMENT_VALUES_MAX = 20_000
+_VIEW = "txns_rows"
+
+
+class TxnsExecutionContext(default.DefaultExecutionContext):
+    """What a statement keeps while it runs."""
+
+    @classmethod
+    def _init_compiled(cls, dialect: Any, connection: Any, *args: Any, **kw: Any) -> Any:
+        # The ids of an INSERT are made while its parameters are put together.
+        compiled = next(one for one in args if isinstance(one, compiler.SQLCompiler))
+        table = _counted_table(compiled)
+        if table is not None:
+            dialect.ids.prepare(connection, table, table._autoincrement_column)
+        made = super()._init_compiled(dialect, connection, *args, **kw)
+        if table is not None:
+            key = table._autoincrement_column.key
+            for given in (row.get(key) for row in made.compiled_parameters):
+                if isinstance(given, int):
+                    dialect.ids.note(table, given)
+        return made
+
+    def create_server_side_cursor(self) -> Any:
+        return self._dbapi_connection.cursor(streaming=True)
+
+    def fire_sequence(self, seq: Any, type_: Any) -> Any:
+        del seq, type_
+        return None
+
+
+def _counted_table(compiled: Any) -> Any:
+    """Return the table of an INSERT that has a column of ids; None for other statements."""
+    if not compiled.isinsert or compiled.compile_state is None:
+        return None
+    table = getattr(compiled.compile_state.statement, "table", None)
+    return table if getattr(table, "_autoincrement_column", None) is not None else None
+
+
+class ByKey(NamedTuple):
+    """
+    An UPDATE or DELETE whose WHERE compares columns with parameters, and nothing else.
+
+    Attributes:
+        table: The table's name in SQL.
+        keys: Column in SQL, and its place among the parameters.
+        sets: The same of the SET clause; empty for a DELETE.
+    """
+
+    table: str
+    keys: list[tuple[str, int]]
+    sets: list[tuple[str, int]]
+
+
+def run_many(cursor: Any, statement: str, rows: Sequence[Any], context: Any) -> None:
+    """Run an executemany in as few statements as it takes, with the true row count."""
+    compiled = context.compiled if context is not None else None
+    by_key = None
+    if compiled is not None and (compiled.isupdate or compiled.isdelete):
+        by_key = _by_key(compiled)
+    if by_key is None or _has_twice(by_key, rows):
+        if compiled is not None and compiled.isinsert and _uploaded(cursor, statement, rows):
+            return
+        cursor.executemany(statement, rows)
+        return
+    _merge(cursor, by_key, rows)
+
+
+def _by_key(compiled: Any) -> ByKey | None:
+    """Return the parts of a statement by key; None if it is another kind."""
+    cached = getattr(compiled, "_txns_by_key", False)
+    if cached is not False:
+        return cast("ByKey | None", cached)
+    found = _parts(compiled)
+    compiled._txns_by_key = found
+    return found
+
+
+def _parts(compiled: Any) -> ByKey | None:
+    statement = compiled.compile_state.statement if compiled.compile_state else None
+    table = getattr(statement, "table", None)
+    places = compiled.positiontup
+    if statement is None or table is None or places is None or len(set(places)) != len(places):
+        return None
+    preparer = compiled.preparer
+    wheres = getattr(statement, "_where_criteria", ())
+    keys: list[tuple[str, int]] = []
+    for clause in itertools.chain.from_iterable(_anded(where) for where in wheres):
+        place = _equals(clause, table, compiled)
+        if place is None:
+            return None
+        keys.append((preparer.format_column(place[0]), place[1]))
+    if not keys:
+        return None
+    sets: list[tuple[str, int]] = []
+    if compiled.isupdate:
+        # The text is the only place that tells which parameter stands for which column.
+        head = re.fullmatch(r"UPDATE .*? SET (.*?)\s+WHERE .*", compiled.string, re.DOTALL)
+        if head is None:
+            return None
+        for number, part in enumerate(head[1].split(", ")):
+            found = re.fullmatch(r"(`(?:[^`]|``)*`|\w+)\s*=\s*\?", part)
+            if found is None:
+                return None
+            sets.append((found[1], number))
+    if len(sets) + len(keys) != len(places):
+        return None
+    return ByKey(preparer.format_table(table), keys, sets)
+
+
+def _anded(clause: Any) -> list[Any]:
+    if isinstance(clause, elements.BooleanClauseList) and clause.operator is operators.and_:
+        return [inner for one in clause.clauses for inner in _anded(one)]
+    return [clause]
+
+
+def _equals(clause: Any, table: Any, compiled: Any) -> tuple[Any, int] | None:
+    """Return column and place of `column = parameter`; None for anything else."""
+    if not isinstance(clause, elements.BinaryExpression) or clause.operator is not operators.eq:
+        return None
+    column, value = clause.left, clause.right
+    if not isinstance(value, elements.BindParameter):
+        return None
+    found = next((one for one in table.columns if column.compare(one)), None)
+    name = compiled.bind_names.get(value)
+    if found is None or name not in compiled.positiontup:
+        return None
+    return found, compiled.positiontup.index(name)
+
+
+def _has_twice(by_key: ByKey, rows: Sequence[Any]) -> bool:
+    """Tell whether a key stands in two rows, or is NULL: only one by one is right then."""
+    keys = [tuple(row[place] for _, place in by_key.keys) for row in rows]
+    try:
+        return len(set(keys)) != len(keys) or any(part is None for key in keys for part in key)
+    except TypeError:
+        return True
+
+
+def _merge(cursor: Any, by_key: ByKey, rows: Sequence[Any]) -> None:
+    columns = [*by_key.keys, *by_key.sets]
+    names = [f"k{i}" for i in range(len(by_key.keys))] + [f"v{i}" for i in range(len(by_key.sets))]
+    total = 0
+    size = max(1, _STATEMENT_VALUES_MAX // len(columns))
+    is_uploaded = _upload(cursor, names, [place for _, place in columns], rows)
+    for start in range(0, len(rows), len(rows) if is_uploaded else size):
+        some = rows[start : start + (len(rows) if is_uploaded else size)]
+        values = ", ".join(
+            f"({', '.join(dbapi.literal(row[place]) for _, place in columns)})" for row in some
+        )
+        # MERGE takes no names for the columns of its source, so the source brings them.
+        inline = f"(SELECT * FROM VALUES {values} AS r({', '.join(names)}))"
+        source = _VIEW if is_uploaded else inline
+        on = " AND ".join(f"t.{key} = s.k{i}" for i, (key, _) in enumerate(by_key.keys))
+        if by_key.sets:
+            sets = ", ".join(f"t.{name} = s.v{i}" for i, (name, _) in enumerate(by_key.sets))
+            action = f"UPDATE SET {sets}"
+        else:
+            action = "DELETE"
+        if not by_key.sets and len(by_key.keys) == 1 and not is_uploaded:
+            [(key, place)] = by_key.keys
+            listed = ", ".join(dbapi.literal(row[place]) for row in some)
+            sql = f"DELETE FROM {by_key.table} WHERE {key} IN ({listed})"
+        else:
+            sql = (
+                f"MERGE INTO {by_key.table} AS t USING {source} AS s "
+                f"ON {on} WHEN MATCHED THEN {action}"
+            )
+        cursor.execute(sql)
+        total += max(cursor.rowcount, 0)
+    cursor.rowcount = total
+
+
+_INSERT = re.compile(r"(INSERT INTO .*? \([^()?]*\)) VALUES \(\?(?:, \?)*\)", re.DOTALL)
+
+
+def _uploaded(cursor: Any, statement: str, rows: Sequence[Any]) -> bool:
+    """Insert many rows by a view; False if there are few, or it cannot be done."""
+    head = _INSERT.fullmatch(statement.strip())
+    if head is None or not rows:
+        return False
+    names = [f"c{i}" for i in range(len(rows[0]))]
+    if not _upload(cursor, names, list(range(len(names))), rows):
+        return False
+    cursor.execute(f"{head[1]} SELECT {', '.join(names)} FROM {_VIEW}")
+    return True
+
+
+def _upload(cursor: Any, names: list[str], places: list[int], rows: Sequence[Any]) -> bool:
+    if len(rows) * len(names) < _UPLOAD_VALUES_MIN:
+        return False
+    # What Arrow cannot tell the type of (maps, structs, mixed values) goes as literals.
+    with suppress(pa.ArrowException, TypeError):
+        arrays = [pa.array([row[place] for row in rows]) for place in places]
+        if not any(pa.types.is_nested(array.type) for array in arrays):
+            table = pa.Table.from_arrays(arrays, names=names)
+            return bool(cursor.connection.upload(_VIEW, table))
+    return False

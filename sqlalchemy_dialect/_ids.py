@@ -1,0 +1,121 @@
+"""
+Ids that clients make, and the only other randomness of this package: how long a retry waits.
+
+A process takes a random place among the 63-bit numbers and counts on from there. Two of n
+processes that make k ids each meet with a chance of about n² k / 2⁶³: for a million ids in
+each of a thousand processes one in ten million.
+
+The process that created a table counts from 1 instead, as tutorials and tests expect; all
+others stay above 2³². That it was this process that created it, is a token among the table's
+properties: the CREATE may have been rolled back, and another one may have come first.
+
+Imports: nothing of this package. Used by: _compiler, _ddl, _execution, _orm, _retry.
+"""
+
+from __future__ import annotations
+
+import os
+import random  # noqa: TID251  (ids of users' rows; no protocol depends on them)
+import threading
+import time
+import uuid
+from typing import Any
+
+TOKEN = "sqlalchemy.created-by"  # noqa: S105  (a property's name)
+_BITS = 63
+_SMALL_BITS = 32
+_LOCK = threading.Lock()
+_SYSTEM = random.SystemRandom()
+
+
+class _Place:
+    """Where this process counts."""
+
+    process = -1
+    next_id = 0
+
+
+def new_id() -> int:
+    """Return a positive id of at most 63 bits that ascends within the process."""
+    with _LOCK:
+        # A forked process would go on where its parent does.
+        if _Place.process != os.getpid() or _Place.next_id >= 2**_BITS:
+            _Place.process = os.getpid()
+            _Place.next_id = _SYSTEM.getrandbits(_BITS - 1) + 2**_SMALL_BITS
+        _Place.next_id += 1
+        return _Place.next_id - 1
+
+
+class Ids:
+    """The ids of one engine's tables; tables are named by schema and name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tokens: dict[tuple[str | None, str], str] = {}
+        self._counts: dict[tuple[str | None, str], int] = {}
+        self._process = os.getpid()
+        # What has been found out in transactions that are still open, by their connection.
+        self._found: dict[int, dict[tuple[str | None, str], str]] = {}
+
+    def token(self, table: Any) -> str:
+        """Return a new token for a table that is about to be created."""
+        key = (table.schema, table.name)
+        with self._lock:
+            self._counts.pop(key, None)
+            self._tokens[key] = str(uuid.UUID(int=_SYSTEM.getrandbits(128)))
+            return self._tokens[key]
+
+    def prepare(self, connection: Any, table: Any, column: Any) -> None:
+        """Find out, once for each creation, whether this process has created the table."""
+        key = (table.schema, table.name)
+        with self._lock:
+            token = self._tokens.pop(key, None)
+        if token is None or self._process != os.getpid():
+            return
+        preparer = connection.dialect.identifier_preparer
+        name = preparer.format_table(table)
+        found = connection.exec_driver_sql(f"SHOW TBLPROPERTIES {name} ('{TOKEN}')").fetchone()
+        if found is None or found[-1] != token:
+            with self._lock:
+                self._counts.pop(key, None)
+            return
+        # The caller may have given ids of its own before.
+        last = connection.exec_driver_sql(
+            f"SELECT max({preparer.format_column(column)}) FROM {name}"
+        ).scalar()
+        with self._lock:
+            self._counts[key] = max(self._counts.get(key, 1), (last or 0) + 1)
+            holder = id(connection.connection.dbapi_connection)
+            self._found.setdefault(holder, {})[key] = token
+
+    def new_id(self, schema: str | None, name: str) -> int:
+        """Return the next id of a table."""
+        with self._lock:
+            count = self._counts.get((schema, name))
+            if count is not None and self._process == os.getpid():
+                self._counts[schema, name] = count + 1
+                return count
+        return new_id()
+
+    def committed(self, dbapi_connection: Any) -> None:
+        """Keep what a transaction has found out."""
+        with self._lock:
+            self._found.pop(id(dbapi_connection), None)
+
+    def rolled_back(self, dbapi_connection: Any) -> None:
+        """Ask again: the CREATE TABLE may have been part of the transaction."""
+        with self._lock:
+            self._tokens |= self._found.pop(id(dbapi_connection), {})
+
+    def note(self, table: Any, given: int) -> None:
+        """Count on behind an id that the caller gave."""
+        key = (table.schema, table.name)
+        with self._lock:
+            if given < 2**_SMALL_BITS and key in self._counts:
+                self._counts[key] = max(self._counts[key], given + 1)
+
+
+def wait_before_attempt(attempt: int, *, wait_ms_max: int) -> None:
+    """Wait a random time, longer from attempt to attempt, never longer than the bound."""
+    bound_ms = min(wait_ms_max, 20 * 2**attempt)
+    time.sleep(_SYSTEM.uniform(bound_ms / 2, bound_ms) / 1000)  # noqa: TID251  (see above)

@@ -1,0 +1,34 @@
+"""
+Ids for new objects of the ORM, before a flush sorts its rows.
+
+An object without an id would be inserted by a statement of its own, because the ORM wants to
+read the id back. With one, a flush sends all rows of a table at once.
+
+Imports: nothing of this package. Used by: base.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.orm import Mapper
+from sqlalchemy.orm.attributes import instance_state
+
+
+@event.listens_for(Mapper, "before_insert")
+def _give_id(mapper: Any, connection: Any, target: Any) -> None:
+    if connection.dialect.name != "txns":
+        return
+    state = instance_state(target)
+    for table in mapper.tables:
+        column = getattr(table, "_autoincrement_column", None)
+        if column is None or (column.default is not None and not column.default.is_sequence):
+            continue
+        if column.foreign_keys or column not in mapper._columntoproperty:
+            continue
+        attribute = mapper.get_property_by_column(column).key
+        if state.dict.get(attribute) is None:
+            ids = connection.dialect.ids
+            ids.prepare(connection, table, column)
+            setattr(target, attribute, ids.new_id(table.schema, table.name))

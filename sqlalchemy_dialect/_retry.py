@@ -1,0 +1,62 @@
+"""
+Run a transaction again when it lost a race.
+
+Imports: _ids, txns_spark.dbapi. Used by: __init__.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from sqlalchemy import exc
+from sqlalchemy.engine import Engine
+from sqlalchemy.orm import sessionmaker
+
+from sqlalchemy_txns._ids import wait_before_attempt
+from txns_spark import dbapi
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Result = TypeVar("_Result")
+_WAIT_MS_MAX = 2_000
+
+
+def run_transaction(
+    transactor: Engine | sessionmaker[Any],
+    callback: Callable[[Any], _Result],
+    *,
+    max_attempts: int = 10,
+) -> _Result:
+    """
+    Call `callback` in a transaction and commit; again, from its beginning, after a conflict.
+
+    Args:
+        transactor: An Engine, then the callback gets a Connection; or a sessionmaker, then it
+            gets a new Session in each attempt, so no object of a failed one is left.
+        callback: It may run several times, so it changes nothing but the database, and neither
+            commits nor rolls back.
+        max_attempts: How often it is called at most.
+
+    Returns:
+        What the callback returned in the attempt that committed.
+
+    Raises:
+        OperationalError: Its `orig` is a TransactionConflict: all attempts have lost; nothing
+            is committed. Or a CommitStateUnknown: nobody knows, and it is not tried again;
+            `dbapi.Connection.outcome` tells.
+    """
+    if not isinstance(transactor, (Engine, sessionmaker)):
+        raise exc.ArgumentError(
+            "run_transaction takes an Engine or a sessionmaker, which can begin anew; "
+            f"got a {type(transactor).__name__}"
+        )
+    for attempt in range(1, max_attempts + 1):
+        try:
+            with transactor.begin() as scope:
+                return callback(cast("Any", scope))
+        except exc.DBAPIError as error:
+            if not isinstance(error.orig, dbapi.TransactionConflict) or attempt == max_attempts:
+                raise
+        wait_before_attempt(attempt, wait_ms_max=_WAIT_MS_MAX)
+    raise exc.ArgumentError(f"run_transaction needs at least one attempt: {max_attempts=}")

@@ -1,0 +1,214 @@
+"""
+The dialect `txns`: what all drivers share.
+
+Imports: _compiler, _ddl, _execution, _ids, _orm, _reflection, types, txns_spark.dbapi.
+Used by: __init__, session, connect, thrift.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import exc, pool, schema
+
+from sqlalchemy_txns import _orm, types
+from sqlalchemy_txns._compiler import FOR_UPDATE, TxnsCompiler
+from sqlalchemy_txns._ddl import TxnsDDLCompiler, TxnsIdentifierPreparer
+from sqlalchemy_txns._execution import TxnsExecutionContext, run_many
+from sqlalchemy_txns._ids import Ids
+from sqlalchemy_txns._reflection import TxnsReflection
+from txns_spark import dbapi
+
+if importlib.util.find_spec("alembic") is not None:
+    from sqlalchemy_txns import _alembic  # noqa: F401  (alembic finds it by its class)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy.engine import URL
+
+AUTOCOMMIT = "AUTOCOMMIT"
+VALIDATES_READS = ("STRICT SERIALIZABLE", "SERIALIZABLE")
+_CONFIG_PREFIX = "spark."
+
+assert _orm is not None
+
+
+class TxnsDialect(TxnsReflection):
+    """Iceberg tables in Spark, with transactions that commit or do not."""
+
+    name = "txns"
+    statement_compiler = TxnsCompiler
+    ddl_compiler = TxnsDDLCompiler
+    type_compiler_cls = types.TxnsTypeCompiler
+    preparer: Any = TxnsIdentifierPreparer
+    execution_ctx_cls = TxnsExecutionContext
+    colspecs = types.COLSPECS
+    construct_arguments = [
+        (schema.Table, {"partition_by": None, "properties": None, "location": None})
+    ]
+
+    default_paramstyle = "qmark"
+    supports_statement_cache = True
+    supports_schemas = True
+    supports_views = True
+    supports_alter = True
+    supports_comments = True
+    inline_comments = True
+    supports_native_boolean = True
+    supports_native_decimal = True
+    supports_native_enum = False
+    supports_sequences = False
+    supports_identity_columns = False
+    supports_default_values = False
+    supports_empty_insert = False
+    supports_multivalues_insert = True
+    supports_server_side_cursors = True
+    supports_sane_rowcount = True
+    supports_sane_multi_rowcount = True
+    supports_is_distinct_from = True
+    supports_constraint_comments = True
+    postfetch_lastrowid = False
+    insert_returning = False
+    update_returning = False
+    delete_returning = False
+    use_insertmanyvalues = False
+    tuple_in_values = True
+    cte_follows_insert = True
+    div_is_floordiv = False
+    # File names, and catalogs in databases, take so many.
+    max_identifier_length = 128
+    default_schema_name = "default"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.ids = Ids()
+
+    @classmethod
+    def import_dbapi(cls) -> Any:
+        """Return the module of PEP 249."""
+        return dbapi
+
+    @classmethod
+    def get_pool_class(cls, url: URL) -> type[pool.Pool]:
+        """Return the pool: a connection is a session, and costs some."""
+        del url
+        return pool.QueuePool
+
+    def create_connect_args(self, url: URL) -> tuple[Sequence[Any], dict[str, Any]]:
+        """Return what the driver's connect takes; each driver reads the URL in its own way."""
+        raise NotImplementedError
+
+    # Transactions
+
+    def get_isolation_level_values(self, dbapi_connection: Any) -> tuple[str, ...]:
+        del dbapi_connection
+        return (*dbapi.LEVELS, AUTOCOMMIT)
+
+    def get_default_isolation_level(self, dbapi_conn: Any) -> str:
+        return str(self.get_isolation_level(dbapi_conn))
+
+    def get_isolation_level(self, dbapi_connection: Any) -> str:
+        if dbapi_connection.autocommit:
+            return AUTOCOMMIT
+        return dbapi_connection.isolation_level or dbapi_connection.default_isolation_level()
+
+    def set_isolation_level(self, dbapi_connection: Any, level: str) -> None:
+        if level == AUTOCOMMIT:
+            dbapi_connection.autocommit = True
+            return
+        dbapi_connection.autocommit = False
+        dbapi_connection.isolation_level = level
+
+    def detect_autocommit_setting(self, dbapi_conn: Any) -> bool:
+        return bool(dbapi_conn.autocommit)
+
+    def do_commit(self, dbapi_connection: Any) -> None:
+        try:
+            dbapi_connection.commit()
+        except dbapi.Error:
+            self.ids.rolled_back(dbapi_connection)
+            raise
+        self.ids.committed(dbapi_connection)
+
+    def do_rollback(self, dbapi_connection: Any) -> None:
+        self.ids.rolled_back(dbapi_connection)
+        dbapi_connection.rollback()
+
+    def do_ping(self, dbapi_connection: Any) -> bool:
+        with dbapi_connection.cursor() as cursor:
+            # Begins no transaction, and runs no job.
+            cursor.execute("SHOW TRANSACTION")
+        return True
+
+    def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:
+        del connection, cursor
+        return isinstance(e, dbapi.ConnectionLost)
+
+    def _get_server_version_info(self, connection: Any) -> tuple[int, ...]:
+        version = str(connection.exec_driver_sql("SELECT version()").scalar()).split()[0]
+        return tuple(int(part) for part in version.split(".") if part.isdigit())
+
+    def _get_default_schema_name(self, connection: Any) -> str:
+        return str(connection.exec_driver_sql("SELECT current_schema()").scalar())
+
+    # Statements
+
+    def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
+        if FOR_UPDATE in statement and context is not None and context.compiled is not None:
+            self._check_validates_reads(cursor.connection)
+        cursor.execute(statement, parameters)
+
+    def _check_validates_reads(self, connection: Any) -> None:
+        """Refuse FOR UPDATE where a COMMIT would not look at what was read."""
+        if connection.autocommit:
+            return  # a lock would end with the statement everywhere
+        level = connection.isolation_level or connection.default_isolation_level()
+        if level not in VALIDATES_READS:
+            raise dbapi.NotSupportedError(
+                "SELECT ... FOR UPDATE needs a level that validates what was read: begin with "
+                f"execution_options(isolation_level='SERIALIZABLE'); isolation_level={level}",
+                sqlstate="0A000",
+            )
+
+    def do_executemany(
+        self, cursor: Any, statement: str, parameters: Sequence[Any], context: Any = None
+    ) -> None:
+        run_many(cursor, statement, parameters, context)
+
+
+def split_query(url: URL) -> tuple[dict[str, str], dict[str, str]]:
+    """Return a URL's query in two: options of Spark, and those of the driver."""
+    query: Mapping[str, Any] = url.normalized_query
+    pairs = {name: values[-1] for name, values in query.items()}
+    config = {name: value for name, value in pairs.items() if name.startswith(_CONFIG_PREFIX)}
+    return config, {name: value for name, value in pairs.items() if name not in config}
+
+
+def common_arguments(url: URL, options: dict[str, str]) -> dict[str, Any]:
+    """Return catalog, schema and isolation level, taken out of `options`."""
+    catalog, _, schema_name = (url.database or "").strip("/").partition("/")
+    arguments: dict[str, Any] = {}
+    if catalog:
+        arguments["catalog"] = catalog
+    if schema_name:
+        arguments["schema"] = schema_name.replace("/", ".")
+    if "isolation_level" in options:
+        arguments["isolation_level"] = options.pop("isolation_level")
+    return arguments
+
+
+def check_known(options: dict[str, str], known: Sequence[str]) -> None:
+    """
+    Refuse an option of the URL that means nothing.
+
+    Raises:
+        ArgumentError: It names the option and those that there are.
+    """
+    for name in options:
+        if name not in known:
+            raise exc.ArgumentError(
+                f"the URL has an option that means nothing; there are {', '.join(known)}, and "
+                f"options of Spark (spark....): {name}"
+            )
