@@ -5,6 +5,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.IntPredicate;
+import java.util.function.Supplier;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
@@ -47,6 +49,7 @@ public final class Transaction {
   private State state = State.ACTIVE;
   private Committed committed;
   private String comment = "";
+  private volatile IntPredicate changesNothing;
 
   Transaction(
       TxnHandle handle,
@@ -151,6 +154,25 @@ public final class Transaction {
     List<Snapshot> all = new ArrayList<>(committedSnapshots);
     staged.values().forEach(table -> all.addAll(table.snapshots()));
     return all;
+  }
+
+  /**
+   * Run an UPDATE, which leaves no snapshot when it has changed nothing.
+   *
+   * @param nothing tells so, when its only commit is due, from the number of files it has written
+   */
+  public <T> T unlessNothing(IntPredicate nothing, Supplier<T> statement) {
+    changesNothing = nothing;
+    try {
+      return statement.get();
+    } finally {
+      changesNothing = null;
+    }
+  }
+
+  /** What {@link #unlessNothing} was told; null while no such statement runs. */
+  IntPredicate changesNothing() {
+    return changesNothing;
   }
 
   /** Remember this moment under a name; a name used again hides the older one. */

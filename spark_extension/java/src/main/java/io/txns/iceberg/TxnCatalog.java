@@ -3,6 +3,7 @@ package io.txns.iceberg;
 import java.io.Closeable;
 import java.io.IOException;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -220,6 +221,18 @@ public final class TxnCatalog
     } catch (NoSuchTableException e) {
       return false;
     }
+  }
+
+  /** Whether the catalog underneath has a table that is dropped for who reads now. */
+  public boolean isDropped(TableIdentifier identifier) {
+    return !tableExists(identifier) && handle.hasDropped(identifier, running());
+  }
+
+  /** The tables of a namespace that the catalog underneath has and that are dropped. */
+  public Set<TableIdentifier> listDropped(Namespace namespace) {
+    Set<TableIdentifier> dropped = new HashSet<>(handle.delegate().listTables(namespace));
+    listTables(namespace).forEach(dropped::remove);
+    return dropped;
   }
 
   @Override

@@ -257,6 +257,19 @@ public final class TxnHandle implements Closeable {
     return tables.loadWithDropped(table, head, head.upper());
   }
 
+  /** Whether there is a dropped table of this name whose physical one still stands. */
+  boolean hasDropped(TableIdentifier table, Transaction running) {
+    if (running != null && running.drops(table)) {
+      return true;
+    }
+    try {
+      DataTables.Loaded loaded = loadNewestWithDropped(table);
+      return loaded.registered() && loaded.view().dropped();
+    } catch (NoSuchTableException e) {
+      return false;
+    }
+  }
+
   /** A table as of {@code readTs}, with the newest head. */
   DataTables.Loaded loadAt(TableIdentifier table, long readTs) {
     return tables.load(table, log.loadIfExists(), readTs);

@@ -4,13 +4,22 @@ import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.Set;
+import java.util.function.IntPredicate;
 import java.util.function.Supplier;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.ExpireSnapshots;
 import org.apache.iceberg.IncrementalAppendScan;
 import org.apache.iceberg.IncrementalChangelogScan;
+import org.apache.iceberg.ManageSnapshots;
+import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.Scan;
+import org.apache.iceberg.SnapshotUpdate;
+import org.apache.iceberg.SortField;
+import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.TableScan;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -72,6 +81,42 @@ public final class TxnTable extends BaseTable {
   public IncrementalChangelogScan newIncrementalChangelogScan() {
     record();
     return super.newIncrementalChangelogScan();
+  }
+
+  /**
+   * Without the orders of columns that are gone: Iceberg 1.11.0 binds all of them to the current
+   * schema in every writing task, and fails.
+   */
+  @Override
+  public Map<Integer, SortOrder> sortOrders() {
+    Map<Integer, SortOrder> orders = new HashMap<>(super.sortOrders());
+    orders.values().removeIf(order -> !order.fields().stream().allMatch(this::hasColumn));
+    return orders;
+  }
+
+  private boolean hasColumn(SortField field) {
+    return schema().findField(field.sourceId()) != null;
+  }
+
+  @Override
+  public OverwriteFiles newOverwrite() {
+    return conditional(OverwriteFiles.class, super.newOverwrite());
+  }
+
+  @Override
+  public RowDelta newRowDelta() {
+    return conditional(RowDelta.class, super.newRowDelta());
+  }
+
+  @Override
+  public ManageSnapshots manageSnapshots() {
+    return new FastForward(this, super.manageSnapshots()).proxy();
+  }
+
+  private <T extends SnapshotUpdate<?>> T conditional(Class<T> type, T operation) {
+    Transaction running = running();
+    IntPredicate nothing = running == null ? null : running.changesNothing();
+    return nothing == null ? operation : ConditionalWrite.of(type, operation, nothing, io());
   }
 
   @Override

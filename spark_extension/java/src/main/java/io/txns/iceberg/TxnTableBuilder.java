@@ -1,11 +1,14 @@
 package io.txns.iceberg;
 
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.iceberg.BaseTransaction;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
+import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
@@ -21,6 +24,9 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  * <p>A new table is staged with the metadata that the catalog itself would give it.
  */
 final class TxnTableBuilder implements TableBuilder {
+  /** What refs of ours begin with: holds, and branches that keep a stranger's snapshots. */
+  private static final String TXNS_REF = "txns-";
+
   private final TxnHandle handle;
   private final TxnCatalog catalog;
   private final Supplier<Transaction> transaction;
@@ -191,9 +197,40 @@ final class TxnTableBuilder implements TableBuilder {
             sortOrder,
             location == null ? base.location() : location,
             replacedProperties());
+    if (recreates) {
+      replaced = afresh(replaced);
+    }
     return orCreate
         ? Transactions.createOrReplaceTableTransaction(identifier.toString(), operations, replaced)
         : Transactions.replaceTableTransaction(identifier.toString(), operations, replaced);
+  }
+
+  /** Nothing of the dropped table is left in the one that is created on it, but for its mark. */
+  private TableMetadata afresh(TableMetadata replaced) {
+    Map<String, String> wanted = newProperties();
+    Set<String> old = new HashSet<>(replaced.properties().keySet());
+    old.removeIf(key -> wanted.containsKey(key) || key.startsWith(TxnConfig.PREFIX));
+    TableMetadata.Builder builder =
+        TableMetadata.buildFrom(replaced).removeProperties(old).setProperties(wanted);
+    replaced.refs().keySet().stream()
+        .filter(ref -> !ref.startsWith(TXNS_REF) && !ref.equals(SnapshotRef.MAIN_BRANCH))
+        .forEach(builder::removeRef);
+    return builder.build();
+  }
+
+  /** The properties that the catalog would give a table of a name that has never been used. */
+  private Map<String, String> newProperties() {
+    TableIdentifier unused =
+        TableIdentifier.of(
+            identifier.namespace(), identifier.name() + "-" + handle.clock().newTxnId());
+    BaseTransaction creation =
+        (BaseTransaction)
+            handle
+                .delegate()
+                .buildTable(unused, schema)
+                .withProperties(properties)
+                .createTransaction();
+    return creation.currentMetadata().properties();
   }
 
   /** The properties asked for, with those that the catalog sets or overrides by its options. */

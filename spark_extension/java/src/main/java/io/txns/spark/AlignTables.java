@@ -76,7 +76,7 @@ final class AlignTables extends Rule<LogicalPlan> {
           @Override
           public LogicalPlan apply(LogicalPlan node) {
             DataSourceV2Relation relation = (DataSourceV2Relation) node;
-            TxnSparkCatalog catalog = (TxnSparkCatalog) relation.catalog().get();
+            TxnSparkCatalog catalog = Catalogs.ours(relation.catalog().get());
             TxnTable table = (TxnTable) ((SparkTable) relation.table()).table();
             return relation.copy(
                 catalog.loadTableAt(table.identifier(), readTs),
@@ -94,7 +94,7 @@ final class AlignTables extends Rule<LogicalPlan> {
     boolean movable =
         relation.timeTravelSpec().isEmpty()
             && relation.catalog().isDefined()
-            && relation.catalog().get() instanceof TxnSparkCatalog
+            && Catalogs.ours(relation.catalog().get()) != null
             && relation.table() instanceof SparkTable table
             && table.branch() == null
             && isCurrent(table);
@@ -124,10 +124,9 @@ final class AlignTables extends Rule<LogicalPlan> {
 
   private static void recordUnprotected(LogicalPlan leaf, TxnSession state) {
     if (leaf instanceof DataSourceV2Relation relation) {
-      boolean protectedRead =
-          relation.catalog().isDefined()
-              && relation.catalog().get() instanceof TxnSparkCatalog catalog
-              && state.current(catalog) != null;
+      TxnSparkCatalog catalog =
+          relation.catalog().isEmpty() ? null : Catalogs.ours(relation.catalog().get());
+      boolean protectedRead = catalog != null && state.current(catalog) != null;
       if (!protectedRead) {
         state.recordUnprotected(relation.name());
       }

@@ -26,19 +26,32 @@ final class Catalogs {
     if (names.size() > 1) {
       names.forEach(name -> attach(manager, name, owner));
     }
-    if (manager.currentCatalog() instanceof TxnSparkCatalog current) {
-      return current.attach(owner);
+    TxnSparkCatalog current = ours(manager.currentCatalog());
+    if (current == null && names.size() == 1) {
+      current = ours(manager.catalog(names.get(0)));
     }
-    if (names.size() == 1 && manager.catalog(names.get(0)) instanceof TxnSparkCatalog only) {
-      return only.attach(owner);
+    return current == null ? null : current.attach(owner);
+  }
+
+  /** The catalog of ours that a catalog of Spark's is or stands for, or null. */
+  static TxnSparkCatalog ours(CatalogPlugin catalog) {
+    if (catalog instanceof TxnSparkSessionCatalog<?> session) {
+      return session.tables();
     }
-    return null;
+    return catalog instanceof TxnSparkCatalog ours ? ours : null;
+  }
+
+  /** The same for one table: what is no Iceberg table in a session catalog is Spark's own. */
+  static TxnSparkCatalog ours(CatalogPlugin catalog, Identifier table) {
+    TxnSparkCatalog ours = ours(catalog);
+    return ours == catalog || ours != null && ours.tableExists(table) ? ours : null;
   }
 
   /** The first of several that is touched gets the transaction: each has to know its session. */
   private static void attach(CatalogManager manager, String name, TxnSession owner) {
     try {
-      if (manager.catalog(name) instanceof TxnSparkCatalog ours) {
+      TxnSparkCatalog ours = ours(manager.catalog(name));
+      if (ours != null) {
         ours.attach(owner);
       }
     } catch (RuntimeException e) {
@@ -62,7 +75,9 @@ final class Catalogs {
   private static boolean isOurs(String className) {
     try {
       ClassLoader loader = Thread.currentThread().getContextClassLoader();
-      return TxnSparkCatalog.class.isAssignableFrom(Class.forName(className, false, loader));
+      Class<?> configured = Class.forName(className, false, loader);
+      return TxnSparkCatalog.class.isAssignableFrom(configured)
+          || TxnSparkSessionCatalog.class.isAssignableFrom(configured);
     } catch (ClassNotFoundException | LinkageError e) {
       return false;
     }
@@ -75,7 +90,12 @@ final class Catalogs {
         namesCatalog(manager, nameParts)
             ? manager.catalog(nameParts.get(0))
             : manager.currentCatalog();
-    return catalog instanceof TxnSparkCatalog ours ? ours.attach(TxnSession.of(session)) : null;
+    TxnSparkCatalog ours = ours(catalog);
+    if (ours == null) {
+      return null;
+    }
+    ours.attach(TxnSession.of(session));
+    return ours(catalog, identifier(session, nameParts, ours));
   }
 
   /** The table that a name means where {@code defaults} is the current catalog. */
@@ -89,7 +109,7 @@ final class Catalogs {
       return Identifier.of(namespace, parts.get(parts.size() - 1));
     }
     String[] namespace =
-        manager.currentCatalog() == defaults
+        ours(manager.currentCatalog()) == defaults
             ? manager.currentNamespace()
             : defaults.defaultNamespace();
     return Identifier.of(namespace, parts.get(0));

@@ -19,6 +19,7 @@ final class OpenTransaction {
   private TxnSparkCatalog catalog;
   private Transaction transaction;
   private boolean used;
+  private boolean atomic;
 
   // What was said before there was a catalog.
   private final List<String> savepoints = new ArrayList<>();
@@ -103,6 +104,19 @@ final class OpenTransaction {
   /** Why it was undone without having been asked to; empty while it was not. */
   Optional<String> expired() {
     return Optional.ofNullable(expired);
+  }
+
+  /** A script runs in it that ends it: failed statements of the script may have handlers there. */
+  void markAtomic() {
+    atomic = true;
+  }
+
+  void endAtomic() {
+    atomic = false;
+  }
+
+  boolean isAtomic() {
+    return atomic;
   }
 
   boolean isAborted() {

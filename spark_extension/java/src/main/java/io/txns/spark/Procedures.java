@@ -26,11 +26,14 @@ final class Procedures {
   static final List<String> NAMES =
       List.of("register", "forget", "apply", "tidy", "repair", "transactions");
 
-  /** Procedures that change what no transaction can take back. */
+  /** Procedures that change what no transaction can take back, or nothing that a reader sees. */
   private static final Set<String> NOT_INSIDE =
       Set.of(
           "expire_snapshots",
           "remove_orphan_files",
+          "rewrite_data_files",
+          "rewrite_manifests",
+          "rewrite_position_delete_files",
           "rewrite_table_path",
           "migrate",
           "snapshot",

@@ -1,10 +1,19 @@
 package io.txns.spark;
 
+import io.txns.iceberg.TxnException;
 import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ThreadLocalRandom;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 
 /** Carries out transaction statements in one session. */
 final class StatementRunner {
+
+  private static final int ATOMIC_ATTEMPTS = 10;
+  private static final long BACK_OFF_MS = 20;
+  private static final String CONFLICT = "40001";
 
   private final SparkSession session;
   private final TxnSession state;
@@ -16,6 +25,10 @@ final class StatementRunner {
 
   StatusRow run(TxnStatement statement) {
     state.touch();
+    if (statement.endsOrBegins() && state.open().map(OpenTransaction::isAtomic).orElse(false)) {
+      throw TxnException.invalidUsage(
+          "2D000", "BEGIN, COMMIT and ROLLBACK are not possible inside BEGIN ATOMIC ... END");
+    }
     if (statement instanceof TxnStatement.Begin begin) {
       return begin(begin.modes());
     } else if (statement instanceof TxnStatement.Commit) {
@@ -38,6 +51,52 @@ final class StatementRunner {
       return comment(comment.text());
     }
     return show();
+  }
+
+  /**
+   * Runs a script as one transaction.
+   *
+   * @param script gives it, parsed anew for each run
+   * @throws TxnException 25001 inside a transaction; 40001 when it has lost every race
+   */
+  StatusRow atomic(Callable<LogicalPlan> script) throws Exception {
+    TxnModes modes = TxnModes.NONE;
+    for (int attempt = 1; ; attempt++) {
+      begin(modes);
+      OpenTransaction transaction = state.require("BEGIN ATOMIC");
+      transaction.markAtomic();
+      modes = transaction.modes();
+      try {
+        if (transaction.alreadyCommitted().isEmpty()) {
+          Dataset.ofRows(session, script.call());
+        }
+        transaction.endAtomic();
+        return commit();
+      } catch (Throwable e) {
+        undo(transaction, e);
+        if (attempt == ATOMIC_ATTEMPTS || !isConflict(e)) {
+          throw e;
+        }
+        Thread.sleep(ThreadLocalRandom.current().nextLong(1, 1L + attempt * BACK_OFF_MS));
+      }
+    }
+  }
+
+  private static boolean isConflict(Throwable e) {
+    return TxnSqlException.translated(e) instanceof TxnSqlException known
+        && CONFLICT.equals(known.getSqlState());
+  }
+
+  private void undo(OpenTransaction transaction, Throwable failure) {
+    transaction.endAtomic();
+    if (state.open().filter(open -> open == transaction).isEmpty()) {
+      return; // COMMIT has ended it
+    }
+    try {
+      rollback();
+    } catch (RuntimeException e) {
+      failure.addSuppressed(e);
+    }
   }
 
   private StatusRow show() {

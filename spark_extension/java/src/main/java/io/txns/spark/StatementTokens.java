@@ -74,6 +74,31 @@ final class StatementTokens {
     return scanner.word().text().toUpperCase(Locale.ROOT);
   }
 
+  /**
+   * The SQL script that a {@code BEGIN ATOMIC ... END} is without its second word, each character
+   * at its place; empty for any other text.
+   */
+  static Optional<String> atomicScript(String sql) {
+    StatementTokens scanner = new StatementTokens(sql);
+    if (!scanner.acceptWord("BEGIN")) {
+      return Optional.empty();
+    }
+    int start = scanner.position;
+    if (!scanner.acceptWord("ATOMIC")) {
+      return Optional.empty();
+    }
+    String blank = " ".repeat("ATOMIC".length());
+    String between = sql.substring(start, scanner.position - blank.length());
+    return Optional.of(sql.substring(0, start) + between + blank + sql.substring(scanner.position));
+  }
+
+  private boolean acceptWord(String word) {
+    return skipBlanks()
+        && position < sql.length()
+        && isWordStart(sql.charAt(position))
+        && word().isWord(word);
+  }
+
   /** Skips white space and comments; false when a comment does not end. */
   private boolean skipBlanks() {
     while (position < sql.length()) {

@@ -1,5 +1,6 @@
 package io.txns.spark;
 
+import io.txns.iceberg.TxnException;
 import io.txns.spark.WritePlans.ParsedDml;
 import java.util.List;
 import java.util.Optional;
@@ -12,6 +13,7 @@ import org.apache.spark.sql.catalyst.parser.ParameterContext;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.parser.PositionalParameterContext;
+import org.apache.spark.sql.catalyst.plans.logical.CompoundBody;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkSqlParser;
@@ -36,7 +38,7 @@ final class TxnParser implements ParserInterface {
 
   @Override
   public LogicalPlan parsePlan(String sqlText) throws ParseException {
-    return parse(sqlText, () -> delegate.parsePlan(sqlText));
+    return parse(sqlText, delegate::parsePlan);
   }
 
   @Override
@@ -44,20 +46,37 @@ final class TxnParser implements ParserInterface {
       throws ParseException {
     return parse(
         sqlText,
-        () ->
+        text ->
             isEmpty(context)
-                ? delegate.parsePlanWithParameters(sqlText, context)
+                ? delegate.parsePlanWithParameters(text, context)
                 // Iceberg 1.11.0's parser drops the parameters.
-                : new SparkSqlParser().parsePlanWithParameters(sqlText, context));
+                : new SparkSqlParser().parsePlanWithParameters(text, context));
   }
 
-  private interface Parse {
-    LogicalPlan get() throws ParseException;
+  /** What turns a text into a plan, with the parameters that it came with. */
+  interface Parse {
+    LogicalPlan of(String sqlText) throws ParseException;
   }
 
   private LogicalPlan parse(String sqlText, Parse parse) throws ParseException {
     Optional<TxnStatement> statement = TxnSqlException.translating(() -> recognise(sqlText));
-    return statement.isPresent() ? new TxnCommand(statement.get()) : wrap(parse.get());
+    if (statement.isPresent()) {
+      return new TxnCommand(statement.get());
+    }
+    Optional<String> script = StatementTokens.atomicScript(sqlText);
+    return script.isPresent() ? atomic(script.get(), parse) : wrap(parse.of(sqlText));
+  }
+
+  /** Parsed now, so that errors of its syntax come first, and again at each run. */
+  private LogicalPlan atomic(String script, Parse parse) throws ParseException {
+    LogicalPlan plan = parse.of(script);
+    if (!(plan instanceof CompoundBody)) {
+      throw TxnSqlException.<RuntimeException>sneaky(
+          TxnSqlException.of(
+              TxnException.invalidUsage(
+                  "42601", "BEGIN ATOMIC needs statements, each ended by a semicolon, and END")));
+    }
+    return new TxnAtomicCommand(script, text -> wrap(parse.of(text)));
   }
 
   private Optional<TxnStatement> recognise(String sqlText) {
@@ -69,6 +88,9 @@ final class TxnParser implements ParserInterface {
   }
 
   private LogicalPlan wrap(LogicalPlan plan) {
+    if (plan instanceof CompoundBody script) {
+      return ScriptStatements.wrapped(script, this::wrap);
+    }
     boolean inTransaction = TxnSession.of(session).open().isPresent();
     Optional<ParsedDml> dml = WritePlans.dml(plan, delegate);
     if (dml.isPresent()) {

@@ -420,8 +420,10 @@ final class TxnSession {
     }
   }
 
-  private static boolean abortsOnError(SQLConf conf) {
-    return Boolean.parseBoolean(conf.getConfString(ABORT_ON_ERROR, "true"));
+  /** A script undoes its failed statement alone: it may handle the error, or else ends by it. */
+  private synchronized boolean abortsOnError(SQLConf conf) {
+    return (open == null || !open.isAtomic())
+        && Boolean.parseBoolean(conf.getConfString(ABORT_ON_ERROR, "true"));
   }
 
   /** The catalog has refused a write, perhaps before a statement's execution has begun. */

@@ -16,7 +16,9 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Collectors;
 import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.spark.PathIdentifier;
 import org.apache.iceberg.spark.SparkCatalog;
@@ -189,6 +191,22 @@ public final class TxnSparkCatalog extends SparkCatalog {
                 : tables.tableExists(buildIdentifier(ident)));
   }
 
+  /** Whether the catalog underneath has a table that is dropped for who reads now. */
+  boolean isDropped(Identifier ident) {
+    return reading(
+        ident,
+        () -> !(ident instanceof PathIdentifier) && tables.isDropped(buildIdentifier(ident)));
+  }
+
+  /** The tables of a namespace that the catalog underneath has and that are dropped. */
+  Set<Identifier> listDropped(String[] namespace) {
+    return TxnSqlException.translating(
+        () ->
+            tables.listDropped(Namespace.of(namespace)).stream()
+                .map(table -> Identifier.of(namespace, table.name()))
+                .collect(Collectors.toSet()));
+  }
+
   @Override
   public Identifier[] listTables(String[] namespace) {
     return TxnSqlException.translating(
@@ -292,16 +310,19 @@ public final class TxnSparkCatalog extends SparkCatalog {
 
   @Override
   public UnboundProcedure loadProcedure(Identifier ident) {
+    UnboundProcedure own = ownProcedure(ident);
+    return own == null ? super.loadProcedure(ident) : own;
+  }
+
+  /** A procedure of ours; null for one of Iceberg's that may run now. */
+  UnboundProcedure ownProcedure(Identifier ident) {
     return TxnSqlException.translating(
         () -> {
-          if (Procedures.isSystem(ident.namespace())) {
-            Procedures.checkAllowed(ident.name(), session);
-            UnboundProcedure own = Procedures.find(ident.name(), this);
-            if (own != null) {
-              return own;
-            }
+          if (!Procedures.isSystem(ident.namespace())) {
+            return null;
           }
-          return super.loadProcedure(ident);
+          Procedures.checkAllowed(ident.name(), session);
+          return Procedures.find(ident.name(), this);
         });
   }
 

@@ -36,6 +36,11 @@ sealed interface TxnStatement {
   /** {@code SHOW TRANSACTION}. */
   record Show() implements TxnStatement {}
 
+  /** Whether it begins or ends a transaction. */
+  default boolean endsOrBegins() {
+    return this instanceof Begin || this instanceof Commit || this instanceof Rollback;
+  }
+
   /**
    * The statement that {@code sql} is, or empty when it is none: comments, white space and trailing
    * semicolons do not count, anything else must match to the end.

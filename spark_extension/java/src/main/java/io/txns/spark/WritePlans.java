@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
+import org.apache.iceberg.spark.source.SparkTable;
 import org.apache.spark.sql.catalyst.analysis.PlanWithUnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
@@ -16,6 +17,8 @@ import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.AlterTableCommand;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
+import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTableWithFilters;
 import org.apache.spark.sql.catalyst.plans.logical.DropTable;
@@ -23,7 +26,10 @@ import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.RenameTable;
+import org.apache.spark.sql.catalyst.plans.logical.ReplaceTable;
+import org.apache.spark.sql.catalyst.plans.logical.ReplaceTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.plans.logical.TruncatePartition;
 import org.apache.spark.sql.catalyst.plans.logical.TruncateTable;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
@@ -189,7 +195,7 @@ final class WritePlans {
     } else if (plan instanceof DeleteFromTableWithFilters delete) {
       return ofPlan(delete.table());
     } else if (plan instanceof V2CreateTablePlan create) {
-      return ofPlan(create.name());
+      return ofPlan(create.name()).map(target -> created(create, target));
     } else if (plan instanceof AlterTableCommand alter) {
       return ofPlan(alter.table());
     } else if (plan instanceof V2PartitionCommand partition) {
@@ -213,7 +219,7 @@ final class WritePlans {
           ? Optional.empty()
           : Optional.of(
               relation.catalog().isDefined() && relation.identifier().isDefined()
-                  ? target(relation.catalog().get(), relation.identifier().get())
+                  ? target(relation)
                   : new WriteTarget(null, relation.table().name()));
     } else if (table instanceof ResolvedTable resolved) {
       return Optional.of(target(resolved.catalog(), resolved.identifier()));
@@ -228,9 +234,44 @@ final class WritePlans {
     return Optional.of(new WriteTarget(Catalogs.ofName(session, parts), String.join(".", parts)));
   }
 
+  private static WriteTarget target(DataSourceV2Relation relation) {
+    CatalogPlugin catalog = relation.catalog().get();
+    Identifier identifier = relation.identifier().get();
+    // Perhaps one that is being created, and is not in its catalog yet.
+    return relation.table() instanceof SparkTable
+        ? new WriteTarget(Catalogs.ours(catalog), catalog.name() + "." + identifier)
+        : target(catalog, identifier);
+  }
+
   private static WriteTarget target(CatalogPlugin catalog, Identifier identifier) {
-    TxnSparkCatalog ours = catalog instanceof TxnSparkCatalog txnCatalog ? txnCatalog : null;
-    return new WriteTarget(ours, catalog.name() + "." + identifier);
+    return new WriteTarget(Catalogs.ours(catalog, identifier), catalog.name() + "." + identifier);
+  }
+
+  /** A new table of Iceberg's in a session catalog is ours, although it is not there yet. */
+  private static WriteTarget created(V2CreateTablePlan create, WriteTarget target) {
+    boolean iceberg = provider(create).map("iceberg"::equalsIgnoreCase).orElse(true);
+    return target.catalog() == null
+            && iceberg
+            && create.name() instanceof ResolvedIdentifier name
+            && name.catalog() instanceof TxnSparkSessionCatalog<?> session
+        ? new WriteTarget(session.tables(), target.name())
+        : target;
+  }
+
+  private static Optional<String> provider(V2CreateTablePlan create) {
+    TableSpecBase spec = null;
+    if (create instanceof CreateTable table) {
+      spec = table.tableSpec();
+    } else if (create instanceof ReplaceTable table) {
+      spec = table.tableSpec();
+    } else if (create instanceof CreateTableAsSelect table) {
+      spec = table.tableSpec();
+    } else if (create instanceof ReplaceTableAsSelect table) {
+      spec = table.tableSpec();
+    }
+    return spec == null || spec.provider().isEmpty()
+        ? Optional.empty()
+        : Optional.of(spec.provider().get());
   }
 
   /** Files, JDBC and tables of Spark's own catalog. */
