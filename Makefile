@@ -65,6 +65,14 @@ $(JAR): $(JAR_SOURCES) | $(VENV)/.installed
 	TXNS_SKIP_JAR=1 .venv-sqlalchemy20/bin/pip install --quiet -e '.[spark,sqlalchemy]' pytest 'sqlalchemy>=2.0.44,<2.1'
 	touch $@
 
+# dbt and mypy want different versions of one library.
+.venv-dbt/.installed: $(SETUP) integration_tests/compliance/dbt/requirements.txt
+	$(PYTHON) -m venv .venv-dbt
+	.venv-dbt/bin/pip install --quiet --upgrade pip
+	TXNS_SKIP_JAR=1 .venv-dbt/bin/pip install --quiet -e '.[spark,dbt]' \
+		-r integration_tests/compliance/dbt/requirements.txt
+	touch $@
+
 # What pyiceberg's own tests need, which nothing of ours does.
 COMPLIANCE := integration_tests/compliance/pyiceberg
 .venv-compliance/.installed: $(SETUP) $(COMPLIANCE)/requirements.txt
@@ -98,7 +106,7 @@ format: install ## rewrite Python and Java code in the project's format
 	$(MVN) spotless:apply
 
 .PHONY: test
-test: test-java test-python test-integration ## run the unit tests and the fast integration tests
+test: test-java test-python test-integration test-dbt ## run the unit tests and the fast integration tests
 
 .PHONY: test-java
 test-java: install ## run the Java unit tests
@@ -117,6 +125,10 @@ simulate: install ## run the simulation of the Python core: make simulate SEEDS=
 test-integration: install .venv-connect/.installed ## run the fast integration tests, on real Spark
 	$(BIN)/python -m pytest integration_tests -m "not slow"
 
+.PHONY: test-dbt
+test-dbt: install .venv-dbt/.installed ## run the dbt adapter's own tests, and dbt's basic ones
+	.venv-dbt/bin/python integration_tests/compliance/dbt/run.py -m "not slow"
+
 .PHONY: test-slow
 test-slow: install .venv-connect/.installed ## run the slow integration tests
 	$(BIN)/python -m pytest tests integration_tests -m slow
@@ -128,6 +140,10 @@ test-spark413: install .venv-spark413/.installed .venv-connect/.installed ## run
 .PHONY: compliance-pyiceberg
 compliance-pyiceberg: .venv-compliance/.installed ## run pyiceberg's own catalog suite over our catalogs
 	.venv-compliance/bin/python $(COMPLIANCE)/run.py
+
+.PHONY: compliance-dbt
+compliance-dbt: install .venv-dbt/.installed ## run dbt's own adapter suite, and the tests of the adapter's transactions
+	.venv-dbt/bin/python integration_tests/compliance/dbt/run.py
 
 .PHONY: compliance-iceberg
 compliance-iceberg: install ## run Iceberg's own catalog suite over TxnCatalog

@@ -147,6 +147,7 @@ if __name__ == "__main__":
             "txns": ["py.typed"],
             "txns_spark": ["py.typed", f"jars/{JAR_NAME}"],
             "sqlalchemy_txns": ["py.typed"],
+            "dbt.include.txns": ["*.yml", "adapter/*.sql", "materializations/*.sql"],
         },
         cmdclass={"build": Build, "build_jar": BuildJar},
     )

@@ -1,5 +1,32 @@
 """
-The place of the dbt adapter, on top of dbt-spark; nothing is here yet.
+dbt adapter `type: txns`: models that commit or do not, on top of dbt-spark.
 
-Version 0.1.0 has no `Plugin`: a profile with `type: txns` does not work.
+docs/dbt.md is the guide. dbt finds the module by its name, and here the `Plugin`.
 """
+
+from pathlib import Path
+
+from dbt.adapters.base import AdapterPlugin
+from dbt.adapters.txns.column import TxnsColumn
+from dbt.adapters.txns.connections import TxnsConnectionManager
+from dbt.adapters.txns.credentials import TxnsCredentials
+from dbt.adapters.txns.impl import TxnsAdapter
+from dbt.adapters.txns.relation import TxnsRelation
+from dbt.include import txns as macros
+
+__all__ = [
+    "Plugin",
+    "TxnsAdapter",
+    "TxnsColumn",
+    "TxnsConnectionManager",
+    "TxnsCredentials",
+    "TxnsRelation",
+]
+
+Plugin = AdapterPlugin(
+    adapter=TxnsAdapter,
+    credentials=TxnsCredentials,
+    include_path=str(Path(macros.__file__).parent),
+    dependencies=["spark"],
+    project_name="dbt_txns",
+)

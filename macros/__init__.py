@@ -1,5 +1,5 @@
 """
-The place of the dbt adapter's macros; nothing is here yet.
+The dbt adapter's macros, as the Python package dbt.include.txns.
 
-It is a Python package (dbt.include.txns) so that an installation carries it.
+It is a package so that an installation carries the files and `dbt.adapters.txns` finds them.
 """

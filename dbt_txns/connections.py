@@ -1,0 +1,248 @@
+"""
+Connections with real transactions: one Spark session each, BEGIN at the first statement.
+
+A statement belongs to a transaction while its thread is inside a node's scope (between
+`pre_model_hook` and `post_model_hook`); outside of one, such as when dbt lists schemas, it is
+committed by itself. An error does not roll back here: Spark keeps the transaction aborted
+(25P02), so that macros that go on after an error commit nothing, and whoever began it ends it.
+
+Imports: credentials, handle, scope, dbt-spark, txns_spark.dbapi. Used by: impl, __init__.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.contracts.connection import Connection, ConnectionState
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.exceptions import FailedToConnectError
+from dbt.adapters.spark.connections import SparkConnectionManager
+from dbt.adapters.sql import SQLConnectionManager
+from dbt.adapters.txns.handle import Handle, connect
+from dbt.adapters.txns.scope import Scope, TxnsResponse
+from dbt_common.events.contextvars import get_node_info
+from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
+
+from txns_spark import dbapi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dbt.adapters.txns.credentials import TxnsCredentials
+
+logger = AdapterLogger("txns")
+
+_UNREGISTERED = "register("
+_UNREGISTERED_CURE = (
+    "\n  A table that existed before the project used transactions is put under care once;"
+    " for all tables of the project: dbt run-operation txns_adopt_project"
+)
+_OUTCOME_ASKED = 5
+_OUTCOME_PAUSE_S = 1.0
+
+
+class StatementError(DbtDatabaseError):
+    """
+    A statement or a COMMIT that Spark refused.
+
+    Attributes:
+        cause: The DB-API's error.
+        sqlstate: Five characters; None if Spark named none.
+    """
+
+    def __init__(self, cause: dbapi.Error) -> None:
+        message = str(cause)
+        if cause.sqlstate and cause.sqlstate not in message:
+            message += f" SQLSTATE: {cause.sqlstate}"
+        if _UNREGISTERED in message:
+            message += _UNREGISTERED_CURE
+        super().__init__(message)
+        self.cause = cause
+        self.sqlstate = cause.sqlstate
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the transaction has definitely not committed, and may win next time."""
+        return isinstance(self.cause, (dbapi.TransactionConflict, dbapi.ConnectionLost))
+
+
+class TxnsConnectionManager(SparkConnectionManager):
+    """dbt-spark's, with the transactions that it leaves out."""
+
+    TYPE = "txns"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._scopes: dict[Any, Scope] = {}
+
+    # Scopes
+
+    @property
+    def scope(self) -> Scope | None:
+        """The scope of the node that this thread builds; None between nodes."""
+        return self._scopes.get(self.get_thread_identifier())
+
+    def enter_scope(self, config: Mapping[str, Any], name: str | None = None) -> Scope:
+        """Begin a node's scope."""
+        node = name or (get_node_info() or {}).get("unique_id", "")
+        made = Scope.of(
+            self.profile.credentials,
+            config,
+            node,
+            self.profile.target_name,
+            getattr(self.profile, "project_root", "."),
+        )
+        self._scopes[self.get_thread_identifier()] = made
+        return made
+
+    def leave_scope(self) -> None:
+        """End it; what is still open is rolled back."""
+        self.rollback_if_open()
+        self._scopes.pop(self.get_thread_identifier(), None)
+
+    # Transactions
+
+    def begin(self) -> Connection:
+        """Begin the scope's transaction; outside of a scope statements commit by themselves."""
+        connection = self.get_thread_connection()
+        scope = self.scope
+        if scope is None or not scope.transaction or connection.transaction_open:
+            return connection
+        with self.exception_handler("BEGIN"):
+            status = connection.handle.begin(scope.isolation, scope.comment)
+        logger.debug(f"BEGIN: {status.txn_id} at {status.read_ts}, {scope.isolation}")
+        connection.transaction_open = True
+        scope.responses.clear()
+        return connection
+
+    def commit(self) -> Connection:
+        """
+        Commit what is open; nothing if nothing is.
+
+        Raises:
+            StatementError: It has not committed; or nobody knows whether it has (08007).
+        """
+        connection = self.get_thread_connection()
+        if not connection.transaction_open:
+            return connection
+        connection.transaction_open = False
+        scope = self.scope
+        try:
+            commit_ts = connection.handle.commit().commit_ts
+        except dbapi.CommitStateUnknown as unknown:
+            commit_ts = self._settled(connection, unknown).commit_ts
+        except dbapi.Error as error:
+            raise StatementError(error) from error
+        logger.debug(f"COMMIT: at {commit_ts}")
+        if scope is not None:
+            scope.committed(commit_ts)
+        return connection
+
+    def _settled(self, connection: Connection, unknown: dbapi.CommitStateUnknown) -> dbapi.Status:
+        """Ask, by the transaction's id, whether it has committed."""
+        txn_id = unknown.txn_id
+        for _ in range(_OUTCOME_ASKED if txn_id else 0):
+            try:
+                self.reconnect(connection)
+                found = connection.handle.connection.outcome(txn_id)
+            except (dbapi.Error, DbtRuntimeError) as error:
+                logger.debug(f"the outcome of {txn_id} is not known yet: {error}")
+            else:
+                if found is not None:
+                    return found
+            time.sleep(_OUTCOME_PAUSE_S)
+        raise StatementError(unknown) from unknown
+
+    def reconnect(self, connection: Connection) -> None:
+        """Replace a connection's session by a new one."""
+        try:
+            if connection.handle is not None:
+                connection.handle.close()
+        except dbapi.Error as error:
+            logger.debug(f"the lost session does not close: {error}")
+        connection.transaction_open = False
+        connection.state = ConnectionState.INIT
+        self.open(connection)
+
+    def clear_transaction(self) -> None:
+        """Roll back what is open; dbt's own sends an empty transaction after it."""
+        self.rollback_if_open()
+
+    # Connections and statements
+
+    @classmethod
+    def open(cls, connection: Connection) -> Connection:
+        """
+        Give a connection its session.
+
+        Raises:
+            FailedToConnectError: After `connect_retries` more attempts.
+        """
+        if connection.state == ConnectionState.OPEN:
+            return connection
+        credentials: TxnsCredentials = connection.credentials
+
+        def opened() -> Handle:
+            try:
+                return connect(credentials)
+            except dbapi.OperationalError:
+                raise
+            except dbapi.Error as error:
+                raise FailedToConnectError(str(error)) from error
+
+        return cls.retry_connection(
+            connection,
+            connect=opened,
+            logger=logger,
+            retryable_exceptions=[dbapi.OperationalError],
+            retry_limit=credentials.connect_retries,
+            retry_timeout=credentials.connect_timeout,
+        )
+
+    def cancel(self, connection: Connection) -> None:
+        """Stop what a connection runs: Ctrl-C, or another node that failed fast."""
+        connection.handle.cancel()
+
+    @contextmanager
+    def exception_handler(self, sql: str) -> Iterator[None]:
+        """Make errors dbt's own, with their SQLSTATE."""
+        try:
+            yield
+        except dbapi.Error as error:
+            logger.debug(f"failed: {sql}\n{error}")
+            raise StatementError(error) from error
+        except DbtRuntimeError:
+            raise
+        except Exception as error:
+            raise DbtRuntimeError(str(error)) from error
+
+    def add_query(self, sql: str, auto_begin: bool = True, *args: Any, **kwargs: Any) -> Any:
+        """Run a statement, in the scope's transaction unless `auto_begin` is false."""
+        connection, cursor = SQLConnectionManager.add_query(self, sql, auto_begin, *args, **kwargs)
+        return connection, cursor
+
+    def execute(
+        self,
+        sql: str,
+        auto_begin: bool = False,
+        fetch: bool = False,
+        limit: int | None = None,
+    ) -> Any:
+        """Run a statement and give its response, which learns of the COMMIT later."""
+        response, table = super().execute(sql, auto_begin, fetch, limit)
+        connection = self.get_thread_connection()
+        scope = self.scope
+        if connection.transaction_open and scope is not None:
+            response.txn_id = connection.handle.connection.transaction_id
+            scope.responses.append(response)
+        return response, table
+
+    @classmethod
+    def get_response(cls, cursor: Any) -> TxnsResponse:
+        """Say what a statement did."""
+        rows = cursor.rowcount if cursor is not None else -1
+        if rows < 0:
+            return TxnsResponse(_message="OK")
+        return TxnsResponse(_message=f"OK {rows}", rows_affected=rows)

@@ -1,0 +1,146 @@
+"""
+What dbt sees of a connection: cursors whose statements may end with a semicolon.
+
+Imports: txns_spark.dbapi. Used by: connections.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from txns_spark import dbapi
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from dbt.adapters.txns.credentials import TxnsCredentials
+
+
+def connect(credentials: TxnsCredentials) -> Handle:
+    """
+    Open a Spark session of its own; transactions are begun by dbt, not by statements.
+
+    Raises:
+        dbapi.Error: Spark cannot be reached; the message says what to do.
+    """
+    common: dict[str, Any] = {"catalog": credentials.database, "autocommit": True}
+    settings = credentials.server_side_parameters
+    match credentials.method:
+        case "session":
+            made = dbapi.connect(
+                uri=credentials.uri,
+                warehouse=credentials.warehouse,
+                config={**_catalog_options(credentials), **credentials.config, **settings},
+                **common,
+            )
+        case "connect":
+            parameters = {"token": credentials.token} if credentials.token else {}
+            parameters |= {"use_ssl": "true"} if credentials.use_ssl else {}
+            made = dbapi.connect_remote(
+                credentials.host or "localhost",
+                credentials.port,
+                parameters=parameters,
+                config=settings,
+                **common,
+            )
+        case _:
+            made = dbapi.connect_thrift(
+                credentials.host or "localhost",
+                credentials.port,
+                username=credentials.user,
+                password=credentials.password,
+                auth=credentials.auth,
+                kerberos_service_name=credentials.kerberos_service_name,
+                config=settings,
+                **common,
+            )
+    return Handle(made)
+
+
+def _catalog_options(credentials: TxnsCredentials) -> dict[str, str]:
+    if credentials.commit_table is None:
+        return {}
+    prefix = f"spark.sql.catalog.{credentials.database}."
+    return {f"{prefix}txns.commit-table": credentials.commit_table}
+
+
+class Handle:
+    """A connection as dbt's connection manager uses it."""
+
+    def __init__(self, connection: dbapi.Connection) -> None:
+        self.connection = connection
+
+    def cursor(self) -> HandleCursor:
+        """Give a new cursor."""
+        return HandleCursor(self.connection.cursor())
+
+    def begin(self, isolation: str, comment: str) -> dbapi.Status:
+        """Begin a transaction; one that an earlier user of the session left open is undone."""
+        with self.connection.cursor() as cursor:
+            cursor.execute("ROLLBACK")
+        self.connection.isolation_level = isolation
+        return self.connection.begin(comment=comment)
+
+    def commit(self) -> dbapi.Status:
+        """Commit; see `txns_spark.dbapi.Connection.commit` for its errors."""
+        self.connection.commit()
+        assert self.connection.last_status is not None
+        return self.connection.last_status
+
+    def rollback(self) -> None:
+        """Undo what is open."""
+        self.connection.rollback()
+
+    def cancel(self) -> None:
+        """Stop the statement that runs; called by another thread."""
+        self.connection.cancel()
+
+    def close(self) -> None:
+        """Roll back, and give the session back."""
+        self.connection.close()
+
+    def upload(self, name: str, rows: pa.Table) -> bool:
+        """Make rows a temporary view; False where the server takes none."""
+        return self.connection.upload(name, rows)
+
+
+class HandleCursor:
+    """A DB-API cursor that takes dbt's statements: with a semicolon, and bindings or None."""
+
+    def __init__(self, cursor: dbapi.Cursor) -> None:
+        self._cursor = cursor
+
+    def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
+        """Run one statement."""
+        self._cursor.execute(sql.strip().rstrip(";"), bindings or ())
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement for many rows."""
+        self._cursor.executemany(sql, rows)
+
+    @property
+    def description(self) -> list[dbapi.Column] | None:
+        """The columns of the last query; None after a statement without rows."""
+        return self._cursor.description
+
+    @property
+    def rowcount(self) -> int:
+        """Rows of the last query, or that the last DML changed; -1 if nobody knows."""
+        return self._cursor.rowcount
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Give the next row."""
+        return self._cursor.fetchone()
+
+    def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
+        """Give the next rows."""
+        return self._cursor.fetchmany(size)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Give the rows that are left."""
+        return self._cursor.fetchall()
+
+    def close(self) -> None:
+        """Give up the rows."""
+        self._cursor.close()

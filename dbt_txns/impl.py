@@ -1,0 +1,305 @@
+"""
+The adapter: what dbt asks of a database, and the transaction around each model.
+
+Imports: column, connections, credentials, relation, rows, dbt-spark. Used by: __init__.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from collections import defaultdict
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.base.impl import available
+from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
+from dbt.adapters.contracts.relation import RelationType
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.spark.impl import SCHEMA_NOT_FOUND_MESSAGES, SparkAdapter, SparkConfig
+from dbt.adapters.txns.column import TxnsColumn
+from dbt.adapters.txns.connections import StatementError, TxnsConnectionManager
+from dbt.adapters.txns.relation import TxnsRelation
+from dbt.adapters.txns.rows import texts
+from dbt_common.exceptions import DbtRuntimeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    import agate
+    from dbt.adapters.base.relation import BaseRelation
+
+logger = AdapterLogger("txns")
+
+_OPERATION = "macro_"
+_BACK_OFF_S = 0.2
+_BACK_OFF_MAX_S = 5.0
+
+
+@dataclass
+class TxnsConfig(SparkConfig):
+    """Configuration of a model, besides dbt-spark's: how it is committed."""
+
+    file_format: str = "iceberg"
+    transaction: str | None = None
+    isolation: str | None = None
+    retries: int | None = None
+
+
+class TxnsAdapter(SparkAdapter):
+    """dbt-spark's adapter over transactional catalogs."""
+
+    Relation = TxnsRelation
+    Column = TxnsColumn
+    ConnectionManager = TxnsConnectionManager
+    AdapterSpecificConfigs = TxnsConfig
+    connections: TxnsConnectionManager
+
+    # Batches run in sessions and transactions of their own.
+    _capabilities = CapabilityDict(
+        {Capability.MicrobatchConcurrency: CapabilitySupport(support=Support.Full)}
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._turns: dict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._depth = threading.local()
+
+    # A node's transaction
+
+    def pre_model_hook(self, config: Mapping[str, Any]) -> None:
+        """Enter the node's scope: its first statement begins the transaction."""
+        self.connections.enter_scope(config)
+
+    def post_model_hook(self, config: Mapping[str, Any], context: Any) -> None:  # noqa: ARG002  (dbt's own)
+        """
+        Leave the scope; commit what a materialization of the user's own left open.
+
+        dbt calls this in a `finally`: while an exception is on its way nothing is committed.
+        """
+        try:
+            if sys.exc_info()[0] is None:
+                self.connections.commit()
+        finally:
+            self.connections.leave_scope()
+
+    @available.parse_none
+    def in_transaction(
+        self, body: Callable[..., Any], relation: BaseRelation, *, turns: bool = False
+    ) -> Any:
+        """
+        Run a macro in the node's transaction, and again when it lost a race or its session.
+
+        Args:
+            body: A macro that may be run again: everything it does belongs to the transaction.
+            relation: What the node builds.
+            turns: Whether nodes of this run that build the same relation wait for each other,
+                because they would clash: batches of a microbatch model.
+
+        Raises:
+            StatementError: The last attempt's; after an unknown outcome it is never run again.
+        """
+        scope = self.connections.scope
+        retries = scope.retries if scope is not None and scope.transaction else 0
+        with self._turns[str(relation)] if turns else nullcontext():
+            for attempt in range(1, retries + 2):
+                known = self._cached(relation)
+                try:
+                    self.connections.begin()
+                    result = body()
+                    self.connections.commit()
+                except Exception as error:
+                    self.connections.rollback_if_open()
+                    self._know_again(known, relation)
+                    lost = isinstance(error, StatementError) and error.retryable
+                    if not lost or attempt > retries:
+                        raise
+                    logger.info(f"attempt {attempt} of {retries + 1} is run again: {error}")
+                    self._back_off(attempt, error)
+                else:
+                    return result
+        raise AssertionError  # the loop returns or raises
+
+    def _cached(self, relation: BaseRelation) -> BaseRelation | None:
+        return self.get_relation(relation.database, relation.schema, relation.identifier)
+
+    def _know_again(self, known: BaseRelation | None, relation: BaseRelation) -> None:
+        """Put dbt's cache back to before a transaction that has been rolled back."""
+        now = self._cached(relation)
+        if now is not None and (known is None or now.type != known.type):
+            self.cache_dropped(now)
+            now = None
+        if now is None and known is not None:
+            self.cache_added(known)
+
+    def _back_off(self, attempt: int, error: Exception) -> None:
+        time.sleep(min(_BACK_OFF_MAX_S, _BACK_OFF_S * 2**attempt) * random.random())  # noqa: S311
+        if not isinstance(error, StatementError) or error.sqlstate != "40001":
+            self.connections.reconnect(self.connections.get_thread_connection())
+
+    @available.parse_none
+    def commit_if_open(self) -> None:
+        """Commit what is open; dbt's `adapter.commit()` does the same here."""
+        self.connections.commit()
+
+    def execute_macro(self, macro_name: str, *args: Any, **kwargs: Any) -> Any:
+        """Run a macro; the one of `dbt run-operation` in a transaction of its own."""
+        depth = getattr(self._depth, "value", 0)
+        connection = self.connections.get_if_exists()
+        operation = connection is not None and (connection.name or "").startswith(_OPERATION)
+        if depth or not operation:
+            return super().execute_macro(macro_name, *args, **kwargs)
+        self._depth.value = depth + 1
+        self.connections.enter_scope({}, f"operation.{macro_name}")
+        try:
+            result = super().execute_macro(macro_name, *args, **kwargs)
+            self.connections.commit()
+        finally:
+            self.connections.leave_scope()
+            self._depth.value = depth
+        return result
+
+    # What there is
+
+    def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
+        """List tables and views of a schema, in two statements; nothing where it is missing."""
+        try:
+            rows = self.execute_macro(
+                "txns_list_relations", kwargs={"schema_relation": schema_relation}
+            )
+        except StatementError as error:
+            if any(words in str(error) for words in SCHEMA_NOT_FOUND_MESSAGES):
+                return []
+            raise
+        return [
+            self.Relation.create(
+                database=schema_relation.database,
+                schema=schema_relation.schema,
+                identifier=name,
+                type=RelationType(kind),
+            )
+            for name, kind in rows
+        ]
+
+    @available.parse_list
+    def relations_in(self, schema_relation: BaseRelation) -> list[BaseRelation]:
+        """List tables and views of a schema, past dbt's cache."""
+        return self.list_relations_without_caching(schema_relation)
+
+    @available.parse_list
+    def views_in(self, schema_relation: BaseRelation) -> list[str]:
+        """List the views of a schema; none where the catalog has no views."""
+        try:
+            _, rows = self.execute(
+                f"show views in {schema_relation.without_identifier()}", fetch=True
+            )
+        except StatementError as error:
+            if error.sqlstate != "0A000":
+                raise
+            return []
+        return [row[1] for row in rows]
+
+    def get_columns_in_relation(self, relation: BaseRelation) -> list[TxnsColumn]:
+        """Describe the columns of a table, a view or a temporary view; none if it is missing."""
+        columns = super().get_columns_in_relation(relation)
+        for column in columns:
+            column.table_database = relation.database
+        return columns
+
+    def _get_columns_for_catalog(self, relation: BaseRelation) -> Iterable[dict[str, Any]]:
+        for column in super()._get_columns_for_catalog(relation):
+            yield {**column, "table_database": relation.database}
+
+    def get_catalog(self, *args: Any, **kwargs: Any) -> Any:
+        """Describe all relations for `dbt docs`; models may live in several catalogs."""
+        # dbt-spark refuses more than one database, the class that it overrides does not.
+        return super(SparkAdapter, self).get_catalog(*args, **kwargs)
+
+    def valid_incremental_strategies(self) -> list[str]:
+        """List what `incremental_strategy` may say."""
+        return ["append", "delete+insert", "insert_overwrite", "merge", "microbatch", "update"]
+
+    # Seeds
+
+    @available.parse_none
+    def load_seed(
+        self, relation: BaseRelation, rows: agate.Table, columns: list[tuple[str, str]]
+    ) -> str:
+        """
+        Insert a seed's rows with one statement.
+
+        Args:
+            relation: The table, which has been created.
+            rows: Of the file, in its order of columns.
+            columns: Quoted names and Spark types.
+
+        Returns:
+            The statement.
+        """
+        handle = self.connections.get_thread_connection().handle
+        view = f"{relation.identifier}__dbt_seed"
+        table = texts(rows)
+        if handle.upload(view, table):
+            casts = ", ".join(
+                f"cast(`{name}` as {kind})"
+                for name, (_, kind) in zip(table.column_names, columns, strict=True)
+            )
+            sql = f"insert into {relation} select {casts} from `{view}`"  # noqa: S608  (names)
+            self.execute(sql, auto_begin=True)
+            return sql
+        markers = ", ".join("?" for _ in columns)
+        sql = f"insert into {relation} values ({markers})"  # noqa: S608  (names)
+        self.connections.begin()
+        with self.connections.exception_handler(sql):
+            handle.cursor().executemany(sql, list(zip(*table.to_pydict().values(), strict=True)))
+        return sql
+
+    @classmethod
+    def convert_time_type(cls, agate_table: agate.Table, col_idx: int) -> str:  # noqa: ARG003  (dbt's own)
+        """Times of a day are text: Spark has no type that Iceberg stores."""
+        return "string"
+
+    # Checks and tests
+
+    def debug_query(self) -> None:
+        """
+        Check what `dbt debug` is asked for: Spark, the catalog, and whether it has transactions.
+
+        Raises:
+            DbtRuntimeError: What is missing, and what to do.
+        """
+        credentials = self.config.credentials
+        _, version = self.execute("select version()", fetch=True)
+        try:
+            self.execute("show transaction", fetch=True)
+        except StatementError as error:
+            raise DbtRuntimeError(
+                "Spark runs without transactions: start it with spark.sql.extensions=org.apache."
+                "iceberg.spark.extensions.IcebergSparkSessionExtensions,io.txns.spark."
+                f"TxnSparkExtensions and the jar of txns_spark; {error}"
+            ) from error
+        name = f"spark.sql.catalog.{credentials.database}"
+        _, kind = self.execute(f"set `{name}`", fetch=True)
+        if not kind[0][1].startswith("io.txns.spark."):
+            raise DbtRuntimeError(
+                f"the catalog has no transactions: set {name}=io.txns.spark.TxnSparkCatalog; "
+                f"it is {kind[0][1]}"
+            )
+        _, commits = self.execute(f"set `{name}.txns.commit-table`", fetch=True)
+        commit_table = commits[0][1] if commits[0][1] != "<undefined>" else "txns.commits"
+        logger.info(
+            f"Spark {version[0][0].split()[0]}, catalog {credentials.database} with transactions,"
+            f" commit table {commit_table}; transaction: {credentials.transaction},"
+            f" isolation: {credentials.isolation}, retries: {credentials.retries}"
+        )
+
+    def run_sql_for_tests(self, sql: str, fetch: str, conn: Any) -> Any:
+        """Run a statement of dbt's test suite, committed by itself."""
+        cursor = conn.handle.cursor()
+        cursor.execute(sql)
+        if fetch == "one":
+            return cursor.fetchone()
+        return cursor.fetchall() if fetch == "all" else None

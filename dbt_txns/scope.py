@@ -1,0 +1,106 @@
+"""
+One node's materialization: what its transactions are to be like, and what came of them.
+
+Imports: credentials, dbt. Used by: connections, impl.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dbt.adapters.contracts.connection import AdapterResponse
+from dbt.adapters.txns.credentials import TransactionScope, checked_level
+from dbt_common.invocation import get_invocation_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dbt.adapters.txns.credentials import TxnsCredentials
+
+
+@dataclass
+class TxnsResponse(AdapterResponse):
+    """
+    What a statement did; dbt writes it to run_results.json.
+
+    Attributes:
+        txn_id: The transaction's id; None outside of one.
+        commit_ts: In ms; set when the transaction has committed.
+    """
+
+    txn_id: str | None = None
+    commit_ts: int | None = None
+
+
+@dataclass
+class Scope:
+    """
+    From a node's first statement to its end.
+
+    Attributes:
+        transaction: Whether statements belong to a transaction that dbt ends.
+        isolation: Its level.
+        retries: How often it is run again.
+        comment: Goes into the log's archive.
+        responses: Of the statements of the open transaction, to be told the commit_ts.
+    """
+
+    transaction: bool
+    isolation: str
+    retries: int
+    comment: str
+    responses: list[TxnsResponse] = field(default_factory=list)
+
+    @staticmethod
+    def of(
+        credentials: TxnsCredentials, config: Mapping[str, Any], node: str, target: str, root: str
+    ) -> Scope:
+        """
+        Read a node's configuration: `transaction`, `isolation`, `retries` go before the profile's.
+
+        Raises:
+            DbtRuntimeError: One of them has a value that there is not.
+        """
+        scope = TransactionScope(config.get("transaction") or credentials.transaction)
+        retries = config.get("retries")
+        comment = {
+            "app": "dbt",
+            "invocation_id": get_invocation_id(),
+            "node_id": node,
+            "target_name": target,
+            "git_sha": _git_sha(root),
+        }
+        return Scope(
+            transaction=scope == TransactionScope.MODEL,
+            isolation=checked_level(config.get("isolation") or credentials.isolation),
+            retries=credentials.retries if retries is None else int(retries),
+            comment=json.dumps({key: value for key, value in comment.items() if value}),
+        )
+
+    def committed(self, commit_ts: int | None) -> None:
+        """Tell the transaction's statements when it committed."""
+        for response in self.responses:
+            response.commit_ts = commit_ts
+        self.responses.clear()
+
+
+@cache
+def _git_sha(root: str) -> str | None:
+    """Give the commit that the project is at; None where there is no git or no repository."""
+    try:
+        answer = subprocess.run(
+            ["git", "rev-parse", "HEAD"],  # noqa: S607  (git as the user's PATH has it)
+            cwd=Path(root),
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip() or None

@@ -1,0 +1,34 @@
+"""
+The target of dbt's own test suite: an embedded lake, one Spark for all tests of the process.
+
+Imports: dbt-tests-adapter. Used by: the suites of this folder.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest_plugins = ["dbt.tests.fixtures.project"]
+
+
+@pytest.fixture(scope="session")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the tables of the whole run."""
+    return tmp_path_factory.mktemp("lake")
+
+
+@pytest.fixture(scope="class")
+def dbt_profile_target(warehouse: Path) -> dict[str, Any]:
+    """A profile with nothing but what a user of the embedded default writes."""
+    return {
+        "type": "txns",
+        "method": "session",
+        "warehouse": str(warehouse),
+        "config": {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "1"},
+        "threads": 2,
+    }

@@ -1,0 +1,231 @@
+"""Models that commit or do not: what dbt-spark cannot do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from dbt.adapters.txns.handle import Handle
+from dbt.tests.util import run_dbt, run_dbt_and_capture
+
+from txns_spark import dbapi
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+FACTS = """
+{{ config(materialized='incremental', incremental_strategy='delete+insert', unique_key='id') }}
+select id, '{{ var("run", "first") }}' as run from range(3)
+{% if is_incremental() %} where id > 0 {% endif %}
+"""
+FAILS_LATE = """
+{{ config(materialized='incremental', incremental_strategy='delete+insert', unique_key='id',
+          post_hook="select raise_error('late') from {{ this }}"
+                    if var("run", "first") != "first" else []) }}
+select id, '{{ var("run", "first") }}' as run from range(3)
+"""
+HOOKED = """
+{{ config(materialized='table',
+   pre_hook=[{'sql': "insert into {{ this.include(identifier=false) }}.seen values ('before')",
+              'transaction': False},
+             "insert into {{ this.include(identifier=false) }}.seen values ('first inside')"],
+   post_hook=["insert into {{ this.include(identifier=false) }}.seen values ('last inside')",
+              {'sql': "insert into {{ this.include(identifier=false) }}.seen"
+                      " select concat('after ', count(*)) from {{ this }}",
+               'transaction': False}]) }}
+select 1 as id
+{% if var('fails', false) %} , raise_error('no') as x {% endif %}
+"""
+
+
+@pytest.fixture
+def other() -> Iterator[dbapi.Connection]:
+    """A session of somebody else, over the same catalog."""
+    connection = dbapi.connect(autocommit=True)
+    yield connection
+    connection.close()
+
+
+def _rows(project: Any, table: str) -> list[tuple[Any, ...]]:
+    return sorted(project.run_sql(f"select * from {{database}}.{{schema}}.{table}", fetch="all"))
+
+
+def _results(project: Any) -> list[dict[str, Any]]:
+    return json.loads((Path(project.project_root) / "target/run_results.json").read_text())[
+        "results"
+    ]
+
+
+@pytest.fixture
+def at_first_commit(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    """Do something right before the first COMMIT that is sent."""
+
+    def arrange(deed: Callable[[], Any]) -> None:
+        done: list[bool] = []
+        real = Handle.commit
+
+        def commit(handle: Handle) -> dbapi.Status:
+            if not done:
+                done.append(True)
+                deed()
+            return real(handle)
+
+        monkeypatch.setattr(Handle, "commit", commit)
+
+    return arrange
+
+
+@pytest.mark.usefixtures("project")
+class TestModels:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"facts.sql": FACTS, "fails_late.sql": FAILS_LATE}
+
+    def test_a_failure_after_the_statements_leaves_nothing(self, project: Any) -> None:
+        run_dbt(["run"])
+        before = _rows(project, "fails_late")
+        results = run_dbt(["run", "--vars", "run: second"], expect_pass=False)
+        assert {"success", "error"} == {str(result.status) for result in results}
+        assert before == _rows(project, "fails_late")
+        assert [(0, "first"), (1, "second"), (2, "second")] == _rows(project, "facts")
+
+    def test_run_results_name_the_transaction(self, project: Any, other: dbapi.Connection) -> None:
+        run_dbt(["run", "--select", "facts"])
+        response = _results(project)[0]["adapter_response"]
+        assert response["rows_affected"] in {2, 3}
+        cursor = other.cursor()
+        cursor.execute("call lake.system.transactions()")
+        names = [column.name for column in cursor.description]
+        [logged] = [
+            row
+            for row in (dict(zip(names, values, strict=True)) for values in cursor)
+            if row["txn_id"] == response["txn_id"]
+        ]
+        assert logged["commit_ts"] == response["commit_ts"]
+        comment = json.loads(logged["comment"])
+        assert ("model.test.facts", "default") == (comment["node_id"], comment["target_name"])
+
+    def test_a_lost_race_is_run_again(
+        self, project: Any, other: dbapi.Connection, at_first_commit: Any
+    ) -> None:
+        run_dbt(["run", "--select", "facts", "--full-refresh"])
+        table = project.adapter.Relation.create("lake", project.test_schema, "facts")
+        at_first_commit(
+            lambda: other.cursor().execute(f"update {table} set run = 'theirs' where id = 0")
+        )
+        _, log = run_dbt_and_capture(["run", "--select", "facts", "--vars", "run: second"])
+        assert "attempt 1 of 4 is run again" in log
+        assert [(0, "theirs"), (1, "second"), (2, "second")] == _rows(project, "facts")
+
+    def test_an_unknown_outcome_is_asked_for(
+        self, project: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = Handle.commit
+
+        def commit(handle: Handle) -> dbapi.Status:
+            status = real(handle)
+            raise dbapi.CommitStateUnknown("lost", sqlstate="08007", txn_id=status.txn_id)
+
+        monkeypatch.setattr(Handle, "commit", commit)
+        run_dbt(["run", "--select", "facts", "--full-refresh"])
+        assert [(0, "first"), (1, "first"), (2, "first")] == _rows(project, "facts")
+        assert _results(project)[0]["adapter_response"]["commit_ts"] > 0
+
+    def test_an_outcome_that_stays_unknown_is_not_run_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sent: list[int] = []
+
+        def commit(handle: Handle) -> dbapi.Status:
+            sent.append(1)
+            handle.connection.rollback()
+            raise dbapi.CommitStateUnknown("lost", sqlstate="08007", txn_id="nobody's")
+
+        monkeypatch.setattr(Handle, "commit", commit)
+        monkeypatch.setattr("dbt.adapters.txns.connections._OUTCOME_PAUSE_S", 0)
+        results = run_dbt(["run", "--select", "facts"], expect_pass=False)
+        assert [1] == sent
+        assert "08007" in results[0].message
+
+
+class TestHooks:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"hooked.sql": HOOKED}
+
+    def test_hooks_inside_and_outside(self, project: Any) -> None:
+        project.run_sql("create table {database}.{schema}.seen (what string)")
+        run_dbt(["run"])
+        assert [("after 1",), ("before",), ("first inside",), ("last inside",)] == _rows(
+            project, "seen"
+        )
+        project.run_sql("delete from {database}.{schema}.seen")
+        run_dbt(["run", "--vars", "fails: true"], expect_pass=False)
+        assert [("before",)] == _rows(project, "seen")
+
+
+class TestStrategies:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        second = "{% if is_incremental() %} where id > 1 {% endif %}"
+        run = '\'{{ var("run", "first") }}\' as run'
+        return {
+            "updated.sql": "{{ config(materialized='incremental', incremental_strategy='update',"
+            f" unique_key='id') }}}} select id, {run} from range(4) {second}",
+            "merged.sql": "{{ config(materialized='incremental', incremental_strategy='merge',"
+            f" unique_key='id') }}}} select id, {run} from range(4) {second}",
+            "overwritten.sql": "{{ config(materialized='incremental', partition_by='part',"
+            " incremental_strategy='insert_overwrite') }}"
+            f" select id, id div 2 as part, {run} from range(4) {second}",
+            "grown.sql": "{{ config(materialized='incremental', incremental_strategy='append',"
+            " on_schema_change='sync_all_columns') }} select id"
+            "{% if is_incremental() %}, 'x' as added{% else %}, 1 as removed{% endif %}"
+            " from range(1)",
+        }
+
+    def test_second_runs(self, project: Any) -> None:
+        run_dbt(["run"])
+        run_dbt(["run", "--vars", "run: second"])
+        halves = [(0, "first"), (1, "first"), (2, "second"), (3, "second")]
+        assert halves == _rows(project, "updated")
+        assert halves == _rows(project, "merged")
+        assert [(n, n // 2, run) for n, run in halves] == _rows(project, "overwritten")
+        grown = project.run_sql("select id, added from {database}.{schema}.grown", fetch="all")
+        assert sorted(grown, key=str) == [(0, "x"), (0, None)]
+
+
+class TestMicrobatch:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {
+            "source.sql": "{{ config(materialized='table', event_time='at') }}"
+            " select id, timestamp '2026-01-01 12:00:00' + make_dt_interval(id) as at"
+            " from range(5)",
+            "batched.sql": "{{ config(materialized='incremental',"
+            " incremental_strategy='microbatch', event_time='at', batch_size='day',"
+            " begin='2026-01-01') }}"
+            " select id, at from {{ ref('source') }}",
+        }
+
+    def test_batches_of_days(self, project: Any) -> None:
+        span = ["--event-time-start", "2026-01-01", "--event-time-end", "2026-01-06"]
+        run_dbt(["run", *span])
+        run_dbt(["run", "--select", "batched", *span])
+        assert list(range(5)) == [row[0] for row in _rows(project, "batched")]
+
+
+class TestAdoption:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"facts.sql": FACTS}
+
+    def test_a_table_from_before(self, project: Any) -> None:
+        run_dbt(["run"])
+        project.run_sql("call {database}.system.forget('{schema}.facts')")
+        results = run_dbt(["run"], expect_pass=False)
+        assert "dbt run-operation txns_adopt_project" in results[0].message
+        run_dbt(["run-operation", "txns_adopt_project"])
+        run_dbt(["run", "--vars", "run: second"])
+        assert [(0, "first"), (1, "second"), (2, "second")] == _rows(project, "facts")

@@ -1,0 +1,20 @@
+{#-
+  dbt run-operation txns_adopt_project [--args '{dry_run: true}']
+
+  Put every table that the project builds, and that is there already, under the care of the
+  commit table: once, for a project that comes from another adapter.
+-#}
+{% macro txns_adopt_project(dry_run=false) %}
+  {% set built = ['table', 'incremental', 'snapshot', 'seed'] %}
+  {% for node in graph.nodes.values()
+     if node.resource_type in ['model', 'seed', 'snapshot'] and node.config.materialized in built %}
+    {% set relation = adapter.get_relation(node.database, node.schema, node.alias) %}
+    {% if relation is not none and relation.is_table %}
+      {{ log(('would register ' if dry_run else 'registering ') ~ relation, info=true) }}
+      {% if not dry_run %}
+        {% do run_query("call " ~ adapter.quote(relation.database) ~ ".system.register("
+             ~ txns_text(adapter.quote(relation.schema) ~ '.' ~ adapter.quote(relation.identifier)) ~ ")") %}
+      {% endif %}
+    {% endif %}
+  {% endfor %}
+{% endmacro %}

@@ -1,0 +1,105 @@
+{#- Clauses of CREATE, and ALTER: every table is an Iceberg table. -#}
+
+{% macro txns__file_format_clause() %}
+  {%- set file_format = config.get('file_format', 'iceberg') -%}
+  {%- if file_format != 'iceberg' -%}
+    {% do exceptions.raise_compiler_error(
+      "file_format is '" ~ file_format ~ "': tables of a transactional catalog are Iceberg tables; remove the setting"
+    ) %}
+  {%- endif -%}
+  using iceberg
+{%- endmacro %}
+
+{% macro txns__create_table_as(temporary, relation, compiled_code, language='sql') -%}
+  {%- if temporary -%}
+    create or replace temporary view {{ relation.include(database=false, schema=false) }} as
+    {{ compiled_code }}
+  {%- else -%}
+    {%- set contract = config.get('contract') -%}
+    {%- if contract and contract.enforced -%}
+      {{ get_assert_columns_equivalent(compiled_code) }}
+      {%- set compiled_code = get_select_subquery(compiled_code) -%}
+    {%- endif -%}
+    {{ config.get('sql_header') or '' }}
+    create or replace table {{ relation }}
+    {{ file_format_clause() }}
+    {{ options_clause() }}
+    {{ tblproperties_clause() }}
+    {{ partition_cols(label="partitioned by") }}
+    {{ location_clause() }}
+    {{ comment_clause() }}
+    as
+    {{ compiled_code }}
+  {%- endif -%}
+{%- endmacro %}
+
+{% macro txns__create_view_as(relation, sql) -%}
+  create or replace view {{ relation }}
+  {% if config.persist_column_docs() -%}
+    ({{ get_persist_docs_column_list(model.columns, get_columns_in_query(sql)) }})
+  {%- endif %}
+  {{ comment_clause() }}
+  {%- set contract = config.get('contract') -%}
+  {%- if contract and contract.enforced %}
+    {{ get_assert_columns_equivalent(sql) }}
+  {%- endif %}
+  as
+  {{ sql }}
+{%- endmacro %}
+
+{% macro txns__alter_relation_add_remove_columns(relation, add_columns, remove_columns) %}
+  {% if add_columns %}
+    {% call statement('add_columns') -%}
+      alter table {{ relation }} add columns (
+        {%- for column in add_columns %}
+        {{ column.quoted }} {{ column.data_type }}{{ ',' if not loop.last }}
+        {%- endfor %}
+      )
+    {%- endcall %}
+  {% endif %}
+  {% if remove_columns %}
+    {% call statement('drop_columns') -%}
+      alter table {{ relation }} drop columns (
+        {%- for column in remove_columns %}{{ column.quoted }}{{ ', ' if not loop.last }}{% endfor -%}
+      )
+    {%- endcall %}
+  {% endif %}
+{% endmacro %}
+
+{% macro txns__alter_column_type(relation, column_name, new_column_type) %}
+  {% call statement('alter_column_type') -%}
+    alter table {{ relation }} alter column {{ adapter.quote(column_name) }} type {{ new_column_type }}
+  {%- endcall %}
+{% endmacro %}
+
+{% macro txns__alter_column_comment(relation, column_dict) %}
+  {% for name in column_dict %}
+    {% call statement('alter_column_comment') -%}
+      alter table {{ relation }} alter column {{ adapter.quote(name) }} comment {{ txns_text(column_dict[name]['description']) }}
+    {%- endcall %}
+  {% endfor %}
+{% endmacro %}
+
+{% macro txns__persist_docs(relation, model, for_relation, for_columns) %}
+  {% if relation.type == 'view' %}
+    {% do return(none) %}
+  {% endif %}
+  {% if for_relation and config.persist_relation_docs() and model.description %}
+    {% call statement('persist_docs') -%}
+      comment on table {{ relation }} is {{ txns_text(model.description) }}
+    {%- endcall %}
+  {% endif %}
+  {% if for_columns and config.persist_column_docs() and model.columns %}
+    {% set existing = adapter.get_columns_in_relation(relation) | map(attribute='name') | list %}
+    {% do alter_column_comment(relation, validate_doc_columns(relation, model.columns, existing)) %}
+  {% endif %}
+{% endmacro %}
+
+{#- Keys and checks are not enforced by Iceberg; dbt says so itself (constraint support). -#}
+{% macro txns__persist_constraints(relation, model) %}
+{% endmacro %}
+
+{#- A string literal of Spark SQL. -#}
+{% macro txns_text(value) -%}
+  '{{ value | replace('\\', '\\\\') | replace("'", "\\'") }}'
+{%- endmacro %}

@@ -1,0 +1,131 @@
+{#-
+  Strategies of incremental models. Each gives the last statement, and runs those before it: Spark
+  takes one statement per call, and all of them are in the model's transaction.
+-#}
+
+{% macro txns__get_incremental_default_sql(arg_dict) %}
+  {% do return(get_incremental_append_sql(arg_dict)) %}
+{% endmacro %}
+
+{% macro txns__get_incremental_append_sql(arg_dict) %}
+  {% do return(txns_insert(arg_dict)) %}
+{% endmacro %}
+
+{% macro txns__get_incremental_delete_insert_sql(arg_dict) %}
+  {% set keys = txns_keys(arg_dict) %}
+  {% set predicates = arg_dict['incremental_predicates'] or [] %}
+  {% if not keys and not predicates %}
+    {% do exceptions.raise_compiler_error(
+      "incremental_strategy delete+insert needs to know what to delete: set unique_key or incremental_predicates"
+    ) %}
+  {% endif %}
+  {% call statement('delete') -%}
+    delete from {{ arg_dict['target_relation'] }} as DBT_INTERNAL_DEST
+    where {{ predicates | join(' and ') }}
+    {%- if keys %}{{ ' and ' if predicates }} exists (
+      select 1 from {{ arg_dict['temp_relation'] }} as DBT_INTERNAL_SOURCE
+      where {{ txns_same_keys(keys) }}
+    ){%- endif %}
+  {%- endcall %}
+  {% do return(txns_insert(arg_dict)) %}
+{% endmacro %}
+
+{% macro txns__get_incremental_insert_overwrite_sql(arg_dict) %}
+  {% if config.get('partition_by') %}
+    {#- The session is the model's own. -#}
+    {% call statement('mode') -%}
+      set spark.sql.sources.partitionOverwriteMode = dynamic
+    {%- endcall %}
+  {% endif %}
+  {% do return(txns_insert(arg_dict, 'insert overwrite')) %}
+{% endmacro %}
+
+{% macro txns__get_incremental_microbatch_sql(arg_dict) %}
+  {% set batch = model.batch %}
+  {% set event_time = config.get('event_time') %}
+  {% set predicates = [] %}
+  {% if batch and batch.event_time_start %}
+    {% do predicates.append(event_time ~ " >= timestamp '" ~ batch.event_time_start ~ "'") %}
+  {% endif %}
+  {% if batch and batch.event_time_end %}
+    {% do predicates.append(event_time ~ " < timestamp '" ~ batch.event_time_end ~ "'") %}
+  {% endif %}
+  {% call statement('delete') -%}
+    delete from {{ arg_dict['target_relation'] }} where {{ predicates | join(' and ') or 'true' }}
+  {%- endcall %}
+  {% do return(txns_insert(arg_dict)) %}
+{% endmacro %}
+
+{% macro txns__get_incremental_merge_sql(arg_dict) %}
+  {% do return(txns_merge(arg_dict, inserts=true)) %}
+{% endmacro %}
+
+{#- UPDATE models: rows whose key matches get the model's values; no row is added or removed. -#}
+{% macro get_incremental_update_sql(arg_dict) %}
+  {% if not txns_keys(arg_dict) %}
+    {% do exceptions.raise_compiler_error("incremental_strategy update needs a unique_key") %}
+  {% endif %}
+  {% do return(txns_merge(arg_dict, inserts=false)) %}
+{% endmacro %}
+
+{% macro txns_merge(arg_dict, inserts) %}
+  {% set keys = txns_keys(arg_dict) %}
+  {% set names = adapter.get_columns_in_relation(arg_dict['temp_relation']) | map(attribute='name') | list %}
+  {% set updated = txns_updated_columns(keys, names, arg_dict['dest_columns']) %}
+  {% set conditions = (arg_dict['incremental_predicates'] or []) + [txns_same_keys(keys) if keys else 'false'] %}
+  {% set sql %}
+    merge into {{ arg_dict['target_relation'] }} as DBT_INTERNAL_DEST
+    using {{ arg_dict['temp_relation'] }} as DBT_INTERNAL_SOURCE
+    on {{ conditions | join(' and ') }}
+    {% if keys and updated %}
+    when matched then update set
+      {%- for name in updated %}
+      {{ adapter.quote(name) }} = DBT_INTERNAL_SOURCE.{{ adapter.quote(name) }}{{ ',' if not loop.last }}
+      {%- endfor %}
+    {% endif %}
+    {% if inserts %}
+    when not matched then insert ({% for name in names %}{{ adapter.quote(name) }}{{ ', ' if not loop.last }}{% endfor %})
+      values ({% for name in names %}DBT_INTERNAL_SOURCE.{{ adapter.quote(name) }}{{ ', ' if not loop.last }}{% endfor %})
+    {% endif %}
+  {% endset %}
+  {% do return(sql) %}
+{% endmacro %}
+
+{% macro txns_updated_columns(keys, names, dest_columns) %}
+  {% set only = config.get('merge_update_columns') %}
+  {% set without = config.get('merge_exclude_columns') %}
+  {% if only and without %}
+    {% do exceptions.raise_compiler_error('set merge_update_columns or merge_exclude_columns, not both') %}
+  {% endif %}
+  {% if only %}
+    {% do return(only) %}
+  {% endif %}
+  {% set without = (without or []) | map('lower') | list %}
+  {% set there = dest_columns | map(attribute='name') | map('lower') | list %}
+  {% set updated = [] %}
+  {% for name in names if name | lower not in without and name | lower in there %}
+    {% do updated.append(name) %}
+  {% endfor %}
+  {% do return(updated) %}
+{% endmacro %}
+
+{% macro txns_insert(arg_dict, verb='insert into') %}
+  {% set names = [] %}
+  {% for column in arg_dict['dest_columns'] %}
+    {% do names.append(column.quoted) %}
+  {% endfor %}
+  {% set columns = names | join(', ') %}
+  {% do return(verb ~ ' ' ~ arg_dict['target_relation'] ~ ' (' ~ columns ~ ') select ' ~ columns
+       ~ ' from ' ~ arg_dict['temp_relation']) %}
+{% endmacro %}
+
+{% macro txns_keys(arg_dict) %}
+  {% set key = arg_dict['unique_key'] %}
+  {% do return([] if not key else [key] if key is string else key | list) %}
+{% endmacro %}
+
+{% macro txns_same_keys(keys) -%}
+  {%- for key in keys -%}
+    DBT_INTERNAL_SOURCE.{{ key }} = DBT_INTERNAL_DEST.{{ key }}{{ ' and ' if not loop.last }}
+  {%- endfor -%}
+{%- endmacro %}
