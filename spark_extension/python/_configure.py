@@ -11,13 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyspark
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 from pyspark.find_spark_home import _find_spark_home
 
 from txns_spark import _catalog, _versions
 from txns_spark._jar import JAR_NAME, jar_path
 from txns_spark._settings import EXTENSIONS, JARS, PACKAGES, Settings, settings_of
 from txns_spark.errors import ConfigurationError, SessionAlreadyRunning, UnsupportedVersion
+
+try:
+    from pyspark import SparkContext
+except ImportError:  # pyspark-client is a Spark Connect client alone: it has no JVM
+    _HAS_JVM = False
+else:
+    _HAS_JVM = True
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,12 +120,12 @@ def _options_of(builder: SparkSession.Builder) -> Mapping[str, str]:
 def _check_not_remote(builder: SparkSession.Builder) -> None:
     """Refuse a Spark Connect client: jar and extension belong to the server."""
     remote = _options_of(builder).get("spark.remote") or os.environ.get("SPARK_REMOTE", "")
-    if remote.startswith("sc:"):
+    if remote.startswith("sc:") or not _HAS_JVM:
         raise ConfigurationError(
             "a Spark Connect client cannot configure its server: start the server with "
             f"--packages {ICEBERG_PACKAGE} --jars {jar_path()} "
             f"--conf {EXTENSIONS}={ICEBERG_EXTENSION},{EXTENSION} and the catalog's options; "
-            f"spark.remote={remote}"
+            f"spark.remote={remote or 'not set'}"
         )
 
 

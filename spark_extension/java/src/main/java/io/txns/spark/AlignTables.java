@@ -4,6 +4,8 @@ import io.txns.iceberg.TxnTable;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
+import java.util.function.BiFunction;
+import java.util.function.Predicate;
 import org.apache.iceberg.spark.source.SparkTable;
 import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -36,11 +38,24 @@ final class AlignTables extends Rule<LogicalPlan> {
   @Override
   public LogicalPlan apply(LogicalPlan plan) {
     TxnSession state = TxnSession.of(session);
-    if (state.isExplicit()) {
-      forEach(plan, leaf -> recordUnprotected(leaf, state));
-      return plan;
-    }
-    return TxnSqlException.translating(() -> align(plan));
+    return TxnSqlException.translating(
+        () -> {
+          // A relation that CACHE TABLE keeps may be of another moment, or another transaction.
+          boolean cached = !session.sharedState().cacheManager().isEmpty();
+          LogicalPlan loaded = cached ? loadAgain(plan) : plan;
+          if (!state.isExplicit()) {
+            return align(loaded);
+          }
+          forEach(plan, leaf -> recordUnprotected(leaf, state));
+          return loaded;
+        });
+  }
+
+  private static LogicalPlan loadAgain(LogicalPlan plan) {
+    return replace(
+        plan,
+        relation -> readTs(relation).isPresent(),
+        (catalog, table) -> catalog.loadTableAgain(table.identifier()));
   }
 
   private static LogicalPlan align(LogicalPlan plan) {
@@ -60,17 +75,21 @@ final class AlignTables extends Rule<LogicalPlan> {
       return plan;
     }
     long common = deciding.stream().mapToLong(Long::longValue).max().getAsLong();
-    return moments.stream().allMatch(moment -> moment == common) ? plan : reload(plan, common);
+    return replace(
+        plan,
+        relation -> readTs(relation).isPresent() && readTs(relation).getAsLong() != common,
+        (catalog, table) -> catalog.loadTableAt(table.identifier(), common));
   }
 
-  private static LogicalPlan reload(LogicalPlan plan, long readTs) {
+  private static LogicalPlan replace(
+      LogicalPlan plan,
+      Predicate<DataSourceV2Relation> which,
+      BiFunction<TxnSparkCatalog, TxnTable, Table> load) {
     return plan.transformWithSubqueries(
         new AbstractPartialFunction<>() {
           @Override
           public boolean isDefinedAt(LogicalPlan node) {
-            return node instanceof DataSourceV2Relation relation
-                && readTs(relation).isPresent()
-                && readTs(relation).getAsLong() != readTs;
+            return node instanceof DataSourceV2Relation relation && which.test(relation);
           }
 
           @Override
@@ -79,7 +98,7 @@ final class AlignTables extends Rule<LogicalPlan> {
             TxnSparkCatalog catalog = Catalogs.ours(relation.catalog().get());
             TxnTable table = (TxnTable) ((SparkTable) relation.table()).table();
             return relation.copy(
-                catalog.loadTableAt(table.identifier(), readTs),
+                load.apply(catalog, table),
                 relation.output(),
                 relation.catalog(),
                 relation.identifier(),
@@ -97,17 +116,11 @@ final class AlignTables extends Rule<LogicalPlan> {
             && Catalogs.ours(relation.catalog().get()) != null
             && relation.table() instanceof SparkTable table
             && table.branch() == null
-            && isCurrent(table);
+            && table.table() instanceof TxnTable ours
+            && relation.identifier().isDefined()
+            && Catalogs.ours(relation.catalog().get())
+                .isPlainName(relation.identifier().get(), ours);
     return movable ? readTs(relation.table()) : OptionalLong.empty();
-  }
-
-  /** Whether the table was loaded without a selector such as {@code snapshot_id_1}. */
-  private static boolean isCurrent(SparkTable table) {
-    Long current =
-        table.table().currentSnapshot() == null
-            ? null
-            : (Long) table.table().currentSnapshot().snapshotId();
-    return java.util.Objects.equals(current, table.snapshotId());
   }
 
   private static OptionalLong targetReadTs(Table table) {

@@ -148,6 +148,16 @@ public final class TxnSparkCatalog extends SparkCatalog {
         });
   }
 
+  /** Whether a relation's name is the table's own, without a selector such as {@code branch_b}. */
+  boolean isPlainName(Identifier ident, TxnTable table) {
+    return !(ident instanceof PathIdentifier) && buildIdentifier(ident).equals(table.identifier());
+  }
+
+  /** A table as the session sees it now, for {@link AlignTables}. */
+  Table loadTableAgain(TableIdentifier table) {
+    return new SparkTable(tables.loadTable(table));
+  }
+
   /** A table as of {@code readTs}, for {@link AlignTables}. */
   Table loadTableAt(TableIdentifier table, long readTs) {
     return new SparkTable(tables.loadTableAt(table, readTs));
