@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
-from sqlalchemy.sql import compiler, elements, schema
+from sqlalchemy.sql import compiler, elements, operators, schema
 
 FOR_UPDATE = "/* FOR UPDATE */"
 # Random, because a query may make any number of them, anywhere in a cluster; 63 bits.
@@ -54,6 +54,20 @@ class TxnsCompiler(compiler.SQLCompiler):
             for kind in element_types or [sa.Integer()]
         )
         return f"SELECT {columns} WHERE 1 != 1"
+
+    def visit_empty_set_op_expr(self, type_: Any, expand_op: Any, **kw: Any) -> str:
+        if len(type_) == 1:
+            return str(super().visit_empty_set_op_expr(type_, expand_op, **kw))
+        # A tuple of untyped NULLs is comparable with no tuple of columns.
+        nulls = ", ".join(
+            f"CAST(NULL AS {self.dialect.type_compiler_instance.process(_known(kind))})"
+            for kind in type_
+        )
+        if expand_op is operators.not_in_op:
+            return f"({nulls})) OR (1 = 1"
+        if expand_op is operators.in_op:
+            return f"({nulls})) AND (1 != 1"
+        return self.visit_empty_set_expr(type_, **kw)
 
     def visit_is_distinct_from_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
         return f"NOT ({self.process(binary.left, **kw)} <=> {self.process(binary.right, **kw)})"

@@ -274,7 +274,8 @@ class TxnsReflection(default.DefaultDialect):
 
 def parse_create_table(text: str) -> Described:
     """Take the answer of SHOW CREATE TABLE apart."""
-    start = text.index("(") + 1
+    # A table's name stands there without quotes, and may have brackets.
+    start = text.index("(\n") + 1
     parts = list(_split(text, start))
     columns = []
     for part in parts:
@@ -297,7 +298,7 @@ def parse_create_table(text: str) -> Described:
     comment_found, partitions = _COMMENT.search(head), _PARTITIONS.search(head)
     return Described(
         columns,
-        _unquoted(comment_found[1]) if comment_found else None,
+        (_unquoted(comment_found[1]) or None) if comment_found else None,
         {_unquoted(key): _unquoted(value) for key, value in _PROPERTY.findall(properties)},
         [part.strip() for part in _split(partitions[1] + ")", 0)] if partitions else [],
         None,

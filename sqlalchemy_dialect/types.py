@@ -140,8 +140,15 @@ class _Binary(_Literal, sqltypes.LargeBinary):
         del dialect
 
 
+class _Array(_Literal, sqltypes.ARRAY[Any]):
+    """An array."""
+
+
 COLSPECS: dict[type[TypeEngine[Any]], type[TypeEngine[Any]]] = {
+    # An Enum is a String to SQLAlchemy, and renders itself.
+    sqltypes.Enum: sqltypes.Enum,
     sqltypes.String: _String,
+    sqltypes.ARRAY: _Array,
     sqltypes.Time: _Time,
     sqltypes.Date: _Date,
     sqltypes.DateTime: _DateTime,

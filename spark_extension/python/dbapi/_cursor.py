@@ -169,8 +169,10 @@ class Cursor:
         self.connection.cancel()
 
     def close(self) -> None:
-        """Give up the rows; the connection and its transaction go on."""
+        """Give up the rows; the connection and its transaction go on. `rowcount` stays."""
+        rowcount = self.rowcount
         self._forget_rows()
+        self.rowcount = rowcount
         self._closed = True
 
     def setinputsizes(self, sizes: object) -> None:

@@ -75,6 +75,8 @@ _LOST_WORDS = (
     "stopped SparkContext",
     "UNAVAILABLE: ",
 )
+_MISSING = frozenset({"42P01", "42704"})
+_MISSING_WORDS = "not found"
 _LOST_SQLSTATE = "08006"
 # A cycle in a chain of causes must not hang; real chains are far shorter.
 _CAUSES_MAX = 64
@@ -246,6 +248,9 @@ def of_sqlstate(message: str, sqlstate: str | None, condition: str | None = None
         return ConnectionLost(message, condition=condition)
     if (condition or "").partition(".")[0] in _NOT_NULL:
         return IntegrityError(message, sqlstate=sqlstate, condition=condition)
+    if sqlstate in _MISSING and _MISSING_WORDS not in message:
+        # Loaders (dlt) know by these words that they have to create what is missing.
+        message = f"{_MISSING_WORDS}: {message}"
     made = _BY_SQLSTATE_CLASS.get((sqlstate or "")[:2], DatabaseError)
     return made(message, sqlstate=sqlstate, condition=condition)
 

@@ -1,0 +1,174 @@
+"""The dialect without Spark: what it writes, what it reads of SHOW CREATE TABLE, its ids."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from sqlalchemy_txns import MAP, STRUCT, _ids
+from sqlalchemy_txns._reflection import parse_create_table
+from sqlalchemy_txns.connect import ConnectDialect
+from sqlalchemy_txns.session import SessionDialect
+from sqlalchemy_txns.thrift import ThriftDialect
+
+T = sa.Table(
+    "t",
+    sa.MetaData(),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("user", sa.String),
+    sa.Column("note", sa.String, server_default="it's: new"),
+)
+
+
+def sql(statement: Any, **options: Any) -> str:
+    return " ".join(str(statement.compile(dialect=SessionDialect(), **options)).split())
+
+
+def test_an_insert_carries_ids_and_defaults() -> None:
+    assert "INSERT INTO t (id, `user`, note) VALUES (?, ?, 'it\\'s: new')" == sql(
+        sa.insert(T), column_keys=["user"]
+    )
+    assert "INSERT INTO t (id, note) VALUES (?, ?)" == sql(sa.insert(T), column_keys=["id", "note"])
+    many = sql(sa.insert(T).values([{"user": "a"}, {"user": "b"}]))
+    assert 2 == many.count("it\\'s")
+    rows = sql(sa.insert(T).from_select(["user"], sa.select(sa.literal_column("1"))))
+    assert "shiftrightunsigned(xxhash64(uuid()), 1)" in rows
+
+
+@pytest.mark.parametrize(
+    ("statement", "text"),
+    [
+        (sa.select(T.c.id).limit(5), "LIMIT CAST(? AS INT)"),
+        (sa.select(T.c.id).where(T.c.user.is_distinct_from("a")), "NOT (t.`user` <=> ?)"),
+        (sa.select(T.c.id).where(T.c.user.regexp_match("a")), "t.`user` RLIKE ?"),
+        (sa.select(T.c.id).with_for_update(), "/* FOR UPDATE */"),
+        (sa.select(sa.func.now()), "current_timestamp()"),
+        (sa.cast(T.c.id, STRUCT({"a b": sa.Integer})), "STRUCT<`a b`: BIGINT>"),
+        (sa.cast(T.c.id, MAP(sa.String, sa.ARRAY(sa.Float))), "MAP<STRING, ARRAY<DOUBLE>>"),
+    ],
+)
+def test_a_construct_is_spelled_for_spark(statement: Any, text: str) -> None:
+    assert text in sql(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        sa.select(T.c.id).fetch(5),
+        sa.update(T).values(user="a").where(T.c.id == sa.table("o", sa.column("id")).c.id),
+        sa.schema.CreateSequence(sa.Sequence("s")),
+    ],
+)
+def test_what_spark_has_not_is_refused_by_name(statement: Any) -> None:
+    with pytest.raises(exc.CompileError, match=r"FETCH|UPDATE|SEQUENCE"):
+        sql(statement)
+
+
+def test_show_create_table_is_taken_apart() -> None:
+    found = parse_create_table(
+        "CREATE TABLE lake.db.odd (name) (\n"
+        "  id BIGINT NOT NULL COMMENT 'it\\'s, (the) id',\n"
+        "  `a, b` STRUCT<x: INT NOT NULL, y: DECIMAL(5,2)>,\n"
+        "  m MAP<STRING, ARRAY<INT>>)\n"
+        "USING iceberg\n"
+        "PARTITIONED BY (days(t), bucket(4, id))\n"
+        "COMMENT 'all'\n"
+        "LOCATION '/x'\n"
+        "TBLPROPERTIES (\n"
+        "  'format' = 'iceberg/parquet',\n"
+        "  'k' = '{\"a\": [1, \"it\\'s\"]}')\n"
+    )
+    assert ["id", "a, b", "m"] == [column["name"] for column in found.columns]
+    assert [False, True, True] == [column["nullable"] for column in found.columns]
+    assert "it's, (the) id" == found.columns[0]["comment"]
+    assert isinstance(found.columns[1]["type"], STRUCT)
+    assert isinstance(found.columns[2]["type"], MAP)
+    assert ["days(t)", "bucket(4, id)"] == found.partition_by
+    assert "all" == found.comment
+    assert '{"a": [1, "it\'s"]}' == found.properties["k"]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "url", "arguments"),
+    [
+        (SessionDialect, "txns://", ((), {})),
+        (
+            SessionDialect,
+            "txns+session:///lake/a/b?warehouse=/w&spark.x=1&isolation_level=SNAPSHOT",
+            (
+                (),
+                {
+                    "catalog": "lake",
+                    "schema": "a.b",
+                    "warehouse": "/w",
+                    "isolation_level": "SNAPSHOT",
+                    "config": {"spark.x": "1"},
+                },
+            ),
+        ),
+        (
+            ConnectDialect,
+            "txns+connect://me:secret@h:1/lake",
+            (
+                ("h", 1),
+                {
+                    "catalog": "lake",
+                    "parameters": {"user_id": "me", "token": "secret"},
+                    "config": {},
+                },
+            ),
+        ),
+        (
+            ThriftDialect,
+            "txns+thrift://me@h/lake/db?auth=NOSASL",
+            (
+                ("h", None),
+                {
+                    "catalog": "lake",
+                    "schema": "db",
+                    "auth": "NOSASL",
+                    "username": "me",
+                    "config": {},
+                },
+            ),
+        ),
+    ],
+)
+def test_a_url_becomes_arguments(dialect: Any, url: str, arguments: Any) -> None:
+    assert arguments == dialect().create_connect_args(sa.make_url(url))
+
+
+def test_ids_ascend_and_a_forked_process_takes_another_place() -> None:
+    first, second = _ids.new_id(), _ids.new_id()
+    assert first + 1 == second
+    assert 2**32 <= first < 2**63
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writer, str(_ids.new_id()).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert abs(int(os.read(reader, 100)) - second) > 2**20
+
+
+def test_a_transaction_that_rolled_back_has_created_nothing() -> None:
+    """The token is asked for again, because the CREATE TABLE may be gone."""
+    ids = _ids.Ids()
+    token = ids.token(T)
+    ids._tokens.clear()
+    ids._counts[None, "t"] = 5
+    ids._found[1] = {(None, "t"): token}
+    assert 5 == ids.new_id(None, "t")
+    ids.note(T, 17)
+    assert 18 == ids.new_id(None, "t")
+
+    class Connection:
+        pass
+
+    ids._found[id(Connection)] = ids._found.pop(1)
+    ids.rolled_back(Connection)
+    assert {(None, "t"): token} == ids._tokens
