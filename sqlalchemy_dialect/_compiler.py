@@ -55,6 +55,13 @@ class TxnsCompiler(compiler.SQLCompiler):
         )
         return f"SELECT {columns} WHERE 1 != 1"
 
+    def _literal_execute_expanding_parameter(self, *args: Any) -> Any:
+        values, text = super()._literal_execute_expanding_parameter(*args)
+        return values, _as_subquery(text)
+
+    def _literal_execute_expanding_parameter_literal_binds(self, *args: Any, **kw: Any) -> str:
+        return _as_subquery(super()._literal_execute_expanding_parameter_literal_binds(*args, **kw))
+
     def visit_empty_set_op_expr(self, type_: Any, expand_op: Any, **kw: Any) -> str:
         if len(type_) == 1:
             return str(super().visit_empty_set_op_expr(type_, expand_op, **kw))
@@ -64,9 +71,9 @@ class TxnsCompiler(compiler.SQLCompiler):
             for kind in type_
         )
         if expand_op is operators.not_in_op:
-            return f"({nulls})) OR (1 = 1"
+            return f"SELECT {nulls}) OR (1 = 1"
         if expand_op is operators.in_op:
-            return f"({nulls})) AND (1 != 1"
+            return f"SELECT {nulls}) AND (1 != 1"
         return self.visit_empty_set_expr(type_, **kw)
 
     def visit_is_distinct_from_binary(self, binary: Any, operator: Any, **kw: Any) -> str:
@@ -143,6 +150,11 @@ class TxnsCompiler(compiler.SQLCompiler):
 
     def delete_extra_from_clause(self, *args: Any, **kw: Any) -> str:
         raise exc.CompileError("DELETE ... USING: Spark has none; use a subquery in WHERE")
+
+
+def _as_subquery(text: str) -> str:
+    """Return a list of tuples as a query: as a list, each would have to have the same types."""
+    return f"SELECT * FROM {text}" if text.startswith("VALUES ") else text
 
 
 def _known(kind: Any) -> Any:

@@ -74,8 +74,7 @@ class TxnsDialect(TxnsReflection):
     update_returning = False
     delete_returning = False
     use_insertmanyvalues = False
-    # IN takes a list of tuples here, no VALUES.
-    tuple_in_values = False
+    tuple_in_values = True
     cte_follows_insert = True
     div_is_floordiv = False
     # File names, and catalogs in databases, take so many.
