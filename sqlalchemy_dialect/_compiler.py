@@ -55,8 +55,8 @@ class TxnsCompiler(compiler.SQLCompiler):
         )
         return f"SELECT {columns} WHERE 1 != 1"
 
-    def _literal_execute_expanding_parameter(self, *args: Any) -> Any:
-        values, text = super()._literal_execute_expanding_parameter(*args)
+    def _literal_execute_expanding_parameter(self, *args: Any, **kw: Any) -> Any:
+        values, text = super()._literal_execute_expanding_parameter(*args, **kw)
         return values, _as_subquery(text)
 
     def _literal_execute_expanding_parameter_literal_binds(self, *args: Any, **kw: Any) -> str:
