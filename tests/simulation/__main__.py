@@ -4,8 +4,9 @@
     python -m tests.simulation --seeds 2000 [--first 0]      run seeds
     python -m tests.simulation --seed 17                     run one, with its trace
     python -m tests.simulation --mutations [--seeds 100]     take protections away
+    python -m tests.simulation --record FOLDER [--seeds 20]  moments, for the Java half
 
-Imports: mutations, plan, run, shrink. Used by: the Makefile.
+Imports: mutations, plan, recording, run, shrink. Used by: the Makefile.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import os
 import statistics
 import sys
 import time
+from pathlib import Path
 
 from tests.simulation.mutations import MUTATIONS, without_protection
 from tests.simulation.plan import plan
+from tests.simulation.recording import record
 from tests.simulation.run import Outcome, run
 from tests.simulation.shrink import shrink
 
@@ -32,7 +35,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="run this one only, and print its trace")
     parser.add_argument("--whole", action="store_true", help="do not shrink what fails")
     parser.add_argument("--mutations", action="store_true", help="what missing protections cost")
+    parser.add_argument("--record", type=Path, help="write moments of runs into this folder")
     arguments = parser.parse_args()
+    if arguments.record:
+        count = record(arguments.record, range(arguments.first, arguments.first + arguments.seeds))
+        print(f"moments={count}")
+        return 0
     if arguments.mutations:
         return _run_mutations(arguments.seeds)
     if arguments.seed is not None:

@@ -62,8 +62,17 @@ def run(
     *,
     left_out: frozenset[tuple[str, int]] = frozenset(),
     keep_trace: bool = False,
+    on_lake: Callable[[Lake], None] = lambda _lake: None,
 ) -> Outcome:
-    """Run a plan to its end, or to the first promise that is broken."""
+    """
+    Run a plan to its end, or to the first promise that is broken.
+
+    Args:
+        plan: What is going to happen.
+        left_out: Faults that do not happen, as (action, step).
+        keep_trace: Whether to keep what happens, line by line.
+        on_lake: Called with the lake before anything happens.
+    """
     faults = FaultPlan(plan.fault_rate, plan.delay_rate, left_out=left_out)
     world = World(plan.seed, faults, switch=plan.switch)
     world.keep_trace = keep_trace
@@ -72,6 +81,7 @@ def run(
     with simulated(world), quiet(), short_retention():
         try:
             lake = new_lake(world, server=plan.server, **plan.options)
+            on_lake(lake)
             _start(plan, lake)
             world.run()
             audit(lake, reject=plan.reject)

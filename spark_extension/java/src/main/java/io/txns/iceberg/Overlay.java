@@ -72,7 +72,7 @@ final class Overlay {
     }
     TableMetadata view =
         mark.applied() <= readTs
-            ? withMain(loaded, logged.snapshot(), false)
+            ? Rewound.withMain(loaded, logged.snapshot())
             : earlier(table, loaded, mark, logged.snapshot(), readTs);
     checkChain(table, run);
     Optional<Stranger> stranger = logged.stranger();
@@ -322,16 +322,13 @@ final class Overlay {
       throw TxnException.tooOld(
           table, readTs, mark.applied(), "its older snapshots have been expired");
     }
-    return withMain(loaded, at, true);
+    return withMain(loaded, at);
   }
 
-  private static TableMetadata withMain(
-      TableMetadata metadata, Snapshot snapshot, boolean schemaOfSnapshot) {
-    if (snapshot == null) {
-      return metadata;
-    }
+  /** A table with main on an earlier snapshot, and the schema of that time. */
+  private static TableMetadata withMain(TableMetadata metadata, Snapshot snapshot) {
     TableMetadata.Builder builder = TableMetadata.buildFrom(metadata);
-    Optional.ofNullable(schemaOfSnapshot ? snapshot.schemaId() : null)
+    Optional.ofNullable(snapshot.schemaId())
         .filter(metadata.schemasById()::containsKey)
         .ifPresent(builder::setCurrentSchema);
     return builder.setBranchSnapshot(snapshot.snapshotId(), SnapshotRef.MAIN_BRANCH).build();

@@ -11,6 +11,7 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
@@ -52,18 +53,47 @@ final class Rewound {
 
   /** A table as requirements say that it was; empty where that cannot be told any more. */
   static Optional<TableMetadata> of(TableMetadata base, Collection<UpdateRequirement> failing) {
-    ObjectNode node;
-    try {
-      node = (ObjectNode) JSON.readTree(TableMetadataParser.toJson(base));
-    } catch (JsonProcessingException e) {
-      throw new IllegalStateException("Iceberg wrote metadata that is not JSON", e);
-    }
+    ObjectNode node = json(base);
     for (UpdateRequirement requirement : failing) {
       if (!rewind(node, base, requirement)) {
         return Optional.empty();
       }
     }
     return Optional.of(TableMetadataParser.fromJson(base.metadataFileLocation(), node.toString()));
+  }
+
+  /**
+   * A table with {@code main} where it was before strangers, and the history of main as it was
+   * then: the builder would add an entry of now, which changes laid over it cannot be older than.
+   */
+  static TableMetadata withMain(TableMetadata base, Snapshot snapshot) {
+    Snapshot main = base.currentSnapshot();
+    if (snapshot == null || main == null || main.snapshotId() == snapshot.snapshotId()) {
+      return base;
+    }
+    ObjectNode node = json(base);
+    node.put("current-snapshot-id", snapshot.snapshotId());
+    ((ObjectNode) node.get("refs").get(SnapshotRef.MAIN_BRANCH))
+        .put("snapshot-id", snapshot.snapshotId());
+    ArrayNode log = (ArrayNode) node.get("snapshot-log");
+    List<JsonNode> kept = new ArrayList<>();
+    log.forEach(
+        entry -> {
+          if (entry.get("timestamp-ms").asLong() <= snapshot.timestampMillis()) {
+            kept.add(entry);
+          }
+        });
+    log.removeAll();
+    log.addAll(kept);
+    return TableMetadataParser.fromJson(base.metadataFileLocation(), node.toString());
+  }
+
+  private static ObjectNode json(TableMetadata metadata) {
+    try {
+      return (ObjectNode) JSON.readTree(TableMetadataParser.toJson(metadata));
+    } catch (JsonProcessingException e) {
+      throw new IllegalStateException("Iceberg wrote metadata that is not JSON", e);
+    }
   }
 
   private static boolean rewind(
