@@ -24,6 +24,7 @@ PYTHON_FOLDERS := $(wildcard setup.py txns spark_extension/python sqlalchemy_dia
 BENCHMARKS := $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 NAME ?= $(BENCHMARKS)
 SEEDS ?= 200
+SUITES ?=
 
 # ------------------------------------------------------------ environments
 
@@ -146,8 +147,8 @@ compliance-dbt: install .venv-dbt/.installed ## run dbt's own adapter suite, and
 	.venv-dbt/bin/python integration_tests/compliance/dbt/run.py
 
 .PHONY: compliance-iceberg
-compliance-iceberg: install ## run Iceberg's own catalog suite over TxnCatalog
-	$(BIN)/python integration_tests/compliance/iceberg/run.py
+compliance-iceberg: install ## run Iceberg's own suites, or some: make compliance-iceberg SUITES=catalog
+	$(BIN)/python integration_tests/compliance/iceberg/run.py $(SUITES)
 
 .PHONY: compliance-sqlalchemy
 compliance-sqlalchemy: install .venv-sqlalchemy20/.installed ## run SQLAlchemy's own dialect suite over the dialect, 2.1 and 2.0

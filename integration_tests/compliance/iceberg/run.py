@@ -1,10 +1,11 @@
 """
-Run Iceberg's own suite for catalogs over ours, and over JdbcCatalog beside it.
+Run Iceberg's own suites over ours: for catalogs, with JdbcCatalog beside it, and for Spark.
 
     make compliance-iceberg
+    make compliance-iceberg SUITES="catalog TestConflictValidation"
 
 The last line counts the runs over ours. Exit code 1 where any of them failed.
-Imports: nothing of the project. Used by: make compliance-iceberg.
+Imports: spark_suites. Used by: make compliance-iceberg.
 """
 
 from __future__ import annotations
@@ -15,22 +16,35 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 
+import spark_suites
+from spark_suites import summary
+
 HERE = Path(__file__).resolve().parent
 REPORTS = HERE / "target" / "surefire-reports"
 SUITES = {"JdbcCatalog": "PlainJdbcTest", "TxnCatalog over JdbcCatalog": "TxnCatalogTest"}
 
 
 def main() -> int:
-    """Run Maven, print what came out of each suite, and give the exit code."""
+    """Run what the arguments name, or everything; give the exit code."""
+    chosen = sys.argv[1:] or ["catalog", *spark_suites.SUITES]
+    counts: Counter[str] = Counter()
+    if "catalog" in chosen:
+        counts += catalog()
+    counts += spark_suites.run([name for name in chosen if name != "catalog"])
+    print(summary(counts))
+    return 1 if counts["failed"] else 0
+
+
+def catalog() -> Counter[str]:
+    """Run the suite for catalogs by Maven, and count what came out of it over ours."""
     for report in REPORTS.glob("*.xml"):
         report.unlink()
     subprocess.run(["mvn", "-q", "-B", "test"], cwd=HERE, check=True)
     counts = Counter()
     for name, suite in SUITES.items():
         counts = outcome(suite)
-        print(f"{name}: {summary(counts)}")
-    print(summary(counts))
-    return 1 if counts["failed"] else 0
+        print(f"{name}: {summary(counts)}", flush=True)
+    return counts
 
 
 def outcome(suite: str) -> Counter[str]:
@@ -49,11 +63,6 @@ def outcome(suite: str) -> Counter[str]:
         else:
             counts["passed"] += 1
     return counts
-
-
-def summary(counts: Counter[str]) -> str:
-    """Give the counts in one line."""
-    return " ".join(f"{key}={counts[key]}" for key in ("passed", "failed", "skipped"))
 
 
 if __name__ == "__main__":

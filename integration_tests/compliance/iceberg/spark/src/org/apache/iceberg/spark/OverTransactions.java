@@ -1,0 +1,115 @@
+package org.apache.iceberg.spark;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import net.bytebuddy.ByteBuddy;
+import net.bytebuddy.agent.ByteBuddyAgent;
+import net.bytebuddy.asm.Advice;
+import net.bytebuddy.dynamic.loading.ClassReloadingStrategy;
+import net.bytebuddy.implementation.bytecode.assign.Assigner;
+import net.bytebuddy.matcher.ElementMatchers;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.spark.SparkConf;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.sql.SparkSession;
+import org.junit.jupiter.api.extension.AfterEachCallback;
+import org.junit.jupiter.api.extension.ExtensionContext;
+
+/** What a suite of Iceberg's needs to run over catalogs of ours; in its package for its fields. */
+public final class OverTransactions extends TestBase implements AfterEachCallback {
+  /** Numbers of the parameter rows to run, separated by commas; all when it is empty. */
+  private static final String ROWS = "txns.rows";
+
+  private static final Map<String, String> OURS =
+      Map.of(
+          "org.apache.iceberg.spark.SparkCatalog",
+          "io.txns.spark.TxnSparkCatalog",
+          "org.apache.iceberg.spark.SparkSessionCatalog",
+          "io.txns.spark.TxnSparkSessionCatalog");
+
+  /**
+   * The suites give all their tables one name and count snapshots: take away what a test has
+   * dropped, and the log that knows of it, so that the next test begins with an empty lake.
+   */
+  @Override
+  public void afterEach(ExtensionContext context) {
+    TestBaseWithCatalog test = (TestBaseWithCatalog) context.getRequiredTestInstance();
+    for (TableIdentifier table : test.validationCatalog.listTables(Namespace.of("default"))) {
+      Snapshot main = test.validationCatalog.loadTable(table).currentSnapshot();
+      if (main != null && main.summary().containsKey("txns.dropped")) {
+        test.validationCatalog.dropTable(table, true);
+      }
+    }
+    test.validationCatalog.dropTable(TableIdentifier.of("txns", "commits"), true);
+    spark = spark.newSession(); // catalogs remember the log
+  }
+
+  /**
+   * Errors of Iceberg's own validation reach users as Spark's AnalysisException with SQLSTATE 40001
+   * and Iceberg's words. The suites look for Iceberg's classes: give them what is inside.
+   */
+  public static final class IcebergErrors {
+    private IcebergErrors() {}
+
+    /** Runs when the translation of an error ends. */
+    @Advice.OnMethodExit
+    public static void unwrap(
+        @Advice.Return(readOnly = false, typing = Assigner.Typing.DYNAMIC) Throwable translated) {
+      if (translated != null
+          && translated.getCause() != null
+          && translated.getCause().getClass().getName().startsWith("org.apache.iceberg.exceptions.")) {
+        translated = translated.getCause();
+      }
+    }
+  }
+
+  private static void giveIcebergErrors() throws ClassNotFoundException {
+    ByteBuddyAgent.install();
+    Class<?> translation = Class.forName("io.txns.spark.TxnSqlException");
+    new ByteBuddy()
+        .redefine(translation)
+        .visit(
+            Advice.to(IcebergErrors.class)
+                .on(ElementMatchers.named("translated").and(ElementMatchers.isStatic())))
+        .make()
+        .load(translation.getClassLoader(), ClassReloadingStrategy.fromInstalledAgent());
+  }
+
+  /** Start Spark once more, with our extension behind Iceberg's. */
+  public static void restart() throws ClassNotFoundException {
+    giveIcebergErrors();
+    SparkConf conf = spark.sparkContext().getConf();
+    spark.stop();
+    conf.set(
+        "spark.sql.extensions",
+        conf.get("spark.sql.extensions", "")
+            .transform(theirs -> theirs.isEmpty() ? theirs : theirs + ",")
+            + "io.txns.spark.TxnSparkExtensions");
+    conf.remove("spark.app.id");
+    spark = SparkSession.builder().config(conf).enableHiveSupport().getOrCreate();
+    sparkContext = JavaSparkContext.fromSparkContext(spark.sparkContext());
+  }
+
+  /** A suite's own parameter rows, with our catalogs in place of Iceberg's. */
+  public static Object[][] rows(Object[][] theirs) {
+    String chosen = System.getProperty(ROWS, "");
+    List<Integer> numbers =
+        chosen.isEmpty()
+            ? IntStream.range(0, theirs.length).boxed().toList()
+            : Stream.of(chosen.split(",")).map(Integer::valueOf).toList();
+    return numbers.stream()
+        .filter(number -> number < theirs.length)
+        .map(number -> theirs[number])
+        .map(row -> Arrays.stream(row).map(OverTransactions::ours).toArray())
+        .toArray(Object[][]::new);
+  }
+
+  private static Object ours(Object value) {
+    return value instanceof String text ? OURS.getOrDefault(text, text) : value;
+  }
+}
