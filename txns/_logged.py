@@ -60,6 +60,7 @@ class History:
 
     def __init__(self, metadata: TableMetadata) -> None:
         self._by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+        self._ours_ts: dict[int, int] = {}
 
     def get(self, snapshot_id: int | None) -> Snapshot | None:
         """Give a snapshot by its id; None for one that is not, or no longer, there."""
@@ -74,6 +75,20 @@ class History:
         while snapshot is not None:
             yield snapshot
             snapshot = self.parent(snapshot)
+
+    def ours_below(self, snapshot: Snapshot) -> int:
+        """Give the `commit_ts` in ms of the newest ancestor of ours; 0 where there is none."""
+        above: list[int] = []
+        found = 0
+        for at in self.ancestors(snapshot):
+            known = self._ours_ts.get(at.snapshot_id)
+            if known is not None or _mark.is_ours(at):
+                found = _mark.commit_ts_of(at) if known is None else known
+                break
+            above.append(at.snapshot_id)
+        # One walk for all that is asked of a long history.
+        self._ours_ts.update(dict.fromkeys(above, found))
+        return found
 
 
 def logged_state(metadata: TableMetadata, mark: _mark.TableMark) -> LoggedState:
@@ -148,13 +163,14 @@ def effective_ts(history: History, mark: _mark.TableMark, snapshot: Snapshot) ->
     Give the `commit_ts` in ms that a snapshot of the logged ancestry stands for.
 
     Its own mark, a compaction's parent's, or the wall clock's for one from before the
-    registration.
+    registration: but not before that of ours which it stands on, from an earlier registration,
+    since the clock of its writer may be late.
     """
     for at in history.ancestors(snapshot):
         if _mark.is_ours(at):
             return _mark.commit_ts_of(at)
         if _mark.operation_of(at) != REPLACE:
-            return at.timestamp_ms
+            return max(at.timestamp_ms, history.ours_below(at))
     # Its parents have been expired; pyiceberg's expiry leaves no trace of them (schedule 19).
     return mark.applied
 

@@ -29,6 +29,27 @@ def test_a_registered_table_is_forgotten_and_registered_again(lake: Lake):
     assert _mark.mark_of(lake.catalog.load_table(name).metadata) is not None
 
 
+def test_a_late_clock_writes_between_two_registrations(lake: Lake):
+    """
+    What a plain writer adds after a forget is not read before the forget.
+
+    1. A transaction commits, and the table is forgotten, by a clock that is 30 s ahead.
+    2. Somebody appends past the protocol: their clock says that it was before the transaction.
+    3. The table is registered again, and read at the transaction's commit_ts.
+    """
+    lake.clock.ahead_ms = 30_000
+    name = lake.table("a", [1])
+    handle = lake.open()
+    with handle.begin() as txn:
+        txn.load_table(name).append(rows(2))
+    before = handle.upper
+    handle.forget(name)
+    lake.catalog.load_table(name).append(rows(3))
+    handle.register(name)
+    assert [1, 2] == ids(handle.snapshot(before).load_table(name))
+    assert [1, 2, 3] == ids(handle.catalog().load_table(name))
+
+
 def test_a_payload_may_remove_properties_that_a_table_does_not_have(lake: Lake):
     """Java's writer removes all of the mark, `txns.created` of a registered table as well."""
     name = lake.table("a", [1])

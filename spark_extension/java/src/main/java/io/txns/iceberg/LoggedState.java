@@ -74,20 +74,29 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
   }
 
   /**
-   * The {@code commit_ts} that a snapshot of the logged ancestry stands for, in ms: its own mark, a
-   * compaction's parent's, or the wall clock's for one from before the registration.
+   * Whether a snapshot of the logged ancestry stands for a {@code commit_ts} at or below a {@code
+   * readTs}, both in ms: by its own mark, a compaction's parent's, or the wall clock for one from
+   * before the registration. Such a one is not older than that of ours which it stands on, from an
+   * earlier registration: the clock of its writer may be late.
    */
-  static long effectiveTs(TableMetadata metadata, TableMark mark, Snapshot snapshot) {
+  static boolean standsAtOrBelow(
+      TableMetadata metadata, TableMark mark, Snapshot snapshot, long readTs) {
     Snapshot at = snapshot;
     while (!isOurs(at) && DataOperations.REPLACE.equals(at.operation())) {
       Snapshot parent = parent(metadata, at);
       if (parent == null) {
         // Expired: pyiceberg's expiry leaves no trace of a parent (schedule 19).
-        return mark.applied();
+        return mark.applied() <= readTs;
       }
       at = parent;
     }
-    return isOurs(at) ? commitTs(at) : at.timestampMillis();
+    if (!isOurs(at) && at.timestampMillis() > readTs) {
+      return false;
+    }
+    while (at != null && !isOurs(at)) {
+      at = parent(metadata, at);
+    }
+    return at == null || commitTs(at) <= readTs;
   }
 
   static boolean isOurs(Snapshot snapshot) {

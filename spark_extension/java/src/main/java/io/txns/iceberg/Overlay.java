@@ -315,7 +315,7 @@ final class Overlay {
   private static TableMetadata earlier(
       TableIdentifier table, TableMetadata loaded, TableMark mark, Snapshot logged, long readTs) {
     Snapshot at = logged;
-    while (at != null && LoggedState.effectiveTs(loaded, mark, at) > readTs) {
+    while (at != null && !LoggedState.standsAtOrBelow(loaded, mark, at, readTs)) {
       at = LoggedState.parent(loaded, at);
     }
     if (at == null) {

@@ -155,6 +155,43 @@ class CatalogRaceTest {
     assertThat(lake.catalog().tableExists(id("txns.commits"))).isTrue();
   }
 
+  /**
+   * 1. A transaction commits and the table is forgotten, by a clock that is 30 s ahead. 2. Somebody
+   * appends past the protocol, at a time before that. 3. The table is registered again, and read at
+   * the transaction's commit_ts: without what came later.
+   */
+  @Test
+  void aLateClockWritesBetweenTwoRegistrations() {
+    TxnClock ahead =
+        new TxnClock() {
+          @Override
+          public long nowMs() {
+            return TxnClock.system().nowMs() + 30_000;
+          }
+
+          @Override
+          public String newTxnId() {
+            return TxnClock.system().newTxnId();
+          }
+
+          @Override
+          public void backOff(long maxMs) {
+            TxnClock.system().backOff(maxMs);
+          }
+        };
+    TxnHandle handle = TxnHandle.open("lake", lake.catalog(), TxnConfig.defaults(), ahead);
+    lake.create(handle, "shop.a");
+    io.txns.iceberg.Transaction txn = handle.begin(BeginOptions.defaults());
+    append(handle.catalog(() -> txn).loadTable(id("shop.a")), 1);
+    long before = txn.commit().commitTs();
+    handle.forget(id("shop.a"));
+    append(lake.catalog().loadTable(id("shop.a")), 2);
+    handle.register(id("shop.a"));
+    TxnCatalog plain = handle.catalog(() -> null);
+    assertThat(Lake.ids(plain.loadTableAt(id("shop.a"), before))).containsExactly(1L);
+    assertThat(Lake.ids(plain.loadTable(id("shop.a")))).containsExactly(1L, 2L);
+  }
+
   /** A namespace is listed as of the read_ts, whatever others have created since. */
   @Test
   void aNamespaceIsListedAsOfTheReadTs() {
