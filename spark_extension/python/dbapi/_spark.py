@@ -101,11 +101,18 @@ class ConnectSession:
 
     def close(self) -> None:
         self._spark.stop()
+        # pyspark closes the client once more when the session is collected, which can happen
+        # inside a lock that closing waits for: that hung for ever.
+        self._spark.client.close = _nothing
 
     def _frame(self, sql: str, parameters: Sequence[Any]) -> Any:
         self._spark.addTag(_TAG)
         text, values = bound(sql, parameters)
         return self._spark.sql(text, args=values) if values else self._spark.sql(text)
+
+
+def _nothing() -> None:
+    """Do what is left to do for what has been closed."""
 
 
 def _log_no_errors() -> None:
