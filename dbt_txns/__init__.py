@@ -7,7 +7,6 @@ docs/dbt.md is the guide. dbt finds the module by its name, and here the `Plugin
 from pathlib import Path
 
 from dbt.adapters.base import AdapterPlugin
-from dbt.adapters.txns.column import TxnsColumn
 from dbt.adapters.txns.connections import TxnsConnectionManager
 from dbt.adapters.txns.credentials import TxnsCredentials
 from dbt.adapters.txns.impl import TxnsAdapter
@@ -17,7 +16,6 @@ from dbt.include import txns as macros
 __all__ = [
     "Plugin",
     "TxnsAdapter",
-    "TxnsColumn",
     "TxnsConnectionManager",
     "TxnsCredentials",
     "TxnsRelation",

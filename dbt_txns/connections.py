@@ -19,7 +19,6 @@ from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark.connections import SparkConnectionManager
-from dbt.adapters.sql import SQLConnectionManager
 from dbt.adapters.txns.handle import Handle, connect
 from dbt.adapters.txns.scope import Scope, TxnsResponse
 from dbt_common.events.contextvars import get_node_info
@@ -217,11 +216,6 @@ class TxnsConnectionManager(SparkConnectionManager):
             raise
         except Exception as error:
             raise DbtRuntimeError(str(error)) from error
-
-    def add_query(self, sql: str, auto_begin: bool = True, *args: Any, **kwargs: Any) -> Any:
-        """Run a statement, in the scope's transaction unless `auto_begin` is false."""
-        connection, cursor = SQLConnectionManager.add_query(self, sql, auto_begin, *args, **kwargs)
-        return connection, cursor
 
     def execute(
         self,

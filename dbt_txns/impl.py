@@ -1,7 +1,7 @@
 """
 The adapter: what dbt asks of a database, and the transaction around each model.
 
-Imports: column, connections, credentials, relation, rows, dbt-spark. Used by: __init__.
+Imports: connections, credentials, relation, rows, dbt-spark. Used by: __init__.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySuppor
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.impl import SCHEMA_NOT_FOUND_MESSAGES, SparkAdapter, SparkConfig
-from dbt.adapters.txns.column import TxnsColumn
 from dbt.adapters.txns.connections import StatementError, TxnsConnectionManager
 from dbt.adapters.txns.relation import TxnsRelation
 from dbt.adapters.txns.rows import texts
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     import agate
     from dbt.adapters.base.relation import BaseRelation
+    from dbt.adapters.spark.column import SparkColumn
 
 logger = AdapterLogger("txns")
 
@@ -53,7 +53,6 @@ class TxnsAdapter(SparkAdapter):
     """dbt-spark's adapter over transactional catalogs."""
 
     Relation = TxnsRelation
-    Column = TxnsColumn
     ConnectionManager = TxnsConnectionManager
     AdapterSpecificConfigs = TxnsConfig
     connections: TxnsConnectionManager
@@ -202,7 +201,7 @@ class TxnsAdapter(SparkAdapter):
             return []
         return [row[1] for row in rows]
 
-    def get_columns_in_relation(self, relation: BaseRelation) -> list[TxnsColumn]:
+    def get_columns_in_relation(self, relation: BaseRelation) -> list[SparkColumn]:
         """Describe the columns of a table, a view or a temporary view; none if it is missing."""
         columns = super().get_columns_in_relation(relation)
         for column in columns:
