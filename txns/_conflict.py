@@ -62,8 +62,9 @@ class ConflictChecker:
         reason = _write_clash(write, entry, change, self.reads) if write else None
         if reason:
             return reason
-        if change.operation is Operation.CREATE and change.table in self.reads.absent:
-            return "a table that it found absent was created"
+        appears = change.operation is Operation.CREATE or entry.kind is Kind.REGISTER
+        if appears and change.table in self.reads.absent:
+            return "a table that it found absent was created, or came under care"
         if self.isolation.validates_reads and entry.kind is not Kind.REGISTER:
             return self._read_clash(change)
         return None

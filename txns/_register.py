@@ -345,7 +345,7 @@ def _check_columns(staged: StagedTable, theirs: TableMetadata, snapshot: Snapsho
 def _mark_snapshot(table: Table) -> Snapshot | None:
     """Find the snapshot that marked a table; None for one created under care, or expired."""
     applied = _mark.applied_ts(table.metadata)
-    for at in table.metadata.snapshots:
+    for at in reversed(table.metadata.snapshots):  # the newest: it may have been marked before
         txn_id = _mark.summary_value(at, _mark.SNAPSHOT_TXN_ID)
         marks = _mark.is_ours(at) and txn_id == _registration_id(table, at)
         if marks and _mark.commit_ts_of(at) <= applied:

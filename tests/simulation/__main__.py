@@ -52,16 +52,18 @@ def main() -> int:
 
 def _run_all(seeds: range, whole: bool) -> int:  # noqa: FBT001 -- as the option is named
     started = time.monotonic()
-    steps = violations = entries = 0
+    steps = violations = entries = grouped = 0
     for seed in seeds:
         outcome = run(plan(seed))
         steps += outcome.steps
         entries += outcome.committed
+        grouped += outcome.grouped
         violations += _report(outcome, whole=whole)
     hours = (time.monotonic() - started) / 3600
     print(f"seeds per hour: {len(seeds) / hours:,.0f}")
     print(f"mean steps per seed: {steps / len(seeds):.0f}")
     print(f"mean entries per seed: {entries / len(seeds):.1f}")
+    print(f"swaps with several entries: {grouped}")
     print(f"seeds={len(seeds)} violations={violations}")
     return min(violations, 1)
 

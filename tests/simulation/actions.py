@@ -19,7 +19,7 @@ from tests.simulation.scheduler import Violation
 from txns.errors import CommitStateUnknown, Conflict, InvalidUsage, TxnsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.simulation.worker import Worker
 
@@ -47,6 +47,11 @@ _STATEMENTS = {
 
 def transaction(worker: Worker) -> None:
     """Run a transaction of some statements, and commit or roll back."""
+    transact(worker, statements)
+
+
+def transact(worker: Worker, statements: Callable[[Worker, Any, Attempt], None]) -> None:
+    """Run a transaction of given statements, and commit or roll back."""
     rng = worker.rng
     history = worker.lake.observer.history
     before, worker.again = worker.again, None
@@ -69,7 +74,7 @@ def transaction(worker: Worker) -> None:
     if as_of is None and attempt.read_ts < attempt.began_above:
         raise Violation("strict", f"{attempt.key} reads below {attempt.began_above}")
     try:
-        _statements(worker, txn, attempt)
+        statements(worker, txn, attempt)
     except Conflict:
         _refused(worker, attempt)
         txn.rollback()
@@ -83,7 +88,7 @@ def transaction(worker: Worker) -> None:
         attempt.refused = True
         txn.rollback()
         return
-    _commit(worker, txn, attempt)
+    commit(worker, txn, attempt)
 
 
 def _as_of(worker: Worker) -> int | None:
@@ -98,7 +103,8 @@ def committed_ts(txn: Any) -> int | None:
     return committed.commit_ts if committed else None
 
 
-def _commit(worker: Worker, txn: Any, attempt: Attempt) -> None:
+def commit(worker: Worker, txn: Any, attempt: Attempt) -> None:
+    """Commit, in one of the ways there are, and judge what the process is told."""
     rng = worker.rng
     try:
         if rng.random() < 0.3:
@@ -160,7 +166,8 @@ def _acknowledge(worker: Worker, attempt: Attempt, commit_ts: int | None) -> Non
 # ------------------------------------------------------------ statements
 
 
-def _statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
+def statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
+    """Run a few random statements."""
     rng = worker.rng
     saved: tuple[str, int] | None = None
     verbs = rng.choices(list(_STATEMENTS), list(_STATEMENTS.values()), k=rng.randint(1, 4))
@@ -192,7 +199,7 @@ def _savepoint(
 def statement(worker: Worker, catalog: Any, attempt: Attempt, verb: str) -> None:
     """Do one thing to a random table, in a transaction's catalog or an autocommit one."""
     lake, rng = worker.lake, worker.rng
-    name = rng.choice(lake.tables + lake.creatable)
+    name = rng.choice((lake.tables + lake.creatable) * 3 + lake.spare)
     if verb == "list":
         _list(worker, catalog, attempt)
     elif verb == "create":

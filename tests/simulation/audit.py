@@ -13,6 +13,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 
 from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import Violation
+from tests.simulation.table_checks import is_marked
 from tests.simulation.upkeep import check_hold, check_read
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
 
@@ -42,6 +43,7 @@ def audit(lake: Lake, *, reject: bool) -> None:
         check_hold(lake, handle, name)
     _read_everything(lake, handle)
     _everything_is_applied(lake)
+    _registrations_are_logged(lake, handle)
     handle.tidy()
     _read_everything(lake, handle)
     _promises_were_kept(lake)
@@ -123,6 +125,24 @@ def _everything_is_applied(lake: Lake) -> None:
             cared = newest is not None and newest.cared
             if cared and not observer.checks.is_applied(logged, table):
                 raise Violation("liveness", f"{logged.commit_ts} is not applied to {identifier}")
+
+
+def _registrations_are_logged(lake: Lake, handle: Any) -> None:
+    """A registrar may have died after its mark; the next one writes the entry (spec 6.2)."""
+    registry = lake.observer.registry
+    for name in _cared(lake):
+        if name not in registry.pointers or not is_marked(registry.metadata(name)):
+            continue
+        handle.register(name)
+        uuid = str(registry.metadata(name).table_uuid)
+        care = [
+            logged.kind
+            for _ts, logged in sorted(lake.observer.entries.items())
+            if logged.kind in {"register", "forget"}
+            if any(table["uuid"] == uuid for table in logged.tables)
+        ]
+        if care and care[-1] != "register":
+            raise Violation("register", f"{name} is under care, and the log forgot it")
 
 
 def _promises_were_kept(lake: Lake) -> None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Identifier = tuple[str, ...]
 OnCommit = Callable[[Identifier, "TableMetadata | None", "TableMetadata"], None]
+OnRename = Callable[[Identifier, Identifier], None]
 
 _SWAP_ERRORS = Errors(
     failed=lambda label: OSError(f"simulated: the catalog failed at {label}"),
@@ -61,6 +62,7 @@ class Registry:
     pointers: dict[Identifier, str] = field(default_factory=dict)
     namespaces: dict[Identifier, dict[str, str]] = field(default_factory=dict)
     on_commit: OnCommit = lambda _name, _old, _new: None
+    on_rename: OnRename = lambda _old, _new: None
 
     def metadata(self, name: Identifier) -> TableMetadata:
         """Give a table's newest metadata, without a step."""
@@ -158,6 +160,7 @@ class _SimulatedCatalog(MetastoreCatalog):
             if new in self.registry.pointers:
                 raise TableAlreadyExistsError(f"Table exists: {'.'.join(new)}")
             self.registry.pointers[new] = self.registry.pointers.pop(old)
+            self.registry.on_rename(old, new)
 
         self._step("drop", ".".join(old), rename)
         return self.load_table(new)

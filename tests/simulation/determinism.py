@@ -1,8 +1,9 @@
 """
 Puts the world's time, randomness and order in the place of the machine's.
 
-Only pyiceberg's own sources are replaced; the core gets its clock as an argument.
-Imports: scheduler. Used by: run, test_simulation.
+Of the core only locks and the reading of data files are replaced: it gets its clock as an
+argument.
+Imports: rows, scheduler. Used by: run, test_simulation.
 """
 
 from __future__ import annotations
@@ -11,24 +12,36 @@ import concurrent.futures
 import datetime as dt
 import os
 import random
+import threading
 import types
 import uuid
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+import pyarrow as pa
 import pyiceberg.avro.file
 import pyiceberg.table
 import pyiceberg.table.metadata
 import pyiceberg.table.snapshots
 import pyiceberg.table.update
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.utils.concurrent import ExecutorFactory
+
+import txns._loop
+import txns._subscribe
+from tests.simulation.rows import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.simulation.scheduler import World
+
+
+_WAIT_MS = 5
+"""How often a waiting thread looks whether its turn has come, in ms."""
 
 
 class SynchronousExecutor(concurrent.futures.Executor):
@@ -75,6 +88,35 @@ class SimulatedClock:
         return str(uuid.UUID(bytes=self._world.random_bytes(16), version=4))
 
 
+class Turns:
+    """A lock between threads of a simulated process: who has to wait lets others go on."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._held = False
+
+    def __enter__(self) -> None:
+        while self._held:
+            self._world.sleep(_WAIT_MS)
+        self._held = True
+
+    def __exit__(self, *_error: object) -> None:
+        self._held = False
+
+
+class RowScan:
+    """Reads rows from the paths of data files, as Arrow (see `rows`)."""
+
+    def __init__(self, metadata: Any, io: Any, schema: Any, row_filter: Any) -> None:
+        del metadata, io, row_filter
+        self._schema = schema_to_pyarrow(schema, include_field_ids=False)
+
+    def to_table(self, tasks: list[Any]) -> pa.Table:
+        """Give the rows of some files."""
+        rows = [{"id": row} for task in tasks for row in rows_of(task.file.file_path)]
+        return pa.Table.from_pylist(rows, schema=self._schema)
+
+
 def _time(world: World) -> types.SimpleNamespace:
     return types.SimpleNamespace(
         time=lambda: world.clock_ms() / 1000,
@@ -117,6 +159,8 @@ def simulated(world: World) -> Iterator[None]:
         (pyiceberg.table.update, "datetime", now),
         (pyiceberg.table.metadata, "datetime", _Module(dt, datetime=now)),
         (pyiceberg.avro.file, "os", seeded_os),
+        (txns._loop, "threading", _Module(threading, Lock=partial(Turns, world))),
+        (txns._subscribe, "ArrowScan", RowScan),
         (uuid, "os", seeded_os),
         (ExecutorFactory, "_instance", SynchronousExecutor()),
         (ExecutorFactory, "_instance_pid", os.getpid()),

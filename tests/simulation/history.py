@@ -182,6 +182,7 @@ class History:
         self.removed: dict[Identifier, set[Row]] = {}
         self.since: dict[Identifier, int] = {}
         self.rootless: set[Identifier] = set()
+        self.renamed: dict[Identifier, int] = {}
         self.holds: dict[str, tuple[tuple[Identifier, ...], int]] = {}
         self.upper = 0
 
@@ -222,13 +223,19 @@ class History:
         versions.append(version)
         versions.sort(key=lambda one: one.ts)
 
+    def rename(self, old: Identifier, new: Identifier) -> None:
+        """Note that a table has another name: nothing is promised below, under the old one."""
+        self.renamed[old] = self.renamed[new] = self.upper
+        self._versions.pop(new, None)  # of another table, which has gone on under another name
+        self.removed.setdefault(new, set()).update(self.removed.get(old, ()))
+
     def same_txn(self, txn_id: str) -> list[Attempt]:
         """Give every attempt under one transaction id."""
         return [attempt for attempt in self.attempts if attempt.txn_id == txn_id]
 
     def may_be_unreadable(self, table: Identifier, ts: int) -> bool:
         """Whether a table may be too old to read at a timestamp: expired, or made again."""
-        since = self.since.get(table, 0)
+        since = max(self.since.get(table, 0), self.renamed.get(table, 0))
         if table in self.rootless:  # unreadable below the first change after the expiry
             later = [one.ts for one in self.versions(table) if one.ts > since]
             since = min(later, default=since)
@@ -253,6 +260,8 @@ class History:
         base = self.at(read.table, attempt.read_ts)
         if base is None or not base.cared:
             return
+        if read.rows is None and self.renamed.get(read.table, 0) >= attempt.read_ts:
+            return  # catalogs know a table by its newest name only
         self._compare(attempt, read, base, "snapshot read")
 
     def judge_commit(self, attempt: Attempt, commit_ts: int) -> None:
@@ -275,6 +284,9 @@ class History:
 
     def _check_written_over(self, attempt: Attempt, table: Identifier, newest: Version) -> None:
         then = self.at(table, attempt.read_ts)
+        if then is None or not then.cared:  # it came under care since, maybe for this very one
+            later = (one for one in self.versions(table) if one.ts > attempt.read_ts and one.cared)
+            then = next(later, None)
         if newest.ts > attempt.read_ts and (then is None or newest != replace(then, ts=newest.ts)):
             raise Violation(
                 "lost update",
@@ -300,7 +312,8 @@ class History:
             for operation in listing.after:
                 if operation.table == table:
                     base = operation.on(base)
-            if base.exists != (table in listing.names):
+            renamed = table not in listing.names and self.renamed.get(table, 0) >= ts
+            if not renamed and base.exists != (table in listing.names):
                 raise Violation(
                     promise,
                     f"{attempt.key} listed {sorted(listing.names)}, {table} at {ts}: {base.exists}",

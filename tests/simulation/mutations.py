@@ -26,10 +26,14 @@ from txns import (
     _mark,
     _overlay,
     _register,
+    _serialize,
     _state,
+    _subscribe,
     _tables,
     _tidy,
+    _transaction,
 )
+from txns._read_set import ReadSet
 from txns._staged import StagedTable
 from txns.errors import Conflict
 
@@ -308,6 +312,57 @@ def register_without_applied() -> list[Patch]:
     return [(_register, "_mark", Reset())]
 
 
+def group_members_unaware() -> list[Patch]:
+    """Validate the members of a group against the head only, not against each other."""
+    make = _loop.CommitLoop._make
+
+    def alone(self: Any, member: Any, state: Any, head: Any) -> Any:
+        return make(self, member, replace(state, entries=head.state.entries), head)
+
+    # The log's own check of its chains would refuse it: it has to go as well.
+    return [
+        (_loop.CommitLoop, "_make", alone),
+        (_loop, "_check_invariants", lambda *_a: None),
+        (_state.LogState, "validate", lambda _self: None),
+    ]
+
+
+def merged_at_the_greatest_read_ts() -> list[Patch]:
+    """Let a merged transaction keep its own `read_ts`, whatever the others have read."""
+    widen = _transaction.Transaction.widen
+
+    def kept(self: Any, other: Any) -> None:
+        read_ts = self.read_ts
+        widen(self, other)
+        self.options = self._staging.options = replace(self.options, read_ts=read_ts)
+
+    return [(_transaction.Transaction, "widen", kept)]
+
+
+def reads_not_serialized() -> list[Patch]:
+    """Leave what a transaction has read out of its bytes."""
+    return [(_serialize, "_reads", lambda _stored: ReadSet())]
+
+
+def subscription_without_archive() -> list[Patch]:
+    """Deliver what stands in the head only."""
+
+    def head_only(parts: Any, head: Any, after: int, upto: int) -> list[Any]:
+        del parts
+        return [entry for entry in head.state.after(after) if entry.commit_ts <= upto]
+
+    return [(_subscribe, "_entries", head_only)]
+
+
+def registered_once() -> list[Patch]:
+    """Take the oldest mark of a table for its mark."""
+
+    def oldest_first(snapshots: list[Any]) -> list[Any]:
+        return snapshots
+
+    return [(_register, "reversed", oldest_first)]
+
+
 MUTATIONS: dict[str, Mutation] = {
     mutation.__name__: mutation
     for mutation in (
@@ -335,6 +390,11 @@ MUTATIONS: dict[str, Mutation] = {
         commit_ts_of_the_clock,
         files_removed_after_a_maybe,
         register_without_applied,
+        group_members_unaware,
+        merged_at_the_greatest_read_ts,
+        reads_not_serialized,
+        subscription_without_archive,
+        registered_once,
     )
 }
 
@@ -344,7 +404,8 @@ def without_protection(name: str) -> Iterator[None]:
     """Run a block with one protection taken away."""
     with ExitStack() as stack:
         for owner, attribute, value in MUTATIONS[name]():
-            stack.enter_context(mock.patch.object(owner, attribute, value))
+            # A built-in name is replaced in its module: it need not be there.
+            stack.enter_context(mock.patch.object(owner, attribute, value, create=True))
         yield
 
 

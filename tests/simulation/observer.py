@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from tests.simulation.history import History, Version
+from tests.simulation.history import Attempt, History, Version
 from tests.simulation.rows import Contents, Rows
 from tests.simulation.scheduler import Violation, World
 from tests.simulation.table_checks import TableChecks
@@ -52,8 +52,11 @@ class Observer:
         self.entries: dict[int, Logged] = {}
         self.ids: set[str] = set()
         self.off = False
+        self.grouped = 0
+        """Swaps that brought several entries."""
         self.checks = TableChecks(self)
         registry.on_commit = self.on_commit
+        registry.on_rename = self.history.rename
         registry.storage.before_delete = self.before_delete
 
     def on_commit(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
@@ -69,6 +72,7 @@ class Observer:
         before, after = _records(old), _records(new)
         added = [after[one] for one in after if one not in before]
         entries = [one for one in added if _key(one, "txns.kind") != "tidy"]
+        self.grouped += len(entries) > 1
         for snapshot in sorted(entries, key=lambda one: int(_key(one, "txns.commit-ts"))):
             self._entry(snapshot)
         gone = [before[one] for one in before if one not in after]
@@ -113,7 +117,7 @@ class Observer:
         )
 
     def _judge_commit(self, logged: Logged) -> None:
-        attempt = self.world.actor.attempt
+        attempt = self._attempt_of(logged)
         if attempt is None:
             raise Violation("uncommitted", f"nobody meant to commit {logged.txn_id}")
         if attempt.txn_id and attempt.txn_id != logged.txn_id:
@@ -130,6 +134,14 @@ class Observer:
         self.history.judge_commit(attempt, logged.commit_ts)
         attempt.logged_ts = logged.commit_ts
         attempt.txn_id = logged.txn_id
+
+    def _attempt_of(self, logged: Logged) -> Attempt | None:
+        """Give whose transaction it is: the actor's, or a thread's whose entry it takes along."""
+        actor = self.world.actor
+        for process in (actor, *actor.mates):
+            if process.attempt is not None and process.attempt.txn_id == logged.txn_id:
+                return process.attempt
+        return actor.attempt
 
     # ------------------------------------------------------------ versions
 
@@ -151,9 +163,11 @@ class Observer:
     def _expected(self, logged: Logged, name: Identifier, before: Version, change: Any) -> Version:
         actor = self.world.actor
         if logged.kind == "commit":
-            after = actor.attempt.state(name, before)
+            attempt = self._attempt_of(logged)
+            assert attempt is not None
+            after = attempt.state(name, before)
             # A stranger may put main on a snapshot inside the transaction.
-            passing = frozenset().union(*(each.rows for each in actor.attempt.operations))
+            passing = frozenset().union(*(each.rows for each in attempt.operations))
             self.history.removed.setdefault(name, set()).update(passing - after.rows)
             return replace(after, cared=True)
         if logged.kind == "forget":

@@ -1,7 +1,8 @@
 """
 From a seed to everything that is going to happen, but for the order of steps.
 
-Imports: actions, strangers, upkeep, worker. Used by: run, shrink.
+Imports: actions, races, relays, strangers, subscriptions, threads, upkeep, worker.
+Used by: run, shrink.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.simulation import actions, strangers, upkeep
+from tests.simulation import actions, races, relays, strangers, subscriptions, threads, upkeep
 from tests.simulation.worker import Worker
 
 Action = Callable[[Worker], None]
@@ -18,6 +19,11 @@ Action = Callable[[Worker], None]
 _USERS: dict[str, tuple[Action, float]] = {
     "transaction": (actions.transaction, 12),
     "autocommit": (actions.autocommit, 2),
+    "threads": (threads.transactions, 1),
+    "hand_over": (relays.hand_over, 0.6),
+    "take_over": (relays.take_over, 1.2),
+    "subscribe": (subscriptions.subscribe, 1),
+    "rename": (upkeep.rename, 0.3),
     "register": (upkeep.register, 0.7),
     "forget": (upkeep.forget, 0.3),
     "apply": (upkeep.apply, 1),
@@ -37,7 +43,12 @@ _STRANGERS: dict[str, tuple[Action, float]] = {
     "alter": (strangers.alter, 0.7),
     "expire": (strangers.expire, 4),
 }
-_KNOWN = _USERS | {f"stranger-{name}": one for name, one in _STRANGERS.items()}
+_RACE = "race"
+_KNOWN = (
+    _USERS
+    | {_RACE: (races.race, 0.0)}
+    | {f"stranger-{name}": one for name, one in _STRANGERS.items()}
+)
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,8 @@ def plan(seed: int) -> Plan:
         name: _keys(rng, name, _USERS, rng.randint(5, 9))
         for name in ("a", "b", "c")[: rng.randint(2, 3)]
     }
+    if rng.random() < 0.35:  # all at once, while there is nothing under the name yet
+        workers = {name: (f"{name}.first.{_RACE}", *keys) for name, keys in workers.items()}
     if rng.random() < 0.6:
         workers["s"] = _keys(rng, "s", _STRANGERS, rng.randint(1, 5), prefix="stranger-")
     return Plan(
@@ -88,6 +101,7 @@ def plan(seed: int) -> Plan:
         options={
             "apply": rng.choice(("inline", "inline", "next")),
             "tidy_after": rng.choice((1, 4, 16, 16)),
+            "register": rng.choice(("created", "created", "all")),
         },
         reject=rng.random() < 0.5,
     )

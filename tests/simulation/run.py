@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _REGISTERED = (("lake", "t0"), ("lake", "t1"), ("lake", "t2"))
 _CREATABLE = (("lake", "n0"), ("lake", "n1"))
+_SPARE = (("lake", "r0"), ("lake", "u0"))
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Outcome:
         steps: Steps of I/O that were taken.
         digest: A hash of everything that happened: the same in each run of the plan.
         committed: Entries in the log.
+        grouped: Swaps that brought several of them.
         faults: What went wrong, as (action, step, fault).
         trace: What happened, line by line, if it was asked for.
     """
@@ -53,6 +55,7 @@ class Outcome:
     steps: int
     digest: str
     committed: int
+    grouped: int
     faults: list[tuple[str, int, Fault]]
     trace: list[str]
 
@@ -90,28 +93,35 @@ def run(
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is a finding
             violation = Violation("crash", f"{error!r}\n{traceback.format_exc()}")
         world.close()
-    entries = len(lake.observer.entries) if lake else 0
     return Outcome(
-        plan.seed, violation, world.steps, world.digest, entries, faults.happened, world.trace
+        plan.seed,
+        violation,
+        world.steps,
+        world.digest,
+        len(lake.observer.entries) if lake else 0,
+        lake.observer.grouped if lake else 0,
+        faults.happened,
+        world.trace,
     )
 
 
 def new_lake(world: World, *, server: bool, **options: object) -> Lake:
-    """Make a lake with three registered tables that hold a few rows."""
+    """Make a lake with three registered tables and another, each with a few rows."""
     registry = Registry(Storage(world))
     observer = Observer(world, registry)
     connect: Callable[[], SwapCatalog | ServerCatalog] = lambda: (  # noqa: E731
         ServerCatalog(registry) if server else SwapCatalog(registry)
     )
-    lake = Lake(world, observer, connect, dict(options), "lake", _REGISTERED, _CREATABLE)
+    lake = Lake(world, observer, connect, dict(options), "lake", _REGISTERED, _CREATABLE, _SPARE)
     catalog = connect()
     catalog.create_namespace("lake")
     catalog.create_namespace("txns")
     handle = lake.open()
-    for name in lake.tables:
+    for name in lake.tables + lake.spare[1:]:
         table = catalog.create_table(name, SCHEMA)
         append_rows(table, [lake.new_row() for _ in range(3)])
-        handle.register(name)
+        if name in _REGISTERED:
+            handle.register(name)
     return lake
 
 

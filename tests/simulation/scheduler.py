@@ -59,6 +59,7 @@ class Process:
         began_above: The log's upper then, in ms.
         pending: The step that it is about to take, as (kind, label).
         cut_off_until: Until when all of its steps fail, in ms.
+        mates: The other threads of the same process, which die with it.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Process:
     greenlet: greenlet.greenlet | None = None
     pending: tuple[str, str] = ("", "")
     cut_off_until: int = 0
+    mates: list[Process] = field(default_factory=list)
 
     def begin_action(self, seed: int, key: str, now_ms: int) -> None:
         """Give an action randomness of its own, so that leaving others out changes nothing."""
@@ -202,6 +204,7 @@ class World:
         courier = Process(f"late request of {process.name}", doing=f"{process.doing}.late")
         courier.attempt, courier.repairing = process.attempt, process.repairing
         courier.stranger, courier.began_ms = process.stranger, process.began_ms
+        courier.mates = [process, *process.mates]
         courier.wakes_at = self.now_ms + process.fault_rng.randint(1, 3000)
 
         def arrive() -> None:
@@ -233,7 +236,8 @@ class World:
 
     def die(self, process: Process) -> None:
         """End a process here; what it tries while it is unwound does not happen."""
-        process.dead = True
+        for each in (process, *process.mates):
+            each.dead = True
         raise ProcessDied
 
     # ------------------------------------------------------------ sources

@@ -29,12 +29,23 @@ _REF_AGE_MS = 5 * DAY_MS
 _KEEP = "history.expire.min-snapshots-to-keep"
 _AGE_MS = "history.expire.max-snapshot-age-ms"
 
+_PATIENCE = 30
+
 _STAGING = {"forget", "register", "repair"}
 """What stages a snapshot without being a transaction."""
 
 
 def _table(worker: Worker) -> Any:
     return worker.lake.connect().load_table(worker.rng.choice(worker.lake.tables))
+
+
+def _table_outstanding(worker: Worker) -> Any:
+    """Load a table, one with entries that are not applied if there is one: half of the time."""
+    lake = worker.lake
+    late = [name for name in lake.tables if lake.observer.checks.outstanding(name)]
+    if not late or worker.rng.random() < 0.5:
+        return _table(worker)
+    return lake.connect().load_table(worker.rng.choice(late))
 
 
 def append(worker: Worker) -> None:
@@ -62,7 +73,7 @@ def compact_table(lake: Lake, table: Any) -> None:
 
 def overwrite(worker: Worker) -> None:
     """Remove a data file."""
-    table = _table(worker)
+    table = _table_outstanding(worker)
     files = sorted((task.file for task in table.scan().plan_files()), key=lambda f: f.file_path)
     if files:
         remove_file(table, worker.rng.choice(files))
@@ -76,7 +87,7 @@ def remove_file(table: Any, file: Any) -> None:
 
 def rollback(worker: Worker) -> None:
     """Put `main` back to its parent."""
-    roll_back(worker.lake, _table(worker))
+    roll_back(worker.lake, _table_outstanding(worker))
 
 
 def roll_back(lake: Lake, table: Any) -> None:
@@ -110,6 +121,9 @@ def expire(worker: Worker) -> None:
     """
     lake = worker.lake
     lake.world.sleep(worker.rng.randint(0, 500))
+    for _ in range(_PATIENCE):  # what somebody has staged on has to stay
+        if _least_ts_in_use(lake) is not None:
+            lake.world.sleep(20)
     lake.world.now_ms += worker.rng.randint(6, 9) * DAY_MS
     lake.world.note("days pass")
     table = max((_table(worker) for _ in range(2)), key=lambda one: len(one.metadata.snapshots))
@@ -124,7 +138,7 @@ def expire(worker: Worker) -> None:
 
 def _least_ts_in_use(lake: Lake) -> int | None:
     """Give the least timestamp at which somebody may have staged something; None: nobody."""
-    least = []
+    least = [letter.attempt.read_ts for letter in lake.letters]
     for process in lake.world.processes:
         staging = process.doing.rpartition(".")[2].partition("#")[0] in _STAGING
         if process.attempt and not process.dead:

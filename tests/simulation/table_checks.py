@@ -44,13 +44,13 @@ class TableChecks:
             return
         self._lists_of_their_own(name, old, new)
         self._sequence_numbers(name, old, new)
-        if old is not None and _is_marked(old):
+        if old is not None and is_marked(old):
             self._nothing_vanishes(name, old, new)
-        if _is_marked(new) and (old is None or not _is_marked(old)) and not _created(new, old):
+        if is_marked(new) and (old is None or not is_marked(old)) and not _created(new, old):
             self._registered(name, old, new)
         elif _applied(new) != _applied(old):
             self._applied(name, old, new)
-        elif _is_marked(new) and _main(new) != _main(old):
+        elif is_marked(new) and _main(new) != _main(old):
             raise Violation("I4", f"the protocol moved main of {name} without txns.applied")
 
     def _foreign(self, old: TableMetadata | None, new: TableMetadata) -> None:
@@ -196,7 +196,8 @@ class TableChecks:
             raise Violation("I7", f"{name}: main carries {marks} at {logged.commit_ts}")
         if not self._is_timely(new, main, logged.commit_ts):
             raise Violation("I7", f"{name}: main is of {main.timestamp_ms}: {logged.commit_ts}")
-        version = self._history.at(name, logged.commit_ts)
+        # It may have been renamed before this was applied.
+        version = self._history.at(_name(table), logged.commit_ts)
         assert version is not None
         rows = self._contents.rows(main)
         if rows != version.rows:
@@ -241,15 +242,14 @@ class TableChecks:
     # ------------------------------------------------------------ tidy
 
     def is_applied(self, logged: Logged, table: dict[str, Any]) -> bool:
-        """Whether a table that an entry names shows the entry."""
+        """Whether a table that an entry names shows the entry, whatever its name is now."""
         registry = self._observer.registry
-        identifier = table["identifier"]
-        name = (*identifier["namespace"], identifier["name"])
-        if name not in registry.pointers:
-            return False
-        metadata = registry.metadata(name)
-        same = str(metadata.table_uuid) == table["uuid"]
-        return same and _applied(metadata) >= logged.commit_ts
+        known = (registry.metadata(name) for name in registry.pointers)
+        return any(
+            _applied(metadata) >= logged.commit_ts
+            for metadata in known
+            if str(metadata.table_uuid) == table["uuid"]
+        )
 
     @staticmethod
     def is_as_logged(metadata: TableMetadata) -> bool:
@@ -266,20 +266,25 @@ class TableChecks:
             logged.changes and not self.is_applied(logged, table)
             for logged in self._observer.entries.values()
             for table in logged.tables
-            if (*table["identifier"]["namespace"], table["identifier"]["name"]) == name
+            if _name(table) == name
         )
 
     def must_be_applied(self, logged: Logged, table: dict[str, Any]) -> None:
         """An entry may leave the head only when its tables show it (I6)."""
-        identifier = table["identifier"]
-        name = (*identifier["namespace"], identifier["name"])
+        name = _name(table)
         newest = self._history.newest(name)
         forgotten = newest is not None and not newest.cared
         if not (forgotten or self.is_applied(logged, table)):
             raise Violation("I6", f"{logged.commit_ts} left the head, {name} does not show it")
 
 
-def _is_marked(metadata: TableMetadata) -> bool:
+def _name(table: dict[str, Any]) -> Identifier:
+    identifier = table["identifier"]
+    return (*identifier["namespace"], identifier["name"])
+
+
+def is_marked(metadata: TableMetadata) -> bool:
+    """Whether a table itself says that it is under care."""
     own = metadata.properties.get("txns.table-uuid") == str(metadata.table_uuid)
     return own and "txns.commit-table" in metadata.properties
 

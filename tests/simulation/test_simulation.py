@@ -27,6 +27,11 @@ def test_no_promise_is_broken(first: int):
             )
 
 
+def test_threads_share_swaps():
+    """Random runs get to swaps that bring several entries."""
+    assert any(run(plan(seed)).grouped for seed in range(20))
+
+
 @pytest.mark.parametrize("seed", [3, 11, 42, 77])
 def test_a_seed_replays_exactly(seed: int):
     """Two runs of a seed take the same steps, with the same faults and outcomes."""

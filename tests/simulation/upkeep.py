@@ -19,9 +19,27 @@ if TYPE_CHECKING:
     from tests.simulation.worker import Lake, Worker
 
 
+def is_cared(lake: Lake, name: Identifier) -> bool:
+    """Whether the log has a table under care now."""
+    newest = lake.observer.history.newest(name)
+    return newest is not None and newest.cared
+
+
+def rename(worker: Worker) -> None:
+    """Rename a table to the spare name, or back."""
+    lake, rng = worker.lake, worker.rng
+    spare = lake.spare[0]
+    if spare in lake.observer.registry.pointers:
+        gone = [name for name in lake.tables if name not in lake.observer.registry.pointers]
+        worker.handle.catalog().rename_table(spare, rng.choice(gone or [spare]))
+    else:
+        worker.handle.catalog().rename_table(rng.choice(lake.tables), spare)
+
+
 def register(worker: Worker) -> None:
     """Put a table under care, or again."""
-    worker.handle.register(worker.rng.choice(worker.lake.tables))
+    lake = worker.lake
+    worker.handle.register(worker.rng.choice(lake.tables + lake.spare))
 
 
 def forget(worker: Worker) -> None:
@@ -49,6 +67,7 @@ def repair(worker: Worker) -> None:
     names = [
         name
         for name in worker.lake.tables
+        if name in observer.registry.pointers and is_cared(worker.lake, name)
         if not observer.checks.is_as_logged(observer.registry.metadata(name))
     ]
     name = worker.rng.choice(names or worker.lake.tables)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from tests.simulation.history import Attempt, Identifier
     from tests.simulation.observer import Observer
+    from tests.simulation.relays import Letter
 
 EXPECTED = (
     TxnsError,
@@ -53,7 +54,15 @@ _REPEATS_MAX = 3
 
 @dataclass
 class Lake:
-    """What all processes of a world share."""
+    """
+    What all processes of a world share.
+
+    Attributes:
+        tables: Names of tables that are registered from the start.
+        creatable: Names that transactions create and drop.
+        spare: A name that tables are renamed to, and the name of a table without care.
+        letters: Uncommitted transactions that some process has left to others.
+    """
 
     world: World
     observer: Observer
@@ -62,6 +71,8 @@ class Lake:
     namespace: str = "lake"
     tables: tuple[Identifier, ...] = ()
     creatable: tuple[Identifier, ...] = ()
+    spare: tuple[Identifier, ...] = ()
+    letters: list[Letter] = field(default_factory=list)
     rows_made: int = 0
 
     def new_row(self) -> int:
@@ -122,6 +133,16 @@ class Worker:
         self.process.repairing = ""
         before = self.deaths
         self.repeats += 1
+        self.perform(key, action)
+        self.process.attempt = None
+        assert before == self.deaths
+        if self.again is None or self.repeats > _REPEATS_MAX:
+            self.actions.pop(0)
+            self.again = None
+            self.repeats = 0
+
+    def perform(self, key: str, action: Callable[[Worker], None]) -> None:
+        """Do something that may end with any error that a user has to expect."""
         try:
             if not self.stranger and self.handle is None:
                 self.handle = self.lake.open()
@@ -132,12 +153,6 @@ class Worker:
         except Exception as error:
             trace = traceback.format_exc()
             raise Violation("crash", f"{key}: {type(error).__name__}: {error}\n{trace}") from error
-        self.process.attempt = None
-        assert before == self.deaths
-        if self.again is None or self.repeats > _REPEATS_MAX:
-            self.actions.pop(0)
-            self.again = None
-            self.repeats = 0
 
     @property
     def rng(self) -> Any:

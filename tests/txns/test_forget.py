@@ -29,6 +29,22 @@ def test_a_registered_table_is_forgotten_and_registered_again(lake: Lake):
     assert _mark.mark_of(lake.catalog.load_table(name).metadata) is not None
 
 
+def test_each_registration_is_logged(lake: Lake):
+    """The second mark has an entry of its own, not the first one's (simulation: rename)."""
+    name = lake.table("a", [1])
+    handle = lake.open()
+    handle.forget(name)
+    handle.register(name)
+    main = lake.catalog.load_table(name).metadata.current_snapshot_id
+    logged = [
+        (row["kind"], row["snapshot_id"])
+        for row in handle.transactions()
+        if row["kind"] in {"register", "forget"}
+    ]
+    assert [kind for kind, _ in logged] == ["register", "forget", "register"]
+    assert logged[-1] == ("register", main)
+
+
 def test_a_late_clock_writes_between_two_registrations(lake: Lake):
     """
     What a plain writer adds after a forget is not read before the forget.

@@ -138,6 +138,17 @@ def test_a_name_found_absent(lake, handle):
         txn.commit()
 
 
+def test_a_name_found_absent_that_a_table_was_renamed_to(lake, handle):
+    """A table may come under a name without being created: its registration says so."""
+    a, b = lake.table("a"), lake.table("b")
+    txn = handle.begin()
+    assert not txn.table_exists("shop.new")
+    txn.load_table(b).append(rows(1))
+    handle.catalog().rename_table(a, "shop.new")
+    with pytest.raises(txns.Conflict, match="found absent"):
+        txn.commit()
+
+
 def test_a_namespace_that_was_listed(lake, handle):
     """The list of tables must still be the same."""
     b = lake.table("b")

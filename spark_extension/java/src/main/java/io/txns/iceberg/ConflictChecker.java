@@ -55,8 +55,9 @@ final class ConflictChecker {
         return reason;
       }
     }
-    if (change.operation() == Operation.CREATE && reads.wasAbsent(table)) {
-      return "a table that it found absent was created";
+    boolean appears = change.operation() == Operation.CREATE || entry.kind() == EntryKind.REGISTER;
+    if (appears && reads.wasAbsent(table)) {
+      return "a table that it found absent was created, or came under care";
     }
     if (!isolation.validatesReads() || entry.kind() == EntryKind.REGISTER) {
       return null;

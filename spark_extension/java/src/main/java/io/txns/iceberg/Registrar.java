@@ -295,15 +295,16 @@ final class Registrar {
 
   /** The snapshot that marked the table; null for one that was created under care, or expired. */
   private static Snapshot markSnapshot(TableMetadata metadata) {
+    Snapshot newest = null; // a table may have been registered, and forgotten, before
     for (Snapshot at : metadata.snapshots()) {
       boolean marks =
           LoggedState.isOurs(at)
               && registrationId(metadata, at).equals(at.summary().get(TableMark.SNAPSHOT_TXN_ID));
       if (marks && LoggedState.commitTs(at) <= TableMark.applied(metadata)) {
-        return at;
+        newest = at;
       }
     }
-    return null;
+    return newest;
   }
 
   private static String registrationId(TableMetadata metadata, Snapshot snapshot) {

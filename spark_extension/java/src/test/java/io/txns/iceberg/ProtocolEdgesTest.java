@@ -71,6 +71,28 @@ class ProtocolEdgesTest {
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 5L);
   }
 
+  /** The second mark has an entry of its own, not the first one's. */
+  @Test
+  void eachRegistrationIsLogged() {
+    handle.forget(id("shop.b"));
+    handle.register(id("shop.b"));
+    List<Entry> logged = handle.log().load().state().entries();
+    Entry newest = logged.get(logged.size() - 1);
+    assertThat(newest.kind()).isEqualTo(EntryKind.REGISTER);
+    assertThat(newest.changes().get(0).toSnapshotId())
+        .isEqualTo(outside.loadTable(id("shop.b")).currentSnapshot().snapshotId());
+  }
+
+  /** A table may come under a name without being created: its registration says so. */
+  @Test
+  void absentThenRenamedTo() {
+    Transaction t = handle.begin(BeginOptions.defaults());
+    assertThat(handle.catalog(() -> t).tableExists(id("shop.new"))).isFalse();
+    append(on(handle, t, "shop.b"), 1);
+    plain.renameTable(id("shop.a"), id("shop.new"));
+    assertThatThrownBy(t::commit).hasMessageContaining("absent");
+  }
+
   /** Forget logged, not applied; a later write must not be lost. */
   @Test
   void aWriteAfterAForgetThatIsNotAppliedIsNotLost() {

@@ -1,0 +1,31 @@
+"""
+Processes that meet at one name: some create it, some rely on its absence.
+
+Imports: actions. Used by: plan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation import actions
+
+if TYPE_CHECKING:
+    from tests.simulation.history import Attempt
+    from tests.simulation.worker import Worker
+
+
+def race(worker: Worker) -> None:
+    """Create a name that others look for at the same time, or write because it is absent."""
+    actions.transact(worker, _statements)
+
+
+def _statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
+    lake, rng = worker.lake, worker.rng
+    name = lake.creatable[0]
+    if rng.random() < 0.5:
+        actions.create(worker, txn, attempt, name)
+    elif actions.read(worker, txn, attempt, name) is None:
+        registered = lake.tables[0]
+        actions.append(worker, txn.load_table(registered), attempt, registered)
+    lake.world.sleep(rng.randint(1, 60))
