@@ -7,6 +7,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -26,7 +27,7 @@ import org.slf4j.LoggerFactory;
 final class Committer {
   private static final Logger LOG = LoggerFactory.getLogger(Committer.class);
 
-  private final TxnConfig config;
+  private final Supplier<TxnConfig> config;
   private final CommitLog log;
   private final CommitLoop loop;
   private final Archive archive;
@@ -36,7 +37,7 @@ final class Committer {
   private final TxnClock clock;
 
   Committer(
-      TxnConfig config,
+      Supplier<TxnConfig> config,
       CommitLog log,
       CommitLoop loop,
       Archive archive,
@@ -114,7 +115,7 @@ final class Committer {
       LOG.warn("files of lost attempts stay; txn={}", entry.txnId(), e);
     }
     List<String> names = entry.changes().stream().map(change -> change.table().toString()).toList();
-    boolean applied = config.apply() == TxnConfig.Apply.INLINE && applyAll(entry);
+    boolean applied = config.get().apply() == TxnConfig.Apply.INLINE && applyAll(entry);
     if (applied) {
       tidier.tidyWhenDue();
     }
@@ -156,14 +157,14 @@ final class Committer {
 
   private void refuseOld(Request request) {
     long ageMs = clock.nowMs() - request.bornMs();
-    if (ageMs > config.maxAgeMs()) {
+    long maxAgeMs = config.get().maxAgeMs();
+    if (ageMs > maxAgeMs) {
       throw TxnException.conflict(
           request.writes().keySet().iterator().next(),
           request.key().txnId(),
           "",
           clock.nowMs(),
-          String.format(
-              "it is %d s old, and txns.max-age-s is %d", ageMs / 1000, config.maxAgeMs() / 1000));
+          String.format("it is %d s old, and txns.max-age-s is %d", ageMs / 1000, maxAgeMs / 1000));
     }
   }
 

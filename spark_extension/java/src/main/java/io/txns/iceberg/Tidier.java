@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
@@ -47,7 +48,7 @@ final class Tidier {
   /** Files of the archive below this size are merged into the next one. */
   private static final long SMALL_FILE_BYTES = 256 * 1024;
 
-  private final TxnConfig config;
+  private final Supplier<TxnConfig> config;
   private final CommitLog log;
   private final DataTables tables;
   private final TxnClock clock;
@@ -55,7 +56,7 @@ final class Tidier {
   /** Entries that the last tidy had to leave: they are no reason for another one. */
   private volatile int keptByLast = 0;
 
-  Tidier(TxnConfig config, CommitLog log, DataTables tables, TxnClock clock) {
+  Tidier(Supplier<TxnConfig> config, CommitLog log, DataTables tables, TxnClock clock) {
     this.config = config;
     this.log = log;
     this.tables = tables;
@@ -67,7 +68,7 @@ final class Tidier {
     try {
       Head head = log.load();
       int standing = head.state().entries().size();
-      if (standing - keptByLast > config.tidyAfter()) {
+      if (standing - keptByLast > config.get().tidyAfter()) {
         keptByLast = standing - tidy(head);
       }
     } catch (RuntimeException e) {

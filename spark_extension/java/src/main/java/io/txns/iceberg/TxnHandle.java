@@ -32,7 +32,7 @@ public final class TxnHandle implements Closeable {
 
   private final String catalogName;
   private final Catalog delegate;
-  private final TxnConfig config;
+  private final Supplier<TxnConfig> config;
   private final TxnClock clock;
   private final CommitLog log;
   private final DataTables tables;
@@ -43,12 +43,13 @@ public final class TxnHandle implements Closeable {
   private final Committer committer;
   private final Registrar registrar;
 
-  private TxnHandle(String catalogName, Catalog delegate, TxnConfig config, TxnClock clock) {
+  private TxnHandle(
+      String catalogName, Catalog delegate, Supplier<TxnConfig> config, TxnClock clock) {
     this.catalogName = catalogName;
     this.delegate = delegate;
     this.config = config;
     this.clock = clock;
-    this.log = new CommitLog(delegate, config.commitTable(), clock);
+    this.log = new CommitLog(delegate, config.get().commitTable(), clock);
     this.archive = new Archive(log);
     this.tables = new DataTables(delegate, log, archive, clock);
     this.loop = new CommitLoop(log, archive, clock);
@@ -66,6 +67,16 @@ public final class TxnHandle implements Closeable {
    */
   public static TxnHandle open(
       String catalogName, Catalog delegate, TxnConfig config, TxnClock clock) {
+    return open(catalogName, delegate, () -> config, clock);
+  }
+
+  /**
+   * The same with options that may change while it is open, all but the commit table.
+   *
+   * @param config asked each time that an option is needed
+   */
+  public static TxnHandle open(
+      String catalogName, Catalog delegate, Supplier<TxnConfig> config, TxnClock clock) {
     return new TxnHandle(catalogName, delegate, config, clock);
   }
 
@@ -97,7 +108,7 @@ public final class TxnHandle implements Closeable {
     Transaction transaction =
         new Transaction(this, head, options, id, readTs, isolation, true, clock.nowMs());
     if (options.id() != null) {
-      Optional<Entry> known = loop.find(head, id, clock.nowMs() - config.idRetentionMs());
+      Optional<Entry> known = loop.find(head, id, clock.nowMs() - config().idRetentionMs());
       if (known.isPresent()) {
         return transaction.alreadyCommitted(committed(known.get()));
       }
@@ -117,9 +128,9 @@ public final class TxnHandle implements Closeable {
     if (options.isolation() != null) {
       return options.isolation();
     }
-    return options.asOf() != null && config.isolation() == Isolation.STRICT_SERIALIZABLE
+    return options.asOf() != null && config().isolation() == Isolation.STRICT_SERIALIZABLE
         ? Isolation.SERIALIZABLE
-        : config.isolation();
+        : config().isolation();
   }
 
   /**
@@ -128,7 +139,9 @@ public final class TxnHandle implements Closeable {
    */
   public Transaction beginStatement() {
     Isolation isolation =
-        config.autocommitIsolation() == null ? Isolation.SNAPSHOT : config.autocommitIsolation();
+        config().autocommitIsolation() == null
+            ? Isolation.SNAPSHOT
+            : config().autocommitIsolation();
     Head head = log.loadIfExists();
     return new Transaction(
         this,
@@ -226,7 +239,7 @@ public final class TxnHandle implements Closeable {
   }
 
   TxnConfig config() {
-    return config;
+    return config.get();
   }
 
   DataTables tables() {
@@ -306,7 +319,7 @@ public final class TxnHandle implements Closeable {
    * @throws TxnException 0A000 for the commit table
    */
   void refuseCommitTable(TableIdentifier table) {
-    if (table.equals(config.commitTable())) {
+    if (table.equals(config().commitTable())) {
       throw TxnException.unsupported(
           String.format(
               "the commit table is written by transactions only, it can be read; table=`%s`",
@@ -389,7 +402,7 @@ public final class TxnHandle implements Closeable {
   }
 
   private void commitStatement(Transaction statement, StagedTable staged, long readTs) {
-    boolean strict = statement != null && config.autocommitIsolation() != null;
+    boolean strict = statement != null && config().autocommitIsolation() != null;
     Committed committed =
         committer.commit(
             new Committer.Request(

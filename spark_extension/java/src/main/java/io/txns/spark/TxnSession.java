@@ -5,6 +5,7 @@ import io.txns.iceberg.Committed;
 import io.txns.iceberg.Transaction;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import java.lang.ref.WeakReference;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -59,13 +60,15 @@ final class TxnSession {
       TxnSparkCatalog catalog, Transaction transaction, OpenTransaction owner) {}
 
   private final SparkContext context;
+  private final WeakReference<SparkSession> session; // it is the key that this is the value of
 
-  private TxnSession(SparkContext context) {
-    this.context = context;
+  private TxnSession(SparkSession session) {
+    this.context = session.sparkContext();
+    this.session = new WeakReference<>(session);
   }
 
   static TxnSession of(SparkSession session) {
-    return SESSIONS.computeIfAbsent(session, unused -> new TxnSession(session.sparkContext()));
+    return SESSIONS.computeIfAbsent(session, TxnSession::new);
   }
 
   /** The states of all sessions that are reachable. */
@@ -88,6 +91,12 @@ final class TxnSession {
   /** The catalogs of ours that the session has loaded so far. */
   List<TxnSparkCatalog> catalogs() {
     return catalogs;
+  }
+
+  /** The catalog options that the session has set for itself. */
+  Map<String, String> options() {
+    SparkSession found = session.get();
+    return found == null ? Map.of() : SessionOptions.of(found.sessionState().conf());
   }
 
   // Its end without COMMIT or ROLLBACK

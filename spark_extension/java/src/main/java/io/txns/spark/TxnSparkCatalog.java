@@ -50,7 +50,8 @@ public final class TxnSparkCatalog extends SparkCatalog {
   private static final String UNSAFE_CURE = "run it before BEGIN or after COMMIT";
 
   private final Set<Identifier> loaded = ConcurrentHashMap.newKeySet();
-  private TxnConfig config;
+  private Map<String, String> options;
+  private TxnConfig configured;
   private TxnHandle handle;
   private TxnCatalog tables;
   private volatile TxnSession session;
@@ -60,15 +61,27 @@ public final class TxnSparkCatalog extends SparkCatalog {
     return TxnSqlException.translating(
         () -> {
           Versions.check();
-          config = TxnConfig.from(options.asCaseSensitiveMap());
+          this.options = options.asCaseSensitiveMap();
+          configured = TxnConfig.from(this.options);
           Catalog delegate = super.buildIcebergCatalog(name, delegateOptions(options));
-          handle = TxnHandle.open(name, delegate, config, TxnClock.system());
+          handle = TxnHandle.open(name, delegate, this::config, TxnClock.system());
           // Most often the session that this instance belongs to; see attach.
           session = TxnSession.of(SparkSession.active());
           session.add(this);
           tables = handle.catalog(() -> session.current(this));
           return tables;
         });
+  }
+
+  /** What the catalog was configured with, and above it what the session has set. */
+  private TxnConfig config() {
+    Map<String, String> said = session == null ? Map.of() : session.options();
+    if (said.isEmpty()) {
+      return configured;
+    }
+    Map<String, String> both = new HashMap<>(options);
+    both.putAll(said);
+    return TxnConfig.from(both);
   }
 
   private static CaseInsensitiveStringMap delegateOptions(CaseInsensitiveStringMap options) {
@@ -275,12 +288,12 @@ public final class TxnSparkCatalog extends SparkCatalog {
     if (!(change instanceof TableChange.SetProperty set) || !set.property().equals(COMMIT_TABLE)) {
       return false;
     }
-    if (!set.value().equals(config.commitTable().toString())) {
+    if (!set.value().equals(configured.commitTable().toString())) {
       throw TxnException.unsupported(
           String.format(
               "catalog %s cares for its tables with commit table %s, not %s; use a catalog with"
                   + " txns.commit-table=%s",
-              name(), config.commitTable(), set.value(), set.value()));
+              name(), configured.commitTable(), set.value(), set.value()));
     }
     return true;
   }

@@ -1,0 +1,92 @@
+package io.txns.spark;
+
+import static org.assertj.core.api.Assertions.assertThat;
+
+import java.util.List;
+import org.apache.spark.SparkThrowable;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** What a session sets for itself stands above its catalogs' options, and is no other session's. */
+class SessionOptionsTest extends SparkTestBase {
+
+  @BeforeEach
+  void create() {
+    spark.sql("CREATE TABLE " + table + " (id BIGINT) USING iceberg");
+  }
+
+  @Test
+  void isolationOfExplicitTransactions() {
+    set("isolation", "snapshot");
+    assertThat(committed(spark, "BEGIN")).isEqualTo("snapshot");
+    assertThat(committed(other, "BEGIN")).isEqualTo("strict-serializable");
+    spark.conf().unset("spark.sql.txns.isolation");
+    assertThat(committed(spark, "BEGIN")).isEqualTo("strict-serializable");
+  }
+
+  @Test
+  void beginStandsAboveTheOption() {
+    set("isolation", "snapshot");
+    String level = committed(spark, "BEGIN ISOLATION LEVEL SERIALIZABLE");
+    assertThat(level).isEqualTo("serializable");
+  }
+
+  @Test
+  void autocommitIsolation() {
+    set("autocommit-isolation", "serializable");
+    insert(spark);
+    assertThat(newestLevel()).isEqualTo("serializable");
+    insert(other);
+    assertThat(newestLevel()).isEqualTo("snapshot");
+  }
+
+  @Test
+  void whenToApply() {
+    set("apply", "next");
+    spark.sql("BEGIN");
+    insert(spark);
+    assertThat(row(spark, "COMMIT").<Boolean>getAs("applied")).isFalse();
+    other.sql("BEGIN");
+    insert(other);
+    assertThat(row(other, "COMMIT").<Boolean>getAs("applied")).isTrue();
+  }
+
+  @Test
+  void whatComesUnderCare() {
+    set("register", "none");
+    spark.sql("CREATE TABLE " + table + "_alone (id BIGINT) USING iceberg");
+    spark.sql("BEGIN");
+    fails("0A000", spark, "INSERT INTO " + table + "_alone VALUES (1)");
+    spark.sql("ROLLBACK");
+  }
+
+  @Test
+  void aBadValueIsNamed() {
+    set("apply", "sometimes");
+    SparkThrowable error = fails("42000", () -> insert(spark));
+    assertThat(error.toString()).contains("txns.apply", "sometimes", "inline");
+  }
+
+  private void set(String option, String value) {
+    spark.sql("SET `spark.sql.txns." + option + "` = " + value);
+  }
+
+  private void insert(SparkSession session) {
+    session.sql("INSERT INTO " + table + " VALUES (1)");
+  }
+
+  /** The level of a transaction that was begun so. */
+  private String committed(SparkSession session, String begin) {
+    session.sql(begin);
+    insert(session);
+    session.sql("COMMIT");
+    return newestLevel();
+  }
+
+  private String newestLevel() {
+    List<Row> log = spark.sql("CALL lake.system.transactions()").collectAsList();
+    return log.get(log.size() - 1).getAs("isolation");
+  }
+}
