@@ -21,12 +21,18 @@ from spark_exclusions import EXCLUSIONS
 HERE = Path(__file__).resolve().parent / "spark"
 JARS = HERE / "target" / "jars"
 JAR = Path(__file__).resolve().parents[3] / "spark_extension/java/target"
-# What runs by default, and the parameter rows. Any other suite of the package runs by its name, on
-# all of its rows; the row-level ones need exclusions first.
-SUITES = {"TestConflictValidation": "0,1"}
+# What runs by default, and the parameter rows (format, branch, distribution, ...). Any other suite of
+# the package runs by its name, on all of its rows.
+ROW_LEVEL = [
+    f"Test{mode}{statement}"
+    for statement in ("Delete", "Update", "Merge")
+    for mode in ("CopyOnWrite", "MergeOnRead")
+]
+SUITES = {"TestConflictValidation": "0,1", **dict.fromkeys(ROW_LEVEL, "0")}
 # Spark's own versions of these must not be found before those that Iceberg was built with.
 FIRST = (
     "iceberg-",
+    "orc-",
     "parquet-",
     "junit-",
     "httpc",
