@@ -8,7 +8,7 @@ and with 100 and 10,000 past transactions.
 
     make bench NAME=python_commit
 
-Imports: _measure, txns. Used by: make bench.
+Imports: _history, _measure, txns. Used by: make bench.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+from _history import add_history
 from _measure import Metric, Times, milliseconds, ratio, take_turns, write
 from pyiceberg.catalog.sql import SqlCatalog
 
 import txns
-from txns import _archive, _tidy
-from txns._entry import Change, Entry, Isolation, Kind, Operation
-from txns._log import Outcome
 
 TURNS = 30
 WARM_UP = 3
@@ -37,7 +35,6 @@ SWAP_TARGET = 1.5
 SWAP_TABLES = (1, 5, 20)
 REGISTERED = (10, 1000)
 PAST = (100, 10_000)
-ARCHIVE_FILE_ROWS = 2500
 
 
 @dataclass
@@ -187,56 +184,10 @@ def _past(folder: Path) -> list[Metric]:
         print(f"{count} past transactions", flush=True)
         lake = Lake.make(folder, f"past-{count}")
         lake.tables("t", 2, register=True)
-        add_history(lake.handle, lake.catalog.load_table("shop.t0").metadata, count)
+        add_history(lake.handle, count)
         lakes.append(lake)
     labels = tuple(f"{count} past transactions" for count in PAST)
     return [_compared("transaction of 2 appends", *lakes, labels)]
-
-
-def add_history(handle: txns.Handle, metadata, count: int) -> None:
-    """
-    Add past transactions to a log, in the bytes that a tidy writes.
-
-    They lie before the oldest real one, and say that they appended to a table whose snapshots
-    of that time have been expired.
-    """
-    parts = handle.parts
-    first_ts = min(row["commit_ts"] for row in handle.transactions()) - count - 1
-    for start in range(0, count, ARCHIVE_FILE_ROWS):
-        rows = []
-        for number in range(start, min(start + ARCHIVE_FILE_ROWS, count)):
-            rows += _archive.rows_of(_past_entry(parts, metadata, first_ts + number))
-        head = parts.log.load()
-        record = Entry(
-            Kind.TIDY,
-            parts.clock.new_txn_id(),
-            upper=head.upper,
-            tidied_upto=head.state.tidied_upto,
-        )
-        _, updates = _tidy._rewritten(head.table, rows, [], record)
-        assert parts.log.replace(head, updates).outcome is Outcome.WON
-
-
-def _past_entry(parts, metadata, commit_ts: int) -> Entry:
-    change = Change(
-        ("shop", "t0"),
-        str(metadata.table_uuid),
-        Operation.APPEND,
-        parts.clock.new_snapshot_id(),
-        parts.clock.new_snapshot_id(),
-        added_records=1,
-    )
-    return Entry(
-        Kind.COMMIT,
-        parts.clock.new_txn_id(),
-        upper=commit_ts,
-        tidied_upto=0,
-        commit_ts=commit_ts,
-        read_ts=commit_ts - 1,
-        isolation=Isolation.STRICT_SERIALIZABLE,
-        engine="history",
-        changes=(change,),
-    )
 
 
 if __name__ == "__main__":

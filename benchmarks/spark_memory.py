@@ -10,7 +10,7 @@ beside it.
 
     make bench NAME=spark_memory
 
-Imports: _measure, txns_spark. Used by: make bench.
+Imports: _measure, _spark. Used by: make bench.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from _measure import Metric, single, write
-from pyspark.sql import SparkSession
-
-import txns_spark
+from _spark import start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
 
 TRANSACTIONS = 1000
 POINTS = 20
 WARM_UP_POINTS = 5
 COLLECTIONS = 3
-
-PLAIN_CLASS = "org.apache.iceberg.spark.SparkCatalog"
 
 
 class Point(NamedTuple):
@@ -58,37 +56,15 @@ def main() -> None:
 
 
 def _start(folder: Path) -> SparkSession:
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .appName("spark_memory")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "1")
-        # Spark keeps what its UI shows of past queries, up to these numbers.
-        .config("spark.sql.ui.retainedExecutions", "10")
-        .config("spark.ui.retainedJobs", "10")
-        .config("spark.ui.retainedStages", "10")
-        .config("spark.ui.retainedTasks", "10")
-    )
-    builder = txns_spark.configure(builder, warehouse=str(folder / "lake"))
-    plain = folder / "plain"
-    plain.mkdir()
-    settings = {
-        "": PLAIN_CLASS,
-        ".type": "jdbc",
-        ".uri": f"jdbc:sqlite:file:{plain}/catalog.db?journal_mode=WAL&busy_timeout=30000",
-        ".warehouse": str(plain),
-        ".jdbc.schema-version": "V1",
-        ".cache-enabled": "false",
+    # Spark keeps what its UI shows of past queries, up to these numbers.
+    retained = {
+        "spark.sql.ui.retainedExecutions": "10",
+        "spark.ui.retainedJobs": "10",
+        "spark.ui.retainedStages": "10",
+        "spark.ui.retainedTasks": "10",
     }
-    for key, value in settings.items():
-        builder = builder.config(f"spark.sql.catalog.plain{key}", value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = start("spark_memory", folder, {"lake": {}}, retained)
     for catalog in ("lake", "plain"):
-        spark.sql(f"CREATE NAMESPACE {catalog}.db")
         for table in ("a", "b"):
             # Old metadata files and snapshots are no memory of the driver's: keep few.
             spark.sql(

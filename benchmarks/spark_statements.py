@@ -1,46 +1,66 @@
 """
 Measure what transactions cost in Spark: the same statements with and without them.
 
-Five statements over two tables run in turns on plain Iceberg, in a transaction, and in a
-transaction whose COMMIT does not apply (`txns.apply=next`). Each way has a catalog of its
-own, in SQLite and local files. Then COMMIT alone, for transactions over 1, 5 and 20 tables.
+Five statements over two tables and a SELECT run in turns on plain Iceberg, in a transaction,
+and in a transaction whose COMMIT does not apply (`txns.apply=next`); on small tables, and on
+5 million rows. Each way has a catalog of its own, in SQLite and local files. Then COMMIT alone,
+for transactions over 1, 5 and 20 tables; and the small tables again on a lake with 1,000
+registered tables and 10,000 past transactions, against an empty one.
 
     make bench NAME=spark_statements
 
-Imports: _measure, txns_spark. Used by: make bench.
+Imports: _history, _measure, _spark, txns. Used by: make bench.
 """
 
 from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow as pa
+from _history import add_history
 from _measure import Metric, Times, milliseconds, ratio, take_turns, write
-from pyspark.sql import SparkSession
+from _spark import PLAIN, start
+from pyiceberg.catalog.sql import SqlCatalog
 
-import txns_spark
+import txns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyspark.sql import SparkSession
+
 MODES = ("copy-on-write", "merge-on-read")
 WARM_UP = 3
-TURNS = 15
-SWAP_TURNS = 12
-SALES_ROWS = 200_000
+TURNS = 30
 DAYS = 20
 SWAP_TABLES = (1, 5, 20)
-# What the prototype of the design reached.
+REGISTERED = 1000
+PAST = 10_000
 STATEMENT_TARGET = 1.10
-COMMIT_SHARE_TARGET = 0.02
+SELECT_TARGET = 1.05
+COMMIT_SHARE_TARGET = 0.10
+SWAP_TARGET = 1.5
+GROWTH_TARGET = 1.1
 
-PLAIN_CLASS = "org.apache.iceberg.spark.SparkCatalog"
+
+class Size(NamedTuple):
+    """Tables to measure on: `sales`, partitioned by day, and `totals`."""
+
+    label: str
+    rows: int
+    ours: tuple[str, ...]
+
+
+SIZES = (Size("small", 20_000, ("inline", "next")), Size("5 million rows", 5_000_000, ("inline",)))
 
 STATEMENTS = {
-    "DELETE": "DELETE FROM {c}.db.sales WHERE day = {day}",
-    "INSERT SELECT": "INSERT INTO {c}.db.sales SELECT * FROM delivery WHERE day = {day}",
-    "UPDATE": "UPDATE {c}.db.totals SET amount = amount + 1 WHERE day = {day}",
+    "DELETE": "DELETE FROM {c}.db.sales WHERE day = {day} AND item % 2 = 0",
+    "INSERT SELECT": (
+        "INSERT INTO {c}.db.sales SELECT * FROM delivery WHERE day = {day} AND item % 2 = 0"
+    ),
+    "UPDATE": "UPDATE {c}.db.sales SET amount = amount + 1 WHERE day = {day} AND item % 7 = 0",
     "MERGE": """
         MERGE INTO {c}.db.totals t
         USING (SELECT day, item % 100 AS item, sum(amount) AS amount
@@ -49,95 +69,71 @@ STATEMENTS = {
         WHEN MATCHED THEN UPDATE SET amount = s.amount WHEN NOT MATCHED THEN INSERT *""",
     "INSERT VALUES": "INSERT INTO {c}.db.sales VALUES ({day}, -1, 0.0)",
 }
+SELECT = """
+    SELECT s.day, sum(s.amount), max(t.amount)
+    FROM {c}.db.sales s JOIN (SELECT day, sum(amount) AS amount FROM {c}.db.totals GROUP BY day) t
+    ON s.day = t.day GROUP BY s.day"""
 
 
 def main() -> None:
     """Run all comparisons and write results/spark_statements.json."""
-    with tempfile.TemporaryDirectory(prefix="txns-bench-") as folder:
-        spark = _start(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="txns-bench-") as name:
+        folder = Path(name)
+        ours = {"inline": {}, "next": {"txns.apply": "next"}, "empty": {}, "full": {}}
+        spark = start("spark_statements", folder, ours)
         metrics: list[Metric] = []
-        for mode in MODES:
-            metrics += _compare_statements(spark, mode)
+        for size in SIZES:
+            for mode in MODES:
+                metrics += _compare_statements(spark, size, mode)
         metrics += _compare_swaps(spark)
+        metrics += _compare_lakes(spark, folder)
         spark.stop()
     write("spark_statements", metrics)
-
-
-def _start(folder: Path) -> SparkSession:
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .appName("spark_statements")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-    )
-    builder = txns_spark.configure(builder, catalog="inline", warehouse=str(folder / "inline"))
-    builder = txns_spark.configure(
-        builder, catalog="next", warehouse=str(folder / "next"), **{"txns.apply": "next"}
-    )
-    plain = folder / "plain"
-    plain.mkdir()
-    uri = f"jdbc:sqlite:file:{plain}/catalog.db?journal_mode=WAL&busy_timeout=30000"
-    for name, value in {
-        "": PLAIN_CLASS,
-        ".type": "jdbc",
-        ".uri": uri,
-        ".warehouse": str(plain),
-        ".jdbc.schema-version": "V1",
-        # The catalogs of transactions have no cache either.
-        ".cache-enabled": "false",
-    }.items():
-        builder = builder.config(f"spark.sql.catalog.plain{name}", value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
 
 
 # ------------------------------------------------------------ statements
 
 
-def _compare_statements(spark: SparkSession, mode: str) -> list[Metric]:
-    print(f"\nfive statements over two tables, {mode}")
-    for catalog in ("plain", "inline", "next"):
-        _make_tables(spark, catalog, mode)
-    spark.sql("CALL next.system.apply()")
-    rows = f"SELECT id % {DAYS} AS day, id AS item, id * 0.5D AS amount FROM range({SALES_ROWS})"
-    spark.sql(rows).createOrReplaceTempView("delivery")
-    times = take_turns(
-        {
-            "plain": lambda kept, turn: _run_plainly(spark, kept, turn),
-            "inline": lambda kept, turn: _run_in_transaction(spark, "inline", kept, turn),
-            "next": lambda kept, turn: _run_in_transaction(spark, "next", kept, turn),
-        },
-        warm_up=WARM_UP,
-        turns=TURNS,
-    )
-    return _statement_metrics(mode, times)
+def _compare_statements(spark: SparkSession, size: Size, mode: str) -> list[Metric]:
+    label = f"{size.label}, {mode}"
+    print(f"\nfive statements over two tables, {label}", flush=True)
+    for catalog in (PLAIN, *size.ours):
+        _make_tables(spark, catalog, size.rows, mode)
+    ways: dict[str, Callable[[Times, int], None]] = {
+        catalog: lambda kept, turn, c=catalog: _run_in_transaction(spark, c, kept, turn)
+        for catalog in size.ours
+    }
+    ways[PLAIN] = lambda kept, turn: _run_plainly(spark, kept, turn)
+    times = take_turns(ways, warm_up=WARM_UP, turns=TURNS)
+    metrics = _statement_metrics(label, times["inline"], times[PLAIN])
+    return metrics + (_commit_metrics(label, times["next"]) if "next" in times else [])
 
 
-def _make_tables(spark: SparkSession, catalog: str, mode: str) -> None:
+def _make_tables(spark: SparkSession, catalog: str, rows: int, mode: str) -> None:
     properties = (
         f"TBLPROPERTIES ('format-version' = '2', 'write.delete.mode' = '{mode}', "
         f"'write.update.mode' = '{mode}', 'write.merge.mode' = '{mode}')"
     )
-    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {catalog}.db")
+    delivery = f"SELECT id % {DAYS} AS day, id AS item, id * 0.5D AS amount FROM range({rows})"
+    spark.sql(delivery).createOrReplaceTempView("delivery")
     for name in ("sales", "totals"):
         spark.sql(f"DROP TABLE IF EXISTS {catalog}.db.{name}")
     spark.sql(
-        f"CREATE TABLE {catalog}.db.sales USING iceberg {properties} AS "
-        f"SELECT id % {DAYS} AS day, id AS item, id * 0.5D AS amount FROM range({SALES_ROWS})"
+        f"CREATE TABLE {catalog}.db.sales USING iceberg PARTITIONED BY (day) {properties} AS "
+        f"{delivery} ORDER BY day"
     )
     spark.sql(
         f"CREATE TABLE {catalog}.db.totals USING iceberg {properties} AS "
         "SELECT day, item % 100 AS item, sum(amount) AS amount "
         f"FROM {catalog}.db.sales GROUP BY day, item % 100"
     )
+    if catalog != PLAIN:
+        spark.sql(f"CALL {catalog}.system.apply()")
 
 
 def _run_plainly(spark: SparkSession, times: Times, turn: int) -> None:
-    _run_statements(spark, "plain", times, turn)
+    _run_statements(spark, PLAIN, times, turn)
+    _select(spark, PLAIN, times)
 
 
 def _run_in_transaction(spark: SparkSession, catalog: str, times: Times, turn: int) -> None:
@@ -150,6 +146,7 @@ def _run_in_transaction(spark: SparkSession, catalog: str, times: Times, turn: i
     if catalog == "next":
         with times.part("apply"):
             spark.sql(f"CALL {catalog}.system.apply()").collect()
+    _select(spark, catalog, times)
 
 
 def _run_statements(spark: SparkSession, catalog: str, times: Times, turn: int) -> None:
@@ -158,66 +155,62 @@ def _run_statements(spark: SparkSession, catalog: str, times: Times, turn: int) 
             spark.sql(statement.format(c=catalog, day=turn % DAYS)).collect()
 
 
-def _statement_metrics(mode: str, times: dict[str, Times]) -> list[Metric]:
-    plain, inline, then = times["plain"], times["inline"], times["next"]
+def _select(spark: SparkSession, catalog: str, times: Times) -> None:
+    with times.part("SELECT"):
+        spark.sql(SELECT.format(c=catalog)).collect()
+
+
+def _statement_metrics(label: str, ours: Times, plain: Times) -> list[Metric]:
     names = list(STATEMENTS)
     whole = ["BEGIN", *names, "COMMIT"]
-    against = "the same statement on plain Iceberg"
-    metrics = [
-        ratio(
-            f"{mode}: {name}",
-            inline.parts[name],
-            plain.parts[name],
+    against = "the same on plain Iceberg"
+
+    def compared(what: str, parts: list[str], target: float | None) -> Metric:
+        theirs = [part for part in parts if part in plain.parts]
+        return ratio(
+            f"{label}: {what}",
+            ours.total(parts),
+            plain.total(theirs),
             against=against,
-            target=STATEMENT_TARGET,
+            target=target,
         )
-        for name in names
-    ]
-    metrics += [
+
+    return [
+        *(compared(name, [name], None) for name in names),
+        compared("all statements", names, STATEMENT_TARGET),
+        compared("BEGIN, statements, COMMIT with apply", whole, None),
+        compared("SELECT", ["SELECT"], SELECT_TARGET),
         ratio(
-            f"{mode}: all statements",
-            inline.total(names),
-            plain.total(names),
-            against="the same statements on plain Iceberg",
-            target=STATEMENT_TARGET,
-        ),
-        ratio(
-            f"{mode}: BEGIN, statements, COMMIT with apply",
-            inline.total(whole),
-            plain.total(names),
-            against="the same statements on plain Iceberg",
+            f"{label}: COMMIT with apply",
+            ours.parts["COMMIT"],
+            ours.total(whole),
+            against="the whole transaction",
+            unit="share",
         ),
     ]
-    all_of_next = then.total([*whole, "apply"])
+
+
+def _commit_metrics(label: str, then: Times) -> list[Metric]:
+    whole = then.total(["BEGIN", *STATEMENTS, "COMMIT", "apply"])
     against = "the whole transaction, with apply"
-    metrics += [
+    return [
         ratio(
-            f"{mode}: COMMIT, applied by the next",
+            f"{label}: COMMIT, applied by the next",
             then.parts["COMMIT"],
-            all_of_next,
+            whole,
             against=against,
             target=COMMIT_SHARE_TARGET,
             unit="share",
         ),
-        ratio(
-            f"{mode}: CALL apply", then.parts["apply"], all_of_next, against=against, unit="share"
-        ),
-        ratio(
-            f"{mode}: COMMIT with apply",
-            inline.parts["COMMIT"],
-            inline.total(whole),
-            against=against,
-            unit="share",
-        ),
+        ratio(f"{label}: CALL apply", then.parts["apply"], whole, against=against, unit="share"),
     ]
-    return metrics
 
 
 # ------------------------------------------------------------ the swap
 
 
 def _compare_swaps(spark: SparkSession) -> list[Metric]:
-    print("\nCOMMIT for transactions over 1, 5 and 20 tables, not applied")
+    print("\nCOMMIT for transactions over 1, 5 and 20 tables, not applied", flush=True)
     for number in range(max(SWAP_TABLES)):
         spark.sql(f"CREATE TABLE next.db.swap{number} (id BIGINT, v STRING) USING iceberg")
     spark.sql("CALL next.system.apply()")
@@ -227,10 +220,9 @@ def _compare_swaps(spark: SparkSession) -> list[Metric]:
         return lambda times, turn: _commit(spark, tables, times, turn)
 
     times = take_turns(
-        {str(tables): commit(tables) for tables in SWAP_TABLES}, warm_up=2, turns=SWAP_TURNS
+        {str(tables): commit(tables) for tables in SWAP_TABLES}, warm_up=WARM_UP, turns=TURNS
     )
     one = times[str(SWAP_TABLES[0])].parts["COMMIT"]
-    against = "COMMIT over one table"
     return [
         milliseconds("COMMIT over 1 table", one, against="nothing: for orientation"),
         *(
@@ -238,7 +230,8 @@ def _compare_swaps(spark: SparkSession) -> list[Metric]:
                 f"COMMIT over {tables} tables",
                 times[str(tables)].parts["COMMIT"],
                 one,
-                against=against,
+                against="COMMIT over one table",
+                target=SWAP_TARGET,
             )
             for tables in SWAP_TABLES[1:]
         ),
@@ -254,6 +247,49 @@ def _commit(spark: SparkSession, tables: int, times: Times, turn: int) -> None:
     # Every COMMIT meets a head of the same length.
     spark.sql("CALL next.system.apply()").collect()
     spark.sql("CALL next.system.tidy()").collect()
+
+
+# ------------------------------------------------------------ a lake with a past
+
+
+def _compare_lakes(spark: SparkSession, folder: Path) -> list[Metric]:
+    print("\nfive statements on an empty lake and on a full one", flush=True)
+    rows = SIZES[0].rows
+    _fill(folder / "full")
+    for catalog in ("empty", "full"):
+        _make_tables(spark, catalog, rows, MODES[0])
+    times = take_turns(
+        {
+            catalog: lambda kept, turn, c=catalog: _run_in_transaction(spark, c, kept, turn)
+            for catalog in ("empty", "full")
+        },
+        warm_up=WARM_UP,
+        turns=TURNS,
+    )
+    whole = ["BEGIN", *STATEMENTS, "COMMIT", "SELECT"]
+    return [
+        ratio(
+            f"a transaction with {REGISTERED} registered tables, {PAST} past transactions",
+            times["full"].total(whole),
+            times["empty"].total(whole),
+            against="the same on an empty lake",
+            target=GROWTH_TARGET,
+        )
+    ]
+
+
+def _fill(folder: Path) -> None:
+    catalog = SqlCatalog(
+        folder.name, uri=f"sqlite:///{folder}/catalog.db?timeout=30", warehouse=str(folder)
+    )
+    handle = txns.open(catalog)
+    schema = pa.schema([pa.field("id", pa.int64())])
+    for number in range(REGISTERED):
+        catalog.create_table(f"db.past{number}", schema)
+        handle.register(f"db.past{number}")
+    handle.tidy()
+    add_history(handle, PAST)
+    handle.close()
 
 
 if __name__ == "__main__":
