@@ -6,10 +6,10 @@ Imports: nothing of the project. Used by: spark_suites.
 
 from __future__ import annotations
 
-_PLAN = "looks for a part of the plan of a statement, which is one command here (design section 10)"
+_PLAN = "looks for a part of a statement's plan, which is one command here (docs/architecture.md)"
 _CACHED = (
-    "asks a table that it loaded before the statement: on plain Iceberg the catalog's cache makes it"
-    " the writer's own object, here nothing is cached (design section 10)"
+    "asks a table object that it had before the statement: on plain Iceberg the catalog's cache makes"
+    " it the writer's own, here nothing is cached (docs/spark.md)"
 )
 
 # By a test's name, or by its suite's name, a dot, and its own.

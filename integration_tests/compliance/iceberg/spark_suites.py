@@ -21,8 +21,8 @@ from spark_exclusions import EXCLUSIONS
 HERE = Path(__file__).resolve().parent / "spark"
 JARS = HERE / "target" / "jars"
 JAR = Path(__file__).resolve().parents[3] / "spark_extension/java/target"
-# What runs by default, and the parameter rows (format, branch, distribution, ...). Any other suite of
-# the package runs by its name, on all of its rows.
+# What runs by default, and the parameter rows (format, branch, distribution, ...). Any other suite
+# of the package runs by its name, on all of its rows.
 ROW_LEVEL = [
     f"Test{mode}{statement}"
     for statement in ("Delete", "Update", "Merge")
