@@ -26,6 +26,7 @@ import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.exceptions.NoSuchViewException;
 import org.apache.iceberg.hadoop.Configurable;
+import org.apache.iceberg.hadoop.HadoopCatalog;
 import org.apache.iceberg.metrics.LoggingMetricsReporter;
 import org.apache.iceberg.metrics.MetricsReporter;
 import org.apache.iceberg.view.View;
@@ -300,7 +301,11 @@ public final class TxnCatalog
 
   @Override
   public void createNamespace(Namespace namespace, Map<String, String> metadata) {
-    namespaces().createNamespace(namespace, metadata);
+    // It keeps no metadata, and Spark always says who the owner is: Iceberg's Spark catalog leaves
+    // that out for a HadoopCatalog, but does not see that this is one.
+    boolean ownerOnly = metadata.keySet().equals(Set.of("owner"));
+    boolean left = ownerOnly && namespaces() instanceof HadoopCatalog;
+    namespaces().createNamespace(namespace, left ? Map.of() : metadata);
   }
 
   @Override

@@ -68,6 +68,12 @@ final class WriteGuardExec extends SparkPlan {
     return logical.isEmpty() ? Optional.empty() : WritePlans.target(logical.get(), session);
   }
 
+  /** The write's own: lineage names jobs by it, and a pipeline that moves here keeps its names. */
+  @Override
+  public String nodeName() {
+    return child.nodeName();
+  }
+
   @Override
   public Seq<Attribute> output() {
     return child.output();
