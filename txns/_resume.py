@@ -1,7 +1,7 @@
 """
 Go on with transactions of other processes, and make one of several.
 
-Imports: _restage, _serialize, _transaction, errors. Used by: the package's users.
+Imports: _committed, _restage, _serialize, _transaction, errors. Used by: the package's users.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from txns import _restage, _serialize
+from txns._committed import Committed
 from txns._log import remove
 from txns._transaction import Transaction
 from txns.errors import InvalidUsage, text
@@ -24,7 +25,7 @@ def deserialize(handle: Handle, data: bytes) -> Transaction:
     Go on with a transaction that another process has given as bytes (`Transaction.serialize`).
 
     Whoever deserializes it commits it or rolls it back; of several who commit the same bytes
-    one entry comes out.
+    one entry comes out, with which `Transaction.committed` answers whoever comes later.
 
     Raises:
         Unsupported: The bytes are of another format, catalog or commit table.
@@ -35,6 +36,8 @@ def deserialize(handle: Handle, data: bytes) -> Transaction:
     transaction = Transaction(handle.parts, head, found.options, found.comment)
     transaction.reads.merge(found.reads)
     transaction.take_over(found.writes)
+    if found.landed is not None:
+        transaction.committed = Committed.of(found.landed, handle.parts)
     return transaction
 
 
@@ -47,8 +50,16 @@ def merge(first: Transaction, *others: Transaction) -> Transaction:
         others: Are over afterwards.
 
     Raises:
-        InvalidUsage: 25000, a table is changed by several, and not by appends alone.
+        InvalidUsage: 25000, a table is changed by several, and not by appends alone, or one of
+            them has committed already.
     """
+    for each in (first, *others):
+        if each.committed is not None:
+            raise InvalidUsage(
+                "25000",
+                "a transaction that has committed cannot be merged: run the others on their own;"
+                f" txn=`{each.txn_id}`",
+            )
     for other in others:
         _check_mergeable(first, other)
     for other in others:

@@ -26,6 +26,7 @@ from txns.errors import Conflict, Unsupported, text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from txns._entry import Entry
     from txns._log import Head
     from txns._parts import Parts
     from txns.errors import Identifier
@@ -35,12 +36,18 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Serialized:
-    """An uncommitted transaction without its catalog."""
+    """
+    An uncommitted transaction without its catalog.
+
+    Attributes:
+        landed: The entry, where somebody has committed the same bytes; then `writes` is empty.
+    """
 
     options: Options
     comment: str
     reads: ReadSet
     writes: tuple[StagedTable, ...]
+    landed: Entry | None = None
 
 
 def dump(parts: Parts, transaction: Serialized) -> bytes:
@@ -71,8 +78,20 @@ def load(parts: Parts, head: Head, data: bytes) -> Serialized:
     options = stored["options"]
     options["isolation"] = Isolation(options["isolation"])
     options["fresh_id"] = False  # another process may have committed the same bytes
-    writes = (_staged(parts, head, options["read_ts"], each) for each in stored["writes"])
-    return Serialized(Options(**options), stored["comment"], _reads(stored["reads"]), tuple(writes))
+    begun, reads = Options(**options), _reads(stored["reads"])
+    writes: tuple[StagedTable, ...] = ()
+    failure: Exception | None = None
+    try:
+        writes = tuple(_staged(parts, head, begun.read_ts, each) for each in stored["writes"])
+    except Exception as error:  # noqa: BLE001 -- raised below, unless the tables have it already
+        failure = error
+    # Looked up after the tables: what they show of it is in a head that is newer.
+    landed = parts.loop.find(parts.log.load(), begun.txn_id, begun.read_ts)
+    if landed is not None:
+        return Serialized(begun, stored["comment"], reads, (), landed)
+    if failure is not None:
+        raise failure
+    return Serialized(begun, stored["comment"], reads, writes)
 
 
 def _checked(parts: Parts, data: bytes) -> dict[str, Any]:

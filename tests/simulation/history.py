@@ -224,9 +224,17 @@ class History:
         versions.sort(key=lambda one: one.ts)
 
     def rename(self, old: Identifier, new: Identifier) -> None:
-        """Note that a table has another name: nothing is promised below, under the old one."""
+        """
+        Note that a table has another name: nothing is promised below, under either one.
+
+        It may be under care: others may have registered it since it was forgotten for this.
+        """
+        newest = self.newest(old)
         self.renamed[old] = self.renamed[new] = self.upper
         self._versions.pop(new, None)  # of another table, which has gone on under another name
+        if newest is not None and newest.cared:
+            self.add(new, replace(newest, ts=self.upper))
+            self.add(old, replace(newest, ts=self.upper, cared=False))
         self.removed.setdefault(new, set()).update(self.removed.get(old, ()))
 
     def same_txn(self, txn_id: str) -> list[Attempt]:

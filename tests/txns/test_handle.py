@@ -8,6 +8,7 @@ import threading
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.types import LongType
 
 import txns
 from tests.txns.lake import ids, rows
@@ -151,6 +152,30 @@ def test_the_same_bytes_commit_once(lake, handle):
     one, two = (txns.deserialize(handle, stored) for _ in range(2))
     assert one.commit().commit_ts == two.commit().commit_ts
     assert [1, 2] == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize("deed", ["append", "alter", "create"])
+def test_bytes_that_have_committed_are_answered_with_their_entry(lake, handle, deed):
+    """Whoever comes when the tables show it already gets the entry; nothing is deleted."""
+    a = lake.table("a", [1])
+    txn = handle.begin()
+    if deed == "append":
+        txn.load_table(a).append(rows(2))
+    elif deed == "alter":
+        with txn.load_table(a).update_schema() as update:
+            update.add_column("more", LongType())
+    else:
+        txn.create_table("shop.new", rows(1).schema).append(rows(3))
+    stored = txn.serialize()
+    commit_ts = txns.deserialize(handle, stored).commit().commit_ts
+    files = lake.files()
+    late = txns.deserialize(handle, stored)
+    assert late.committed.commit_ts == commit_ts
+    assert late.commit().commit_ts == commit_ts
+    with pytest.raises(txns.InvalidUsage, match="committed"):
+        txns.merge(handle.begin(), late)
+    assert files <= lake.files()
+    assert handle.upper == commit_ts
 
 
 def test_a_serialized_transaction_is_rolled_back_elsewhere(lake, handle):
