@@ -294,6 +294,11 @@ def check_writable(summary: Mapping[str, str]) -> None:
     _refuse_unknown(summary, WRITER_FEATURES)
 
 
+def features(stored: str | None) -> set[str]:
+    """Read a list of features as a record stores it; a missing one is empty."""
+    return {name.strip() for name in (stored or "").split(",")} - {""}
+
+
 def table_of(parts: str) -> Identifier:
     """Parse a name as `errors.text` writes it: dots split, backticks quote."""
     found = re.findall(r"(?:^|\.)(?:`((?:[^`]|``)*)`|([^.`]*))", parts)
@@ -301,8 +306,7 @@ def table_of(parts: str) -> Identifier:
 
 
 def _refuse_unknown(summary: Mapping[str, str], key: str) -> None:
-    features = {name.strip() for name in (summary.get(key) or "").split(",")} - {""}
-    unknown = sorted(features - KNOWN_FEATURES)
+    unknown = sorted(features(summary.get(key)) - KNOWN_FEATURES)
     if unknown:
         raise Unsupported(
             "the commit table asks for a feature that this program does not know, upgrade it;"

@@ -503,6 +503,34 @@ def test_off_applies_and_turns_writers_away_until_on(shop, cli):
     assert 0 == cli("forget", "shop.a").exit_code
 
 
+@pytest.mark.usefixtures("shop")
+def test_upgrade_shows_version_and_features(cli):
+    asked = _json(cli("upgrade", "--json"))
+    expected = {"reader_features": [], "writer_features": [], "known_features": []}
+    assert asked == {"format_version": 1} | expected
+    assert "format version   1" in cli("upgrade").stdout
+
+
+def test_upgrade_shows_a_feature_that_it_does_not_know(shop, cli):
+    """Nobody may write such a log, and what is asked for can be seen."""
+
+    def ask(metadata: dict[str, Any]) -> None:
+        metadata["snapshots"][-1]["summary"]["txns.writer-features"] = "leases"
+
+    _rewrite(shop, "txns.commits", ask)
+    assert ["leases"] == _json(cli("upgrade", "--json"))["writer_features"]
+    refused = cli("forget", "shop.a")
+    assert (2, True) == (refused.exit_code, "leases" in refused.stderr)
+
+
+def test_upgrade_refuses_a_feature_that_it_does_not_know(shop, cli):
+    before = shop.open().parts.log.load().main_id
+    refused = cli("upgrade", "--feature", "leases")
+    assert 2 == refused.exit_code
+    assert "known: none" in refused.stderr
+    assert before == shop.open().parts.log.load().main_id
+
+
 def test_wait_gives_the_commit_ts(shop, cli):
     before = shop.open().upper
     commit_ts = _died(shop)

@@ -14,6 +14,7 @@ from txns._cli._group import TxnsGroup
 from txns._cli._init import init
 from txns._cli._status import status
 from txns._cli._timeline import log, show
+from txns._cli._upgrade import upgrade
 from txns._cli._upkeep import advance, apply, off, on, tidy, wait
 
 __all__ = ["main"]
@@ -41,6 +42,7 @@ main = TxnsGroup(
         show,
         status,
         tidy,
+        upgrade,
         wait,
     ],
 )
