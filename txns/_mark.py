@@ -95,6 +95,18 @@ def mark_properties(
     }
 
 
+def registration_properties(
+    commit_table: Identifier,
+    commit_table_uuid: str,
+    table_uuid: str,
+    upper: int,
+    properties: Mapping[str, str],
+) -> dict[str, str]:
+    """Give the properties that the swap of a registration sets (docs/spec.md, 6.1 and 6.2)."""
+    mark = mark_properties(commit_table, commit_table_uuid, table_uuid)
+    return {**mark, APPLIED: str(upper), **retention_properties(properties)}
+
+
 def retention_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Give the table properties that must change for expiry to leave what an overwrite needs."""
     raised: dict[str, str] = {}

@@ -165,9 +165,9 @@ class Registrar:
     def _mark(self, identifier: Identifier, table: Table, head: Head) -> None:
         """Swap the mark in, with an empty snapshot that has a manifest list of its own."""
         uuid = str(table.metadata.table_uuid)
-        properties = _mark.mark_properties(self._log.identifier, head.uuid, uuid)
-        properties[_mark.APPLIED] = str(head.upper)
-        properties |= _mark.retention_properties(table.metadata.properties)
+        properties = _mark.registration_properties(
+            self._log.identifier, head.uuid, uuid, head.upper, table.metadata.properties
+        )
         staged = StagedTable(identifier, table.io, table.metadata)
         staged.stage((SetPropertiesUpdate(updates=properties),))
         _change.complete(staged, self._clock)

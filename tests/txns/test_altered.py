@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from pyiceberg.table.update import RemovePartitionSpecsUpdate, RemoveSchemasUpdate
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import LongType, StringType
 
@@ -107,6 +108,37 @@ def test_a_renamed_and_renamed_back_column_leaves_no_schema_twice(lake, later):
     assert 2 == plain.current_snapshot().schema_id
 
 
+def test_schemas_and_specs_that_a_stranger_has_removed(lake, later):
+    """A change may remove schemas and specs that are gone: it is applied and read all the same."""
+    a = lake.table("a", [1])
+    handle = lake.open()
+    with handle.begin() as txn, txn.load_table(a).update_schema() as update:
+        update.add_column("more", LongType())
+    for column in ("id", "name"):
+        with handle.begin() as txn, txn.load_table(a).update_spec() as update:
+            update.add_field(column, BucketTransform(4), f"of_{column}")
+    gone = (RemoveSchemasUpdate(schema_ids=[0]), RemovePartitionSpecsUpdate(spec_ids=[1]))
+    txn = later.begin()
+    table = txn.load_table(a)
+    assert {0, 1} <= {schema.schema_id for schema in table.metadata.schemas}
+    txn.commit_table(table, (), gone)
+    txn.load_table(a).append(_with_more(2))
+    txn.commit()
+    real = lake.catalog.load_table(a)
+    lake.catalog.commit_table(real, (), gone)  # a stranger was faster
+    assert [1, 2] == ids(later.snapshot().load_table(a))
+    assert [] == later.apply_le()
+    left = lake.catalog.load_table(a).metadata
+    assert 0 not in {schema.schema_id for schema in left.schemas}
+    assert 1 not in {spec.spec_id for spec in left.partition_specs}
+    assert [1, 2] == lake.plain_ids(a)
+
+
+def _with_more(row: int) -> pa.Table:
+    schema = SCHEMA.append(pa.field("more", pa.int64()))
+    return pa.table({"id": [row], "name": ["n"], "more": [row]}, schema=schema)
+
+
 def test_readers_of_a_table_whose_partitions_were_altered(lake, later):
     """A stranger's partition field took the id of a logged one."""
     a = lake.table("a", [1])
@@ -117,6 +149,9 @@ def test_readers_of_a_table_whose_partitions_were_altered(lake, later):
     with lake.catalog.load_table(a).update_spec() as update:
         update.add_field("id", BucketTransform(8), "theirs")
     table = later.snapshot().load_table(a)
+    # Nothing is applied, and a reject does not change that (docs/spec.md 7).
+    later.repair_reject(a)
+    assert [("shop", "a")] == later.apply_le()
     assert (["ours"], [1, 2]) == ([field.name for field in table.spec().fields], ids(table))
 
 

@@ -13,7 +13,7 @@ from pyiceberg.table.snapshots import Operation as SnapshotOperation
 from pyiceberg.table.snapshots import Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
-from txns import _commit_table, _entry, _payload
+from txns import _commit_table, _entry, _mark, _payload
 from txns._clock import SystemClock
 from txns._entry import Change, Entry, Isolation, Kind, Operation, Payload, derived_id
 from txns._log import CommitLog
@@ -126,6 +126,19 @@ def test_derived_ids_are_the_specifications() -> None:
     for golden in json.loads((GOLDEN / "derived_ids.json").read_text("utf-8")):
         deed, uuid, *what = golden["text"].split(":")
         assert golden["txnId"] == derived_id(deed, uuid, *what), golden["why"]
+
+
+def test_a_registration_sets_the_properties_of_the_specification() -> None:
+    """The mark, what counts as applied, and what keeps expiry away."""
+    for golden in json.loads((GOLDEN / "registrations.json").read_text("utf-8")):
+        commit_table = golden["commitTable"]
+        assert golden["set"] == _mark.registration_properties(
+            (*commit_table["namespace"], commit_table["name"]),
+            golden["commitTableUuid"],
+            golden["tableUuid"],
+            golden["upper"],
+            golden["before"],
+        ), golden["why"]
 
 
 def test_every_kind_of_record_has_a_valid_file() -> None:

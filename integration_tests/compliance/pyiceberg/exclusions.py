@@ -64,12 +64,17 @@ ONE_OBJECT = (
     "txns/_staging.py: inside a transaction one Table object stands for a table, so that its"
     " operations see each other: they cannot clash"
 )
+SCHEMA_IDS = (
+    "docs/spec.md 7: a schema whose id the table has already gets the next free one, as in Java;"
+    " the test adds a second schema under id 0"
+)
 
 AUTOCOMMIT = {
     "test_append_table": Exclusion(AssertionError, CREATED_WITH_A_SNAPSHOT),
     "test_record_batch_reader_schema_mismatch_writes_no_files": Exclusion(
         AssertionError, CREATED_WITH_A_SNAPSHOT
     ),
+    "test_catalog_commit_table_applies_schema_updates": Exclusion(AssertionError, SCHEMA_IDS),
     "test_rename_table": Exclusion(AssertionError, RENAME_WRITES),
     "test_rename_table_from_self_identifier": Exclusion(AssertionError, RENAME_WRITES),
     "test_purge_table": Exclusion(Unsupported, PURGE),

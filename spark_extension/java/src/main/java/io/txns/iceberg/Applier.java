@@ -131,6 +131,7 @@ final class Applier {
             .mapToLong(LoggedChange::commitTs)
             .reduce(0, Math::max);
     for (LoggedChange change : run) {
+      checkMark(head, table, real);
       Optional<TableOperations> left =
           applyOne(change, table, real, change.commitTs() <= repairedAt);
       if (left.isEmpty()) {
@@ -139,6 +140,20 @@ final class Applier {
       real = left.get();
     }
     return true;
+  }
+
+  /** Refuses a table whose mark names this commit table with another uuid. */
+  private void checkMark(Head head, TableIdentifier table, TableOperations real) {
+    Optional<TableMark> mark = real == null ? Optional.empty() : TableMark.of(real.current());
+    if (mark.isPresent()
+        && mark.get().commitTable().equals(log.identifier())
+        && !head.uuid().equals(mark.get().commitTableUuid())) {
+      throw TxnException.corruptLog(
+          "the table was marked by another commit table of this name (was one restored from a"
+              + " backup?): nothing is applied to it; table=`"
+              + table
+              + "`");
+    }
   }
 
   /** The table's operations past every cache; null where the catalog does not have it. */

@@ -235,9 +235,8 @@ final class Registrar {
         new StagedTable(
             identifier, real, Overlay.inMemory(base, base.metadataFileLocation()), false);
     Map<String, String> properties =
-        new HashMap<>(TableMark.properties(log.identifier(), head.uuid(), base.uuid()));
-    properties.put(TableMark.APPLIED, Long.toString(head.upper()));
-    properties.putAll(retentionProperties(base.properties()));
+        registrationProperties(
+            log.identifier(), head.uuid(), base.uuid(), head.upper(), base.properties());
     staged.stage(
         staged.current(),
         TableMetadata.buildFrom(staged.current()).setProperties(properties).build());
@@ -258,6 +257,20 @@ final class Registrar {
         .addSnapshot(marking)
         .setRef(SnapshotRef.MAIN_BRANCH, retention(main))
         .build();
+  }
+
+  /** The properties that the swap of a registration sets (docs/spec.md, 6.1 and 6.2). */
+  static Map<String, String> registrationProperties(
+      TableIdentifier commitTable,
+      String commitTableUuid,
+      String tableUuid,
+      long upper,
+      Map<String, String> before) {
+    Map<String, String> properties =
+        new HashMap<>(TableMark.properties(commitTable, commitTableUuid, tableUuid));
+    properties.put(TableMark.APPLIED, Long.toString(upper));
+    properties.putAll(retentionProperties(before));
+    return properties;
   }
 
   /** At least ten snapshots and a day: what an overwrite that is not applied yet may need. */

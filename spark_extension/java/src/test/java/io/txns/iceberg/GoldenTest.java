@@ -23,6 +23,7 @@ import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.catalog.TableIdentifierParser;
 import org.apache.iceberg.inmemory.InMemoryCatalog;
 import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
 import org.junit.jupiter.api.Test;
@@ -135,6 +136,20 @@ class GoldenTest {
       assertThat(Registrar.derivedId(text[0], text[1], text[2]))
           .as(golden.get("why").asText())
           .isEqualTo(golden.get("txnId").asText());
+    }
+  }
+
+  @Test
+  void aRegistrationSetsThePropertiesOfTheSpecification() throws Exception {
+    for (JsonNode golden : JSON.readTree(GOLDEN.resolve("registrations.json").toFile())) {
+      Map<String, String> set =
+          Registrar.registrationProperties(
+              TableIdentifierParser.fromJson(golden.get("commitTable").toString()),
+              golden.get("commitTableUuid").asText(),
+              golden.get("tableUuid").asText(),
+              golden.get("upper").asLong(),
+              texts(golden.get("before")));
+      assertThat(set).as(golden.get("why").asText()).isEqualTo(texts(golden.get("set")));
     }
   }
 

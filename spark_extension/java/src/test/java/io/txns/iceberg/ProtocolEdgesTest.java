@@ -93,6 +93,23 @@ class ProtocolEdgesTest {
     assertThatThrownBy(t::commit).hasMessageContaining("absent");
   }
 
+  /** A mark that names this commit table with another uuid: one of the two was restored. */
+  @Test
+  void nothingIsAppliedToATableOfAnotherCommitTable() {
+    append(lazy().catalog(() -> null).loadTable(id("shop.a")), 5);
+    outside
+        .loadTable(id("shop.a"))
+        .updateProperties()
+        .set(TableMark.COMMIT_TABLE_UUID, "11111111-2222-4333-8444-555555555555")
+        .commit();
+    Head head = handle.log().load();
+    Applier applier = new Applier(lake.catalog(), handle.log(), handle.tables(), TxnClock.system());
+    assertThatThrownBy(() -> applier.applyRun(head, id("shop.a")))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CORRUPT_LOG));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+  }
+
   /** Forget logged, not applied; a later write must not be lost. */
   @Test
   void aWriteAfterAForgetThatIsNotAppliedIsNotLost() {
