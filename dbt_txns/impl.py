@@ -15,14 +15,15 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dbt.adapters.base.impl import available
+from dbt.adapters.base.impl import ConstraintSupport, available
 from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark.impl import SCHEMA_NOT_FOUND_MESSAGES, SparkAdapter, SparkConfig
 from dbt.adapters.txns.connections import StatementError, TxnsConnectionManager
 from dbt.adapters.txns.relation import TxnsRelation
-from dbt.adapters.txns.rows import texts
+from dbt.adapters.txns.rows import literal_rows, texts
+from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.exceptions import DbtRuntimeError
 
 if TYPE_CHECKING:
@@ -56,6 +57,15 @@ class TxnsAdapter(SparkAdapter):
     ConnectionManager = TxnsConnectionManager
     AdapterSpecificConfigs = TxnsConfig
     connections: TxnsConnectionManager
+
+    # Iceberg has columns that are required; it knows neither keys nor checks.
+    CONSTRAINT_SUPPORT = {  # noqa: RUF012  (as dbt-spark has it)
+        ConstraintType.check: ConstraintSupport.NOT_SUPPORTED,
+        ConstraintType.not_null: ConstraintSupport.ENFORCED,
+        ConstraintType.unique: ConstraintSupport.NOT_SUPPORTED,
+        ConstraintType.primary_key: ConstraintSupport.NOT_SUPPORTED,
+        ConstraintType.foreign_key: ConstraintSupport.NOT_SUPPORTED,
+    }
 
     # Batches run in sessions and transactions of their own.
     _capabilities = CapabilityDict(
@@ -123,7 +133,8 @@ class TxnsAdapter(SparkAdapter):
         raise AssertionError  # the loop returns or raises
 
     def _cached(self, relation: BaseRelation) -> BaseRelation | None:
-        return self.get_relation(relation.database, relation.schema, relation.identifier)
+        names = (relation.database or "", relation.schema or "", relation.identifier or "")
+        return self.get_relation(*names)
 
     def _know_again(self, known: BaseRelation | None, relation: BaseRelation) -> None:
         """Put dbt's cache back to before a transaction that has been rolled back."""
@@ -228,7 +239,7 @@ class TxnsAdapter(SparkAdapter):
         self, relation: BaseRelation, rows: agate.Table, columns: list[tuple[str, str]]
     ) -> str:
         """
-        Insert a seed's rows with one statement.
+        Insert a seed's rows, with one statement where the session takes them as a view.
 
         Args:
             relation: The table, which has been created.
@@ -241,20 +252,19 @@ class TxnsAdapter(SparkAdapter):
         handle = self.connections.get_thread_connection().handle
         view = f"{relation.identifier}__dbt_seed"
         table = texts(rows)
+        casts = ", ".join(
+            f"cast(`{name}` as {kind})"
+            for name, (_, kind) in zip(table.column_names, columns, strict=True)
+        )
+        sql = f"insert into {relation} select {casts} from "  # noqa: S608  (names)
         if handle.upload(view, table):
-            casts = ", ".join(
-                f"cast(`{name}` as {kind})"
-                for name, (_, kind) in zip(table.column_names, columns, strict=True)
-            )
-            sql = f"insert into {relation} select {casts} from `{view}`"  # noqa: S608  (names)
-            self.execute(sql, auto_begin=True)
-            return sql
-        markers = ", ".join("?" for _ in columns)
-        sql = f"insert into {relation} values ({markers})"  # noqa: S608  (names)
+            self.execute(f"{sql}`{view}`", auto_begin=True)
+            return f"{sql}`{view}`"
         self.connections.begin()
         with self.connections.exception_handler(sql):
-            handle.cursor().executemany(sql, list(zip(*table.to_pydict().values(), strict=True)))
-        return sql
+            for values, parameters in literal_rows(table):
+                handle.cursor().execute(sql + values, parameters)
+        return sql + "values ..."
 
     @classmethod
     def convert_time_type(cls, agate_table: agate.Table, col_idx: int) -> str:  # noqa: ARG003  (dbt's own)

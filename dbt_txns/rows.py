@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import agate
+
+_PARAMETERS_MAX = 10_000
 
 
 def texts(rows: agate.Table) -> pa.Table:
@@ -23,6 +27,16 @@ def texts(rows: agate.Table) -> pa.Table:
         for number, column in enumerate(rows.columns)
     }
     return pa.table(columns)
+
+
+def literal_rows(table: pa.Table) -> Iterator[tuple[str, list[str | None]]]:
+    """Give VALUES clauses of all rows with their parameters, for sessions that take no view."""
+    names = ", ".join(table.column_names)
+    row = f"({', '.join('?' for _ in table.column_names)})"
+    size = max(1, _PARAMETERS_MAX // max(1, table.num_columns))
+    for batch in table.to_batches(max_chunksize=size):
+        values = [value for row in batch.to_pylist() for value in row.values()]
+        yield f"values {', '.join([row] * batch.num_rows)} as seed ({names})", values
 
 
 def _text(value: object) -> str | None:

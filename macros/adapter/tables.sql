@@ -21,22 +21,55 @@
       {%- set compiled_code = get_select_subquery(compiled_code) -%}
     {%- endif -%}
     {{ config.get('sql_header') or '' }}
-    create or replace table {{ relation }}
-    {{ file_format_clause() }}
-    {{ options_clause() }}
-    {{ tblproperties_clause() }}
-    {{ partition_cols(label="partitioned by") }}
-    {{ location_clause() }}
-    {{ comment_clause() }}
-    as
-    {{ compiled_code }}
+    {%- if contract and contract.enforced and txns_has_required_columns() -%}
+      {{ txns_create_and_insert(relation, compiled_code) }}
+    {%- else %}
+      create or replace table {{ relation }} {{ txns_table_clauses() }}
+      as
+      {{ compiled_code }}
+    {%- endif -%}
   {%- endif -%}
+{%- endmacro %}
+
+{% macro txns_table_clauses() %}
+  {{ file_format_clause() }}
+  {{ options_clause() }}
+  {{ tblproperties_clause() }}
+  {{ partition_cols(label="partitioned by") }}
+  {{ location_clause() }}
+  {{ comment_clause() }}
+{% endmacro %}
+
+{% macro txns_has_required_columns() %}
+  {% for column in model.columns.values() %}
+    {% if 'not_null' in column.constraints | map(attribute='type') %}
+      {% do return(true) %}
+    {% endif %}
+  {% endfor %}
+  {% do return(false) %}
+{% endmacro %}
+
+{#-
+  CREATE ... AS SELECT takes no NOT NULL: create the table with the contract's columns, and give the
+  statement that fills it. Both are in one transaction, so no one sees the empty table.
+-#}
+{% macro txns_create_and_insert(relation, compiled_code) -%}
+  {%- set columns = adapter.render_raw_columns_constraints(raw_columns=model['columns']) -%}
+  {%- call statement('create') -%}
+    create or replace table {{ relation }} ({{ columns | join(', ') }}) {{ txns_table_clauses() }}
+  {%- endcall -%}
+  insert into {{ relation }}
+  {{ compiled_code }}
 {%- endmacro %}
 
 {% macro txns__create_view_as(relation, sql) -%}
   create or replace view {{ relation }}
   {% if config.persist_column_docs() -%}
-    ({{ get_persist_docs_column_list(model.columns, get_columns_in_query(sql)) }})
+    ({% for name in get_columns_in_query(sql) -%}
+      {%- set description = (model.columns.get(name) or {}).get('description') -%}
+      {{ adapter.quote(name) }}{% if description %} comment {{ txns_text(description) }}{% endif %}
+      {{- ', ' if not loop.last }}
+    {%- endfor %})
   {%- endif %}
   {{ comment_clause() }}
   {%- set contract = config.get('contract') -%}
@@ -95,7 +128,7 @@
   {% endif %}
 {% endmacro %}
 
-{#- Keys and checks are not enforced by Iceberg; dbt says so itself (constraint support). -#}
+{#- Columns are created as the contract says; dbt itself warns of what Iceberg does not have. -#}
 {% macro txns__persist_constraints(relation, model) %}
 {% endmacro %}
 
