@@ -147,7 +147,13 @@ if __name__ == "__main__":
             "txns": ["py.typed"],
             "txns_spark": ["py.typed", f"jars/{JAR_NAME}"],
             "sqlalchemy_txns": ["py.typed"],
-            "dbt.include.txns": ["*.yml", "adapter/*.sql", "materializations/*.sql"],
+            "dbt.include.txns": [
+                "*.yml",
+                "adapter/*.sql",
+                "materializations/*.sql",
+                "for_spark/*.yml",
+                "for_spark/macros/*.sql",
+            ],
         },
         cmdclass={"build": Build, "build_jar": BuildJar},
     )
