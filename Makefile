@@ -70,7 +70,7 @@ $(JAR): $(JAR_SOURCES) | $(VENV)/.installed
 .venv-dbt/.installed: $(SETUP) integration_tests/compliance/dbt/requirements.txt
 	$(PYTHON) -m venv .venv-dbt
 	.venv-dbt/bin/pip install --quiet --upgrade pip
-	TXNS_SKIP_JAR=1 .venv-dbt/bin/pip install --quiet -e '.[spark,dbt]' \
+	TXNS_SKIP_JAR=1 .venv-dbt/bin/pip install --quiet -e '.[spark,thrift,dbt]' \
 		-r integration_tests/compliance/dbt/requirements.txt
 	touch $@
 
@@ -88,15 +88,19 @@ COMPLIANCE := integration_tests/compliance/pyiceberg
 	ln -sfn ../../txns $@/txns
 	ln -sfn ../../spark_extension/python $@/txns_spark
 	ln -sfn ../../sqlalchemy_dialect $@/sqlalchemy_txns
+	mkdir -p $@/dbt/adapters $@/dbt/include
+	ln -sfn ../../../../dbt_txns $@/dbt/adapters/txns
+	ln -sfn ../../../../macros $@/dbt/include/txns
 	touch $@
 
 # ------------------------------------------------------------ checks
 
 .PHONY: lint
-lint: install .make/packages ## check style, types, directions of imports and the format of the Java code
+lint: install .venv-dbt/.installed .make/packages ## check style, types, directions of imports and the format of the Java code
 	$(BIN)/ruff check $(PYTHON_FOLDERS)
 	$(BIN)/ruff format --check $(PYTHON_FOLDERS)
 	$(BIN)/mypy
+	$(BIN)/mypy --python-executable .venv-dbt/bin/python -p dbt.adapters.txns
 	$(BIN)/lint-imports --no-logo
 	$(MVN) spotless:check
 
@@ -128,7 +132,7 @@ test-integration: install .venv-connect/.installed ## run the fast integration t
 
 .PHONY: test-dbt
 test-dbt: install .venv-dbt/.installed ## run the dbt adapter's own tests, and dbt's basic ones
-	.venv-dbt/bin/python integration_tests/compliance/dbt/run.py -m "not slow"
+	TXNS_DBT_KILLS=2 .venv-dbt/bin/python -m integration_tests.compliance.dbt.run -m "not slow"
 
 .PHONY: test-slow
 test-slow: install .venv-connect/.installed ## run the slow integration tests
@@ -140,11 +144,11 @@ test-spark413: install .venv-spark413/.installed .venv-connect/.installed ## run
 
 .PHONY: compliance-pyiceberg
 compliance-pyiceberg: .venv-compliance/.installed ## run pyiceberg's own catalog suite over our catalogs
-	.venv-compliance/bin/python $(COMPLIANCE)/run.py
+	.venv-compliance/bin/python -m integration_tests.compliance.pyiceberg.run
 
 .PHONY: compliance-dbt
 compliance-dbt: install .venv-dbt/.installed ## run dbt's own adapter suite, and the tests of the adapter's transactions
-	.venv-dbt/bin/python integration_tests/compliance/dbt/run.py
+	.venv-dbt/bin/python -m integration_tests.compliance.dbt.run
 
 .PHONY: compliance-iceberg
 compliance-iceberg: install ## run Iceberg's own suites, or some: make compliance-iceberg SUITES=catalog

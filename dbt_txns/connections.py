@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.events.logging import AdapterLogger
@@ -87,7 +87,7 @@ class TxnsConnectionManager(SparkConnectionManager):
         """Begin a node's scope."""
         node = name or (get_node_info() or {}).get("unique_id", "")
         made = Scope.of(
-            self.profile.credentials,
+            cast("TxnsCredentials", self.profile.credentials),
             config,
             node,
             self.profile.target_name,
@@ -145,7 +145,7 @@ class TxnsConnectionManager(SparkConnectionManager):
         for _ in range(_OUTCOME_ASKED if txn_id else 0):
             try:
                 self.reconnect(connection)
-                found = connection.handle.connection.outcome(txn_id)
+                found: dbapi.Status | None = connection.handle.connection.outcome(txn_id)
             except (dbapi.Error, DbtRuntimeError) as error:
                 logger.debug(f"the outcome of {txn_id} is not known yet: {error}")
             else:
@@ -181,7 +181,7 @@ class TxnsConnectionManager(SparkConnectionManager):
         """
         if connection.state == ConnectionState.OPEN:
             return connection
-        credentials: TxnsCredentials = connection.credentials
+        credentials = cast("TxnsCredentials", connection.credentials)
 
         def opened() -> Handle:
             try:
@@ -229,6 +229,7 @@ class TxnsConnectionManager(SparkConnectionManager):
         connection = self.get_thread_connection()
         scope = self.scope
         if connection.transaction_open and scope is not None:
+            assert isinstance(response, TxnsResponse)
             response.txn_id = connection.handle.connection.transaction_id
             scope.responses.append(response)
         return response, table

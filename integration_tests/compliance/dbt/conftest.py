@@ -22,13 +22,19 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("lake")
 
 
-@pytest.fixture(scope="class")
-def dbt_profile_target(warehouse: Path) -> dict[str, Any]:
+@pytest.fixture(scope="session")
+def spark_config() -> dict[str, str]:
+    """Settings for small data on a small machine."""
+    return {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "1"}
+
+
+@pytest.fixture(scope="session")
+def dbt_profile_target(warehouse: Path, spark_config: dict[str, str]) -> dict[str, Any]:
     """A profile with nothing but what a user of the embedded default writes."""
     return {
         "type": "txns",
         "method": "session",
         "warehouse": str(warehouse),
-        "config": {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "1"},
+        "config": spark_config,
         "threads": 2,
     }

@@ -1,47 +1,66 @@
 """
-Run dbt's own adapter suite and our tests of its transactions: `make compliance-dbt`.
+Run the dbt suites: `make compliance-dbt`.
 
-With arguments, those of pytest: `run.py -k basic`. The last line has the counts.
+First our tests and the classes of dbt-tests-adapter that this folder inherits, then dbt-spark's
+own functional tests on our target. With arguments, which are those of pytest, the first only:
+`run.py -m "not slow"`.
 
-Imports: pytest. Used by: make.
+Prints the reasons of skips with their counts, how many of dbt's classes are inherited, and as its
+last line the counts.
+
+Imports: dbt_spark; outcomes, as a plugin of pytest. Used by: make.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
-import pytest
+from integration_tests.compliance.dbt import dbt_spark
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+KINDS = ("passed", "failed", "skipped")
 
 
-class Counts:
-    """A plugin of pytest that counts tests by what came of them."""
-
-    def __init__(self) -> None:
-        self.of: Counter[str] = Counter()
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        # A test that failed to set up or to clean up has failed, and has one report of its own.
-        if report.failed:
-            self.of["failed"] += 1
-        elif report.skipped:
-            self.of["skipped"] += 1
-        elif report.when == "call":
-            self.of["passed"] += 1
+def run(folder: Path, *options: str) -> dict[str, Any]:
+    """Run the tests of a folder; return counts, inherited classes and reasons of skips."""
+    with tempfile.TemporaryDirectory() as temporary:
+        outcomes = Path(temporary) / "outcomes.json"
+        command = [
+            *(sys.executable, "-m", "pytest", "-q", "--show-capture=no"),
+            *("-p", "outcomes", "--outcomes", str(outcomes), "-p", "no:cacheprovider"),
+            # dbt's fixtures are of a style that pytest 10 drops; they are not ours to change.
+            *("-W", "ignore::pytest.PytestRemovedIn10Warning"),
+            *options,
+        ]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), str(ROOT)])}
+        subprocess.run(command, cwd=folder, env=environment, check=False)
+        if not outcomes.exists():
+            sys.exit(1)
+        return json.loads(outcomes.read_text("utf-8"))
 
 
 def main() -> int:
-    """Run the suite; 1 if a test failed."""
-    counts = Counts()
-    options = [f"--confcutdir={HERE}", "-p", "no:cacheprovider", "-q", "--show-capture=no"]
-    # dbt's fixtures are of a style that pytest 10 drops; they are not ours to change.
-    options += ["-W", "ignore::pytest.PytestRemovedIn10Warning"]
-    status = pytest.main([str(HERE), *options, *sys.argv[1:]], plugins=[counts])
-    print(" ".join(f"{kind}={counts.of[kind]}" for kind in ("passed", "failed", "skipped")))
-    return int(status != pytest.ExitCode.OK)
+    """Run the suites; 1 if a test failed."""
+    if sys.argv[1:]:
+        found = [run(HERE, f"--confcutdir={HERE}", *sys.argv[1:])]
+    else:
+        found = [run(HERE, f"--confcutdir={HERE}"), run(dbt_spark.folder(), *dbt_spark.OPTIONS)]
+    reasons: Counter[str] = sum((Counter(each["reasons"]) for each in found), Counter())
+    for reason, count in sorted(reasons.items()):
+        print(f"  {count} skipped: {reason}")
+    bases = {base for each in found for base in each["bases"]}
+    print(f"inherited={len(bases)} classes of dbt-tests-adapter")
+    counts: Counter[str] = sum((Counter(each["counts"]) for each in found), Counter())
+    print(" ".join(f"{kind}={counts[kind]}" for kind in KINDS))
+    return int(counts["failed"] > 0)
 
 
 if __name__ == "__main__":

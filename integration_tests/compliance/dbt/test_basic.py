@@ -58,6 +58,7 @@ class TestSnapshotCheckCols(BaseSnapshotCheckCols):
     pass
 
 
+@pytest.mark.slow
 class TestSnapshotTimestamp(BaseSnapshotTimestamp):
     pass
 

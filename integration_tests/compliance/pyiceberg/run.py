@@ -12,7 +12,7 @@ distribution of the version that is installed. It runs over
 
 Prints a line of counts for each, with the rules that exclude cases, and one for all.
 
-Imports: txns_catalogs, as a plugin of pytest. Used by: make.
+Imports: source_suites; txns_catalogs, as a plugin of pytest. Used by: make.
 """
 
 from __future__ import annotations
@@ -21,34 +21,15 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 
+from integration_tests.compliance.source_suites import unpacked
+
 HERE = Path(__file__).resolve().parent
-CACHE = HERE.parents[2] / ".make" / "compliance"
 SUITE = "tests/catalog/test_catalog_behaviors.py"
 CATALOGS = ("plain", "autocommit-plain-tables", "autocommit", "transaction")
 KINDS = ("passed", "failed", "skipped")
-
-
-def suite() -> Path:
-    """Return the folder with the tests of the installed pyiceberg, without its code."""
-    name = f"pyiceberg-{version('pyiceberg')}"
-    folder = CACHE / name
-    if (folder / SUITE).exists():
-        return folder
-    CACHE.mkdir(parents=True, exist_ok=True)
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    which = ["--no-binary", "pyiceberg", "--dest", str(CACHE), name.replace("-", "==")]
-    subprocess.run([*pip, *which], check=True)
-    with tarfile.open(CACHE / f"{name}.tar.gz") as archive:
-        # pyiceberg itself stays out: what is installed is what is tested.
-        wanted = (f"{name}/tests/", f"{name}/pyproject.toml")
-        members = [member for member in archive.getmembers() if member.name.startswith(wanted)]
-        archive.extractall(CACHE, members, filter="data")
-    return folder
 
 
 def run(folder: Path, catalog: str) -> dict[str, int]:
@@ -86,7 +67,7 @@ def words(counts: dict[str, int]) -> str:
 
 def main() -> None:
     """Run everything; exit 1 if a case failed."""
-    folder = suite()
+    folder = unpacked("pyiceberg", "tests/", "pyproject.toml")
     found = [run(folder, catalog) for catalog in CATALOGS]
     assert len({sum(counts.values()) for counts in found}) == 1, "not the same cases everywhere"
     total = {kind: sum(counts[kind] for counts in found) for kind in KINDS}

@@ -1,0 +1,134 @@
+"""Models over Spark Connect and Thrift servers, and what `dbt debug` and `dbt init` say."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from dbt.include import txns as macros
+from dbt.tests.util import run_dbt, run_dbt_and_capture
+
+from integration_tests import servers
+from txns_spark import dbapi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FACTS = """
+{{ config(materialized='incremental', incremental_strategy='delete+insert', unique_key='id',
+          post_hook="select raise_error('late') from {{ this }}"
+                    if var("fails", false) else []) }}
+select id, name, {{ var("run") }} as run from {{ ref('names') }}
+{% if is_incremental() %} where id > 1 {% endif %}
+"""
+
+
+@pytest.fixture(scope="module")
+def server_folder(
+    warehouse: Path, spark_config: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """A folder for a server's catalog. Servers take their jars from a Spark that runs here."""
+    connection = dbapi.connect(warehouse=str(warehouse), config=spark_config)
+    yield tmp_path_factory.mktemp("served")
+    connection.close()
+
+
+class _Served:
+    @pytest.fixture(scope="class")
+    def seeds(self) -> dict[str, str]:
+        return {"names.csv": "id,name\n1,it's\n2,b\n3,\n"}
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"facts.sql": FACTS}
+
+    def test_models_commit_or_do_not(self, project: Any) -> None:
+        run_dbt(["debug"])
+        run_dbt(["build", "--vars", "run: 1"])
+        response = run_dbt(["run", "--vars", "run: 2"])[0].adapter_response
+        assert (2, True) == (response["rows_affected"], response["commit_ts"] > 0)
+        run_dbt(["run", "--vars", "{run: 3, fails: true}"], expect_pass=False)
+        rows = project.run_sql("select * from {database}.{schema}.facts", fetch="all")
+        assert [(1, "it's", 1), (2, "b", 2), (3, None, 2)] == sorted(tuple(row) for row in rows)
+
+
+@pytest.mark.slow
+class TestConnect(_Served):
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(self, server_folder: Path) -> Iterator[dict[str, Any]]:
+        log = server_folder / "connect.log"
+        with servers.ConnectServer(server_folder, log) as server:
+            host, port = server.address
+            yield {"type": "txns", "method": "connect", "host": host, "port": port}
+
+
+@pytest.fixture(scope="module")
+def thrift_target(server_folder: Path) -> Iterator[dict[str, Any]]:
+    """A target of a Thrift server."""
+    with servers.ThriftServer(server_folder, server_folder / "thrift.log") as server:
+        host, port = server.address
+        yield {"type": "txns", "method": "thrift", "host": host, "port": port, "user": "dbt"}
+
+
+@pytest.mark.slow
+class TestThrift(_Served):
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(self, thrift_target: dict[str, Any]) -> dict[str, Any]:
+        return dict(thrift_target)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("project")
+class TestDebugOfAPlainCatalog:
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(self, thrift_target: dict[str, Any]) -> dict[str, Any]:
+        plain = "org.apache.iceberg.spark.SparkCatalog"
+        return thrift_target | {"server_side_parameters": {"spark.sql.catalog.lake": plain}}
+
+    def test_names_the_cure(self) -> None:
+        _, log = run_dbt_and_capture(["debug"], expect_pass=False)
+        assert "set spark.sql.catalog.lake=io.txns.spark.TxnSparkCatalog" in log
+
+
+@pytest.mark.usefixtures("project")
+class TestDebug:
+    def test_says_what_it_has_found(self) -> None:
+        _, log = run_dbt_and_capture(["debug"])
+        assert "catalog lake with transactions, commit table txns.commits" in log
+        assert "transaction: model, isolation: SNAPSHOT, retries: 3" in log
+
+
+@pytest.mark.slow
+def test_init_proposes_a_commit_table_of_the_target(tmp_path: Path) -> None:
+    """Who accepts every proposal of `dbt init` has a profile that `dbt debug` passes."""
+    command = [sys.executable, "-m", "dbt.cli.main"]
+    where = ["--profiles-dir", str(tmp_path)]
+
+    def run(*arguments: str, folder: Path, answers: str = "") -> str:
+        done = subprocess.run(
+            [*command, *arguments, *where],
+            cwd=folder,
+            input=answers,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run("init", "shop", "--skip-profile-setup", folder=tmp_path)
+    # dbt lists adapters that are installed, not one that runs from its sources: what it would take
+    # from there is put where it looks first.
+    template = Path(macros.__path__[0]) / "profile_template.yml"
+    shutil.copy(template, tmp_path / "shop")
+    # The first method of three, and the proposals for all but the schema.
+    run("init", folder=tmp_path / "shop", answers="1\n\n\n\nshop\n\n")
+    profile = yaml.safe_load((tmp_path / "profiles.yml").read_text())["shop"]["outputs"]["dev"]
+    assert ("txns", "session") == (profile["type"], profile["method"])
+    assert "txns.commits_dev" == profile["commit_table"]
+    assert "commit table txns.commits_dev" in run("debug", folder=tmp_path / "shop")
