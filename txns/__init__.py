@@ -28,6 +28,7 @@ from txns._clock import Clock, SystemClock
 from txns._committed import Applied, Committed, State
 from txns._entry import Isolation
 from txns._handle import Handle, open  # noqa: A004 -- txns.open() is how a user says it
+from txns._purge import Purgeable, Purged
 from txns._resume import deserialize, merge
 from txns._run import run
 from txns._subscribe import Delivery, TableRows
@@ -55,6 +56,8 @@ __all__ = [
     "Handle",
     "InvalidUsage",
     "Isolation",
+    "Purgeable",
+    "Purged",
     "Quarantined",
     "State",
     "SystemClock",

@@ -2,7 +2,7 @@
 The tables of a handle as a pyiceberg catalog.
 
 What does not concern tables (namespaces, views) goes to the catalog underneath.
-Imports: _log, _tables, errors. Used by: _transaction, _autocommit, _handle.
+Imports: _log, _purge_name, _tables, errors. Used by: _transaction, _autocommit, _handle.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._entry import Operation
+from txns._purge_name import is_apart
 from txns.errors import Conflict, InvalidUsage, Unsupported, text
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class TxnCatalog(Catalog):
         # what was applied and tidied since it was made is in neither of it and the newest head.
         newest = self._parts.log.load_if_exists()
         names = self._coming_or_going(space, newest, self._read_ts(head))
+        names |= {table for table in tables if is_apart(table)}
         for table in names | self._coming_or_going(space, head, self._read_ts(head)):
             if self._is_there(table, head):
                 tables[table] = None

@@ -2,8 +2,8 @@
 New tables inside the protocol: staged in memory, created by apply.
 
 Docs/spec.md 6.4 and 6.5: a name that was dropped is created again on its physical table.
-Imports: _change, _manifests, _mark, _new_table, _staged, errors. Used by: _transaction,
-_autocommit.
+Imports: _change, _claim, _manifests, _mark, _new_table, _parts, _staged, errors. Used by:
+_staging, _autocommit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from pyiceberg.table.update import (
 
 from txns import _manifests, _mark
 from txns._change import main_at
+from txns._claim import refuse_claimed
 from txns._new_table import plan
+from txns._parts import check_writable
 from txns._staged import Point, StagedTable
 from txns.errors import Unsupported, text
 
@@ -155,7 +157,15 @@ def _taken_over(base: TableMetadata, update: TableUpdate) -> tuple[TableUpdate, 
 
 
 def dropped_table(loaded: Loaded) -> StagedTable:
-    """Give a dropped table's physical one, to be created again."""
+    """
+    Give a dropped table's physical one, to be created again.
+
+    Raises:
+        Conflict: It is being purged.
+        Quarantined: Strangers have written it since the drop; the message has the cure.
+    """
+    refuse_claimed(loaded.identifier, loaded.metadata)
+    check_writable(loaded)
     applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
     return StagedTable(loaded.identifier, loaded.io, loaded.metadata, applied_ts=applied)
 

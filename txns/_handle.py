@@ -20,6 +20,7 @@ from txns._entry import Entry, Isolation, Kind, check_txn_id
 from txns._history import transactions
 from txns._loop import Key, checked_ts
 from txns._parts import Parts
+from txns._purge import Purger
 from txns._subscribe import Delivery, subscribe
 from txns._survey import survey
 from txns._transaction import Transaction
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from txns._hold import Hold
     from txns._log import Head
+    from txns._purge import Purgeable, Purged
     from txns._state import LogState
     from txns.errors import Identifier
 
@@ -234,6 +236,32 @@ class Handle:
     def repair_reject(self, table: str | Identifier) -> int:
         """Set aside what strangers wrote, on a branch; gives the entry's `commit_ts` in ms."""
         return self._parts.registrar.reject(_name(table))
+
+    def dropped(self) -> list[Identifier]:
+        """Give the dropped tables that the catalog still has, by name; see `purge`."""
+        found = survey(self._parts, self._parts.log.load())
+        return [each.identifier for each in found if each.dropped]
+
+    def purgeable(self, table: str | Identifier) -> Purgeable:
+        """Say from when on a dropped table may be purged; raises what `purge` does if not yet."""
+        return Purger(self._parts).check(_name(table))
+
+    def purge(self, table: str | Identifier) -> Purged:
+        """
+        Take a dropped table out of the catalog for good, and delete its files.
+
+        Possible when the drop is older than any transaction may be (`shared_max_age_s`), no
+        hold needs the table and nobody has written it outside the protocol since. A purge that
+        died is gone on with after 10 minutes, by anyone. Data files of a table with
+        `gc.enabled` = `false` stay.
+
+        Raises:
+            NoSuchTableError: There is no such table, or it has been purged.
+            InvalidUsage: 42809, the table is not dropped, or not under care.
+            Unsupported: Not yet, or not with what stands in its way: the message says when.
+            Conflict: Somebody else is purging it, or was faster.
+        """
+        return Purger(self._parts).purge(_name(table))
 
     # ---------------------------------------------------------------- the log
 

@@ -129,7 +129,7 @@ def holds(parts: Parts) -> list[Hold]:
     for each in survey(parts, parts.log.load()):
         if each.loaded is None:
             continue
-        for name, snapshot, expires_ms in _tagged(each.loaded.metadata):
+        for name, snapshot, expires_ms in tagged(each.loaded.metadata):
             known = found.get(name) or Hold(name, {}, 0, None)
             ends = [end for end in (known.expires_ms, expires_ms) if end is not None]
             found[name] = Hold(
@@ -181,7 +181,7 @@ def _main_on(metadata: TableMetadata, snapshot_id: int) -> TableMetadata:
     return metadata.model_copy(update=update)
 
 
-def _tagged(metadata: TableMetadata) -> Iterator[tuple[str, Snapshot, int | None]]:
+def tagged(metadata: TableMetadata) -> Iterator[tuple[str, Snapshot, int | None]]:
     """Give the name, the snapshot and the end in ms of each hold of a table."""
     history = History(metadata)
     for ref_name, ref in metadata.refs.items():

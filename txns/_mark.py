@@ -25,6 +25,8 @@ COMMIT_TABLE_UUID = "txns.commit-table-uuid"
 TABLE_UUID = "txns.table-uuid"
 CREATED = "txns.created"
 APPLIED = "txns.applied"
+PURGING = "txns.purging"
+"""Which entry claimed a dropped table, to remove it for good."""
 KEYS = (COMMIT_TABLE, COMMIT_TABLE_UUID, TABLE_UUID, CREATED)
 """What forget removes; `txns.applied` stays."""
 

@@ -12,6 +12,7 @@ from txns._cli._cuts import hold, holds, read_at, release
 from txns._cli._demo import demo
 from txns._cli._group import TxnsGroup
 from txns._cli._init import init
+from txns._cli._purge import purge
 from txns._cli._status import status
 from txns._cli._timeline import log, show
 from txns._cli._upgrade import upgrade
@@ -35,6 +36,7 @@ main = TxnsGroup(
         log,
         off,
         on,
+        purge,
         read_at,
         register,
         release,

@@ -151,6 +151,8 @@ def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
     words = ""
     if branches:
         words = f"on {', '.join(branches)}: take it in with `txns repair adopt {name}`, or drop it"
+    if _mark.PURGING in each.loaded.metadata.properties and not words:
+        words = f"it is being purged; if nobody does any more: `txns purge {name}`"
     state = "unapplied" if count else "dropped" if each.dropped else "ok"
     return TableHealth(name, state, applied, count, words)
 

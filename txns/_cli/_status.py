@@ -41,7 +41,8 @@ def status(lake: Lake, as_json: bool) -> None:  # noqa: FBT001 -- click's flag
     """
     parts = lake.parts
     found = health(parts)
-    cut = cut_at(parts, found, found.cut_ts) if found.cut_ts else None
+    readable = any(not each.dropped for each in found.surveyed)
+    cut = cut_at(parts, found, found.cut_ts) if found.cut_ts and readable else None
     if as_json:
         say_json(_json(parts, found, cut))
     else:

@@ -16,6 +16,7 @@ from txns import _mark
 from txns._entry import Entry, Kind, derived_id
 from txns._logged import REPLACE, History, effective_ts, logged_state
 from txns._overlay import TOLERANCE_MS
+from txns._purge_name import is_apart, name_before
 from txns.errors import Conflict, Quarantined, TxnsError, text
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def check_table(parts: Parts, head: Head, each: Surveyed, logged: LoggedTables) 
     if metadata is None:
         return found  # logged and not created yet, or unreadable
     check = _TableCheck(parts, head, each, logged, metadata)
-    problems = [check.lists(), check.snapshots(), check.order()]
+    problems = [check.lists(), check.snapshots(), check.order(), check.claim()]
     if each.loaded is not None:
         problems.append(check.reads())
     found += [Violation(invariant, name, words) for group in problems for invariant, words in group]
@@ -222,6 +223,14 @@ class _TableCheck:
             if change.to_snapshot_id not in present:
                 words = f"the change at {entry.commit_ts} (snapshot {change.to_snapshot_id})"
                 yield "I5", f"{words} is not in the history of main"
+
+    def claim(self) -> Iterator[Problem]:
+        """Check 6.8: only a dropped table is claimed, and none is left where a purger put it."""
+        if _mark.PURGING in self._metadata.properties and not _mark.is_dropped(self._main):
+            yield "6.8", f"{_mark.PURGING} is set, and the table is not dropped"
+        if is_apart(self._name):
+            before = text(name_before(self._name))
+            yield "6.8", f"a purge that died has left {before} here: `txns purge {before}`"
 
     def reads(self) -> Iterator[Problem]:
         """Check I10 and I11 by reading: each entry of the head, and below all that is left."""

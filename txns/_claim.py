@@ -1,0 +1,102 @@
+"""
+A purger's claim on a dropped table, as the table's metadata shows it.
+
+Docs/spec.md 6.8. Pure.
+Imports: _logged, _mark, errors. Used by: _creation, _purge.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.refs import MAIN_BRANCH
+
+from txns import _mark
+from txns._logged import History, logged_state, stranger_above
+from txns.errors import Conflict, text
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+
+    from txns.errors import Identifier
+
+CLAIM_MS = 10 * 60 * 1000
+"""For so long nobody takes over another purger's claim, in ms."""
+
+
+def dropped_ts(metadata: TableMetadata) -> int:
+    """Give the `commit_ts` in ms of a table's drop: of the oldest marker that `main` ends in."""
+    found = 0
+    for at in History(metadata).ancestors(metadata.current_snapshot()):
+        if not _mark.is_dropped(at):
+            break
+        found = _mark.commit_ts_of(at)
+    return found
+
+
+def claimed_ts(metadata: TableMetadata) -> int | None:
+    """Give the `commit_ts` in ms of a table's claim; None for a table without one."""
+    claim_id = metadata.properties.get(_mark.PURGING)
+    if claim_id is None:
+        return None
+    for at in metadata.snapshots:
+        if _mark.summary_value(at, _mark.SNAPSHOT_TXN_ID) == claim_id:
+            return _mark.commit_ts_of(at)
+    return 0  # expired: it is old
+
+
+def foreign_branch(metadata: TableMetadata) -> str | None:
+    """
+    Name a branch with rows of strangers that no entry has taken in.
+
+    One that apply has made for them, or one that they have written since the drop.
+    """
+    since = dropped_ts(metadata)
+    for name, ref in metadata.refs.items():
+        head = metadata.snapshot_by_id(ref.snapshot_id)
+        if name == MAIN_BRANCH or head is None or _mark.is_ours(head):
+            continue
+        kept = name.startswith(_mark.FOREIGN_BRANCH) or head.timestamp_ms >= since
+        if kept and stranger_above(metadata, ref.snapshot_id):
+            return name
+    return None
+
+
+def is_claimed(metadata: TableMetadata) -> bool:
+    """Whether a table is what a purger has claimed, and nobody has written it since."""
+    mark = _mark.mark_of(metadata)
+    if mark is None or _mark.PURGING not in metadata.properties:
+        return False
+    logged = logged_state(metadata, mark)
+    dropped = _mark.is_dropped(metadata.current_snapshot())
+    return dropped and logged.stranger is None and foreign_branch(metadata) is None
+
+
+def refuse_claimed(table: Identifier, metadata: TableMetadata) -> None:
+    """
+    Refuse to use a dropped table that is being purged.
+
+    Raises:
+        Conflict: With what to do when nobody purges it any more.
+    """
+    since = claimed_ts(metadata)
+    if since is not None:
+        raise being_purged(table, since)
+
+
+def being_purged(table: Identifier, since: int) -> Conflict:
+    """Give the error for a table that somebody purges, since a timestamp in ms."""
+    return Conflict(
+        f"the dropped table of this name is being purged since {time_of(since)}; a purge that died"
+        f" is gone on with by `txns purge {text(table)}`, possible from"
+        f" {time_of(since + CLAIM_MS)} on",
+        what="table is not free yet, try again",
+        table=table,
+        least_ts=since + CLAIM_MS,
+    )
+
+
+def time_of(ts: int) -> str:
+    """Give a timestamp in ms as people read it."""
+    return f"{ts} ({datetime.fromtimestamp(ts / 1000, UTC).isoformat(timespec='seconds')})"

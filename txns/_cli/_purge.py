@@ -1,0 +1,70 @@
+"""
+`txns purge`: takes dropped tables out of the catalog for good.
+
+Imports: _exit, _options, _words. Used by: txns._cli.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from txns._cli import _exit
+from txns._cli._options import TxnsCommand, pass_lake
+from txns._cli._words import DURATION, say, time_of
+from txns._entry import table_of
+from txns._purge import Purger
+from txns.errors import TxnsError, text
+
+if TYPE_CHECKING:
+    from txns._cli._options import Lake
+    from txns.errors import Identifier
+
+
+@click.command(cls=TxnsCommand)
+@click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@click.option("--dry-run", is_flag=True, help="Say which can be purged, and when; do nothing.")
+@click.option(
+    "--max-age",
+    "max_age_ms",
+    type=DURATION,
+    help="The greatest age of a transaction in this lake; 24h if not given.",
+)
+@pass_lake
+def purge(
+    lake: Lake,
+    tables: tuple[str, ...],
+    dry_run: bool,  # noqa: FBT001 -- click's flag
+    max_age_ms: int | None,
+) -> None:
+    """
+    Remove dropped tables and their files for good.
+
+    A dropped TABLE stays in the catalog, for readers of older timestamps. Without TABLE, every
+    one that can be removed now is, and of the others it is said why not.
+    """
+    lake.parts.log.load()
+    purger = Purger(lake.parts, max_age_ms)
+    for table in tables:
+        _one(purger, table_of(table), dry_run=dry_run)
+    if tables:
+        return
+    dropped = lake.handle.dropped()
+    for name in dropped:
+        try:
+            _one(purger, name, dry_run=dry_run)
+        except TxnsError as error:
+            say(f"{text(name)} stays: {_exit.line(error)}")
+    if not dropped:
+        say("no dropped table is in the catalog")
+
+
+def _one(purger: Purger, name: Identifier, *, dry_run: bool) -> None:
+    if dry_run:
+        found = purger.check(name)
+        say(f"{text(name)}: dropped at {found.dropped_ts} ({time_of(found.dropped_ts)}), possible")
+        return
+    purged = purger.purge(name)
+    kept = ", its data files stay (gc.enabled=false)" if purged.kept_data else ""
+    say(f"{text(purged.identifier)} is gone, {purged.deleted_files} files{kept}")
