@@ -298,6 +298,7 @@ def test_reads_elsewhere_are_allowed_and_listed(
         "ALTER TABLE {} RENAME TO lake.db.renamed",
         "CALL lake.system.register('{}')",
         "CALL lake.system.tidy()",
+        "CALL lake.system.purge('{}')",
     ],
 )
 def test_unsafe_commands_inside_a_transaction(
@@ -351,15 +352,16 @@ def test_maintenance_keeps_what_an_unapplied_entry_needs(
 
 
 @pytest.mark.parametrize("tidied", [False, True], ids=["in the head", "in the archive"])
-def test_drop_purge_outside_asks_for_forget(
+def test_drop_purge_outside_says_when(
     own_lake: Callable[..., SparkSession], *, tidied: bool
 ) -> None:
-    """DROP TABLE ... PURGE of a registered table says what to do first, and then works."""
+    """DROP TABLE ... PURGE of a registered table says what to do first and when, then works."""
     spark = own_lake()
     spark.sql("CREATE TABLE own.db.t USING iceberg AS SELECT 1 AS id")
     with refused("0A000") as refusal:
         spark.sql("DROP TABLE own.db.t PURGE")
     assert "own.system.forget('db.t')" in refusal.error.message
+    assert "own.system.purge('db.t') 86400 s later, from 1" in refusal.error.message
     assert 1 == count(spark, "own.db.t")
     spark.sql("CALL own.system.forget('db.t')")
     if tidied:

@@ -41,6 +41,7 @@ T = TypeVar("T")
 Identifier = tuple[str, ...]
 OnCommit = Callable[[Identifier, "TableMetadata | None", "TableMetadata"], None]
 OnRename = Callable[[Identifier, Identifier], None]
+OnDrop = Callable[[Identifier, "TableMetadata"], None]
 
 _SWAP_ERRORS = Errors(
     failed=lambda label: OSError(f"simulated: the catalog failed at {label}"),
@@ -63,6 +64,7 @@ class Registry:
     namespaces: dict[Identifier, dict[str, str]] = field(default_factory=dict)
     on_commit: OnCommit = lambda _name, _old, _new: None
     on_rename: OnRename = lambda _old, _new: None
+    on_drop: OnDrop = lambda _name, _metadata: None
 
     def metadata(self, name: Identifier) -> TableMetadata:
         """Give a table's newest metadata, without a step."""
@@ -143,8 +145,10 @@ class _SimulatedCatalog(MetastoreCatalog):
         name = self.identifier_to_tuple(identifier)
 
         def drop() -> None:
-            if self.registry.pointers.pop(name, None) is None:
+            if name not in self.registry.pointers:
                 raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
+            self.registry.on_drop(name, self.registry.metadata(name))
+            del self.registry.pointers[name]
 
         self._step("drop", ".".join(name), drop)
 
@@ -160,9 +164,10 @@ class _SimulatedCatalog(MetastoreCatalog):
             if new in self.registry.pointers:
                 raise TableAlreadyExistsError(f"Table exists: {'.'.join(new)}")
             self.registry.pointers[new] = self.registry.pointers.pop(old)
-            self.registry.on_rename(old, new)
+            if "__txns_purge_" not in f"{old[-1]} {new[-1]}":
+                self.registry.on_rename(old, new)
 
-        self._step("drop", ".".join(old), rename)
+        self._step("rename", ".".join(old), rename)
         return self.load_table(new)
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:

@@ -181,6 +181,8 @@ class History:
         self.attempts: list[Attempt] = []
         self.removed: dict[Identifier, set[Row]] = {}
         self.since: dict[Identifier, int] = {}
+        self.purged: dict[Identifier, int] = {}
+        """Below which timestamp in ms tables are gone, for transactions older than is allowed."""
         self.rootless: set[Identifier] = set()
         self.renamed: dict[Identifier, int] = {}
         self.holds: dict[str, tuple[tuple[Identifier, ...], int]] = {}
@@ -270,6 +272,8 @@ class History:
             return
         if read.rows is None and self.renamed.get(read.table, 0) >= attempt.read_ts:
             return  # catalogs know a table by its newest name only
+        if read.rows is None and attempt.read_ts < self.purged.get(read.table, 0):
+            return
         self._compare(attempt, read, base, "snapshot read")
 
     def judge_commit(self, attempt: Attempt, commit_ts: int) -> None:
@@ -316,6 +320,8 @@ class History:
         for table in self.tables():
             base = self.at(table, ts)
             if base is None or not base.cared or table[:-1] != listing.namespace:
+                continue
+            if ts < self.purged.get(table, 0) and table not in listing.names:
                 continue
             for operation in listing.after:
                 if operation.table == table:

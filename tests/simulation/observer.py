@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from tests.simulation.history import Attempt, History, Version
 from tests.simulation.rows import Contents, Rows
 from tests.simulation.scheduler import Violation, World
-from tests.simulation.table_checks import TableChecks
+from tests.simulation.table_checks import TableChecks, still_needed
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -57,6 +57,7 @@ class Observer:
         self.checks = TableChecks(self)
         registry.on_commit = self.on_commit
         registry.on_rename = self.history.rename
+        registry.on_drop = self.checks.dropped
         registry.storage.before_delete = self.before_delete
 
     def on_commit(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
@@ -233,7 +234,7 @@ class Observer:
         """Give every metadata file that the newest state of some table stands on."""
         found: set[str] = set(self.registry.pointers.values())
         for name in self.registry.pointers:
-            for snapshot in self.registry.metadata(name).snapshots:
+            for snapshot in still_needed(self.registry.metadata(name)):
                 found.add(snapshot.manifest_list)
                 found.update(self.contents.manifest_paths(snapshot.manifest_list))
         if COMMIT_TABLE in self.registry.pointers:

@@ -88,6 +88,14 @@ class Stage:
             heads = [ref.snapshot_id for ref in table.metadata.refs.values()]
             strangers.expire_but(self.lake, table, {*newest, *heads})
 
+    def purge(self, handle: Any, name: Identifier) -> Any:
+        """Purge a dropped table, whose drop is a day old by now."""
+        attempt = Attempt(f"purge {len(self.history.attempts)}", isolation="autocommit")
+        attempt.operations = [Operation(name, "drop")]
+        self.history.attempts.append(attempt)
+        self.world.actor.attempt = attempt
+        return handle.purge(name)
+
     # ------------------------------------------------------------ looking
 
     def rows(self, handle: Any, name: Identifier, read_ts: int | None = None) -> Rows:

@@ -29,6 +29,7 @@ class TableChecks:
     Attributes:
         foreign: Rows that each stranger's append added, by snapshot id; None for snapshots
             that did something else.
+        purged: Uuids of tables that are gone for good, with everything that was applied to them.
     """
 
     def __init__(self, observer: Observer) -> None:
@@ -36,6 +37,7 @@ class TableChecks:
         self._history = observer.history
         self._contents = observer.contents
         self.foreign: dict[int, Rows | None] = {}
+        self.purged: set[str] = set()
 
     def changed(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         """Judge a swap; a stranger's is only recorded."""
@@ -52,6 +54,31 @@ class TableChecks:
             self._applied(name, old, new)
         elif is_marked(new) and _main(new) != _main(old):
             raise Violation("I4", f"the protocol moved main of {name} without txns.applied")
+
+    def dropped(self, aside: Identifier, metadata: TableMetadata) -> None:
+        """Judge the end of a purge: what it takes is a marker that nobody needs."""
+        uuid, name = str(metadata.table_uuid), _name_before(aside)
+        at = f"{name}, {uuid}"
+        if not metadata.properties.get("txns.purging"):
+            raise Violation("purge", f"{at} is dropped and was not claimed")
+        if rows := self._contents.rows(metadata.current_snapshot()):
+            raise Violation("purge", f"{at} is dropped with the rows {sorted(rows)}")
+        for ref, head in metadata.refs.items():
+            if ref.startswith("txns-hold-"):
+                raise Violation("hold", f"{at} is dropped, and held by {ref}")
+            adopted = self.foreign.get(head.snapshot_id)
+            lost = (adopted or frozenset()) - self._history.removed.get(name, set())
+            if ref.startswith("txns-foreign-") and lost:
+                raise Violation("purge", f"{at} is dropped with {sorted(lost)} of a stranger")
+        for logged in self._observer.entries.values():
+            for table in logged.tables if logged.changes else ():
+                if table["uuid"] == uuid and logged.commit_ts > _applied(metadata):
+                    raise Violation("purge", f"{at} is dropped, {logged.commit_ts} is in the log")
+        self.purged.add(uuid)
+        newest = self._history.newest(name)
+        since = newest.ts if newest else 0
+        self._history.purged[name] = since
+        self._history.since[name] = max(since, self._history.since.get(name, 0))
 
     def _foreign(self, old: TableMetadata | None, new: TableMetadata) -> None:
         known = {one.snapshot_id for one in old.snapshots} if old else set()
@@ -71,7 +98,7 @@ class TableChecks:
     ) -> None:
         known = {one.snapshot_id for one in old.snapshots} if old else set()
         lists = [one.manifest_list for one in new.snapshots]
-        for snapshot in new.snapshots:
+        for snapshot in still_needed(new):
             self._contents.manifest_paths(snapshot.manifest_list)
             if snapshot.snapshot_id not in known and lists.count(snapshot.manifest_list) > 1:
                 raise Violation("I2", f"{name}: {snapshot.snapshot_id} shares its manifest list")
@@ -244,6 +271,8 @@ class TableChecks:
     def is_applied(self, logged: Logged, table: dict[str, Any]) -> bool:
         """Whether a table that an entry names shows the entry, whatever its name is now."""
         registry = self._observer.registry
+        if table["uuid"] in self.purged:
+            return True
         known = (registry.metadata(name) for name in registry.pointers)
         return any(
             _applied(metadata) >= logged.commit_ts
@@ -276,6 +305,16 @@ class TableChecks:
         forgotten = newest is not None and not newest.cared
         if not (forgotten or self.is_applied(logged, table)):
             raise Violation("I6", f"{logged.commit_ts} left the head, {name} does not show it")
+
+
+def still_needed(metadata: TableMetadata) -> list[Snapshot]:
+    """Give the snapshots of a table whose files must be there: of a claimed one, the marker."""
+    main = metadata.current_snapshot()
+    return [main] if main and "txns.purging" in metadata.properties else metadata.snapshots
+
+
+def _name_before(aside: Identifier) -> Identifier:
+    return (*aside[:-1], aside[-1].split("__txns_purge_")[0])
 
 
 def _name(table: dict[str, Any]) -> Identifier:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyiceberg.exceptions import NoSuchTableError
 
+from tests.simulation.scheduler import DAY_MS
 from tests.simulation.stage import NEW, A, B, C, Stage, staged
 from tests.simulation.strangers import remove_file, roll_back
-from txns.errors import Conflict, Quarantined
+from txns.errors import Conflict, InvalidUsage, Quarantined
 
 
 @pytest.fixture(params=["swap", "server"])
@@ -256,12 +259,9 @@ def test_14_a_creator_that_died_or_pauses_reserves_nothing(stage: Stage):
 
 
 def test_15_a_table_is_created_again_while_its_drop_is_looked_at(stage: Stage):
-    """Nothing of the protocol removes a table by name."""
-    # Purge is not part of version 1: what is left of the race is a dropper that meets a creator.
+    """Of two creators on a marker one wins, and nothing removes the table by name."""
     handle = stage.handle(apply="inline")
-    drop = stage.begin(handle)
-    drop.drop(A)
-    drop.commit()
+    _drop(stage, handle)
     slow = stage.begin(stage.handle())
     slow.create(A)
     again = stage.begin(handle)
@@ -272,6 +272,96 @@ def test_15_a_table_is_created_again_while_its_drop_is_looked_at(stage: Stage):
         slow.commit()
     assert added == stage.rows(handle, A)
     stage.audit()
+
+
+@pytest.mark.parametrize("label", ["txns.commits", "lake.t0"])
+def test_15_a_table_is_created_again_before_it_is_claimed(stage: Stage, label: str):
+    """The claim clashes in the log, also with a creation that no table shows yet."""
+    # 1. The purger sees the marker, pauses at its claim.  2. Somebody creates in place, commits.
+    # 3. The purger goes on.
+    handle = stage.handle(apply="inline", tidy_after=1)
+    _drop(stage, handle)
+    handle.tidy()
+    stage.world.now_ms += DAY_MS + 1000
+    purger = stage.actor("purger", lambda: stage.purge(stage.handle(), A))
+    purger.until("swap" if label == "txns.commits" else "load", label)
+    creator = stage.begin(stage.handle())
+    creator.create(A)
+    added = creator.append(A)
+    creator.commit_at()
+    with pytest.raises(Conflict if label == "txns.commits" else InvalidUsage):
+        purger.finish()
+    handle.apply_le()
+    assert added == stage.rows(handle, A) == stage.raw_rows(A)
+    stage.audit()
+
+
+def test_15_a_creator_that_looked_before_the_claim(stage: Stage):
+    """It clashes with the claim, in the head or in the archive."""
+    # 1. A creator stages on the marker.  2. A purger claims, and removes the table.  3. It commits.
+    handle = stage.handle(apply="inline")
+    _drop(stage, handle)
+    stage.world.now_ms += DAY_MS + 1000
+    creator = stage.begin(stage.handle())
+    creator.create(A)
+    stage.purge(handle, A)
+    with pytest.raises(Conflict):
+        creator.commit()
+    again = stage.begin(handle)
+    again.create(A)
+    added = again.append(A)
+    again.commit()
+    assert added == stage.rows(handle, A)
+    stage.audit()
+
+
+@pytest.mark.parametrize("step", [("delete", "lake"), ("rename", "lake.t0"), ("drop", "lake.t0")])
+def test_15_a_purger_dies_with_its_claim(stage: Stage, step: tuple[str, str]):
+    """Creators are told, and ten minutes later anybody goes on."""
+    handle = stage.handle(apply="inline")
+    _drop(stage, handle)
+    stage.world.now_ms += DAY_MS + 1000
+    stage.actor("dead", lambda: stage.purge(stage.handle(), A)).until(*step).die()
+    if step[0] != "drop":
+        with pytest.raises(Conflict):
+            stage.begin(handle).create(A)
+        with pytest.raises(Conflict):
+            stage.purge(handle, A)
+    stage.world.now_ms += 11 * 60 * 1000
+    stage.purge(handle, A)
+    creator = stage.begin(handle)
+    creator.create(A)
+    added = creator.append(A)
+    creator.commit()
+    assert added == stage.rows(handle, A)
+    stage.audit()
+
+
+def test_15_a_purger_that_slept_longer_than_its_claim_lasts(stage: Stage):
+    """What it moves is another table: it puts that back, and drops nothing."""
+    # 1. P1 pauses before it moves the table.  2. Ten minutes later P2 purges.  3. Somebody creates.
+    # 4. P1 goes on.
+    handle = stage.handle(apply="inline")
+    _drop(stage, handle)
+    stage.world.now_ms += DAY_MS + 1000
+    sleeper = stage.actor("sleeper", lambda: stage.purge(stage.handle(), A))
+    sleeper.until("rename", "lake.t0")
+    stage.world.now_ms += 11 * 60 * 1000
+    stage.purge(handle, A)
+    creator = stage.begin(handle)
+    creator.create(A)
+    added = creator.append(A)
+    creator.commit()
+    with pytest.raises(Conflict):
+        sleeper.finish()
+    assert added == stage.rows(handle, A) == stage.raw_rows(A)
+    stage.audit()
+
+
+def _drop(stage: Stage, handle: Any) -> None:
+    drop = stage.begin(handle)
+    drop.drop(A)
+    drop.commit()
 
 
 def test_16_reads_below_an_adoption_stay_what_they_were(stage: Stage):

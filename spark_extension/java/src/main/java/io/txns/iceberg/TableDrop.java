@@ -79,9 +79,16 @@ final class TableDrop {
     if (purge) {
       throw TxnException.unsupported(
           String.format(
-              "a registered table's files may be needed by what is not applied yet: CALL"
-                  + " %s.system.forget('%s') first, then DROP TABLE ... PURGE; table=`%s`",
-              handle.catalogName(), table, table));
+              "a table under care keeps its files for transactions that may read it: DROP TABLE"
+                  + " without PURGE, and CALL %1$s.system.purge('%2$s') %3$d s later, from %4$s on"
+                  + " at the earliest; or, where nobody reads it, CALL %1$s.system.forget('%2$s')"
+                  + " first; table=`%2$s`",
+              handle.catalogName(),
+              table,
+              handle.config().greatestAgeMs() / 1000,
+              Claim.time(
+                  Math.max(handle.clock().nowMs(), handle.upper())
+                      + handle.config().greatestAgeMs())));
     }
     handle.checkWritable(loaded);
     handle.commitAtOnce(running, loaded, marked(loaded.view().metadata(), loaded.real()));

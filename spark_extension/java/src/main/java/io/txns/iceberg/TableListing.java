@@ -33,6 +33,7 @@ final class TableListing {
       Head newest = handle.log().loadIfExists();
       Set<TableIdentifier> names = candidates(namespace, newest, readTs);
       names.addAll(candidates(namespace, head, readTs));
+      tables.stream().filter(NameAside::is).forEach(names::add);
       for (TableIdentifier table : names) {
         if (isThere(table, head, readTs)) {
           tables.add(table);

@@ -25,6 +25,9 @@ record TableMark(TableIdentifier commitTable, String commitTableUuid, long creat
   static final String CREATED = "txns.created";
   static final String APPLIED = "txns.applied";
 
+  /** Which entry claimed a dropped table, to remove it for good. */
+  static final String PURGING = "txns.purging";
+
   /** The properties that forget removes; {@link #APPLIED} stays. */
   static final Set<String> KEYS = Set.of(COMMIT_TABLE, COMMIT_TABLE_UUID, TABLE_UUID, CREATED);
 
@@ -34,6 +37,9 @@ record TableMark(TableIdentifier commitTable, String commitTableUuid, long creat
   static final String SNAPSHOT_TXN_ID = "txns.txn-id";
   static final String SNAPSHOT_DROPPED = "txns.dropped";
   static final String SNAPSHOT_ADOPTED = "txns.adopted";
+
+  /** Tags of a hold are named this and the hold's name. */
+  static final String HOLD_TAG = "txns-hold-";
 
   /** Branches that keep a stranger's snapshots are named this and the snapshot's id. */
   static final String FOREIGN_BRANCH = "txns-foreign-";

@@ -40,6 +40,11 @@ public class TxnException extends RuntimeException {
         "transaction lost a race, run it again", table, txnId, otherTxnId, leastTs, reason);
   }
 
+  /** A dropped table that is being purged: neither creators nor other purgers may have it. */
+  static TxnException notFree(TableIdentifier table, long leastTs, String reason) {
+    return conflict("table is not free, try again", table, "", "", leastTs, reason);
+  }
+
   /** A read before all that is left of a table (invariant I11). */
   static TxnException tooOld(TableIdentifier table, long readTs, long leastTs, String reason) {
     String what = "too old, read at a newer timestamp";

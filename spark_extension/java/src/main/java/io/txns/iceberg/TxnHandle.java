@@ -185,6 +185,26 @@ public final class TxnHandle implements Closeable {
     return registrar.reject(table);
   }
 
+  /**
+   * Take a dropped table out of the catalog for good, and delete its files.
+   *
+   * <p>Possible when the drop is older than any transaction may be, no hold needs the table and
+   * nobody has written it outside the protocol since. A purge that died is gone on with after 10
+   * minutes, by anyone. Data files of a table with {@code gc.enabled=false} stay.
+   *
+   * @throws NoSuchTableException where there is none, or it has been purged
+   * @throws TxnException 0A000 that says from when on, or what stands in the way; 40001 where
+   *     somebody else purges it, or was faster; 42809 for a table that is not dropped
+   */
+  public Purged purge(TableIdentifier table) {
+    return purge(table, Claim.DURATION_MS);
+  }
+
+  /** The same, with another time for which nobody takes over a claim, in ms. */
+  Purged purge(TableIdentifier table, long claimMs) {
+    return new Purger(this, committer, applier, tidier, claimMs).purge(table);
+  }
+
   /** Apply what is outstanding on every table. Gives the number of tables with entries left. */
   public int apply() {
     Head head = log.loadIfExists();

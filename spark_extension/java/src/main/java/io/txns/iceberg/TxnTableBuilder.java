@@ -284,6 +284,10 @@ final class TxnTableBuilder implements TableBuilder {
       // Somebody created it since it was looked for.
       throw new AlreadyExistsException("Table already exists: %s", identifier);
     }
+    if (!droppedHere) {
+      Claim.refuse(handle.catalogName(), identifier, loaded.view().metadata());
+      handle.checkWritable(loaded);
+    }
     return loaded;
   }
 

@@ -1,5 +1,6 @@
 package io.txns.spark;
 
+import io.txns.iceberg.Purged;
 import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
@@ -24,7 +25,7 @@ import scala.jdk.javaapi.CollectionConverters;
 final class Procedures {
 
   static final List<String> NAMES =
-      List.of("register", "forget", "apply", "tidy", "repair", "transactions");
+      List.of("register", "forget", "apply", "tidy", "repair", "purge", "transactions");
 
   /** Procedures that change what no transaction can take back, or nothing that a reader sees. */
   private static final Set<String> NOT_INSIDE =
@@ -40,6 +41,7 @@ final class Procedures {
           "register_table",
           "register",
           "forget",
+          "purge",
           "tidy",
           "repair");
 
@@ -70,6 +72,12 @@ final class Procedures {
           .add("engine", DataTypes.StringType)
           .add("comment", DataTypes.StringType)
           .add("applied", DataTypes.BooleanType, false);
+
+  private static final StructType PURGED =
+      new StructType()
+          .add("table_name", DataTypes.StringType, false)
+          .add("deleted_files", DataTypes.IntegerType, false)
+          .add("kept_data", DataTypes.BooleanType, false);
 
   private static final long MICROS_PER_MS = 1000;
 
@@ -130,6 +138,13 @@ final class Procedures {
               args -> changed(catalog, repair(handle, table(catalog, args), args)),
               TABLE,
               ACTION);
+      case "purge" ->
+          new TxnProcedure(
+              "purge",
+              "Takes a dropped table out of the catalog for good, and deletes its files",
+              PURGED,
+              args -> purged(handle.purge(table(catalog, args))),
+              TABLE);
       case "transactions" ->
           new TxnProcedure(
               "transactions",
@@ -184,6 +199,11 @@ final class Procedures {
 
   private static SparkSession active() {
     return (SparkSession) org.apache.spark.sql.SparkSession.active();
+  }
+
+  private static InternalRow[] purged(Purged purged) {
+    return row(
+        UTF8String.fromString(purged.table().toString()), purged.deletedFiles(), purged.keptData());
   }
 
   private static InternalRow[] changed(TxnSparkCatalog catalog, long commitTs) {

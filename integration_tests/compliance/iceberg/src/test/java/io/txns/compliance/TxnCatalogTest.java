@@ -71,7 +71,7 @@ class TxnCatalogTest extends CatalogTests<TxnCatalog> {
   private static final String MARKER =
       "a drop is a marker: the table stays in the catalog below until it is purged";
   private static final String PURGE =
-      "purge is refused where readers and the log may need the files, with the command to forget";
+      "purge of a table under care is refused, and says from when on system.purge is possible";
 
   @Test
   @Disabled(PURGE)
