@@ -8,6 +8,8 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.iceberg.ContentFile;
+import org.apache.iceberg.ManifestContent;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.ManifestFiles;
 import org.apache.iceberg.Snapshot;
@@ -77,9 +79,8 @@ final class PurgedFiles {
   private Set<String> dataFiles(Iterable<ManifestFile> manifests) {
     Set<String> paths = new LinkedHashSet<>();
     for (ManifestFile manifest : manifests) {
-      try (CloseableIterable<String> named =
-          ManifestFiles.readPaths(manifest, io, metadata.specsById())) {
-        named.forEach(paths::add);
+      try (CloseableIterable<? extends ContentFile<?>> named = files(manifest)) {
+        named.forEach(file -> paths.add(file.location()));
       } catch (NotFoundException e) {
         continue;
       } catch (IOException e) {
@@ -87,6 +88,12 @@ final class PurgedFiles {
       }
     }
     return paths;
+  }
+
+  private CloseableIterable<? extends ContentFile<?>> files(ManifestFile manifest) {
+    return manifest.content() == ManifestContent.DELETES
+        ? ManifestFiles.readDeleteManifest(manifest, io, metadata.specsById())
+        : ManifestFiles.read(manifest, io, metadata.specsById());
   }
 
   private int delete(Iterable<String> paths) {
