@@ -44,12 +44,9 @@ _STRANGERS: dict[str, tuple[Action, float]] = {
     "expire": (strangers.expire, 4),
 }
 _RACE = "race"
-_PURGES = 0.25
-"""How many seeds have purges."""
-
 _KNOWN = (
     _USERS
-    | {_RACE: (races.race, 0.0), "purge": (upkeep.purge, 0.0)}
+    | {_RACE: (races.race, 0.0)}
     | {f"stranger-{name}": one for name, one in _STRANGERS.items()}
 )
 
@@ -91,9 +88,6 @@ def plan(seed: int) -> Plan:
     }
     if rng.random() < 0.35:  # all at once, while there is nothing under the name yet
         workers = {name: (f"{name}.first.{_RACE}", *keys) for name, keys in workers.items()}
-    purges = random.Random(f"{seed}/purges")
-    if purges.random() < _PURGES:
-        workers["p"] = tuple(f"p.{number}.purge" for number in range(purges.randint(1, 4)))
     if rng.random() < 0.6:
         workers["s"] = _keys(rng, "s", _STRANGERS, rng.randint(1, 5), prefix="stranger-")
     return Plan(
