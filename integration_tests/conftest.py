@@ -1,7 +1,7 @@
 """
 Fixtures of the integration tests: one Spark for all of them, new sessions for each.
 
-Imports: servers, sessions, txns_spark. Used by: pytest.
+Imports: rest_server, servers, sessions, txns_spark. Used by: pytest.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from integration_tests import rest_server as rest
 from integration_tests import servers, sessions
 from txns_spark import dbapi
 
@@ -40,6 +41,13 @@ def root_session(lake_folder: Path) -> Iterator[SparkSession]:
     session.sql("CREATE NAMESPACE lake.db")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[rest.Server]:
+    """Iceberg's REST catalog, one for the whole run."""
+    with rest.running_server(tmp_path_factory.mktemp("rest")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,8 @@ def plan(
         )
         table = transaction._table  # noqa: SLF001 -- what the server planned is nowhere else
         assert isinstance(table, StagedTable)
+        if not table.metadata_location:  # a server need not say where it will put the file
+            table.metadata_location = _metadata_file(table.metadata.location, table.properties)
         return table
     # pyiceberg's own planning takes names of two parts only.
     namespace = identifier[:-1]
@@ -72,6 +74,10 @@ def plan(
         sort_order=sort_order,
         properties=dict(properties),
     )
-    path = load_location_provider(base, metadata.properties).new_table_metadata_file_location()
+    path = _metadata_file(base, metadata.properties)
     io = catalog._load_file_io(metadata.properties, path)  # noqa: SLF001 -- the same
     return StagedTable(identifier, metadata, path, io, catalog)
+
+
+def _metadata_file(location: str, properties: Properties) -> str:
+    return load_location_provider(location, properties).new_table_metadata_file_location()

@@ -133,6 +133,10 @@ def _registrations_are_logged(lake: Lake, handle: Any) -> None:
     for name in _cared(lake):
         if name not in registry.pointers or not is_marked(registry.metadata(name)):
             continue
+        if (
+            name in lake.observer.history.since
+        ):  # the mark's snapshot may be gone, and with it the id
+            continue
         handle.register(name)
         uuid = str(registry.metadata(name).table_uuid)
         care = [
