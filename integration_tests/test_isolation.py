@@ -148,6 +148,29 @@ def test_write_skew_is_allowed_at_snapshot(
     assert -200 == _total(spark, a, b)
 
 
+def test_a_transaction_can_have_its_reads_validated_late(
+    spark: SparkSession, other: SparkSession, two_tables: tuple[str, str]
+) -> None:
+    """
+    SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, after it has read at SNAPSHOT.
+
+    1. A transaction at SNAPSHOT reads one table, raises its level, and writes the other.
+    2. What it read before is written by somebody else: its COMMIT is refused.
+    3. Other modes are still refused, and so is a weaker level.
+    """
+    a, b = two_tables
+    _begin("SNAPSHOT", spark)
+    assert 0 == _total(spark, a, b)
+    for mode in ("READ ONLY", "ISOLATION LEVEL SNAPSHOT"):
+        with refused("25001"):
+            spark.sql(f"SET TRANSACTION {mode}")
+    spark.sql("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+    spark.sql(f"INSERT INTO {a} VALUES (3, -100)")
+    other.sql(f"INSERT INTO {b} VALUES (3, -100)")
+    with refused("40001"):
+        spark.sql("COMMIT")
+
+
 def test_reads_through_data_frames_are_validated(
     spark: SparkSession, other: SparkSession, two_tables: tuple[str, str]
 ) -> None:

@@ -37,7 +37,7 @@ public final class Transaction {
   private final String id;
   private final long readTs;
   private final long bornMs;
-  private final Isolation isolation;
+  private Isolation isolation;
   private final boolean explicit;
   private final ReadSet reads = new ReadSet();
   private final Map<TableIdentifier, DataTables.Loaded> loaded = new LinkedHashMap<>();
@@ -86,8 +86,13 @@ public final class Transaction {
     return readTs;
   }
 
-  public Isolation isolation() {
+  public synchronized Isolation isolation() {
     return isolation;
+  }
+
+  /** Raises the level so that what it has read, and will read, is validated at commit. */
+  public synchronized void validateReads() {
+    isolation = isolation.validatesReads() ? isolation : Isolation.SERIALIZABLE;
   }
 
   public boolean readOnly() {

@@ -93,6 +93,14 @@ final class OpenTransaction {
     }
   }
 
+  /** Has what was and will be read validated, too; the reads of every level are noted for it. */
+  void validateReads(TxnModes newModes) {
+    modes = newModes.orElse(modes);
+    if (isBound()) {
+      transaction.validateReads();
+    }
+  }
+
   /** Undoes everything because nobody goes on with it; what it is refused with says why. */
   void expire(String why) {
     expired = why;

@@ -24,4 +24,9 @@ record TxnModes(
         basis != null ? basis : defaults.basis,
         timeoutMs != null ? timeoutMs : defaults.timeoutMs);
   }
+
+  /** Whether a level is said, and nothing else. */
+  boolean isOnlyIsolation() {
+    return isolation != null && new TxnModes(null, isolation, null, null, null, null).equals(this);
+  }
 }

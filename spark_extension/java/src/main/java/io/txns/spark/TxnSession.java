@@ -193,11 +193,15 @@ final class TxnSession {
       next = modes.orElse(next);
       return;
     }
+    if (open.isUsed() && modes.isOnlyIsolation() && modes.isolation().validatesReads()) {
+      open.validateReads(modes);
+      return;
+    }
     if (open.isUsed()) {
       throw TxnException.invalidUsage(
           "25001",
-          "SET TRANSACTION must come before the first statement that reads or writes; put the"
-              + " modes after BEGIN");
+          "SET TRANSACTION must come before the first statement that reads or writes, but for"
+              + " ISOLATION LEVEL SERIALIZABLE; put the modes after BEGIN");
     }
     TxnModes changed = modes.orElse(open.modes());
     open.changeModes(changed, open.isBound() ? options(changed, open.catalog()) : null);
