@@ -50,26 +50,22 @@ def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[rest.Serve
         yield server
 
 
-@pytest.fixture(scope="session")
-def connect_server(
-    root_session: SparkSession, lake_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[servers.ConnectServer]:
-    """A Spark Connect server over `lake`, one for the whole run."""
-    del root_session  # it makes the namespace lake.db
-    log = tmp_path_factory.mktemp("connect") / "log"
-    with servers.ConnectServer(lake_folder, log) as server:
-        yield server
+def _server_fixture(server: Callable[[Path, Path], servers.Server], name: str) -> Any:
+    """Return a fixture: one server over `lake` for the whole run."""
+
+    @pytest.fixture(scope="session", name=name)
+    def fixture(
+        root_session: SparkSession, lake_folder: Path, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[servers.Server]:
+        del root_session  # it makes the namespace lake.db
+        with server(lake_folder, tmp_path_factory.mktemp(name) / "log") as running:
+            yield running
+
+    return fixture
 
 
-@pytest.fixture(scope="session")
-def thrift_server(
-    root_session: SparkSession, lake_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[servers.ThriftServer]:
-    """A Thrift server over `lake`, one for the whole run."""
-    del root_session  # it makes the namespace lake.db
-    log = tmp_path_factory.mktemp("thrift") / "log"
-    with servers.ThriftServer(lake_folder, log) as server:
-        yield server
+connect_server = _server_fixture(servers.ConnectServer, "connect_server")
+thrift_server = _server_fixture(servers.ThriftServer, "thrift_server")
 
 
 @pytest.fixture(params=["session", "connect", "thrift"])

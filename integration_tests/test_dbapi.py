@@ -16,6 +16,8 @@ from txns_spark import dbapi, errors
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyspark.sql import SparkSession
+
     Open = Callable[..., dbapi.Connection]
 
 UTC = dt.UTC
@@ -271,3 +273,14 @@ def test_parameters_are_counted(open_connection: Open) -> None:
         cursor.execute("SELECT ?, '?' -- ?", (dt.date(2020, 1, 1), dt.date(2020, 1, 1)))
     with pytest.raises(dbapi.ProgrammingError, match="class=object"):
         cursor.execute("SELECT ?", (object(),))
+
+
+def test_connecting_makes_no_namespace(own_lake: Callable[..., SparkSession]) -> None:
+    """Without a schema, the catalog's default is the current one, and nobody creates it."""
+    spark = own_lake()
+    with dbapi.connect(spark, catalog="own") as connection:
+        cursor = connection.cursor()
+        assert [("own", "default")] == cursor.execute(
+            "SELECT current_catalog(), current_schema()"
+        ).fetchall()
+        assert [("db",)] == cursor.execute("SHOW NAMESPACES").fetchall()

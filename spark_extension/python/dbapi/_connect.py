@@ -1,7 +1,7 @@
 """
 Open connections: in this process, to a Spark Connect server, to a Thrift server.
 
-Imports: _connection, _spark, _thrift, errors, txns_spark. Used by: __init__.
+Imports: _connection, _literals, _spark, _thrift, errors, txns_spark. Used by: __init__.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from txns_spark.dbapi import errors
 from txns_spark.dbapi._connection import Connection
+from txns_spark.dbapi._literals import identifier
 from txns_spark.dbapi._spark import ClassicSession, ConnectSession
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from txns_spark.dbapi._session import Session
 
 _CONNECT_PORT = 15002
 _THRIFT_PORT = 10000
-_DEFAULT_SCHEMA = "default"
 
 
 def connect(
@@ -41,7 +41,7 @@ def connect(
             runs in this process, or one that `txns_spark.configure(builder, catalog, uri,
             warehouse)` makes: without arguments SQLite and files below ./txns-warehouse.
         catalog: The current catalog; a name without one is looked up there.
-        schema: The current schema; "default" if not told, which is made if missing.
+        schema: The current schema; the catalog's default ("default") if not told.
         uri: Where the catalog is, see `txns_spark.configure`.
         warehouse: Where tables are stored, see `txns_spark.configure`.
         config: Settings of Spark, for a session that is made here, and options of the new one.
@@ -52,15 +52,16 @@ def connect(
         ProgrammingError: There is no such catalog or schema; the message names the cure.
         OperationalError: Spark cannot be started.
     """
-    from txns_spark.dbapi._embedded import root_session  # noqa: PLC0415  (needs a JVM's pyspark)
 
-    try:
+    def start() -> Session:
+        from txns_spark.dbapi._embedded import root_session  # noqa: PLC0415  (needs a JVM)
+
         root = spark or root_session(catalog, uri, warehouse, config or {})
-        session = ClassicSession(root.newSession())
-    except Exception as error:
-        raise errors.of_startup(error) from error
-    made = _opened(session, catalog, schema, config if spark is not None else None)
-    return _configured(made, isolation_level, autocommit=autocommit)
+        return ClassicSession(root.newSession())
+
+    # What is started here has its settings already.
+    settings = config if spark is not None else None
+    return _opened(start, (catalog, schema), settings, isolation_level, autocommit=autocommit)
 
 
 def connect_remote(
@@ -81,7 +82,7 @@ def connect_remote(
         host: Of the server.
         port: Of the server; 15002 if not told.
         catalog: The current catalog.
-        schema: The current schema; "default" if not told.
+        schema: The current schema; the catalog's default ("default") if not told.
         parameters: Of Spark Connect's connection string: token, use_ssl, user_id, ...
         config: Options of the session (spark.sql...).
         isolation_level: Of its transactions; the catalog's default if not told.
@@ -95,12 +96,11 @@ def connect_remote(
 
     options = "".join(f";{name}={value}" for name, value in (parameters or {}).items())
     url = f"sc://{host}:{port or _CONNECT_PORT}/{options}"
-    try:
-        session = ConnectSession(SparkSession.builder.remote(url).create())
-    except Exception as error:
-        raise errors.of_startup(error) from error
-    made = _opened(session, catalog, schema, config)
-    return _configured(made, isolation_level, autocommit=autocommit)
+
+    def start() -> Session:
+        return ConnectSession(SparkSession.builder.remote(url).create())
+
+    return _opened(start, (catalog, schema), config, isolation_level, autocommit=autocommit)
 
 
 def connect_thrift(
@@ -124,7 +124,7 @@ def connect_thrift(
         host: Of the server.
         port: Of the server; 10000 if not told.
         catalog: The current catalog.
-        schema: The current schema; "default" if not told.
+        schema: The current schema; the catalog's default ("default") if not told.
         username: Who asks; the process's user if not told.
         password: For auth LDAP or CUSTOM.
         auth: NONE, NOSASL, LDAP, CUSTOM or KERBEROS; the server's hive.server2.authentication.
@@ -141,8 +141,8 @@ def connect_thrift(
 
     from txns_spark.dbapi._thrift import ThriftSession  # noqa: PLC0415  (the same)
 
-    try:
-        session = ThriftSession(
+    def start() -> Session:
+        return ThriftSession(
             hive.connect(
                 host,
                 port or _THRIFT_PORT,
@@ -152,32 +152,32 @@ def connect_thrift(
                 kerberos_service_name=kerberos_service_name,
             )
         )
-    except Exception as error:
-        raise errors.of_startup(error) from error
-    made = _opened(session, catalog, schema, config)
-    return _configured(made, isolation_level, autocommit=autocommit)
 
-
-def _configured(made: Connection, isolation_level: str | None, *, autocommit: bool) -> Connection:
-    try:
-        made.isolation_level = isolation_level
-    except errors.Error:
-        made.close()
-        raise
-    made.autocommit = autocommit
-    return made
+    return _opened(start, (catalog, schema), config, isolation_level, autocommit=autocommit)
 
 
 def _opened(
-    session: Session, catalog: str, schema: str | None, config: Mapping[str, str] | None
+    start: Callable[[], Session],
+    place: tuple[str, str | None],
+    config: Mapping[str, str] | None,
+    isolation_level: str | None,
+    *,
+    autocommit: bool,
 ) -> Connection:
+    """Return a connection over the session that `start` makes, in a catalog and its schema."""
+    try:
+        session = start()
+    except Exception as error:
+        raise errors.of_startup(error) from error
     made = Connection(session, autocommit=True)
     try:
         with made.cursor() as cursor:
             # Transactions tell errors of types and ranges only where Spark reports them.
             for name, value in (config or {}).items():
                 cursor.execute(f"SET {name}={value}")
-            _choose(made, catalog, schema)
+        _choose(made, *place)
+        made.isolation_level = isolation_level
+        made.autocommit = autocommit
     except BaseException:
         made.close()
         raise
@@ -189,7 +189,7 @@ def _choose(made: Connection, catalog: str, schema: str | None) -> None:
     cursor = made.cursor()
     # Catalogs are loaded, and listed, when they are first named.
     try:
-        cursor.execute(f"SHOW NAMESPACES IN {_name(catalog)}")
+        cursor.execute(f"SHOW NAMESPACES IN {identifier(catalog)}")
     except errors.DatabaseError as error:
         if isinstance(error, errors.ConnectionLost):
             raise
@@ -200,12 +200,13 @@ def _choose(made: Connection, catalog: str, schema: str | None) -> None:
             sqlstate="3D000",
         ) from error
     schemas = [str(row[0]) for row in cursor.fetchall()]
-    if schema is None and _DEFAULT_SCHEMA not in schemas:
-        cursor.execute(f"CREATE NAMESPACE IF NOT EXISTS {_name(catalog)}.{_DEFAULT_SCHEMA}")
-    elif schema is not None and schema not in schemas:
+    if schema is None:
+        # The catalog's own default, whether it is there or not: connecting makes nothing.
+        cursor.execute(f"USE {identifier(catalog)}")
+        return
+    if schema not in schemas:
         _check_nested(made, catalog, schema, schemas)
-    parts = (schema or _DEFAULT_SCHEMA).split(".")
-    cursor.execute(f"USE {'.'.join(_name(part) for part in (catalog, *parts))}")
+    cursor.execute(f"USE {'.'.join(identifier(part) for part in (catalog, *schema.split('.')))}")
 
 
 def _check_nested(made: Connection, catalog: str, schema: str, schemas: list[str]) -> None:
@@ -213,7 +214,7 @@ def _check_nested(made: Connection, catalog: str, schema: str, schemas: list[str
     parent, _, _ = schema.rpartition(".")
     if parent:
         cursor = made.cursor()
-        path = ".".join(_name(part) for part in (catalog, *parent.split(".")))
+        path = ".".join(identifier(part) for part in (catalog, *parent.split(".")))
         try:
             cursor.execute(f"SHOW NAMESPACES IN {path}")
         except errors.ProgrammingError:
@@ -234,7 +235,3 @@ def _catalogs(made: Connection) -> list[str]:
     prefix = "spark.sql.catalog."
     names = {str(row[0]).removeprefix(prefix) for row in cursor if str(row[0]).startswith(prefix)}
     return sorted(name for name in names if "." not in name)
-
-
-def _name(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from txns_spark.dbapi import errors
 from txns_spark.dbapi._cursor import Cursor
-from txns_spark.dbapi._literals import inlined
+from txns_spark.dbapi._literals import identifier, inlined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -237,18 +237,30 @@ class Connection:
         self._run("ROLLBACK")
         return found if found.state == "committed" else None
 
+    def validate_reads(self) -> None:
+        """
+        Have COMMIT check that nothing which the transaction has read, or will, was written since.
+
+        From SERIALIZABLE on it does so anyway. This begins a transaction if none is open; with
+        autocommit there is none, and nothing to do.
+        """
+        if self._autocommit and not self._in_transaction:
+            return
+        self._begin_if_needed()
+        self._run("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+
     def savepoint(self, name: str) -> None:
         """Mark a point in the transaction; a name used again moves it."""
         self._begin_if_needed()
-        self._run(f"SAVEPOINT {_name(name)}")
+        self._run(f"SAVEPOINT {identifier(name)}")
 
     def rollback_to_savepoint(self, name: str) -> None:
         """Undo what came after the point; this ends the aborted state, too."""
-        self._run(f"ROLLBACK TO SAVEPOINT {_name(name)}")
+        self._run(f"ROLLBACK TO SAVEPOINT {identifier(name)}")
 
     def release_savepoint(self, name: str) -> None:
         """Forget the point, keep the changes."""
-        self._run(f"RELEASE SAVEPOINT {_name(name)}")
+        self._run(f"RELEASE SAVEPOINT {identifier(name)}")
 
     # The rest of PEP 249
 
@@ -375,7 +387,3 @@ def _error_of(error: Exception) -> errors.Error:
 def _quoted(text: str) -> str:
     """Return a text as the transaction statements' own string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _name(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -133,6 +133,11 @@ def _replaced(sql: str, texts: Sequence[str]) -> str:
     return replaced
 
 
+def identifier(name: str) -> str:
+    """Return a name as SQL has it, in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def _of_int(value: int) -> str:
     # As pyspark chooses it: the least type that holds the number.
     if _INT_MIN <= value <= _INT_MAX:

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 _TAG = "txns-dbapi"
 
 
-class ClassicSession:
-    """A session of the JVM of this process."""
-
-    driver = "session"
+class _DataFrameSession:
+    """What both ways share: statements make data frames."""
 
     def __init__(self, session: Any) -> None:
         _log_no_errors()
@@ -32,14 +30,16 @@ class ClassicSession:
 
     def run(self, sql: str, parameters: Sequence[Any]) -> Answer:
         frame = self._frame(sql, parameters)
-        if self._is_command(frame):
-            return Answer(_command_rows(frame), is_command=True)
+        command = self._command_rows(frame)
+        if command is not None:
+            return Answer(command, is_command=True)
         return Answer(frame.toArrow(), is_command=False)
 
     def stream(self, sql: str, parameters: Sequence[Any], batch_rows: int) -> Answer:
         frame = self._frame(sql, parameters)
-        if self._is_command(frame):
-            return Answer(_command_rows(frame), is_command=True)
+        command = self._command_rows(frame)
+        if command is not None:
+            return Answer(command, is_command=True)
         schema = _arrow_schema(frame)
         rest = _row_batches(frame, schema, batch_rows)
         return Answer(schema.empty_table(), is_command=False, rest=rest)
@@ -47,6 +47,20 @@ class ClassicSession:
     def upload(self, name: str, rows: pa.Table) -> bool:
         self._spark.createDataFrame(rows, schema=_spark_schema(rows)).createOrReplaceTempView(name)
         return True
+
+    def _frame(self, sql: str, parameters: Sequence[Any]) -> Any:
+        text, values = bound(sql, parameters)
+        return self._spark.sql(text, args=values) if values else self._spark.sql(text)
+
+    def _command_rows(self, frame: Any) -> pa.Table | None:
+        """Return the rows of a command, which has run already; None for a query."""
+        raise NotImplementedError
+
+
+class ClassicSession(_DataFrameSession):
+    """A session of the JVM of this process."""
+
+    driver = "session"
 
     def cancel(self) -> None:
         # By the tag that all jobs of a session carry: tags of one's own belong to a thread here,
@@ -57,44 +71,22 @@ class ClassicSession:
         # A session of the JVM has no end of its own; what it holds is dropped with it.
         self._spark.catalog.clearCache()
 
-    def _frame(self, sql: str, parameters: Sequence[Any]) -> Any:
-        text, values = bound(sql, parameters)
-        return self._spark.sql(text, args=values) if values else self._spark.sql(text)
-
-    def _is_command(self, frame: Any) -> bool:
+    def _command_rows(self, frame: Any) -> pa.Table | None:
         # Commands have run when spark.sql() returns, and stand there as their result.
         plan = frame._jdf.queryExecution().commandExecuted()  # noqa: SLF001
-        return str(plan.getClass().getSimpleName()) == "CommandResult"
+        if str(plan.getClass().getSimpleName()) != "CommandResult":
+            return None
+        schema = _arrow_schema(frame)
+        rows = frame.collect()
+        columns = [[row[i] for row in rows] for i in range(len(schema))]
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema)
 
 
-class ConnectSession:
+class ConnectSession(_DataFrameSession):
     """A session of a Spark Connect server."""
 
     driver = "connect"
-
-    def __init__(self, session: Any) -> None:
-        _log_no_errors()
-        self._spark = session
-
-    def run(self, sql: str, parameters: Sequence[Any]) -> Answer:
-        frame = self._frame(sql, parameters)
-        command = _command_result(frame)
-        if command is not None:
-            return Answer(command, is_command=True)
-        return Answer(frame.toArrow(), is_command=False)
-
-    def stream(self, sql: str, parameters: Sequence[Any], batch_rows: int) -> Answer:
-        frame = self._frame(sql, parameters)
-        command = _command_result(frame)
-        if command is not None:
-            return Answer(command, is_command=True)
-        schema = _arrow_schema(frame)
-        rest = _row_batches(frame, schema, batch_rows)
-        return Answer(schema.empty_table(), is_command=False, rest=rest)
-
-    def upload(self, name: str, rows: pa.Table) -> bool:
-        self._spark.createDataFrame(rows, schema=_spark_schema(rows)).createOrReplaceTempView(name)
-        return True
 
     def cancel(self) -> None:
         self._spark.interruptTag(_TAG)
@@ -107,8 +99,14 @@ class ConnectSession:
 
     def _frame(self, sql: str, parameters: Sequence[Any]) -> Any:
         self._spark.addTag(_TAG)
-        text, values = bound(sql, parameters)
-        return self._spark.sql(text, args=values) if values else self._spark.sql(text)
+        return super()._frame(sql, parameters)
+
+    def _command_rows(self, frame: Any) -> pa.Table | None:
+        relation = frame._plan._plan  # noqa: SLF001  (no public way asks only once)
+        if relation.WhichOneof("rel_type") != "local_relation":
+            return None
+        data = relation.local_relation.data
+        return pa.ipc.open_stream(data).read_all() if data else pa.table({})
 
 
 def _nothing() -> None:
@@ -118,23 +116,6 @@ def _nothing() -> None:
 def _log_no_errors() -> None:
     """Keep pyspark from printing each error that a statement answers with, and we raise."""
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-
-
-def _command_rows(frame: Any) -> pa.Table:
-    schema = _arrow_schema(frame)
-    rows = frame.collect()
-    columns = [[row[i] for row in rows] for i in range(len(schema))]
-    arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _command_result(frame: Any) -> pa.Table | None:
-    """Return the rows of a command, which came with its answer; None for a query."""
-    relation = frame._plan._plan  # noqa: SLF001  (there is no public way that asks only once)
-    if relation.WhichOneof("rel_type") != "local_relation":
-        return None
-    data = relation.local_relation.data
-    return pa.ipc.open_stream(data).read_all() if data else pa.table({})
 
 
 def _arrow_schema(frame: Any) -> pa.Schema:
