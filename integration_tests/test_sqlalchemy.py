@@ -270,30 +270,68 @@ def test_types_keys_and_properties_come_back(engines: Engines) -> None:
         inspector.get_columns("nothing")
 
 
-@only_session
-def test_for_update_is_validated_or_refused(engines: Engines) -> None:
+@pytest.mark.parametrize("level", ["STRICT SERIALIZABLE", "SNAPSHOT"])
+def test_what_for_update_read_must_not_change(engines: Engines, level: str) -> None:
     """
-    What FOR UPDATE read must not change.
+    At SNAPSHOT, a plain SELECT is not validated, and one FOR UPDATE is.
 
-    1. A transaction reads a table FOR UPDATE and writes another one.
-    2. The table that it read changes, so its COMMIT is a conflict.
+    1. A transaction reads a table, and writes another one.
+    2. The table that it read changes: its COMMIT is a conflict if it read FOR UPDATE.
     """
     engine = engines()
     with engine.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE a (id BIGINT) USING iceberg")
         connection.exec_driver_sql("CREATE TABLE b (id BIGINT) USING iceberg")
         connection.exec_driver_sql("INSERT INTO a VALUES (1)")
-    query = sa.select(sa.table("a", sa.column("id"))).with_for_update()
-    with engine.connect() as connection:
-        assert [(1,)] == connection.execute(query).all()
-        connection.exec_driver_sql("INSERT INTO b VALUES (1)")
-        with engine.begin() as other:
-            other.exec_driver_sql("INSERT INTO a VALUES (2)")
-        with pytest.raises(exc.OperationalError):
+    query = sa.select(sa.func.count()).select_from(sa.table("a", sa.column("id")))
+
+    def commit_after(chosen: sa.Select[Any]) -> None:
+        with engine.connect().execution_options(isolation_level=level) as connection:
+            seen = connection.scalar(chosen)
+            connection.exec_driver_sql("INSERT INTO b VALUES (1)")
+            with engine.begin() as other:
+                other.exec_driver_sql("INSERT INTO a VALUES (2)")
+            assert seen == connection.scalar(chosen)
             connection.commit()
-    lax = engine.execution_options(isolation_level="SNAPSHOT")
-    with lax.connect() as connection, pytest.raises(exc.NotSupportedError, match="SERIALIZABLE"):
-        connection.execute(query)
+
+    with pytest.raises(exc.OperationalError) as caught:
+        commit_after(query.with_for_update())
+    assert isinstance(caught.value.orig, errors.TransactionConflict)
+    if level == "SNAPSHOT":
+        commit_after(query)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        assert connection.scalar(query.with_for_update()) > 1
+
+
+class Ticket(Base):
+    __tablename__ = "ticket"
+    id: orm.Mapped[int] = orm.mapped_column(primary_key=True)
+    number: orm.Mapped[int] = orm.mapped_column(sa.BigInteger, sa.Identity())
+    text: orm.Mapped[str]
+
+
+@only_session
+@pytest.mark.filterwarnings("ignore:keys, checks and indexes")
+def test_identity_outside_the_key_gets_ids(engines: Engines) -> None:
+    """Never NULL: by the ORM, by one row and by many, by SELECT, by VALUES."""
+    engine = engines()
+    tickets: sa.Table = Ticket.__table__  # type: ignore[assignment]
+    tickets.create(engine)
+    with orm.Session(engine) as session, session.begin():
+        made = [Ticket(text=f"t{i}") for i in range(3)]
+        session.add_all(made)
+        session.flush()
+        assert all(ticket.number is not None for ticket in made)
+    with engine.begin() as connection:
+        connection.execute(sa.insert(tickets), {"text": "one"})
+        connection.execute(sa.insert(tickets), [{"text": "many"}, {"text": "many"}])
+        connection.execute(sa.insert(tickets).values([{"text": "values"}, {"text": "values"}]))
+        source = sa.select(tickets.c.text).where(tickets.c.text == "many")
+        connection.execute(sa.insert(tickets).from_select(["text"], source))
+        numbers = connection.scalars(sa.select(tickets.c.number)).all()
+    assert 10 == len(numbers)
+    assert None not in numbers
+    assert len(set(numbers)) == len(numbers)
 
 
 @only_session

@@ -59,8 +59,9 @@ class TxnsCompiler(compiler.SQLCompiler):
         values, text = super()._literal_execute_expanding_parameter(*args, **kw)
         return values, _as_subquery(text)
 
-    def _literal_execute_expanding_parameter_literal_binds(self, *args: Any, **kw: Any) -> str:
-        return _as_subquery(super()._literal_execute_expanding_parameter_literal_binds(*args, **kw))
+    def _literal_execute_expanding_parameter_literal_binds(self, *args: Any, **kw: Any) -> Any:
+        values, text = super()._literal_execute_expanding_parameter_literal_binds(*args, **kw)
+        return values, _as_subquery(text)
 
     def visit_empty_set_op_expr(self, type_: Any, expand_op: Any, **kw: Any) -> str:
         if len(type_) == 1:
@@ -120,9 +121,13 @@ class TxnsCompiler(compiler.SQLCompiler):
         return self._json(binary, **kw)
 
     def _json(self, binary: Any, **kw: Any) -> str:
-        value, path = self.process(binary.left, **kw), self.process(binary.right, **kw)
-        found = f"get_json_object({value}, {path})"
+        """Return what stands at a path: a document again, or a value of the type that is wanted."""
+        document, path = self.process(binary.left, **kw), self.process(binary.right, **kw)
         kind = binary.type
+        if isinstance(kind, sa.JSON):
+            return f"to_json(variant_get(parse_json({document}), {path}, 'variant'))"
+        # By way of text, which keeps all digits.
+        found = f"variant_get(parse_json({document}), {path}, 'string')"
         if isinstance(kind, (sa.Boolean, sa.Numeric, sa.Float, sa.Integer)):
             return f"CAST({found} AS {self.dialect.type_compiler_instance.process(kind)})"
         return found

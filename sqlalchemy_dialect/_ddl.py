@@ -15,7 +15,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import exc, schema
-from sqlalchemy.sql import compiler
+from sqlalchemy.sql import compiler, elements, operators
 
 from sqlalchemy_txns._ids import TOKEN
 
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 CONSTRAINT = "sqlalchemy.constraint."
 INDEX = "sqlalchemy.index."
+_SORTING = {
+    operators.asc_op: "asc",
+    operators.desc_op: "desc",
+    operators.nulls_first_op: "nulls_first",
+    operators.nulls_last_op: "nulls_last",
+}
 _NOT_ENFORCED = (
     "keys, checks and indexes are kept as table properties and not enforced: Iceberg knows none"
 )
@@ -73,12 +79,9 @@ class TxnsDDLCompiler(compiler.DDLCompiler):
     def visit_create_index(self, create: Any, **kw: Any) -> str:
         index = create.element
         self._verify_index_table(index)
-        columns = [getattr(one, "name", None) for one in index.expressions]
-        kept = {"unique": bool(index.unique), "columns": columns}
-        if None in columns:
-            raise exc.CompileError("CREATE INDEX over expressions: Iceberg has no indexes")
         _warn_once()
-        return self._set(index.table, {INDEX + str(index.name): json.dumps(kept)})
+        kept = json.dumps(kept_index(index, self))
+        return self._set(index.table, {INDEX + str(index.name): kept})
 
     def visit_drop_index(self, drop: Any, **kw: Any) -> str:
         return self._unset(drop.element.table, INDEX + str(drop.element.name))
@@ -216,6 +219,34 @@ def kept_constraint(constraint: Any, ddl: Any) -> dict[str, Any] | None:
         text = ddl.sql_compiler.process(constraint.sqltext, include_table=False, literal_binds=True)
         return {"name": name, "kind": "check", "sqltext": text}
     return None
+
+
+def kept_index(index: Any, ddl: Any) -> dict[str, Any]:
+    """Return what is kept of an index: columns in their order, and the SQL of expressions."""
+    columns: list[str | None] = []
+    expressions: list[str] = []
+    sorting: dict[str, list[str]] = {}
+    for expression in index.expressions:
+        words, inner = _sorted(expression)
+        name = inner.name if isinstance(inner, schema.Column) else None
+        columns.append(name)
+        if name is not None and words:
+            sorting[name] = words
+        text = name or ddl.sql_compiler.process(inner, include_table=False, literal_binds=True)
+        expressions.append(text)
+    kept: dict[str, Any] = {"unique": bool(index.unique), "columns": columns}
+    if None in columns:
+        kept["expressions"] = expressions
+    return kept | ({"sorting": sorting} if sorting else {})
+
+
+def _sorted(expression: Any) -> tuple[list[str], Any]:
+    """Return the words that sort an index's column, and the column or expression."""
+    words: list[str] = []
+    while isinstance(expression, elements.UnaryExpression) and expression.modifier in _SORTING:
+        words.insert(0, _SORTING[expression.modifier])
+        expression = expression.element
+    return words, expression
 
 
 def dbapi_text(text: str) -> str:

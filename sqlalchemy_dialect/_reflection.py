@@ -169,11 +169,7 @@ class TxnsReflection(default.DefaultDialect):
     ) -> list[dict[str, Any]]:
         properties = self._table(connection, table_name, schema, **kw).properties
         return [
-            {
-                "name": key.removeprefix(INDEX),
-                "column_names": json.loads(text)["columns"],
-                "unique": json.loads(text)["unique"],
-            }
+            _index(key.removeprefix(INDEX), json.loads(text))
             for key, text in sorted(properties.items())
             if key.startswith(INDEX)
         ]
@@ -257,12 +253,11 @@ class TxnsReflection(default.DefaultDialect):
         return name if schema is None else f"{schema}.{name}"
 
     def _ask_schema(self, connection: Any, sql: str, schema: str | None) -> list[Any]:
-        if schema is None:
-            return self._ask(connection, sql)
+        """Ask about a schema; the current one may be missing, too, before its first table."""
+        if schema is not None:
+            sql = f"{sql} IN {self.identifier_preparer.quote_schema(schema)}"
         try:
-            return self._ask(
-                connection, f"{sql} IN {self.identifier_preparer.quote_schema(schema)}"
-            )
+            return self._ask(connection, sql)
         except exc.DBAPIError as error:
             if "does not exist" in str(error.orig) or "cannot be found" in str(error.orig):
                 return []
@@ -329,6 +324,17 @@ def _column(name: str, kind: str, *, nullable: bool, comment: str | None) -> dic
         "default": None,
         "comment": comment,
     }
+
+
+def _index(name: str, kept: dict[str, Any]) -> dict[str, Any]:
+    found = {"name": name, "column_names": kept["columns"], "unique": kept["unique"]}
+    if "expressions" in kept:
+        found["expressions"] = kept["expressions"]
+    if "sorting" in kept:
+        found["column_sorting"] = {
+            column: tuple(words) for column, words in kept["sorting"].items()
+        }
+    return found
 
 
 def _unquoted(text: str) -> str:

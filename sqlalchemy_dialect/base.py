@@ -81,8 +81,13 @@ class TxnsDialect(TxnsReflection):
     max_identifier_length = 128
     default_schema_name = "default"
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(
+        self, *, json_serializer: Any = None, json_deserializer: Any = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
+        # SQLAlchemy's JSON type looks for them here.
+        self._json_serializer = json_serializer
+        self._json_deserializer = json_deserializer
         self.ids = Ids()
 
     @classmethod
@@ -157,20 +162,14 @@ class TxnsDialect(TxnsReflection):
 
     def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
         if FOR_UPDATE in statement and context is not None and context.compiled is not None:
-            self._check_validates_reads(cursor.connection)
+            self._validate_reads(cursor.connection)
         cursor.execute(statement, parameters)
 
-    def _check_validates_reads(self, connection: Any) -> None:
-        """Refuse FOR UPDATE where a COMMIT would not look at what was read."""
-        if connection.autocommit:
-            return  # a lock would end with the statement everywhere
+    def _validate_reads(self, connection: Any) -> None:
+        """See to it that COMMIT looks at what FOR UPDATE has read, at every level."""
         level = connection.isolation_level or connection.default_isolation_level()
         if level not in VALIDATES_READS:
-            raise dbapi.NotSupportedError(
-                "SELECT ... FOR UPDATE needs a level that validates what was read: begin with "
-                f"execution_options(isolation_level='SERIALIZABLE'); isolation_level={level}",
-                sqlstate="0A000",
-            )
+            connection.validate_reads()
 
     def do_executemany(
         self, cursor: Any, statement: str, parameters: Sequence[Any], context: Any = None

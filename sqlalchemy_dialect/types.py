@@ -140,6 +140,39 @@ class _Binary(_Literal, sqltypes.LargeBinary):
         del dialect
 
 
+class _JSONPlace:
+    """What names a place in a document, as Spark's paths do: $['key'][0]."""
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], str]:
+        """Return what makes the path."""
+        del dialect
+        return _json_path
+
+    def literal_processor(self, dialect: Dialect) -> Callable[[Any], str]:
+        """Return what writes the path as a literal."""
+        del dialect
+        return lambda value: dbapi.literal(_json_path(value))
+
+
+class _JSONIndex(_JSONPlace, sqltypes.JSON.JSONIndexType):
+    """A key, or a number."""
+
+
+class _JSONPath(_JSONPlace, sqltypes.JSON.JSONPathType):
+    """Keys and numbers, one inside the other."""
+
+
+def _json_path(value: Any) -> str:
+    steps = [value] if isinstance(value, (int, str)) else value
+    return "$" + "".join(_json_step(step) for step in steps)
+
+
+def _json_step(step: int | str) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f'["{step}"]' if "'" in step else f"['{step}']"
+
+
 class _Array(_Literal, sqltypes.ARRAY[Any]):
     """An array."""
 
@@ -153,6 +186,8 @@ COLSPECS: dict[type[TypeEngine[Any]], type[TypeEngine[Any]]] = {
     sqltypes.Date: _Date,
     sqltypes.DateTime: _DateTime,
     sqltypes.LargeBinary: _Binary,
+    sqltypes.JSON.JSONIndexType: _JSONIndex,
+    sqltypes.JSON.JSONPathType: _JSONPath,
 }
 
 
