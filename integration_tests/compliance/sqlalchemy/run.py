@@ -1,92 +1,97 @@
 """
-Run SQLAlchemy's own dialect suite over the dialect: `make compliance-sqlalchemy`.
+Run the suites of SQLAlchemy and Alembic over the dialect, by the driver `session`.
 
-The suite is `sqlalchemy.testing.suite` of the installed SQLAlchemy, inherited whole; what is
-not asked for is closed in txns_requirements, each with its reason. It runs over the driver
-`session`, and over SQLite, to know what there is to reach.
+    make compliance-sqlalchemy
+    make compliance-alembic
 
-Prints the failures, the reasons of what was skipped with their counts, how much of what
-SQLite passes passes here, and a line of counts.
+Without make, options of pytest may follow a --: `run dialect -- -k JoinTest`.
 
-Imports: txns_plugin and txns_requirements, through pytest. Used by: make.
+- `dialect`: `sqlalchemy.testing.suite`, which every dialect is to pass;
+- `transactions`: SQLAlchemy's own tests of transactions, of the engine and of the ORM;
+- `alembic`: `alembic.testing.suite`.
+
+Every test that SQLite passes (passes_on_sqlite/) passes here, too, or has its reason in
+exclusions.py or txns_requirements.py. Excluded tests are run, those of txns_requirements are
+not. Exit code 1 if a test has failed without a reason, or a reason is not true any more, or
+less than nine tenths of what SQLite passes passes here. The last line has the counts.
+
+Imports: exclusions, suites, txns_requirements. Used by: make.
 """
 
 from __future__ import annotations
 
 import collections
-import json
-import os
 import re
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
-from typing import Any
+from importlib.metadata import version
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
+from integration_tests.compliance.sqlalchemy import exclusions, suites
+from integration_tests.compliance.sqlalchemy.suites import Outcome
+
 KINDS = ("passed", "failed", "skipped")
-_DIALECT = re.compile(r"_(?:txns|sqlite)\+[a-z]+_[0-9_]+(?=::)")
 _WHERE = re.compile(r"^Skipped: '.*? \(call\)' : |^Skipped: ")
 
 
-def run(url: str, folder: Path, *options: str) -> dict[str, Any]:
-    """Run the suite over one URL; return outcomes and reasons by test."""
-    outcomes = folder / "outcomes.json"
-    (folder / "lake").mkdir()
-    command = [
-        *(sys.executable, "-m", "pytest", "suite.py", "-q", "--no-header", "--tb=no", "-r", "N"),
-        *("-p", "txns_plugin", "--rootdir", ".", "-c", "setup.cfg", "-o", "python_files=suite.py"),
-        *("-p", "no:cacheprovider", "--dburi", url, *options),
-    ]
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(HERE), str(ROOT)]),
-        "TXNS_SUITE_LAKE": str(folder / "lake"),
-        "TXNS_SUITE_OUTCOMES": str(outcomes),
-    }
-    log = folder / "log"
-    with log.open("wb") as output:
-        subprocess.run(
-            command,
-            cwd=HERE,
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-    if not outcomes.exists():
-        sys.exit(log.read_text(errors="replace")[-4000:])
-    found = json.loads(outcomes.read_text("utf-8"))
-    return {kind: {_DIALECT.sub("", n): o for n, o in found[kind].items()} for kind in found}
-
-
-def words(outcomes: dict[str, str]) -> str:
-    """Return counts as every suite of the project prints them."""
-    counts = collections.Counter(outcomes.values())
-    return " ".join(f"{kind}={counts[kind]}" for kind in KINDS)
-
-
 def main() -> None:
-    """Run both; exit 1 if less than nine tenths of what SQLite passes passes here."""
-    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
-        options = sys.argv[1:]
-        reference = run("sqlite://", Path(first), *options)["outcomes"]
-        found = run("txns:///lake/main", Path(second), *options)
-    outcomes, reasons = found["outcomes"], found["reasons"]
-    for name, outcome in sorted(outcomes.items()):
-        if outcome == "failed":
-            print(f"failed: {name}: {reasons[name].strip().splitlines()[-1]}")
-    skipped = collections.Counter(
-        _WHERE.sub("", reasons[name]) for name, outcome in outcomes.items() if outcome == "skipped"
-    )
-    for reason, count in skipped.most_common():
+    """Run the suites that the arguments name."""
+    arguments, options = sys.argv[1:], []
+    if "--" in arguments:
+        at = arguments.index("--")
+        arguments, options = arguments[:at], arguments[at + 1 :]
+    total: collections.Counter[str] = collections.Counter()
+    is_good = True
+    for name in arguments:
+        suite = suites.suite(name)
+        found = suites.run(suite, "txns:///lake/main", suite.ours, *options)
+        judged = {test: judge(name, test, outcome) for test, outcome in found.items()}
+        listed = suite.list_file().read_text("utf-8").splitlines()
+        if options:
+            listed = [test for test in listed if test in found]
+        is_good &= report(f"{name}, SQLAlchemy {version('sqlalchemy')}", judged, listed)
+        total.update(outcome.kind for outcome in judged.values())
+        for pattern in exclusions.stale(name, found):
+            print(f"passes, and is excluded: {pattern}")
+            is_good = False
+    print(words(total))
+    sys.exit(0 if is_good else 1)
+
+
+def judge(suite: str, test: str, outcome: Outcome) -> Outcome:
+    """Return what an outcome counts as: an expected failure is left out with its reason."""
+    reason = exclusions.reason(suite, test)
+    if outcome.kind == "failed" and reason is not None:
+        return Outcome("skipped", reason)
+    if outcome.kind == "skipped":
+        return Outcome("skipped", reason or _WHERE.sub("", outcome.reason))
+    return outcome
+
+
+def report(title: str, judged: dict[str, Outcome], listed: list[str]) -> bool:
+    """Print what came of a suite; tell whether it is as it should be."""
+    for test, outcome in sorted(judged.items()):
+        if outcome.kind == "failed":
+            print(f"failed: {test}: {outcome.reason.strip().splitlines()[-1]}")
+    skipped = [outcome.reason for outcome in judged.values() if outcome.kind == "skipped"]
+    for reason, count in collections.Counter(skipped).most_common():
         print(f"{count} skipped: {reason}")
-    reached = [name for name, outcome in reference.items() if outcome == "passed"]
-    both = sum(outcomes.get(name) == "passed" for name in reached)
-    print(f"sqlite: {words(reference)}")
-    print(f"passed of what sqlite passes: {both} of {len(reached)}")
-    print(words(outcomes))
-    sys.exit(0 if both * 10 >= len(reached) * 9 else 1)
+    open_ones = [test for test in listed if not _is_explained(judged.get(test))]
+    for test in open_ones:
+        print(f"SQLite passes it, and here it has no reason: {test}")
+    kinds = collections.Counter(outcome.kind for outcome in judged.values())
+    both = sum(test in judged and judged[test].kind == "passed" for test in listed)
+    print(f"{title}: {words(kinds)}, passed of what SQLite passes: {both} of {len(listed)}")
+    return not kinds["failed"] and not open_ones and both * 10 >= len(listed) * 9
+
+
+def _is_explained(outcome: Outcome | None) -> bool:
+    if outcome is None:
+        return False
+    return outcome.kind == "passed" or any(one in outcome.reason for one in exclusions.REASONS)
+
+
+def words(counts: collections.Counter[str]) -> str:
+    """Return counts as every suite of the project prints them."""
+    return " ".join(f"{kind}={counts[kind]}" for kind in KINDS)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """
-What SQLAlchemy's suite needs around it: its own plugin, two schemas, Spark for small data.
+What the suites need around them: SQLAlchemy's plugin, two schemas, Spark for small data.
 
-Imports: sessions. Used by: run, as a plugin of pytest.
+Imports: sessions. Used by: suites, as a plugin of pytest.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from sqlalchemy_txns import _ddl
 
 pytest.register_assert_rewrite("sqlalchemy.testing.assertions")
 
-_OUTCOMES: dict[str, str] = {}
-_REASONS: dict[str, str] = {}
+# Kind and reason by test, as `suites.Outcome`.
+_OUTCOMES: dict[str, tuple[str, str]] = {}
+# A test's class carries the database's name and version.
+_DATABASE = re.compile(r"_(?:txns|sqlite)\+[a-z]+_[0-9_]+(?=::)")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -54,20 +57,17 @@ def _prepare(session: pytest.Session) -> None:
 
 def pytest_runtest_logreport(report: Any) -> None:
     """Note how each test ended."""
-    name = report.nodeid.split("::", 1)[1]
+    name = _DATABASE.sub("", report.nodeid.split("::", 1)[1])
     if report.outcome == "failed":
-        _OUTCOMES[name] = "failed"
-        _REASONS[name] = str(report.longrepr)[-1500:]
+        _OUTCOMES[name] = ("failed", str(report.longrepr)[-1500:])
     elif report.outcome == "skipped":
-        _OUTCOMES.setdefault(name, "skipped")
-        _REASONS[name] = str(report.longrepr[2] if report.longrepr else "")
+        reason = str(report.longrepr[2] if report.longrepr else "")
+        _OUTCOMES.setdefault(name, ("skipped", reason))
     elif report.when == "call":
-        _OUTCOMES.setdefault(name, "passed")
-    _write()
+        _OUTCOMES.setdefault(name, ("passed", ""))
 
 
-def _write() -> None:
-    target = os.environ.get("TXNS_SUITE_OUTCOMES")
-    if target:
-        found = {"outcomes": _OUTCOMES, "reasons": _REASONS}
-        Path(target).write_text(json.dumps(found, indent=1), "utf-8")
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write down how the tests ended."""
+    pytestplugin.pytest_sessionfinish(session)
+    Path(os.environ["TXNS_SUITE_OUTCOMES"]).write_text(json.dumps(_OUTCOMES, indent=1), "utf-8")

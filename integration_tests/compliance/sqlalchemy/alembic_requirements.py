@@ -1,0 +1,14 @@
+"""
+What of Alembic's suite is asked of Iceberg tables in Spark.
+
+Imports: txns_requirements. Used by: the suite.
+"""
+
+from __future__ import annotations
+
+from alembic.testing.requirements import SuiteRequirements
+from txns_requirements import Requirements
+
+
+class AlembicRequirements(Requirements, SuiteRequirements):
+    """What SQLAlchemy's suites are asked for, and the rest as Alembic expects it."""
