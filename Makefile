@@ -53,10 +53,18 @@ $(JAR): $(JAR_SOURCES) | $(VENV)/.installed
 	touch $@
 
 # A Spark Connect client as users have it: no JVM, no pyspark, nothing of ours installed.
-.venv-connect/.installed: $(SETUP)
+.venv-connect/.installed: $(SETUP) integration_tests/connect_client.txt
 	$(PYTHON) -m venv .venv-connect
 	.venv-connect/bin/pip install --quiet --upgrade pip
-	.venv-connect/bin/pip install --quiet 'pyspark-client==4.1.3'
+	.venv-connect/bin/pip install --quiet -r integration_tests/connect_client.txt
+	touch $@
+
+# pandas 3 has if_exists="delete_rows"; Spark 4.1's own Arrow path is not made for it.
+.venv-pandas3/.installed: $(SETUP)
+	$(PYTHON) -m venv .venv-pandas3
+	.venv-pandas3/bin/pip install --quiet --upgrade pip
+	TXNS_SKIP_JAR=1 .venv-pandas3/bin/pip install --quiet -e '.[spark,sqlalchemy]'
+	.venv-pandas3/bin/pip install --quiet 'pandas>=3,<4'
 	touch $@
 
 # The other line of SQLAlchemy that is maintained: .venv holds the newest one.
@@ -135,7 +143,7 @@ test-dbt: install .venv-dbt/.installed ## run the dbt adapter's own tests, and d
 	TXNS_DBT_KILLS=2 .venv-dbt/bin/python -m integration_tests.compliance.dbt.run -m "not slow"
 
 .PHONY: test-slow
-test-slow: install .venv-connect/.installed ## run the slow integration tests
+test-slow: install .venv-connect/.installed .venv-pandas3/.installed ## run the slow integration tests
 	$(BIN)/python -m pytest tests integration_tests -m slow
 
 .PHONY: test-spark413
@@ -154,10 +162,22 @@ compliance-dbt: install .venv-dbt/.installed ## run dbt's own adapter suite, and
 compliance-iceberg: install ## run Iceberg's own suites, or some: make compliance-iceberg SUITES=catalog
 	$(BIN)/python integration_tests/compliance/iceberg/run.py $(SUITES)
 
+# The suites of SQLAlchemy and Alembic run as one program, which knows them by their names.
+ALCHEMY := -m integration_tests.compliance.sqlalchemy
+
 .PHONY: compliance-sqlalchemy
-compliance-sqlalchemy: install .venv-sqlalchemy20/.installed ## run SQLAlchemy's own dialect suite over the dialect, 2.1 and 2.0
-	$(BIN)/python integration_tests/compliance/sqlalchemy/run.py
-	.venv-sqlalchemy20/bin/python integration_tests/compliance/sqlalchemy/run.py
+compliance-sqlalchemy: install .venv-sqlalchemy20/.installed ## run SQLAlchemy's own suites over the dialect, 2.1 and 2.0
+	$(BIN)/python $(ALCHEMY).run dialect transactions
+	.venv-sqlalchemy20/bin/python $(ALCHEMY).run dialect transactions
+
+.PHONY: compliance-alembic
+compliance-alembic: install ## run Alembic's own suite over the dialect
+	$(BIN)/python $(ALCHEMY).run alembic
+
+.PHONY: compliance-sqlalchemy-lists
+compliance-sqlalchemy-lists: install .venv-sqlalchemy20/.installed ## write the lists of what SQLite passes of these suites
+	$(BIN)/python $(ALCHEMY).sqlite dialect transactions alembic
+	.venv-sqlalchemy20/bin/python $(ALCHEMY).sqlite dialect transactions
 
 .PHONY: test-all
 test-all: test test-slow test-spark413 ## run every test on every tested version
@@ -172,7 +192,7 @@ demo: install .venv-dbt/.installed ## run the daily correction of real flights, 
 .PHONY: bench
 bench: install ## run the benchmarks, or one of them: make bench NAME=spark_statements
 	@test -n "$(NAME)" || { echo "error: there is no benchmark in benchmarks/" >&2; exit 1; }
-	for name in $(NAME); do $(BIN)/python "benchmarks/$$name.py"; done
+	for name in $(NAME); do PYTHONPATH=. $(BIN)/python "benchmarks/$$name.py"; done
 
 .PHONY: clean
 clean: ## remove environments, builds and caches

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
 import sqlalchemy as sa
+
+from integration_tests import migrations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,55 +59,6 @@ def test_many_rows_go_as_arrow(engine: sa.Engine) -> None:
     assert [(10_000, "t'9999")] == list(found.itertuples(index=False, name=None))
 
 
-ENV = """
-    from alembic import context
-    from sqlalchemy import create_engine
-
-    engine = create_engine(context.config.get_main_option("sqlalchemy.url"))
-    with engine.connect() as connection:
-        context.configure(connection=connection, target_metadata=None)
-        with context.begin_transaction():
-            context.run_migrations()
-"""
-REVISION = """
-    import sqlalchemy as sa
-    from alembic import op
-
-    revision, down_revision = {revision!r}, {down!r}
-    branch_labels = depends_on = None
-
-    def upgrade():
-        {upgrade}
-
-    def downgrade():
-        {downgrade}
-"""
-
-
-def _migrations(folder: Path, url: str) -> Any:
-    from alembic.config import Config  # noqa: PLC0415  (its import registers plugins)
-
-    versions = folder / "versions"
-    versions.mkdir(parents=True)
-    (folder / "env.py").write_text(textwrap.dedent(ENV))
-    create = "op.create_table('t', sa.Column('id', sa.Integer, primary_key=True))"
-    add = "op.add_column('t', sa.Column('name', sa.String))"
-    texts = (
-        ("one", None, create, "op.drop_table('t')"),
-        ("two", "one", add, "op.drop_column('t', 'name')"),
-        ("bad", "two", f"{add.replace('name', 'more')}; raise RuntimeError", "pass"),
-    )
-    for revision, down, upgrade, downgrade in texts:
-        text = textwrap.dedent(REVISION).format(
-            revision=revision, down=down, upgrade=upgrade, downgrade=downgrade
-        )
-        (versions / f"{revision}.py").write_text(text)
-    config = Config()
-    config.set_main_option("script_location", str(folder))
-    config.set_main_option("sqlalchemy.url", url)
-    return config
-
-
 def test_a_migration_happens_or_does_not(engine: sa.Engine, tmp_path: Path) -> None:
     """
     The tables and alembic_version change together.
@@ -115,18 +67,42 @@ def test_a_migration_happens_or_does_not(engine: sa.Engine, tmp_path: Path) -> N
     2. Neither the column nor its version is there.
     3. Down again.
     """
-    from alembic import command  # noqa: PLC0415  (see above)
+    from alembic import command  # noqa: PLC0415  (its import registers plugins)
 
-    config = _migrations(tmp_path / "migrations", str(engine.url))
-    command.upgrade(config, "two")
+    folder = tmp_path / "migrations"
+    migrations.write(folder, migrations.ONE, migrations.TWO, migrations.FAILS)
+    config = migrations.config(folder, str(engine.url))
+    command.upgrade(config, "r2")
     assert ["id", "name"] == [c["name"] for c in sa.inspect(engine).get_columns("t")]
     with pytest.raises(RuntimeError):
         command.upgrade(config, "head")
     assert ["id", "name"] == [c["name"] for c in sa.inspect(engine).get_columns("t")]
     with engine.connect() as connection:
-        assert [("two",)] == connection.exec_driver_sql("SELECT * FROM alembic_version").all()
+        assert [("r2",)] == connection.exec_driver_sql("SELECT * FROM alembic_version").all()
     command.downgrade(config, "base")
     assert not sa.inspect(engine).has_table("t")
+
+
+def test_a_pod_that_lost_the_race_has_nothing_to_do(engine: sa.Engine, tmp_path: Path) -> None:
+    """Somebody else has upgraded before our COMMIT: ours ends well, and has changed nothing."""
+    from alembic import command  # noqa: PLC0415  (its import registers plugins)
+
+    folder = tmp_path / "migrations"
+    migrations.write(folder, migrations.ONE)
+    faster, ours = (migrations.config(folder, str(engine.url)) for _ in range(2))
+    attempts = []
+
+    def lose() -> None:
+        attempts.append(len(attempts))
+        if len(attempts) == 1:
+            command.upgrade(faster, "head")
+
+    ours.attributes["before_commit"] = lose
+    command.upgrade(ours, "head")
+    assert [0, 1] == attempts
+    assert ["id"] == [c["name"] for c in sa.inspect(engine).get_columns("t")]
+    with engine.connect() as connection:
+        assert [("r1",)] == connection.exec_driver_sql("SELECT * FROM alembic_version").all()
 
 
 def test_a_load_deletes_and_inserts_in_one_transaction(engine: sa.Engine) -> None:

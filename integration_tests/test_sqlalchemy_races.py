@@ -1,0 +1,160 @@
+"""Sessions of the ORM that change the same rows at the same time."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy import exc, orm
+from sqlalchemy.orm.exc import StaleDataError
+
+from sqlalchemy_txns import run_transaction
+from txns_spark import dbapi
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+_SCHEMAS = itertools.count(1)
+_RACERS = 2
+_AMOUNT = 7
+
+pytestmark = pytest.mark.filterwarnings("ignore:keys, checks and indexes")
+
+
+class Base(orm.DeclarativeBase):
+    pass
+
+
+class Account(Base):
+    __tablename__ = "account"
+    id: orm.Mapped[int] = orm.mapped_column(primary_key=True)
+    balance: orm.Mapped[int]
+
+
+class Page(Base):
+    __tablename__ = "page"
+    id: orm.Mapped[int] = orm.mapped_column(primary_key=True)
+    text: orm.Mapped[str]
+    version: orm.Mapped[int] = orm.mapped_column()
+    __mapper_args__ = {"version_id_col": version}  # noqa: RUF012  (SQLAlchemy's own way)
+
+
+@pytest.fixture
+def engine(root_session: SparkSession) -> Iterator[sa.Engine]:
+    """An engine over a schema that no other test sees, with the tables above."""
+    schema = f"races{next(_SCHEMAS)}"
+    root_session.sql(f"CREATE NAMESPACE lake.{schema}")
+    made = sa.create_engine(f"txns:///lake/{schema}")
+    Base.metadata.create_all(made)
+    yield made
+    made.dispose()
+
+
+class _Racer(threading.Thread):
+    """
+    Adds to both accounts in a transaction; nobody commits before all have read and flushed.
+
+    Attributes:
+        sqlstates: Of the errors that its attempts met.
+    """
+
+    def __init__(self, sessions: orm.sessionmaker[orm.Session], gate: threading.Barrier) -> None:
+        super().__init__()
+        self.sqlstates: list[str | None] = []
+        self.failure: BaseException | None = None
+        self._sessions = sessions
+        self._gate = gate
+        self._attempts = 0
+
+    def _add(self, session: orm.Session) -> None:
+        self._attempts += 1
+        for account in session.scalars(sa.select(Account).order_by(Account.id)):
+            account.balance += _AMOUNT
+        session.flush()
+        if self._attempts == 1:
+            self._gate.wait(timeout=120)
+
+    def run(self) -> None:
+        def noting(context: sa.engine.ExceptionContext) -> None:
+            self.sqlstates.append(getattr(context.original_exception, "sqlstate", None))
+
+        engine = self._sessions.kw["bind"]
+        sa.event.listen(engine, "handle_error", noting)
+        try:
+            run_transaction(self._sessions, self._add)
+        except BaseException as error:  # noqa: BLE001  (raised again in the test's thread)
+            self.failure = error
+        finally:
+            sa.event.remove(engine, "handle_error", noting)
+
+
+@pytest.mark.parametrize("races", [5, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.timeout(1800)
+def test_one_of_two_racing_sessions_gets_40001_and_tries_again(
+    engine: sa.Engine, races: int
+) -> None:
+    """In every race exactly one conflict, and no amount is lost or doubled."""
+    with orm.Session(engine) as session, session.begin():
+        session.add_all([Account(balance=0), Account(balance=100)])
+    # An engine for each, as in two processes.
+    engines = [sa.create_engine(engine.url) for _ in range(_RACERS)]
+    for race in range(1, races + 1):
+        gate = threading.Barrier(_RACERS)
+        racers = [_Racer(orm.sessionmaker(bind), gate) for bind in engines]
+        for racer in racers:
+            racer.start()
+        for racer in racers:
+            racer.join()
+        assert [None] * _RACERS == [racer.failure for racer in racers]
+        assert ["40001"] == [state for racer in racers for state in racer.sqlstates]
+        with engine.connect() as connection:
+            found = connection.scalars(sa.select(Account.balance).order_by(Account.id)).all()
+        added = race * _RACERS * _AMOUNT
+        assert [added, 100 + added] == list(found)
+    for bind in engines:
+        bind.dispose()
+
+
+def test_a_conflict_names_itself_in_a_session(engine: sa.Engine) -> None:
+    """Without run_transaction, the loser's commit raises, and its session goes on."""
+    with orm.Session(engine) as session, session.begin():
+        session.add(Account(balance=0))
+    with orm.Session(engine) as one, orm.Session(engine) as other:
+        for session in (one, other):
+            session.scalars(sa.select(Account)).one().balance += 1
+            session.flush()
+        one.commit()
+        with pytest.raises(exc.OperationalError) as caught:
+            other.commit()
+        assert isinstance(caught.value.orig, dbapi.TransactionConflict)
+        assert "40001" == caught.value.orig.sqlstate
+        other.rollback()
+        other.scalars(sa.select(Account)).one().balance += 1
+        other.commit()
+        assert 2 == one.scalars(sa.select(Account)).one().balance
+
+
+def test_an_old_version_is_stale(engine: sa.Engine) -> None:
+    """
+    `version_id_col` finds what was changed between two transactions of one session.
+
+    1. A session reads a page and commits; another one changes the page.
+    2. The first one writes what it has read: StaleDataError, and nothing is written.
+    """
+    with orm.Session(engine, expire_on_commit=False) as session:
+        page = Page(text="first")
+        session.add(page)
+        session.commit()
+        with orm.Session(engine) as other:
+            other.scalars(sa.select(Page)).one().text = "other"
+            other.commit()
+        page.text = "second"
+        with pytest.raises(StaleDataError):
+            session.commit()
+    with orm.Session(engine) as session:
+        assert ("other", 2) == session.execute(sa.select(Page.text, Page.version)).one()
