@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import sqlalchemy as sa
+
 _ENV = """
     from alembic import context
     from sqlalchemy import create_engine
@@ -70,3 +72,17 @@ def write(folder: Path, *steps: tuple[str, str]) -> None:
             downgrade=downgrade,
         )
         (versions / f"r{number}.py").write_text(text)
+
+
+def upgrade_beside(config: Any, engine: sa.Engine) -> None:
+    """Upgrade to the newest revision as another process would: past the env.py that runs here."""
+    from alembic.operations import Operations  # noqa: PLC0415  (its import registers plugins)
+    from alembic.runtime.migration import MigrationContext  # noqa: PLC0415  (the same)
+    from alembic.script import ScriptDirectory  # noqa: PLC0415  (the same)
+
+    script = ScriptDirectory.from_config(config)
+    steps = {"fn": lambda heads, _context: script._upgrade_revs("head", heads)}
+    with engine.begin() as connection:
+        context = MigrationContext.configure(connection, opts=steps)
+        with Operations.context(context):
+            context.run_migrations()

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from integration_tests import sessions
 from txns_spark import dbapi, errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -275,12 +277,14 @@ def test_parameters_are_counted(open_connection: Open) -> None:
         cursor.execute("SELECT ?", (object(),))
 
 
-def test_connecting_makes_no_namespace(own_lake: Callable[..., SparkSession]) -> None:
+def test_connecting_makes_no_namespace(root_session: SparkSession, tmp_path: Path) -> None:
     """Without a schema, the catalog's default is the current one, and nobody creates it."""
-    spark = own_lake()
-    with dbapi.connect(spark, catalog="own") as connection:
+    settings = sessions.catalog_settings(tmp_path)
+    config = {f"spark.sql.catalog.own.{name}": value for name, value in settings.items()}
+    config["spark.sql.catalog.own"] = sessions.TXNS
+    with dbapi.connect(root_session, catalog="own", config=config) as connection:
         cursor = connection.cursor()
         assert [("own", "default")] == cursor.execute(
             "SELECT current_catalog(), current_schema()"
         ).fetchall()
-        assert [("db",)] == cursor.execute("SHOW NAMESPACES").fetchall()
+        assert [] == cursor.execute("SHOW NAMESPACES").fetchall()

@@ -22,13 +22,20 @@ def _give_id(mapper: Any, connection: Any, target: Any) -> None:
         return
     state = instance_state(target)
     for table in mapper.tables:
-        column = getattr(table, "_autoincrement_column", None)
-        if column is None or (column.default is not None and not column.default.is_sequence):
-            continue
-        if column.foreign_keys or column not in mapper._columntoproperty:
-            continue
-        attribute = mapper.get_property_by_column(column).key
-        if state.dict.get(attribute) is None:
-            ids = connection.dialect.ids
-            ids.prepare(connection, table, column)
-            setattr(target, attribute, ids.new_id(table.schema, table.name))
+        for column in table.columns:
+            if not _gets_an_id(table, column) or column not in mapper._columntoproperty:
+                continue
+            attribute = mapper.get_property_by_column(column).key
+            if state.dict.get(attribute) is None:
+                ids = connection.dialect.ids
+                if column is table._autoincrement_column:
+                    ids.prepare(connection, table, column)
+                setattr(target, attribute, ids.new_id(table.schema, table.name))
+
+
+def _gets_an_id(table: Any, column: Any) -> bool:
+    """Tell whether a database would count in a column: in its key, or by Identity()."""
+    if column.identity is not None:
+        return True
+    is_key = column is table._autoincrement_column and not column.foreign_keys
+    return is_key and (column.default is None or column.default.is_sequence)

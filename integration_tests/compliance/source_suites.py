@@ -1,7 +1,7 @@
 """
 The suites that others ship in the source distributions of their packages.
 
-Imports: nothing of ours. Used by: pyiceberg.run, dbt.dbt_spark.
+Imports: nothing of ours. Used by: pyiceberg.run, dbt.dbt_spark, sqlalchemy.suites.
 """
 
 from __future__ import annotations
