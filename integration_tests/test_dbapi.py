@@ -278,13 +278,15 @@ def test_parameters_are_counted(open_connection: Open) -> None:
 
 
 def test_connecting_makes_no_namespace(root_session: SparkSession, tmp_path: Path) -> None:
-    """Without a schema, the catalog's default is the current one, and nobody creates it."""
+    """Without a schema, `default` is the current one where it is; nobody creates it."""
     settings = sessions.catalog_settings(tmp_path)
     config = {f"spark.sql.catalog.own.{name}": value for name, value in settings.items()}
     config["spark.sql.catalog.own"] = sessions.TXNS
+    where = "SELECT current_catalog(), current_schema()"
     with dbapi.connect(root_session, catalog="own", config=config) as connection:
         cursor = connection.cursor()
-        assert [("own", "default")] == cursor.execute(
-            "SELECT current_catalog(), current_schema()"
-        ).fetchall()
-        assert [] == cursor.execute("SHOW NAMESPACES").fetchall()
+        assert [("own", "")] == cursor.execute(where).fetchall()
+        assert ("default",) not in cursor.execute("SHOW NAMESPACES").fetchall()
+        cursor.execute("CREATE NAMESPACE default")
+    with dbapi.connect(root_session, catalog="own", config=config) as connection:
+        assert [("own", "default")] == connection.cursor().execute(where).fetchall()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _CONNECT_PORT = 15002
 _THRIFT_PORT = 10000
+_DEFAULT_SCHEMA = "default"
 
 
 def connect(
@@ -41,7 +42,7 @@ def connect(
             runs in this process, or one that `txns_spark.configure(builder, catalog, uri,
             warehouse)` makes: without arguments SQLite and files below ./txns-warehouse.
         catalog: The current catalog; a name without one is looked up there.
-        schema: The current schema; the catalog's default ("default") if not told.
+        schema: The current schema; "default", if the catalog has it, if not told.
         uri: Where the catalog is, see `txns_spark.configure`.
         warehouse: Where tables are stored, see `txns_spark.configure`.
         config: Settings of Spark, for a session that is made here, and options of the new one.
@@ -82,7 +83,7 @@ def connect_remote(
         host: Of the server.
         port: Of the server; 15002 if not told.
         catalog: The current catalog.
-        schema: The current schema; the catalog's default ("default") if not told.
+        schema: The current schema; "default", if the catalog has it, if not told.
         parameters: Of Spark Connect's connection string: token, use_ssl, user_id, ...
         config: Options of the session (spark.sql...).
         isolation_level: Of its transactions; the catalog's default if not told.
@@ -124,7 +125,7 @@ def connect_thrift(
         host: Of the server.
         port: Of the server; 10000 if not told.
         catalog: The current catalog.
-        schema: The current schema; the catalog's default ("default") if not told.
+        schema: The current schema; "default", if the catalog has it, if not told.
         username: Who asks; the process's user if not told.
         password: For auth LDAP or CUSTOM.
         auth: NONE, NOSASL, LDAP, CUSTOM or KERBEROS; the server's hive.server2.authentication.
@@ -174,7 +175,7 @@ def _opened(
         with made.cursor() as cursor:
             # Transactions tell errors of types and ranges only where Spark reports them.
             for name, value in (config or {}).items():
-                cursor.execute(f"SET {name}={value}")
+                cursor.execute(f"SET {identifier(name)}={identifier(str(value))}")
         _choose(made, *place)
         made.isolation_level = isolation_level
         made.autocommit = autocommit
@@ -200,10 +201,11 @@ def _choose(made: Connection, catalog: str, schema: str | None) -> None:
             sqlstate="3D000",
         ) from error
     schemas = [str(row[0]) for row in cursor.fetchall()]
-    if schema is None:
-        # The catalog's own default, whether it is there or not: connecting makes nothing.
+    if schema is None and _DEFAULT_SCHEMA not in schemas:
+        # Connecting makes nothing: without a schema, names have to say theirs.
         cursor.execute(f"USE {identifier(catalog)}")
         return
+    schema = schema or _DEFAULT_SCHEMA
     if schema not in schemas:
         _check_nested(made, catalog, schema, schemas)
     cursor.execute(f"USE {'.'.join(identifier(part) for part in (catalog, *schema.split('.')))}")

@@ -1,7 +1,7 @@
 """
 The Spark session of this process, which connections make theirs from.
 
-Imports: txns_spark. Used by: _connect.
+Imports: _literals, txns_spark. Used by: _connect.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import txns_spark
+from txns_spark.dbapi._literals import identifier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +48,10 @@ def root_session(
         options = dict(config) if is_running else _DEFAULTS | dict(config)
         for name, value in options.items():
             builder.config(name, value)
-        return txns_spark.configure(
+        session = txns_spark.configure(
             builder, catalog=catalog, uri=uri, warehouse=warehouse
         ).getOrCreate()
+        if uri is None:
+            # The embedded default begins as an empty lake, where names need a schema.
+            session.sql(f"CREATE NAMESPACE IF NOT EXISTS {identifier(catalog)}.default")
+        return session
