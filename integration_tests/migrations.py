@@ -1,7 +1,7 @@
 """
 Write a folder of Alembic migrations, with the env.py that docs/sqlalchemy.md shows.
 
-Imports: nothing of the project. Used by: load_program, tests.
+Imports: nothing of the project. Used by: tests.
 """
 
 from __future__ import annotations
