@@ -327,7 +327,12 @@ def _column(name: str, kind: str, *, nullable: bool, comment: str | None) -> dic
 
 
 def _index(name: str, kept: dict[str, Any]) -> dict[str, Any]:
-    found = {"name": name, "column_names": kept["columns"], "unique": kept["unique"]}
+    found: dict[str, Any] = {
+        "name": name,
+        "column_names": kept["columns"],
+        "unique": kept["unique"],
+        "dialect_options": {},
+    }
     if "expressions" in kept:
         found["expressions"] = kept["expressions"]
     if "sorting" in kept:

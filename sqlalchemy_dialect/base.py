@@ -82,7 +82,7 @@ class TxnsDialect(TxnsReflection):
     default_schema_name = "default"
 
     def __init__(
-        self, *, json_serializer: Any = None, json_deserializer: Any = None, **kwargs: Any
+        self, json_serializer: Any = None, json_deserializer: Any = None, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         # SQLAlchemy's JSON type looks for them here.
