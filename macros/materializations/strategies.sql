@@ -14,10 +14,9 @@
 {% macro txns__get_incremental_delete_insert_sql(arg_dict) %}
   {% set keys = txns_keys(arg_dict) %}
   {% set predicates = arg_dict['incremental_predicates'] or [] %}
+  {#- As dbt has it for every database: without a key nothing is deleted. -#}
   {% if not keys and not predicates %}
-    {% do exceptions.raise_compiler_error(
-      "incremental_strategy delete+insert needs to know what to delete: set unique_key or incremental_predicates"
-    ) %}
+    {% do return(txns_insert(arg_dict)) %}
   {% endif %}
   {% call statement('delete') -%}
     delete from {{ arg_dict['target_relation'] }} as DBT_INTERNAL_DEST
