@@ -18,11 +18,15 @@ from txns.errors import Conflict, text
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
 
     from txns.errors import Identifier
 
 CLAIM_MS = 10 * 60 * 1000
 """For so long nobody takes over another purger's claim, in ms."""
+
+_LATE_MS = 60 * 1000
+"""By so much Iceberg lets a snapshot be older than its table's last update, in ms."""
 
 
 def dropped_ts(metadata: TableMetadata) -> int:
@@ -50,17 +54,27 @@ def foreign_branch(metadata: TableMetadata) -> str | None:
     """
     Name a branch with rows of strangers that no entry has taken in.
 
-    One that apply has made for them, or one that they have written since the drop.
+    One that apply has made for them, or one that they have written since the drop, by a clock
+    that may be late.
     """
-    since = dropped_ts(metadata)
+    since = dropped_ts(metadata) - _LATE_MS
     for name, ref in metadata.refs.items():
         head = metadata.snapshot_by_id(ref.snapshot_id)
         if name == MAIN_BRANCH or head is None or _mark.is_ours(head):
             continue
         kept = name.startswith(_mark.FOREIGN_BRANCH) or head.timestamp_ms >= since
-        if kept and stranger_above(metadata, ref.snapshot_id):
+        above = stranger_above(metadata, ref.snapshot_id) or _is_cut_off(metadata, head)
+        if kept and above:
             return name
     return None
+
+
+def _is_cut_off(metadata: TableMetadata, head: Snapshot) -> bool:
+    """Whether an expiry has taken what a branch stood on: whose rows it has nobody can tell."""
+    history = History(metadata)
+    main = {at.snapshot_id for at in history.ancestors(metadata.current_snapshot())}
+    below = history.ancestors(head)
+    return not any(_mark.is_ours(at) or at.snapshot_id in main for at in below)
 
 
 def is_claimed(metadata: TableMetadata) -> bool:

@@ -126,7 +126,7 @@ class Purger:
         files = PurgedFiles(table.io, table.metadata)
         deleted = files.delete_unreachable()
         if clock.now_ms() - claimed_ms > _claim.CLAIM_MS // 2:
-            claim_id = self._claim(name)  # deleting has taken long
+            claim_id = self._claim(name, claim_id)  # deleting has taken long
         self._claimed(name, claim_id)
         finished = self._finish(self._moved_aside(name), claim_id)
         return replace(finished, deleted_files=deleted + finished.deleted_files)
@@ -188,11 +188,24 @@ class Purger:
 
     # ---------------------------------------------------------------- the claim
 
-    def _claim(self, name: Identifier) -> str:
-        """Log another marker that claims the table, and see it applied; give the claim's id."""
+    def _claim(self, name: Identifier, earlier_id: str | None = None) -> str:
+        """
+        Log another marker that claims the table, and see it applied; give the claim's id.
+
+        What is claimed is looked at as of the head that the claim is validated against: the name
+        may have had another life since any look before.
+
+        Args:
+            name: The table.
+            earlier_id: The claim of this purger that is to last longer; None for its first one.
+        """
         clock = self._parts.clock
         head = self._parts.log.load()
         loaded = self._dropped(name, head)
+        if earlier_id is None:
+            self._checked(loaded, head)
+        elif not _is_of(loaded.metadata, earlier_id):
+            raise _written_since(name)
         txn_id = clock.new_txn_id()
         applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(name, loaded.io, loaded.metadata, applied_ts=applied)

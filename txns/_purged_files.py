@@ -68,10 +68,11 @@ class PurgedFiles:
         return found
 
     def _data_files(self, manifests: Iterable[ManifestFile]) -> set[str]:
+        """Give what some snapshot holds: what was removed may be another table's by now."""
         paths: set[str] = set()
         for manifest in manifests:
             try:
-                entries = manifest.fetch_manifest_entry(self._io, discard_deleted=False)
+                entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
             except FileNotFoundError:
                 continue
             paths.update(entry.data_file.file_path for entry in entries)

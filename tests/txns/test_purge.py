@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table.snapshots import Operation
 
 import txns
+from tests.simulation.rows import Compaction
 from tests.txns.lake import SCHEMA, ids, rows
 from txns import _mark
 from txns._cli import main
+from txns._purge import Purger
+from txns._purged_files import PurgedFiles
 from txns.errors import Conflict, ForeignWrite, InvalidUsage, Quarantined, Unsupported
 
 if TYPE_CHECKING:
@@ -134,6 +138,56 @@ def test_what_a_stranger_put_on_a_branch_since_the_drop_blocks_purge(lake, handl
     lake.catalog.load_table(dropped).append(rows(9), branch="side")
     with pytest.raises(Unsupported, match="side"):
         handle.purge(dropped)
+
+
+def test_what_a_stranger_compacted_on_a_branch_blocks_purge(lake, handle, dropped):
+    """Also when an expiry has taken the snapshot that brought its rows."""
+    lake.clock.sleep(AGE_MS)
+    lake.catalog.load_table(dropped).append(rows(9))
+    handle.repair_reject(dropped)
+    raw = lake.catalog.load_table(dropped)
+    branch = next(name for name in raw.refs() if name.startswith("txns-foreign-"))
+    appended = raw.snapshot_by_name(branch)
+    (file,) = (task.file for task in raw.scan().use_ref(branch).plan_files())
+    with (
+        raw.transaction() as changes,
+        Compaction(Operation.OVERWRITE, changes, raw.io, branch=branch) as producer,
+    ):
+        producer.delete_data_file(file)
+        producer.append_data_file(file)
+    lake.catalog.load_table(dropped).maintenance.expire_snapshots().by_id(
+        appended.snapshot_id
+    ).commit()
+    with pytest.raises(Unsupported, match=branch):
+        handle.purge(dropped)
+
+
+def test_what_a_late_clock_put_on_a_branch_since_the_drop_blocks_purge(lake, handle):
+    """Iceberg takes snapshots that are up to a minute older than the table's last update."""
+    name = lake.table("a", [1])
+    lake.clock.sleep(30_000)
+    handle.catalog().drop_table(name)
+    raw = lake.catalog.load_table(name)
+    raw.manage_snapshots().create_branch(raw.current_snapshot().snapshot_id, "side").commit()
+    lake.catalog.load_table(name).append(rows(9), branch="side")
+    lake.clock.sleep(AGE_MS)
+    with pytest.raises(Unsupported, match="side"):
+        handle.purge(name)
+
+
+def test_a_data_file_that_another_table_has_taken_over_stays(lake, handle):
+    """It was removed from the dropped table, which no snapshot has it of any more."""
+    name, other = lake.table("a", [1]), lake.table("b", [])
+    (file,) = (task.file for task in lake.catalog.load_table(name).scan().plan_files())
+    lake.catalog.load_table(other).add_files([file.file_path])
+    handle.catalog().load_table(name).delete("id = 1")
+    raw = lake.catalog.load_table(name)
+    older = [one.snapshot_id for one in raw.snapshots() if one != raw.current_snapshot()]
+    raw.maintenance.expire_snapshots().by_ids(older).commit()
+    handle.catalog().drop_table(name)
+    lake.clock.sleep(AGE_MS)
+    handle.purge(name)
+    assert [1] == ids(lake.catalog.load_table(other))
 
 
 def test_data_files_stay_where_garbage_collection_is_off(lake, handle):
@@ -287,6 +341,50 @@ def test_a_stranger_who_writes_a_claimed_table_keeps_it(lake, handle, dropped, m
     assert [9] == lake.plain_ids(dropped)
     with pytest.raises(Quarantined):
         handle.purge(dropped)
+
+
+def test_a_table_that_was_made_and_dropped_again_meanwhile_stays(
+    lake, handle, dropped, monkeypatch
+):
+    """Its drop is too young, and somebody holds it: the purger's first look was at another one."""
+    lake.clock.sleep(AGE_MS)
+    slow = lake.open(lake.another_catalog(), max_age_s=2, shared_max_age_s=2)
+    apply_and_tidy = Purger._settle
+
+    def after_another_life(purger: Purger, name: tuple[str, ...]) -> None:
+        monkeypatch.undo()
+        handle.catalog().create_table(dropped, SCHEMA).append(rows(7))
+        handle.hold("audit", [dropped], ttl_ms=LEASE_MS)
+        handle.catalog().drop_table(dropped)
+        apply_and_tidy(purger, name)
+
+    monkeypatch.setattr(Purger, "_settle", after_another_life)
+    with pytest.raises(Unsupported, match="audit"):
+        slow.purge(dropped)
+    held = handle.held("audit").load_table(dropped)
+    assert [7] == ids(held)
+
+
+def test_a_purger_that_deletes_for_long_claims_no_other_table(lake, handle, dropped, monkeypatch):
+    """Its claim ran out, another one purged, and the name has had another life since."""
+    lake.clock.sleep(AGE_MS)
+    slow = lake.open(lake.another_catalog(), max_age_s=2, shared_max_age_s=2)
+    delete = PurgedFiles.delete_unreachable
+
+    def slowly(files: PurgedFiles) -> int:
+        monkeypatch.undo()
+        deleted = delete(files)
+        lake.clock.sleep(LEASE_MS)
+        handle.purge(dropped)
+        handle.catalog().create_table(dropped, SCHEMA).append(rows(7))
+        handle.hold("audit", [dropped], ttl_ms=LEASE_MS)
+        handle.catalog().drop_table(dropped)
+        return deleted
+
+    monkeypatch.setattr(PurgedFiles, "delete_unreachable", slowly)
+    with pytest.raises(Conflict, match="since it was claimed"):
+        slow.purge(dropped)
+    assert [7] == ids(handle.held("audit").load_table(dropped))
 
 
 # ---------------------------------------------------------------- the command line

@@ -4,6 +4,7 @@ import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
@@ -13,6 +14,9 @@ import org.apache.iceberg.catalog.TableIdentifier;
 final class Claim {
   /** For so long nobody takes over another purger's claim, in ms. */
   static final long DURATION_MS = 10 * 60 * 1000L;
+
+  /** By so much Iceberg lets a snapshot be older than its table's last update, in ms. */
+  private static final long LATE_MS = 60 * 1000L;
 
   private Claim() {}
 
@@ -43,10 +47,10 @@ final class Claim {
 
   /**
    * A branch with rows of strangers that no entry has taken in: one that apply has made for them,
-   * or one that they have written since the drop.
+   * or one that they have written since the drop, by a clock that may be late.
    */
   static Optional<String> foreignBranch(TableMetadata metadata) {
-    long since = droppedTs(metadata);
+    long since = droppedTs(metadata) - LATE_MS;
     for (Map.Entry<String, SnapshotRef> ref : metadata.refs().entrySet()) {
       Snapshot head = metadata.snapshot(ref.getValue().snapshotId());
       boolean theirs = head != null && !LoggedState.isOurs(head);
@@ -56,11 +60,23 @@ final class Claim {
                   || head.timestampMillis() >= since);
       if (kept
           && !ref.getKey().equals(SnapshotRef.MAIN_BRANCH)
-          && Stranger.above(metadata, head.snapshotId()).isPresent()) {
+          && (Stranger.above(metadata, head.snapshotId()).isPresent()
+              || isCutOff(metadata, head))) {
         return Optional.of(ref.getKey());
       }
     }
     return Optional.empty();
+  }
+
+  /** Whether an expiry has taken what a branch stood on: whose rows it has nobody can tell. */
+  private static boolean isCutOff(TableMetadata metadata, Snapshot head) {
+    Set<Long> main = LoggedState.ancestors(metadata, metadata.currentSnapshot());
+    for (Snapshot at = head; at != null; at = LoggedState.parent(metadata, at)) {
+      if (LoggedState.isOurs(at) || main.contains(at.snapshotId())) {
+        return false;
+      }
+    }
+    return true;
   }
 
   /**

@@ -69,12 +69,12 @@ final class Purger {
 
   private Purged remove(TableIdentifier table) {
     settle(table);
-    String claimId = claim(table);
+    String claimId = claim(table, null);
     long claimedMs = handle.clock().nowMs();
     TableOperations real = claimed(table, claimId);
     int deleted = new PurgedFiles(real.io(), real.current()).deleteUnreachable();
     if (handle.clock().nowMs() - claimedMs > claimMs / 2) {
-      claimId = claim(table); // deleting has taken long
+      claimId = claim(table, claimId); // deleting has taken long
     }
     claimed(table, claimId);
     Purged finished = finish(movedAside(table), claimId);
@@ -155,11 +155,23 @@ final class Purger {
 
   // ---------------------------------------------------------------- the claim
 
-  /** Log another marker that claims the table, and see it applied. Gives the claim's id. */
-  private String claim(TableIdentifier table) {
+  /**
+   * Log another marker that claims the table, and see it applied. Gives the claim's id.
+   *
+   * <p>What is claimed is looked at as of the head that the claim is validated against: the name
+   * may have had another life since any look before.
+   *
+   * @param earlierId the claim of this purger that is to last longer; null for its first one
+   */
+  private String claim(TableIdentifier table, String earlierId) {
     DataTables.Loaded loaded = dropped(table);
-    String txnId = handle.clock().newTxnId();
     TableMetadata base = loaded.view().metadata();
+    if (earlierId == null) {
+      check(loaded);
+    } else if (!Claim.stands(base, earlierId)) {
+      throw writtenSince(table);
+    }
+    String txnId = handle.clock().newTxnId();
     StagedTable staged = new StagedTable(table, loaded.real(), base, false);
     TableMetadata claimed =
         TableMetadata.buildFrom(base).setProperties(Map.of(TableMark.PURGING, txnId)).build();

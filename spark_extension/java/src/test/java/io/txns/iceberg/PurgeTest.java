@@ -16,6 +16,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Stream;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -169,6 +172,39 @@ class PurgeTest {
     assertThat(files()).isEmpty();
   }
 
+  /** Also when an expiry has taken the snapshot that brought its rows. */
+  @Test
+  void whatAStrangerCompactedOnABranchBlocksPurge() {
+    droppedLongAgo("2");
+    append(lake.catalog().loadTable(A), 9);
+    handle.repairReject(A);
+    Table table = lake.catalog().loadTable(A);
+    String branch =
+        table.refs().keySet().stream()
+            .filter(ref -> ref.startsWith(TableMark.FOREIGN_BRANCH))
+            .findFirst()
+            .orElseThrow();
+    Snapshot appended = table.snapshot(branch);
+    DataFile file = appended.addedDataFiles(table.io()).iterator().next();
+    DataFile again = Lake.file(table, 9);
+    table.newRewrite().deleteFile(file).addFile(again).toBranch(branch).commit();
+    table.expireSnapshots().expireSnapshotId(appended.snapshotId()).commit();
+    assertRefused(() -> handle.purge(A, CLAIM_MS), ErrorKind.UNSUPPORTED, branch);
+  }
+
+  /** Iceberg takes snapshots that are up to a minute older than the table's last update. */
+  @Test
+  void whatALateClockPutOnABranchSinceTheDropBlocksPurge() {
+    create(1);
+    clock.aheadMs += AGE_MS;
+    handle.catalog(() -> null).dropTable(A);
+    lake.catalog().loadTable(A).manageSnapshots().createBranch("side").commit();
+    Table table = lake.catalog().loadTable(A);
+    table.newAppend().appendFile(Lake.file(table, 9)).toBranch("side").commit();
+    clock.aheadMs += AGE_MS;
+    assertRefused(() -> handle.purge(A, CLAIM_MS), ErrorKind.UNSUPPORTED, "side");
+  }
+
   @Test
   void aHoldKeepsADroppedTable() {
     create(1);
@@ -241,6 +277,71 @@ class PurgeTest {
     assertThat(done).isTrue();
     assertThat(lake.txnIds("shop.a")).containsExactly(7L);
     assertThat(lake.catalog().loadTable(A).properties()).doesNotContainKey(TableMark.PURGING);
+  }
+
+  /**
+   * 1. The purger looks. 2. Somebody creates the name and drops it again. 3. The purger claims: the
+   * drop is too young.
+   */
+  @Test
+  void aTableThatWasMadeAndDroppedAgainMeanwhileStays() {
+    assumeFalse(Lake.isRest(), "the first look is caught inside the JDBC catalog");
+    droppedLongAgo("2");
+    handle.tidy();
+    AtomicBoolean done = new AtomicBoolean();
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          public Table loadTable(TableIdentifier table) {
+            Table loaded = super.loadTable(table);
+            if (table.equals(A) && !done.getAndSet(true)) {
+              create(7);
+              handle.catalog(() -> null).dropTable(A);
+            }
+            return loaded;
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    int before = files().size();
+    assertRefused(
+        () -> open(catalog).purge(A, CLAIM_MS), ErrorKind.UNSUPPORTED, "the drop is too young");
+    assertThat(done).isTrue();
+    assertThat(files()).hasSizeGreaterThan(before);
+  }
+
+  /**
+   * 1. A purger deletes for long. 2. Another purges, the name has another life. 3. The first claims
+   * again: not that one.
+   */
+  @Test
+  void aPurgerThatDeletesForLongClaimsNoOtherTable() {
+    assumeFalse(Lake.isRest(), "the deletion is caught inside the JDBC catalog");
+    droppedLongAgo("2");
+    AtomicBoolean done = new AtomicBoolean();
+    MovedClock slowClock =
+        new MovedClock() {
+          @Override
+          public long nowMs() { // read once the files are gone
+            if (dataFiles() == 0 && !done.getAndSet(true)) {
+              clock.aheadMs += CLAIM_MS;
+              aheadMs = clock.aheadMs;
+              handle.purge(A, CLAIM_MS);
+              create(7);
+              handle.catalog(() -> null).dropTable(A);
+            }
+            return super.nowMs();
+          }
+        };
+    slowClock.aheadMs = clock.aheadMs;
+    TxnHandle slow = TxnHandle.open("lake", lake.catalog(), TxnConfig.from(AGES), slowClock);
+    assertRefused(() -> slow.purge(A, CLAIM_MS), ErrorKind.CONFLICT, "since it was claimed");
+    assertThat(done).isTrue();
+    assertThat(dataFiles()).isEqualTo(1);
+    assertThat(lake.catalog().tableExists(A)).isTrue();
+  }
+
+  private long dataFiles() {
+    return files().stream().filter(path -> path.toString().endsWith(".parquet")).count();
   }
 
   /** 1. A creator stages the table on the marker. 2. Purged. 3. The creator commits. */
