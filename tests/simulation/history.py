@@ -133,6 +133,7 @@ class Attempt:
         acknowledged: `commit_ts` that its process was told, in ms.
         refused: Whether its process was told that it has not committed.
         logged_ts: `commit_ts` of its entry, in ms, when there is one.
+        purges: Whether it is a purger, which may claim a table more than once.
     """
 
     key: str
@@ -146,6 +147,7 @@ class Attempt:
     acknowledged: int | None = None
     refused: bool = False
     logged_ts: int | None = None
+    purges: bool = False
 
     def state(self, table: Identifier, base: Version) -> Version:
         """Give a table as the transaction leaves it."""
@@ -239,6 +241,11 @@ class History:
             self.add(old, replace(newest, ts=self.upper, cared=False))
         self.removed.setdefault(new, set()).update(self.removed.get(old, ()))
 
+    def purge(self, table: Identifier, ts: int) -> None:
+        """Note that what a table was below a timestamp in ms may be gone."""
+        self.purged[table] = ts
+        self.since[table] = max(ts, self.since.get(table, 0))
+
     def same_txn(self, txn_id: str) -> list[Attempt]:
         """Give every attempt under one transaction id."""
         return [attempt for attempt in self.attempts if attempt.txn_id == txn_id]
@@ -315,13 +322,19 @@ class History:
                 f" {show(read.rows)} in {read.table}, expected {show(expected)}",
             )
 
+    def _is_gone(self, table: Identifier, ts: int) -> bool:
+        """Whether lists of a timestamp lack a table: it was purged since, or made again."""
+        later = [one.exists for one in self.versions(table) if one.ts > ts]
+        made_again = False in later and True in later[later.index(False) :]
+        return made_again or ts < self.purged.get(table, 0)
+
     def judge_listing(self, attempt: Attempt, listing: Listing, ts: int, promise: str) -> None:
         """Check which names a transaction saw against the state at a timestamp."""
         for table in self.tables():
             base = self.at(table, ts)
             if base is None or not base.cared or table[:-1] != listing.namespace:
                 continue
-            if ts < self.purged.get(table, 0) and table not in listing.names:
+            if table not in listing.names and self._is_gone(table, ts):
                 continue
             for operation in listing.after:
                 if operation.table == table:

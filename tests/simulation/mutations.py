@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from pyiceberg.table.update import SetPropertiesUpdate
+from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
 from txns import (
     _apply,
@@ -25,6 +25,7 @@ from txns import (
     _manifests,
     _mark,
     _overlay,
+    _purge,
     _register,
     _serialize,
     _state,
@@ -300,6 +301,20 @@ def files_removed_after_a_maybe() -> list[Patch]:
     return [(_commit.Committer, "commit", eager)]
 
 
+def purge_without_claim() -> list[Patch]:
+    """Claim a dropped table on the table alone: who creates it in the log does not see it."""
+
+    def unlogged(self: Any, name: Any) -> str:
+        table = self._parts.catalog.load_table(name)
+        claim_id = self._parts.clock.new_txn_id()
+        claim = SetPropertiesUpdate(updates={_mark.PURGING: claim_id})
+        here = AssertRefSnapshotId(ref="main", snapshot_id=table.metadata.current_snapshot_id)
+        self._parts.catalog.commit_table(table, (here,), (claim,))
+        return claim_id
+
+    return [(_purge.Purger, "_claim", unlogged)]
+
+
 def register_without_applied() -> list[Patch]:
     """Register a table as if nothing had been applied to it (schedule 18)."""
     properties = _mark.mark_properties
@@ -389,6 +404,7 @@ MUTATIONS: dict[str, Mutation] = {
         renumbering_forgotten,
         commit_ts_of_the_clock,
         files_removed_after_a_maybe,
+        purge_without_claim,
         register_without_applied,
         group_members_unaware,
         merged_at_the_greatest_read_ts,

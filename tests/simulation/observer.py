@@ -133,6 +133,10 @@ class Observer:
         if more := named - attempt.tables:
             raise Violation("atomicity", f"{attempt.key} did not write {sorted(more)}")
         self.history.judge_commit(attempt, logged.commit_ts)
+        if attempt.purges:
+            for name in named:
+                self.history.purge(name, logged.commit_ts)
+            return
         attempt.logged_ts = logged.commit_ts
         attempt.txn_id = logged.txn_id
 

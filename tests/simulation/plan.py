@@ -43,10 +43,13 @@ _STRANGERS: dict[str, tuple[Action, float]] = {
     "alter": (strangers.alter, 0.7),
     "expire": (strangers.expire, 4),
 }
-_RACE = "race"
+_RACE, _LIFE, _PURGE = "race", "life", "purge"
+_PURGES = 0.3
+"""How many seeds have purges."""
+
 _KNOWN = (
     _USERS
-    | {_RACE: (races.race, 0.0)}
+    | {_RACE: (races.race, 0.0), _LIFE: (races.another_life, 0.0), _PURGE: (upkeep.purge, 0.0)}
     | {f"stranger-{name}": one for name, one in _STRANGERS.items()}
 )
 
@@ -88,6 +91,14 @@ def plan(seed: int) -> Plan:
     }
     if rng.random() < 0.35:  # all at once, while there is nothing under the name yet
         workers = {name: (f"{name}.first.{_RACE}", *keys) for name, keys in workers.items()}
+    purges = random.Random(f"{seed}/purges")
+    if purges.random() < _PURGES:  # of a name that has some lives just then, and of others
+        lives = {name: purges.randint(1, 3) for name in workers}
+        workers = {
+            name: (*(f"{name}.{_LIFE}{number}.{_LIFE}" for number in range(lives[name])), *keys)
+            for name, keys in workers.items()
+        }
+        workers["p"] = tuple(f"p.{number}.{_PURGE}" for number in range(purges.randint(2, 5)))
     if rng.random() < 0.6:
         workers["s"] = _keys(rng, "s", _STRANGERS, rng.randint(1, 5), prefix="stranger-")
     return Plan(

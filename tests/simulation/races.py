@@ -1,7 +1,7 @@
 """
-Processes that meet at one name: some create it, some rely on its absence.
+Processes that meet at one name: some create it, some rely on its absence, some purge it.
 
-Imports: actions. Used by: plan.
+Imports: actions, history. Used by: plan.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation import actions
+from tests.simulation.history import Operation
 
 if TYPE_CHECKING:
     from tests.simulation.history import Attempt
@@ -29,3 +30,19 @@ def _statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
         registered = lake.tables[0]
         actions.append(worker, txn.load_table(registered), attempt, registered)
     lake.world.sleep(rng.randint(1, 60))
+
+
+def another_life(worker: Worker) -> None:
+    """Drop a name that others purge at the same time, or create it again."""
+    actions.transact(worker, _live)
+
+
+def _live(worker: Worker, txn: Any, attempt: Attempt) -> None:
+    name = worker.lake.creatable[0]
+    if actions.read(worker, txn, attempt, name) is None:
+        actions.create(worker, txn, attempt, name)
+        actions.append(worker, txn.load_table(name), attempt, name)
+    else:
+        with actions.meaning(attempt, Operation(name, "drop")):
+            txn.drop_table(name)
+    worker.lake.world.sleep(worker.rng.randint(1, 30))

@@ -90,7 +90,8 @@ class Stage:
 
     def purge(self, handle: Any, name: Identifier) -> Any:
         """Purge a dropped table, whose drop is a day old by now."""
-        attempt = Attempt(f"purge {len(self.history.attempts)}", isolation="autocommit")
+        key = f"purge {len(self.history.attempts)}"
+        attempt = Attempt(key, isolation="autocommit", purges=True)
         attempt.operations = [Operation(name, "drop")]
         self.history.attempts.append(attempt)
         self.world.actor.attempt = attempt

@@ -75,10 +75,6 @@ class TableChecks:
                 if table["uuid"] == uuid and logged.commit_ts > _applied(metadata):
                     raise Violation("purge", f"{at} is dropped, {logged.commit_ts} is in the log")
         self.purged.add(uuid)
-        newest = self._history.newest(name)
-        since = newest.ts if newest else 0
-        self._history.purged[name] = since
-        self._history.since[name] = max(since, self._history.since.get(name, 0))
 
     def _foreign(self, old: TableMetadata | None, new: TableMetadata) -> None:
         known = {one.snapshot_id for one in old.snapshots} if old else set()

@@ -13,6 +13,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from tests.simulation.history import Attempt, Identifier, Operation, show
 from tests.simulation.rows import Rows, rows_of
 from tests.simulation.scheduler import DAY_MS, Violation
+from txns._purge import Purger
 from txns.errors import Conflict
 
 if TYPE_CHECKING:
@@ -76,6 +77,21 @@ def repair(worker: Worker) -> None:
         worker.handle.repair_adopt(name)
     else:
         worker.handle.repair_reject(name)
+
+
+def purge(worker: Worker) -> None:
+    """Remove a dropped table for good; its drop is old when everybody else has gone on a bit."""
+    lake = worker.lake
+    history = lake.observer.history
+    lake.world.sleep(worker.rng.choice((10, 50, 200, 2000)))
+    newest = {name: history.newest(name) for name in history.tables()}
+    dropped = [name for name, one in newest.items() if one and one.cared and not one.exists]
+    name = worker.rng.choice(dropped or lake.creatable)
+    attempt = Attempt(worker.process.doing, isolation="autocommit", purges=True)
+    attempt.operations = [Operation(name, "drop")]
+    history.attempts.append(attempt)
+    worker.process.attempt = attempt
+    Purger(worker.handle.parts, max_age_ms=1).purge(name)
 
 
 def advance(worker: Worker) -> None:
@@ -170,6 +186,10 @@ def check_read(lake: Lake, catalog: Any, name: Identifier, read_ts: int) -> None
         rows = frozenset(row for file in files for row in rows_of(file))
     except NoSuchTableError:
         rows = None
+    except FileNotFoundError:
+        if read_ts < history.purged.get(name, 0):
+            return  # a purger has begun, or died in the middle
+        raise
     except Conflict:
         if history.may_be_unreadable(name, read_ts):
             return
