@@ -135,7 +135,8 @@ test-dbt: install .venv-dbt/.installed ## run the dbt adapter's own tests, and d
 	TXNS_DBT_KILLS=2 .venv-dbt/bin/python -m integration_tests.compliance.dbt.run -m "not slow"
 
 .PHONY: test-slow
-test-slow: install .venv-connect/.installed ## run the slow integration tests
+test-slow: install .venv-connect/.installed ## run the slow tests, and die at every call of the crash test
+	$(MVN) test -Dtest=CrashTest -Dtxns.crash.all=true
 	$(BIN)/python -m pytest tests integration_tests -m slow
 
 .PHONY: test-spark413

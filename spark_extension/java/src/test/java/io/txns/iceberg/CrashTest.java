@@ -19,10 +19,12 @@ import org.junit.jupiter.api.io.TempDir;
  * A process dies at any of its writes: while staging, around the swap, between two applies, during
  * tidy. Nothing is lost, nothing doubled, no table torn.
  *
- * <p>{@code -Dtxns.crash.all=true} dies at every call; otherwise at a random one in four, whose
- * seed is printed.
+ * <p>{@code -Dtxns.crash.all=true} dies at every call; otherwise at a random one in twelve, whose
+ * seed is printed. {@code make test-slow} dies at every call.
  */
 class CrashTest {
+  private static final int ONE_IN = 12;
+
   @TempDir Path folder;
 
   @Test
@@ -37,7 +39,7 @@ class CrashTest {
     boolean all = Boolean.getBoolean("txns.crash.all");
     List<Integer> deaths =
         IntStream.rangeClosed(1, whole.calls())
-            .filter(call -> all || random.nextInt(4) == 0)
+            .filter(call -> all || random.nextInt(ONE_IN) == 0)
             .boxed()
             .toList();
     for (int call : deaths) {
