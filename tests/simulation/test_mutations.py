@@ -22,7 +22,6 @@ QUICK = {
     "restage_under_the_same_id",
     "strangers_seen_at_once",
     "swap_on_another_head",
-    "tidied_upto_ignored",
     "tidy_before_apply",
     "write_check_dropped",
 }
