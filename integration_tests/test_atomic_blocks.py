@@ -103,7 +103,7 @@ def test_a_lost_race_runs_it_again(
         thread.start()
     for thread in threads:
         thread.join()
-    assert [] == failures
+    assert [] == [str(failure) for failure in failures]
     assert [(1, 2 * rounds), (2, 2 * rounds)] == rows(spark, f"SELECT * FROM {a}")
     inserted = [row[0] for row in rows(spark, f"SELECT id FROM {b} WHERE id > 10")]
     assert [10 + n for n in range(1, 2 * rounds + 1)] == inserted

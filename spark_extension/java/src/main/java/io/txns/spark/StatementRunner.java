@@ -4,6 +4,7 @@ import io.txns.iceberg.TxnException;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
@@ -13,6 +14,7 @@ final class StatementRunner {
 
   private static final int ATOMIC_ATTEMPTS = 10;
   private static final long BACK_OFF_MS = 20;
+  private static final long PAUSE_MAX_MS = 10_000;
   private static final String CONFLICT = "40001";
 
   private final SparkSession session;
@@ -62,6 +64,7 @@ final class StatementRunner {
   StatusRow atomic(Callable<LogicalPlan> script) throws Exception {
     TxnModes modes = TxnModes.NONE;
     for (int attempt = 1; ; attempt++) {
+      long startedNs = System.nanoTime();
       begin(modes);
       OpenTransaction transaction = state.require("BEGIN ATOMIC");
       transaction.markAtomic();
@@ -77,9 +80,19 @@ final class StatementRunner {
         if (attempt == ATOMIC_ATTEMPTS || !isConflict(e)) {
           throw e;
         }
-        Thread.sleep(ThreadLocalRandom.current().nextLong(1, 1L + attempt * BACK_OFF_MS));
+        Thread.sleep(
+            pauseMs(attempt, TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - startedNs)));
       }
     }
+  }
+
+  /**
+   * Two blocks that take equally long would lose to each other in turns for ever, each beginning
+   * when the other commits: a pause of up to what the lost attempt took brings them out of step.
+   */
+  private static long pauseMs(int attempt, long tookMs) {
+    long mostMs = Math.max(attempt * BACK_OFF_MS, Math.min(tookMs, PAUSE_MAX_MS));
+    return ThreadLocalRandom.current().nextLong(1, 1 + mostMs);
   }
 
   private static boolean isConflict(Throwable e) {
