@@ -132,7 +132,7 @@ test-integration: install .venv-connect/.installed ## run the fast integration t
 
 .PHONY: test-dbt
 test-dbt: install .venv-dbt/.installed ## run the dbt adapter's own tests, and dbt's basic ones
-	TXNS_DBT_KILLS=2 .venv-dbt/bin/python -m integration_tests.compliance.dbt.run -m "not slow"
+	TXNS_DBT_KILLS=1 .venv-dbt/bin/python -m integration_tests.compliance.dbt.run -m "not slow"
 
 .PHONY: test-slow
 test-slow: install .venv-connect/.installed ## run the slow tests, and die at every call of the crash test
