@@ -67,6 +67,8 @@ def configure_plain_spark() -> None:
         "spark.master": "local[2]",
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.sql.codegen.wholeStage": "false",
     }
     lines = "".join(f"{key} {value}\n" for key, value in settings.items())
     (FOLDER / "spark-defaults.conf").write_text(lines)
