@@ -58,6 +58,8 @@ def start(**catalog_options: str) -> SparkSession:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
+        # It runs for a minute: compiling well would take longer than running.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         .config("spark.sql.session.timeZone", "UTC")
     )
     builder = txns_spark.configure(builder, warehouse=str(FOLDER / "lake"), **catalog_options)
