@@ -1,17 +1,16 @@
 """
 The folder of the example: deliveries, a seed, and two catalogs of the same kind.
 
-Imports: txns_spark. Used by: demo.
+Imports: demo_folder, of ../flights_demo; txns_spark. Used by: demo.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import demo_folder
 from pyarrow import csv, parquet
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
@@ -28,18 +27,9 @@ _CATALOGS = {"txns": "lake", "spark": "plain"}
 
 
 def reset_folder() -> None:
-    """
-    Make the example's folder, empty.
-
-    Only a folder that an earlier run has made is removed: it has a marker.
-    """
-    marker = FOLDER / _MARKER
-    if FOLDER.exists() and not marker.exists():
-        sys.exit(f"error: not a folder of this example, move it away: folder={FOLDER}")
-    if FOLDER.exists():
-        shutil.rmtree(FOLDER)
-    (FOLDER / "seeds").mkdir(parents=True)
-    marker.touch()
+    """Make the example's folder, empty; see `demo_folder.reset`."""
+    demo_folder.reset(FOLDER, _MARKER)
+    (FOLDER / "seeds").mkdir()
 
 
 def deliver(name: str, flights: pa.Table) -> Path:

@@ -1,19 +1,18 @@
 """
 Start Spark over the demo's folder: the catalog `lake` with transactions, and plain Iceberg.
 
-Imports: nothing of the demo. Used by: demo, crash, crash_child.
+Imports: demo_folder. Used by: demo, crash, crash_child.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import shutil
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import demo_folder
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -29,18 +28,8 @@ _PLAIN_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def reset_folder() -> None:
-    """
-    Make the demo's folder, empty.
-
-    Only a folder that an earlier run has made is removed: it has a marker.
-    """
-    marker = FOLDER / _MARKER
-    if FOLDER.exists() and not marker.exists():
-        sys.exit(f"error: not a folder of this demo, move it away: folder={FOLDER}")
-    if FOLDER.exists():
-        shutil.rmtree(FOLDER)
-    FOLDER.mkdir()
-    marker.touch()
+    """Make the demo's folder, empty; see `demo_folder.reset`."""
+    demo_folder.reset(FOLDER, _MARKER)
 
 
 def start(**catalog_options: str) -> SparkSession:
