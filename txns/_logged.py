@@ -182,7 +182,12 @@ def needed_since(metadata: TableMetadata, ts: int) -> set[int]:
     history = History(metadata)
     for at in history.ancestors(metadata.current_snapshot()):
         needed.add(at.snapshot_id)
-        if mark is None or effective_ts(history, mark, at) <= ts:
+        if mark is None:
+            break
+        # Below a forget, reads start from what it was staged on: what others wrote in between
+        # does not end the walk.
+        foreign = not _mark.is_ours(at) and history.ours_below(at) > 0
+        if effective_ts(history, mark, at) <= ts and not foreign:
             break
     return needed
 

@@ -81,6 +81,24 @@ def mark_of(metadata: TableMetadata) -> TableMark | None:
     )
 
 
+def marked_above(metadata: TableMetadata, ts: int) -> bool:
+    """Whether a registration has marked a table above a timestamp in ms."""
+    return any(
+        is_ours(at) and commit_ts_of(at) > ts and marks(metadata, at) for at in metadata.snapshots
+    )
+
+
+def marks(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Whether a snapshot is that of a registration's swap."""
+    txn_id = summary_value(snapshot, SNAPSHOT_TXN_ID)
+    return is_ours(snapshot) and txn_id == registration_id(metadata, snapshot)
+
+
+def registration_id(metadata: TableMetadata, snapshot: Snapshot) -> str:
+    """Give the transaction id of the registration whose swap put a snapshot there."""
+    return _entry.derived_id("register", str(metadata.table_uuid), snapshot.snapshot_id)
+
+
 def applied_ts(metadata: TableMetadata) -> int:
     """Give `txns.applied` in ms of a table with or without a mark; 0 where there is none."""
     return _number(metadata.properties, APPLIED)

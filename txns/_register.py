@@ -175,7 +175,7 @@ class Registrar:
         assert empty.summary is not None
         stamp = {
             _mark.SNAPSHOT_COMMIT_TS: str(head.upper),
-            _mark.SNAPSHOT_TXN_ID: _registration_id(table, empty),
+            _mark.SNAPSHOT_TXN_ID: _mark.registration_id(table.metadata, empty),
         }
         summary = type(empty.summary)(
             empty.summary.operation, **{**empty.summary.additional_properties, **stamp}
@@ -196,7 +196,7 @@ class Registrar:
         )
 
     def _log_registration(self, table: Table, marking: Snapshot) -> int:
-        txn_id = _registration_id(table, marking)
+        txn_id = _mark.registration_id(table.metadata, marking)
         change = Change(
             table=table.name(),
             uuid=str(table.metadata.table_uuid),
@@ -345,13 +345,6 @@ def _check_columns(staged: StagedTable, theirs: TableMetadata, snapshot: Snapsho
 def _mark_snapshot(table: Table) -> Snapshot | None:
     """Find the snapshot that marked a table; None for one created under care, or expired."""
     applied = _mark.applied_ts(table.metadata)
-    for at in reversed(table.metadata.snapshots):  # the newest: it may have been marked before
-        txn_id = _mark.summary_value(at, _mark.SNAPSHOT_TXN_ID)
-        marks = _mark.is_ours(at) and txn_id == _registration_id(table, at)
-        if marks and _mark.commit_ts_of(at) <= applied:
-            return at
-    return None
-
-
-def _registration_id(table: Table, snapshot: Snapshot) -> str:
-    return derived_id("register", str(table.metadata.table_uuid), snapshot.snapshot_id)
+    # The newest: it may have been marked before.
+    marks = (at for at in reversed(table.metadata.snapshots) if _mark.marks(table.metadata, at))
+    return next((at for at in marks if _mark.commit_ts_of(at) <= applied), None)

@@ -129,6 +129,10 @@ class DataTables:
                 return _behind(hidden, table.metadata, read_ts)
             return self._without_mark(identifier, table, head, read_ts)
         self._check_mark(identifier, mark, head)
+        forget = self._forget_before_mark(table.metadata, read_ts)
+        if forget is not None:
+            view = _overlay.before_forget(identifier, table.metadata, forget, read_ts)
+            return Loaded(identifier, table, mark, view, table.io)
         view = self._view(identifier, table.metadata, mark, head, read_ts)
         return Loaded(identifier, table, _mark.mark_of(view.metadata), view, table.io)
 
@@ -183,6 +187,12 @@ class DataTables:
         stranger = Stranger(metadata.current_snapshot_id or 0, (), adoptable=False, reason=reason)
         marked = TableView(view.metadata, read_ts, stranger)
         return Loaded(identifier, table, taken, marked, table.io)
+
+    def _forget_before_mark(self, metadata: TableMetadata, read_ts: int) -> Change | None:
+        """Give the change that took a table from care above `read_ts`, which a mark followed."""
+        if _mark.applied_ts(metadata) <= read_ts or not _mark.marked_above(metadata, read_ts):
+            return None
+        return self._forget_above(read_ts, str(metadata.table_uuid))
 
     def _forget_above(self, ts: int, uuid: str) -> Change | None:
         """Give the change that first took a table from care above a timestamp in ms."""

@@ -66,6 +66,38 @@ def test_a_late_clock_writes_between_two_registrations(lake: Lake):
     assert [1, 2, 3] == ids(handle.catalog().load_table(name))
 
 
+@pytest.mark.parametrize("deed", ["append", "roll back"])
+def test_what_was_never_adopted_is_not_read_before_the_forget(lake, deed):
+    """
+    Registered again, a table is still read below its forget as it was under care (seed 75).
+
+    1. A forget is logged, and not applied yet.
+    2. Somebody appends past the protocol, or rolls main back, before it is.
+    3. The table is registered again, and read at the last commit_ts before the forget.
+    """
+    name = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    with handle.begin() as txn:
+        txn.load_table(name).append(rows(2))
+    handle.apply_le()
+    before = handle.advance(handle.upper + 60_000)
+    applier = handle.parts.applier
+    with mock.patch.object(applier, "apply_all", lambda _head, tables, _upto=None: list(tables)):
+        handle.forget(name)
+    plain = lake.catalog.load_table(name)
+    if deed == "append":
+        plain.append(rows(3))
+    else:
+        parent = plain.current_snapshot().parent_snapshot_id
+        plain.manage_snapshots().rollback_to_snapshot(parent).commit()
+    written = lake.plain_ids(name)
+    handle.register(name)
+    assert [1, 2] == ids(handle.snapshot(before).load_table(name))
+    assert written == ids(handle.snapshot().load_table(name))
+    handle.tidy()
+    assert [1, 2] == ids(handle.snapshot(before).load_table(name))
+
+
 def test_a_payload_may_remove_properties_that_a_table_does_not_have(lake: Lake):
     """Java's writer removes all of the mark, `txns.created` of a registered table as well."""
     name = lake.table("a", [1])

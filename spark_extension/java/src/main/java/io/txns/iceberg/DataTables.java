@@ -98,6 +98,12 @@ final class DataTables {
           : withoutMark(identifier, table, real, head, readTs);
     }
     checkMark(identifier, mark.get(), head);
+    Optional<Change> forget = forgetBeforeMark(real.current(), readTs);
+    if (forget.isPresent()) {
+      TableView left =
+          Overlay.beforeForget(identifier, real.current(), mark.get(), forget.get(), readTs);
+      return new Loaded(identifier, table, real, mark, left);
+    }
     TableView view = view(identifier, real.current(), mark.get(), head, readTs);
     return new Loaded(identifier, table, real, TableMark.of(view.metadata()), view);
   }
@@ -131,6 +137,14 @@ final class DataTables {
         real,
         Optional.of(taken),
         new TableView(view.metadata(), readTs, Optional.of(stranger)));
+  }
+
+  /** The change that took a table from care above a timestamp, where a mark followed it. */
+  private Optional<Change> forgetBeforeMark(TableMetadata metadata, long ts) {
+    long applied = TableMark.applied(metadata);
+    return applied > ts && LoggedState.markedAbove(metadata, ts)
+        ? forgetAbove(ts, applied, metadata.uuid())
+        : Optional.empty();
   }
 
   /** The change that first took a table from care above a timestamp; empty where none did. */

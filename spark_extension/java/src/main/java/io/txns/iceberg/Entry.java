@@ -1,7 +1,9 @@
 package io.txns.iceberg;
 
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Objects;
+import java.util.UUID;
 
 /**
  * One record of the log: one snapshot of the commit table (docs/spec.md "Entry").
@@ -56,5 +58,11 @@ public record Entry(
   /** Whether its changes have to be carried over to their tables. */
   public boolean applies() {
     return !payload.isNone();
+  }
+
+  /** One id for one deed, whoever does it: two that race make one entry (invariant I8). */
+  static String derivedId(String deed, String tableUuid, String what) {
+    String name = deed + ":" + tableUuid + ":" + what;
+    return UUID.nameUUIDFromBytes(name.getBytes(StandardCharsets.UTF_8)).toString();
   }
 }

@@ -108,6 +108,22 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
     return Long.parseLong(snapshot.summary().get(TableMark.SNAPSHOT_COMMIT_TS));
   }
 
+  /** Whether a registration has marked a table above a timestamp in ms. */
+  static boolean markedAbove(TableMetadata metadata, long ts) {
+    return metadata.snapshots().stream()
+        .anyMatch(at -> isOurs(at) && commitTs(at) > ts && marks(metadata, at));
+  }
+
+  /** Whether a snapshot is that of a registration's swap. */
+  static boolean marks(TableMetadata metadata, Snapshot snapshot) {
+    return isOurs(snapshot) && registrationId(metadata, snapshot).equals(txnId(snapshot));
+  }
+
+  /** The transaction id of the registration whose swap put a snapshot there. */
+  static String registrationId(TableMetadata metadata, Snapshot snapshot) {
+    return Entry.derivedId("register", metadata.uuid(), Long.toString(snapshot.snapshotId()));
+  }
+
   static Snapshot parent(TableMetadata metadata, Snapshot snapshot) {
     return snapshot.parentId() == null ? null : metadata.snapshot(snapshot.parentId());
   }

@@ -1,10 +1,8 @@
 package io.txns.iceberg;
 
-import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.UUID;
 import java.util.stream.Collectors;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
@@ -200,7 +198,7 @@ final class Registrar {
     // Of the table, not of the view: whoever comes before a repair is applied makes the same.
     long applied = loaded.table() == null ? 0 : TableMark.applied(loaded.real().current());
     String txnId =
-        derivedId(
+        Entry.derivedId(
             marks.isEmpty() ? "reject" : "adopt",
             staged.base().uuid(),
             stranger.headSnapshotId() + ":" + applied);
@@ -249,7 +247,7 @@ final class Registrar {
                     TableMark.SNAPSHOT_COMMIT_TS,
                     Long.toString(head.upper()),
                     TableMark.SNAPSHOT_TXN_ID,
-                    registrationId(base, empty)))
+                    LoggedState.registrationId(base, empty)))
             .build();
     SnapshotRef main = staged.current().ref(SnapshotRef.MAIN_BRANCH);
     return TableMetadata.buildFrom(base)
@@ -310,23 +308,17 @@ final class Registrar {
   private static Snapshot markSnapshot(TableMetadata metadata) {
     Snapshot newest = null; // a table may have been registered, and forgotten, before
     for (Snapshot at : metadata.snapshots()) {
-      boolean marks =
-          LoggedState.isOurs(at)
-              && registrationId(metadata, at).equals(at.summary().get(TableMark.SNAPSHOT_TXN_ID));
-      if (marks && LoggedState.commitTs(at) <= TableMark.applied(metadata)) {
+      if (LoggedState.marks(metadata, at)
+          && LoggedState.commitTs(at) <= TableMark.applied(metadata)) {
         newest = at;
       }
     }
     return newest;
   }
 
-  private static String registrationId(TableMetadata metadata, Snapshot snapshot) {
-    return derivedId("register", metadata.uuid(), Long.toString(snapshot.snapshotId()));
-  }
-
   private long logRegistration(
       TableIdentifier identifier, TableMetadata metadata, Snapshot snapshot) {
-    String txnId = registrationId(metadata, snapshot);
+    String txnId = LoggedState.registrationId(metadata, snapshot);
     Change change =
         new Change(
             identifier,
@@ -452,11 +444,5 @@ final class Registrar {
               loaded.identifier()));
     }
     return loaded.view().stranger().get();
-  }
-
-  /** One id for one deed, whoever does it: two that race make one entry (invariant I8). */
-  static String derivedId(String deed, String tableUuid, String what) {
-    String name = deed + ":" + tableUuid + ":" + what;
-    return UUID.nameUUIDFromBytes(name.getBytes(StandardCharsets.UTF_8)).toString();
   }
 }

@@ -162,6 +162,19 @@ class AlteredTableTest {
     assertThat(handle.tables().load(id("shop.a"), head, head.upper()).registered()).isFalse();
   }
 
+  /** Registered again, a table is read below its forget as it was under care. */
+  @Test
+  void whatWasNeverAdoptedIsNotReadBeforeTheForget() {
+    TxnConfig later = TxnConfig.from(Map.of("txns.apply", "next"));
+    TxnHandle ahead = TxnHandle.open("lake", lake.catalog(), later, new MovedClock(30_000));
+    long before = ahead.forget(id("shop.a")) - 1;
+    append(outside.loadTable(id("shop.a")), 9);
+    handle.register(id("shop.a"));
+    TxnCatalog catalog = handle.catalog(() -> null);
+    assertThat(Lake.ids(catalog.loadTableAt(id("shop.a"), before))).containsExactly(1L);
+    assertThat(Lake.ids(catalog.loadTable(id("shop.a")))).containsExactly(1L, 9L);
+  }
+
   /** When only a compaction is left of ours, what stands above it is a stranger's. */
   @Test
   void aWriteAboveACompactionThatLostItsParents() {

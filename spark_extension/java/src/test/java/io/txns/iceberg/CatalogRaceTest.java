@@ -162,24 +162,8 @@ class CatalogRaceTest {
    */
   @Test
   void aLateClockWritesBetweenTwoRegistrations() {
-    TxnClock ahead =
-        new TxnClock() {
-          @Override
-          public long nowMs() {
-            return TxnClock.system().nowMs() + 30_000;
-          }
-
-          @Override
-          public String newTxnId() {
-            return TxnClock.system().newTxnId();
-          }
-
-          @Override
-          public void backOff(long maxMs) {
-            TxnClock.system().backOff(maxMs);
-          }
-        };
-    TxnHandle handle = TxnHandle.open("lake", lake.catalog(), TxnConfig.defaults(), ahead);
+    TxnHandle handle =
+        TxnHandle.open("lake", lake.catalog(), TxnConfig.defaults(), new MovedClock(30_000));
     lake.create(handle, "shop.a");
     io.txns.iceberg.Transaction txn = handle.begin(BeginOptions.defaults());
     append(handle.catalog(() -> txn).loadTable(id("shop.a")), 1);

@@ -133,7 +133,7 @@ class GoldenTest {
   void derivedIdsAreTheSpecifications() throws Exception {
     for (JsonNode golden : JSON.readTree(GOLDEN.resolve("derived_ids.json").toFile())) {
       String[] text = golden.get("text").asText().split(":", 3);
-      assertThat(Registrar.derivedId(text[0], text[1], text[2]))
+      assertThat(Entry.derivedId(text[0], text[1], text[2]))
           .as(golden.get("why").asText())
           .isEqualTo(golden.get("txnId").asText());
     }

@@ -294,7 +294,7 @@ class ProtocolEdgesTest {
     Table b = outside.loadTable(id("shop.b"));
     assertThat(b.currentSnapshot().summary().get("txns.txn-id"))
         .isEqualTo(
-            Registrar.derivedId(
+            Entry.derivedId(
                 "register", b.uuid().toString(), Long.toString(b.currentSnapshot().snapshotId())));
   }
 

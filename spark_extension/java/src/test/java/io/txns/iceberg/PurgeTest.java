@@ -44,26 +44,6 @@ class PurgeTest {
   private Lake lake;
   private TxnHandle handle;
 
-  /** The system's clock, which tests can move; by less than Iceberg tolerates. */
-  private static class MovedClock implements TxnClock {
-    long aheadMs;
-
-    @Override
-    public long nowMs() {
-      return TxnClock.system().nowMs() + aheadMs;
-    }
-
-    @Override
-    public String newTxnId() {
-      return TxnClock.system().newTxnId();
-    }
-
-    @Override
-    public void backOff(long maxMs) {
-      TxnClock.system().backOff(maxMs);
-    }
-  }
-
   @BeforeEach
   void open() {
     lake = new Lake(folder);
