@@ -56,6 +56,7 @@ _BY_KIND = {
     ),
     "create": (*_WRITES, Fault.CALLED_LOST),
     "drop": _WRITES,
+    "rename": _WRITES,
 }
 
 
