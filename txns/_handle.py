@@ -121,7 +121,8 @@ class Handle:
 
         Args:
             txn_id: The caller's idempotence key. One that has committed already is answered
-                with `Transaction.committed`, and what is staged in it is thrown away.
+                with `Transaction.committed`, and what is staged in it is thrown away. Keep it
+                until it is answered: a try with an unknown outcome may land while another loses.
             isolation: `SNAPSHOT`, `SERIALIZABLE` or `STRICT SERIALIZABLE`.
             read_only: Refuse writes.
             as_of: What to read at, in ms; the upper where it is not given.

@@ -31,7 +31,12 @@ class TxnsError(Exception):
 
 
 class Conflict(TxnsError):
-    """A lost race: the transaction has definitely not committed; run it again."""
+    """
+    A lost race: the transaction has definitely not committed; run it again.
+
+    Under the caller's own id, when an earlier try under it had an unknown outcome, run it again
+    under the same id: that try may still land, and `Handle.begin` answers with it then.
+    """
 
     sqlstate = "40001"
 

@@ -58,7 +58,12 @@ def transact(worker: Worker, statements: Callable[[Worker, Any, Attempt], None])
     own_id = rng.random() < 0.5
     txn_id = before.txn_id if before else f"job-{worker.process.doing}" if own_id else None
     isolation = before.isolation if before else rng.choice(LEVELS)
-    attempt = Attempt(worker.process.doing, isolation=isolation, began_above=history.upper)
+    attempt = Attempt(
+        worker.process.doing,
+        isolation=isolation,
+        began_above=history.upper,
+        repeats=before is not None,
+    )
     if txn_id is not None:
         worker.again = attempt  # until its end is known: a process that dies tries again
         attempt.txn_id = txn_id
@@ -145,9 +150,15 @@ def _commit_at(worker: Worker, txn: Any) -> Any:
 
 
 def _refused(worker: Worker, attempt: Attempt) -> None:
-    worker.again = None
-    attempt.refused = True
-    if worker.lake.observer.history.settled_ts(attempt.txn_id) is not None:
+    """
+    Judge that a process was told of an error which says that it has not committed.
+
+    What was tried before under the same id may still land: only the next answer to that id tells.
+    """
+    worker.again = attempt if attempt.repeats else None
+    attempt.refused = not attempt.repeats
+    settled = worker.lake.observer.history.settled_ts(attempt.txn_id)
+    if settled is not None and (settled <= attempt.began_above or not attempt.repeats):
         raise Violation("refused", f"{attempt.key} has committed, and was told that it had not")
 
 
