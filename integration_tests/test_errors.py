@@ -107,6 +107,24 @@ def test_wrong_mode(spark: SparkSession, statement: str, word: str) -> None:
     assert "none" == state(spark)
 
 
+# ------------------------------------------------------------ above the maximum age
+
+
+def test_a_transaction_above_the_maximum_age(own_lake: Callable[..., SparkSession]) -> None:
+    """It gets 40001 and is told that it is too old: it may have raced with nobody."""
+    session = own_lake(txns_max_age_s="1")
+    session.sql("CREATE TABLE own.db.t (id BIGINT) USING iceberg")
+    session.sql("BEGIN")
+    affected(session, "INSERT INTO own.db.t VALUES (1)")
+    session.sql("SELECT java_method('java.lang.Thread', 'sleep', 1100L)").collect()
+    with refused("40001") as refusal:
+        session.sql("COMMIT")
+    assert "too old, run it again" in refusal.error.message
+    assert "txns.max-age-s is 1" in refusal.error.message
+    assert "race" not in refusal.error.message
+    assert 0 == count(session, "own.db.t")
+
+
 # ------------------------------------------------------------ after a failure
 
 

@@ -159,10 +159,9 @@ final class Committer {
     long ageMs = clock.nowMs() - request.bornMs();
     long maxAgeMs = config.get().maxAgeMs();
     if (ageMs > maxAgeMs) {
-      throw TxnException.conflict(
+      throw TxnException.overAge(
           request.writes().keySet().iterator().next(),
           request.key().txnId(),
-          "",
           clock.nowMs(),
           String.format("it is %d s old, and txns.max-age-s is %d", ageMs / 1000, maxAgeMs / 1000));
     }

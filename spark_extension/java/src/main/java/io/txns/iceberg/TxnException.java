@@ -40,6 +40,11 @@ public class TxnException extends RuntimeException {
         "transaction lost a race, run it again", table, txnId, otherTxnId, leastTs, reason);
   }
 
+  /** A transaction above the maximum age, which may have raced with nobody. */
+  static TxnException overAge(TableIdentifier table, String txnId, long nowTs, String reason) {
+    return conflict("transaction is too old, run it again", table, txnId, "", nowTs, reason);
+  }
+
   /** A dropped table that is being purged: neither creators nor other purgers may have it. */
   static TxnException notFree(TableIdentifier table, long leastTs, String reason) {
     return conflict("table is not free, try again", table, "", "", leastTs, reason);

@@ -99,21 +99,22 @@ public final class TxnSqlException extends AnalysisException {
     return ofIceberg == null ? e : with(ofIceberg, e);
   }
 
-  /** A lost race that Iceberg itself found, in a statement outside a transaction; else null. */
+  /** What Iceberg itself says of a statement's commit outside a transaction; else null. */
   private static TxnSqlException ofIceberg(Throwable e) {
     if (e instanceof CommitStateUnknownException) {
-      return of(ErrorKind.COMMIT_STATE_UNKNOWN, e);
+      String what = "it is not known whether the statement committed, look before running it again";
+      return of(ErrorKind.COMMIT_STATE_UNKNOWN, what, e);
     }
     boolean lostRace =
         e instanceof CommitFailedException
             || e instanceof ValidationException
                 && String.valueOf(e.getMessage()).matches(ICEBERG_CONFLICT);
-    return lostRace ? of(ErrorKind.CONFLICT, e) : null;
+    return lostRace ? of(ErrorKind.CONFLICT, "the statement lost a race, run it again", e) : null;
   }
 
-  private static TxnSqlException of(ErrorKind kind, Throwable e) {
+  private static TxnSqlException of(ErrorKind kind, String what, Throwable e) {
     return new TxnSqlException(
-        message(kind.condition(), "the statement lost a race: " + e.getMessage(), kind.sqlState()),
+        message(kind.condition(), what + ": " + e.getMessage(), kind.sqlState()),
         kind.condition(),
         kind.sqlState(),
         new HashMap<>(),
