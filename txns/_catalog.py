@@ -19,7 +19,7 @@ from pyiceberg.typedef import EMPTY_DICT
 
 from txns._entry import Operation
 from txns._purge_name import is_apart
-from txns.errors import Conflict, InvalidUsage, Unsupported, text
+from txns.errors import Conflict, InvalidUsage, TxnsError, Unsupported, text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,39 +87,48 @@ class TxnCatalog(Catalog):
         space = self.identifier_to_tuple(namespace)
         tables = dict.fromkeys(self._parts.catalog.list_tables(namespace))
         head = self._head()
+        read_ts = self._read_ts(head)
+        names: dict[Identifier, Operation | None] = {
+            table: None for table in tables if is_apart(table)
+        }
+        names |= self._coming_or_going(space, head, read_ts)
         # The catalog's list is of now: what others have created or dropped since is in it, and
         # what was applied and tidied since it was made is in neither of it and the newest head.
-        newest = self._parts.log.load_if_exists()
-        names = self._coming_or_going(space, newest, self._read_ts(head))
-        names |= {table for table in tables if is_apart(table)}
-        for table in names | self._coming_or_going(space, head, self._read_ts(head)):
-            if self._is_there(table, head):
+        names |= self._coming_or_going(space, self._parts.log.load_if_exists(), read_ts)
+        for table, first in names.items():
+            if self._is_there(table, head, first):
                 tables[table] = None
             else:
                 tables.pop(table, None)
         return list(tables)
 
-    def _coming_or_going(self, namespace: Identifier, head: Head, read_ts: int) -> set[Identifier]:
-        """Give the names of a namespace that the log has created or dropped."""
-        comes_or_goes = {Operation.CREATE, Operation.DROP}
+    def _coming_or_going(
+        self, namespace: Identifier, head: Head, read_ts: int
+    ) -> dict[Identifier, Operation | None]:
+        """Give what the log has created or dropped in a namespace: the first above `read_ts`."""
+        archived = head.state.tidied_upto
         entries = list(head.state.entries)
-        if head.state.tidied_upto > read_ts:
-            entries += self._parts.archive.between(read_ts, head.state.tidied_upto)
-        names = {
-            change.table
-            for entry in entries
-            for change in entry.changes
-            if change.operation in comes_or_goes
-        }
-        if head.state.tidied_upto:
-            names |= self._parts.archive.dropped()
-        return {name for name in names if name[:-1] == namespace}
+        if archived > read_ts:
+            entries += self._parts.archive.between(read_ts, archived)
+        names: dict[Identifier, Operation | None] = dict.fromkeys(
+            self._parts.archive.dropped() if archived else ()
+        )
+        for entry in sorted(entries, key=lambda entry: entry.commit_ts):
+            for change in entry.changes:
+                if change.operation in {Operation.CREATE, Operation.DROP}:
+                    above = change.operation if entry.commit_ts > read_ts else None
+                    names[change.table] = names.get(change.table) or above
+        return {name: first for name, first in names.items() if name[:-1] == namespace}
 
-    def _is_there(self, table: Identifier, head: Head) -> bool:
+    def _is_there(self, table: Identifier, head: Head, first: Operation | None) -> bool:
         try:
             self._parts.tables.load(table, head, self._read_ts(head))
-        except (NoSuchTableError, Conflict):
+        except NoSuchTableError:
             return False
+        except Conflict:  # created later: again, where it was dropped before that
+            return first is Operation.DROP
+        except TxnsError:
+            return True  # what is wrong with it is said when it is loaded
         return True
 
     def supports_server_side_planning(self) -> bool:

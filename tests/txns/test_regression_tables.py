@@ -290,3 +290,18 @@ def test_a_namespace_is_listed_as_of_the_read_ts(lake, handle, tidied):
     if tidied:
         handle.tidy()
     assert [("shop", "a")] == txn.list_tables("shop")
+
+
+@pytest.mark.parametrize("tidied", [False, True])
+def test_a_table_that_is_dropped_and_created_again_is_listed_as_of_before(lake, handle, tidied):
+    """It cannot be read at that time any more ("too old"), but it was there."""
+    lake.table("a", [1])
+    txn = handle.begin(read_only=True)
+    handle.catalog().drop_table("shop.a")
+    for name in ("shop.a", "shop.n"):
+        handle.catalog().create_table(name, SCHEMA)
+    if tidied:
+        handle.tidy()
+    assert [("shop", "a")] == txn.list_tables("shop")
+    with pytest.raises(txns.Conflict, match="too old"):
+        txn.load_table("shop.a")

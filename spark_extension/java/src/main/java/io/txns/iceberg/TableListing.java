@@ -1,8 +1,12 @@
 package io.txns.iceberg;
 
 import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -31,16 +35,18 @@ final class TableListing {
       // The catalog's list is of now: what others have created or dropped since is in it, and
       // what was applied and tidied since it was made is in neither of it and the newest head.
       Head newest = handle.log().loadIfExists();
-      Set<TableIdentifier> names = candidates(namespace, newest, readTs);
-      names.addAll(candidates(namespace, head, readTs));
-      tables.stream().filter(NameAside::is).forEach(names::add);
-      for (TableIdentifier table : names) {
-        if (isThere(table, head, readTs)) {
-          tables.add(table);
-        } else {
-          tables.remove(table);
-        }
-      }
+      Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
+      tables.stream().filter(NameAside::is).forEach(name -> names.put(name, Optional.empty()));
+      names.putAll(comingOrGoing(namespace, head, readTs));
+      names.putAll(comingOrGoing(namespace, newest, readTs));
+      names.forEach(
+          (table, first) -> {
+            if (isThere(table, head, readTs, first)) {
+              tables.add(table);
+            } else {
+              tables.remove(table);
+            }
+          });
     }
     if (running != null) {
       tables.removeIf(running::drops);
@@ -51,36 +57,41 @@ final class TableListing {
     return List.copyOf(tables);
   }
 
-  private Set<TableIdentifier> candidates(Namespace namespace, Head head, long readTs) {
-    Set<TableIdentifier> candidates = new LinkedHashSet<>();
+  /** What the log has created or dropped in a namespace: the first such deed above readTs. */
+  private Map<TableIdentifier, Optional<Operation>> comingOrGoing(
+      Namespace namespace, Head head, long readTs) {
+    Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
     List<Entry> entries = new ArrayList<>(head.state().entries());
     if (head.state().tidiedUpto() > readTs) {
       entries.addAll(handle.archive().between(readTs, head.state().tidiedUpto()));
     }
+    if (head.state().tidiedUpto() > 0) {
+      handle.archive().dropped().forEach(name -> names.put(name, Optional.empty()));
+    }
+    entries.sort(Comparator.comparingLong(Entry::commitTs));
     for (Entry entry : entries) {
       for (Change change : entry.changes()) {
-        boolean comesOrGoes =
-            change.operation() == Operation.CREATE || change.operation() == Operation.DROP;
-        if (comesOrGoes) {
-          candidates.add(change.table());
+        Operation deed = change.operation();
+        if (deed == Operation.CREATE || deed == Operation.DROP) {
+          Optional<Operation> above = Optional.of(deed).filter(any -> entry.commitTs() > readTs);
+          names.merge(change.table(), above, (earlier, later) -> earlier.or(() -> later));
         }
       }
     }
-    if (head.state().tidiedUpto() > 0) {
-      handle.archive().dropped().forEach(candidates::add);
-    }
-    candidates.removeIf(table -> !table.namespace().equals(namespace));
-    return candidates;
+    names.keySet().removeIf(table -> !table.namespace().equals(namespace));
+    return names;
   }
 
-  private boolean isThere(TableIdentifier table, Head head, long readTs) {
+  private boolean isThere(
+      TableIdentifier table, Head head, long readTs, Optional<Operation> first) {
     try {
       handle.tables().load(table, head, readTs);
       return true;
     } catch (NoSuchTableException e) {
       return false;
     } catch (TxnException e) {
-      return e.kind() != ErrorKind.CONFLICT; // created after read_ts
+      // A conflict: created later; again, where it was dropped before that.
+      return e.kind() != ErrorKind.CONFLICT || first.filter(Operation.DROP::equals).isPresent();
     }
   }
 }

@@ -186,4 +186,18 @@ class CatalogRaceTest {
     assertThat(handle.catalog(() -> t1).listTables(id("shop.a").namespace()))
         .containsExactly(id("shop.a"));
   }
+
+  /** One that is dropped and created again since was there, though it cannot be read then. */
+  @Test
+  void aTableThatIsCreatedAgainIsListedAsOfBefore() {
+    TxnHandle handle = lake.open();
+    catalog.createTable(id("shop.a"), Lake.SCHEMA);
+    io.txns.iceberg.Transaction t1 = handle.begin(BeginOptions.defaults());
+    catalog.dropTable(id("shop.a"), false);
+    catalog.createTable(id("shop.a"), Lake.SCHEMA);
+    catalog.createTable(id("shop.b"), Lake.SCHEMA);
+    TxnCatalog then = handle.catalog(() -> t1);
+    assertThat(then.listTables(id("shop.a").namespace())).containsExactly(id("shop.a"));
+    assertThatThrownBy(() -> then.loadTable(id("shop.a"))).hasMessageContaining("too old");
+  }
 }
