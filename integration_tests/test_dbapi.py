@@ -110,6 +110,18 @@ def test_a_transaction_is_all_or_nothing(open_connection: Open, table: str) -> N
         cursor.execute("SELECT 1")
 
 
+def test_has_table_sees_the_transaction_and_begins_none(open_connection: Open, table: str) -> None:
+    """What create_all asks for each table; on Thrift only a statement can tell."""
+    connection, other = open_connection(), open_connection()
+    knows = (True, False) if connection.driver != "thrift" else (None, None)
+    assert knows[1] == connection.has_table(table)
+    assert not connection.in_transaction
+    connection.cursor().execute(f"CREATE TABLE {table} (id INT) USING iceberg")
+    assert knows == (connection.has_table(table), other.has_table(table))
+    connection.commit()
+    assert knows[0] == other.has_table(table)
+
+
 def test_a_lost_race_is_an_operational_error(open_connection: Open, table: str) -> None:
     """
     Two change the same row.

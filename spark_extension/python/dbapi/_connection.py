@@ -300,6 +300,23 @@ class Connection:
         except Exception as error:
             raise _error_of(error) from error
 
+    def has_table(self, name: str) -> bool | None:
+        """
+        Tell whether a table or temporary view is there, faster than a statement that fails.
+
+        It sees the open transaction, and begins none.
+
+        Args:
+            name: As in SQL, with its backticks.
+
+        Returns:
+            None on Thrift, where only a statement can tell.
+        """
+        try:
+            return self._opened().has_table(name)
+        except Exception as error:
+            raise self._noted(error) from error
+
     def __enter__(self) -> Self:
         """Return the connection."""
         return self
@@ -347,12 +364,10 @@ class Connection:
             else:
                 answer = session.stream(sql, parameters, batch_rows)
         except errors.Error as error:
-            self._note(error)
+            self._noted(error)
             raise
         except Exception as error:
-            found = _error_of(error)
-            self._note(found)
-            raise found from error
+            raise self._noted(error) from error
         if answer.is_command and answer.columns.column_names == _STATUS:
             status = Status(**answer.columns.to_pylist()[0])
             self.last_status = status if status.txn_id is not None else self.last_status
@@ -363,10 +378,13 @@ class Connection:
             )
         return answer
 
-    def _note(self, error: errors.Error) -> None:
+    def _noted(self, error: Exception) -> errors.Error:
+        """Return an error in our classes; note whether it has ended the transaction."""
+        found = _error_of(error)
         # A conflict that a statement meets aborts its transaction but does not end it.
-        if isinstance(error, (errors.CommitStateUnknown, errors.ConnectionLost)):
+        if isinstance(found, (errors.CommitStateUnknown, errors.ConnectionLost)):
             self._in_transaction = False
+        return found
 
     def _check_between_transactions(self, what: str) -> None:
         if self._in_transaction:

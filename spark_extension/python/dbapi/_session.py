@@ -48,6 +48,9 @@ class Session(Protocol):
     def upload(self, name: str, rows: pa.Table) -> bool:
         """Make rows a temporary view of the session; False where that cannot be done."""
 
+    def has_table(self, name: str) -> bool | None:
+        """Tell whether a table or temporary view is there; None on Thrift, which cannot tell."""
+
     def cancel(self) -> None:
         """Stop what the session runs; called by another thread."""
 

@@ -48,6 +48,9 @@ class _DataFrameSession:
         self._spark.createDataFrame(rows, schema=_spark_schema(rows)).createOrReplaceTempView(name)
         return True
 
+    def has_table(self, name: str) -> bool:
+        return bool(self._spark.catalog.tableExists(name))
+
     def _frame(self, sql: str, parameters: Sequence[Any]) -> Any:
         text, values = bound(sql, parameters)
         return self._spark.sql(text, args=values) if values else self._spark.sql(text)

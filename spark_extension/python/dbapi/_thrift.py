@@ -98,6 +98,9 @@ class ThriftSession:
         del name, rows
         return False
 
+    def has_table(self, name: str) -> None:
+        del name
+
     def cancel(self) -> None:
         with self._lock:
             running = self._running

@@ -226,7 +226,8 @@ def of_spark(error: BaseException) -> Error:
     for cause in _causes(error):
         if _is_lost(cause):
             return ConnectionLost(_first_lines(cause))
-    for cause in _causes(error):
+        # Who names a condition has answered: the causes behind it are not looked at, because the
+        # text of a Java exception is its whole stack, which takes py4j longer than most statements.
         condition, sqlstate = _condition(cause), _sqlstate(cause)
         if condition is not None or sqlstate is not None:
             return of_sqlstate(_first_lines(error), sqlstate, condition)
@@ -278,7 +279,8 @@ def _causes(error: BaseException) -> list[BaseException]:
 def _is_lost(error: BaseException) -> bool:
     if {kind.__name__ for kind in type(error).__mro__} & _LOST_CLASSES:
         return True
-    return any(words in str(error) for words in _LOST_WORDS)
+    text = str(error)
+    return any(words in text for words in _LOST_WORDS)
 
 
 def _condition(error: BaseException) -> str | None:
