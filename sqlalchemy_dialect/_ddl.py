@@ -48,6 +48,10 @@ class TxnsDDLCompiler(compiler.DDLCompiler):
             text += f" COMMENT {dbapi_text(column.comment)}"
         return text
 
+    def visit_create_column(self, create: Any, **kw: Any) -> str | None:
+        """Return a column without its checks, which are kept with the table's."""
+        return None if create.element.system else self.get_column_specification(create.element)
+
     def _type(self, column: Any) -> str:
         return str(self.dialect.type_compiler_instance.process(column.type, type_expression=column))
 
@@ -174,7 +178,8 @@ def kept_constraints(table: Any, ddl: Any) -> dict[str, str]:
     """Return the properties that keep a table's keys and checks."""
     kept = {}
     number = 0
-    for constraint in table._sorted_constraints:
+    of_columns = [inner for column in table.columns for inner in column.constraints]
+    for constraint in [*table._sorted_constraints, *of_columns]:
         made = kept_constraint(constraint, ddl)
         if made is None or getattr(constraint, "use_alter", False):
             continue
@@ -206,6 +211,8 @@ def kept_constraint(constraint: Any, ddl: Any) -> dict[str, Any] | None:
             for name in ("onupdate", "ondelete", "deferrable", "initially", "match")
             if getattr(constraint, name) is not None
         }
+        # One column may stand in it twice.
+        made["columns"] = [element.parent.name for element in constraint.elements]
         return made | {
             "kind": "foreign_key",
             "schema": referred.schema,

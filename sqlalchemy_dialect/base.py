@@ -139,7 +139,7 @@ class TxnsDialect(TxnsReflection):
 
     def do_rollback(self, dbapi_connection: Any) -> None:
         self.ids.rolled_back(dbapi_connection)
-        dbapi_connection.rollback()
+        super().do_rollback(dbapi_connection)
 
     def do_ping(self, dbapi_connection: Any) -> bool:
         with dbapi_connection.cursor() as cursor:

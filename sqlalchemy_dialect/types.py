@@ -104,7 +104,7 @@ class _Time(sqltypes.Time):
 
 
 class _Literal:
-    """Dates and bytes whose literals carry their type."""
+    """Instants, bytes and arrays whose literals carry their type."""
 
     def literal_processor(self, dialect: Dialect) -> Callable[[Any], str]:
         """Return what writes a literal."""
@@ -112,8 +112,22 @@ class _Literal:
         return dbapi.literal
 
 
-class _Date(_Literal, sqltypes.Date):
-    """A date."""
+class _Date(sqltypes.Date):
+    """A date; of a date and time the first half, as the column keeps it."""
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
+        """Return what takes the date."""
+        del dialect
+        return _date
+
+    def literal_processor(self, dialect: Dialect) -> Callable[[Any], str]:
+        """Return what writes a literal."""
+        del dialect
+        return lambda value: dbapi.literal(_date(value))
+
+
+def _date(value: Any) -> Any:
+    return value.date() if isinstance(value, dt.datetime) else value
 
 
 class _DateTime(_Literal, sqltypes.DateTime):

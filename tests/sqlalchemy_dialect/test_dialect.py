@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from typing import Any
 
@@ -53,6 +54,22 @@ def test_an_insert_carries_ids_and_defaults() -> None:
 )
 def test_a_construct_is_spelled_for_spark(statement: Any, text: str) -> None:
     assert text in sql(statement)
+
+
+@pytest.mark.filterwarnings("ignore:keys, checks and indexes")
+def test_a_check_of_a_column_is_kept_with_the_tables() -> None:
+    table = sa.Table(
+        "c", sa.MetaData(), sa.Column("a", sa.Integer, sa.CheckConstraint("a > 1", name="ok"))
+    )
+    created = sql(sa.schema.CreateTable(table))
+    assert "( a BIGINT ) USING iceberg" in created
+    kept = """{"name": "ok", "kind": "check", "sqltext": "a > 1"}"""
+    assert f"'sqlalchemy.constraint.ok' = '{kept}'" in created
+
+
+def test_a_date_and_time_is_a_date_where_the_column_is_one() -> None:
+    moment = sa.literal(dt.datetime(2012, 10, 15, 12, 57), sa.Date)  # noqa: DTZ001  (has no zone)
+    assert "DATE'2012-10-15'" in sql(sa.select(moment), compile_kwargs={"literal_binds": True})
 
 
 @pytest.mark.parametrize(
