@@ -32,6 +32,7 @@ EXCLUSIONS: dict[str, dict[str, str]] = {
         "PostCompileParamsTest::test_execute_tuple_expanding_plus_literal_*": (
             "it wants a list of VALUES, where Spark needs a query: the rows are the same"
         ),
+        "Computed*Test::*": txns_requirements.NO_COMPUTED,
         "CollateTest::*": "the names of collations are each database's own",
     },
     "transactions": {},

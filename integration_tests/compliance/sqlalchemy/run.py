@@ -47,6 +47,7 @@ def main() -> None:
         listed = suite.list_file().read_text("utf-8").splitlines()
         if options:
             listed = [test for test in listed if test in found]
+        judged |= uncollected(name, set(listed) - set(found))
         is_good &= report(f"{name}, SQLAlchemy {version('sqlalchemy')}", judged, listed)
         total.update(outcome.kind for outcome in judged.values())
         for pattern in exclusions.stale(name, found):
@@ -64,6 +65,12 @@ def judge(suite: str, test: str, outcome: Outcome) -> Outcome:
     if outcome.kind == "skipped":
         return Outcome("skipped", reason or _WHERE.sub("", outcome.reason))
     return outcome
+
+
+def uncollected(suite: str, tests: set[str]) -> dict[str, Outcome]:
+    """Return the tests of classes that SQLAlchemy does not even collect, with their reasons."""
+    reasons = {test: exclusions.reason(suite, test) for test in tests}
+    return {test: Outcome("skipped", reason) for test, reason in reasons.items() if reason}
 
 
 def report(title: str, judged: dict[str, Outcome], listed: list[str]) -> bool:

@@ -83,7 +83,7 @@ def suite(name: str) -> Suite:
 
 def run(chosen: Suite, url: str, requirements: str, *options: str) -> dict[str, Outcome]:
     """
-    Run a suite over a database.
+    Run a suite over a database; pytest prints how far it is.
 
     Args:
         chosen: The suite.
@@ -100,12 +100,12 @@ def run(chosen: Suite, url: str, requirements: str, *options: str) -> dict[str, 
         (folder / "setup.cfg").write_text(config)
         command = [
             *(sys.executable, "-m", "pytest", *map(str, chosen.files), "-p", "txns_plugin"),
-            *("-q", "--no-header", "--tb=short", "-r", "N", "--noconftest"),
+            *("-q", "--no-header", "--tb=no", "-r", "N", "--noconftest"),
             *("--rootdir", ".", "-c", "setup.cfg", "-o", "python_files=*.py"),
             *("-p", "no:cacheprovider", "--dburi", url, *options),
         ]
         (folder / "lake").mkdir()
-        log, outcomes = folder / "log", folder / "outcomes.json"
+        outcomes = folder / "outcomes.json"
         # The suites' own folders first: one of them is called like a package of Python's.
         paths = [str(chosen.sources), str(HERE), str(ROOT)]
         environment = os.environ | {
@@ -115,16 +115,8 @@ def run(chosen: Suite, url: str, requirements: str, *options: str) -> dict[str, 
             # Thousands of small statements: compiling them well takes longer than running them.
             "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
-        with log.open("wb") as output:
-            subprocess.run(
-                command,
-                cwd=folder,
-                env=environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                check=False,
-            )
+        subprocess.run(command, cwd=folder, env=environment, check=False)
         found = json.loads(outcomes.read_text("utf-8")) if outcomes.exists() else {}
         if not found:
-            sys.exit(log.read_text(errors="replace")[-4000:])
+            sys.exit(f"no test has run; what pytest says stands above: {' '.join(command)}")
     return {name: Outcome(*outcome) for name, outcome in found.items()}

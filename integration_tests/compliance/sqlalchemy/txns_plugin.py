@@ -1,7 +1,7 @@
 """
 What the suites need around them: SQLAlchemy's plugin, two schemas, Spark for small data.
 
-Imports: sessions. Used by: suites, as a plugin of pytest.
+Imports: sessions, txns_spark, sqlalchemy_txns. Used by: suites, as a plugin of pytest.
 """
 
 from __future__ import annotations
@@ -11,19 +11,30 @@ import logging
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
 from pyspark.logger import PySparkLogger
+from sqlalchemy.testing import provision
 from sqlalchemy.testing.plugin import pytestplugin
 from sqlalchemy.testing.plugin.pytestplugin import *  # noqa: F403  (the suite's plugin)
 
+import txns_spark
 from integration_tests import sessions
 from sqlalchemy_txns import _ddl
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 pytest.register_assert_rewrite("sqlalchemy.testing.assertions")
 
+# A job with one task: no suite has rows for two.
+_ONE_TASK = {
+    "spark.default.parallelism": "1",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+}
 # Kind and reason by test, as `suites.Outcome`.
 _OUTCOMES: dict[str, tuple[str, str]] = {}
 # A test's class carries the database's name and version.
@@ -46,13 +57,44 @@ def _prepare(session: pytest.Session) -> None:
         PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         if not url.startswith(("txns+connect", "txns+thrift")):
             folder = Path(os.environ["TXNS_SUITE_LAKE"])
-            sessions.start(folder).sql("CREATE NAMESPACE IF NOT EXISTS lake.main")
+            _start_spark(folder).sql("CREATE NAMESPACE IF NOT EXISTS lake.main")
         engine = sa.create_engine(url.rsplit("/", 1)[0])
         with engine.connect() as connection:
             for name in ("main", "test_schema", "test_schema_2"):
                 connection.exec_driver_sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{name}")
             connection.commit()
         engine.dispose()
+
+
+def _start_spark(folder: Path) -> SparkSession:
+    builder = sessions.builder()
+    for key, value in _ONE_TASK.items():
+        builder = builder.config(key, value)
+    session = txns_spark.configure(builder, warehouse=str(folder)).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+# The statements that have brought rows, since rows were deleted last.
+_BROUGHT_ROWS: set[str] = set()
+
+
+@sa.event.listens_for(sa.Engine, "before_cursor_execute")
+def _note_rows(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+    if statement.lstrip().startswith(("INSERT", "MERGE", "CREATE TABLE")):
+        _BROUGHT_ROWS.add(statement)
+
+
+@provision.delete_from_all_tables.for_db("txns")
+def _delete_from_tables_with_rows(connection: Any, cfg: Any, metadata: sa.MetaData) -> None:
+    """Empty a test's tables: a DELETE from each that has no rows would be half of its time."""
+    del cfg
+    inspector, quote = sa.inspect(connection), connection.dialect.identifier_preparer.quote
+    for table in metadata.tables.values():
+        has_rows = any(quote(table.name) in statement for statement in _BROUGHT_ROWS)
+        if has_rows and inspector.has_table(table.name, table.schema):
+            connection.execute(table.delete())
+    _BROUGHT_ROWS.clear()
 
 
 def pytest_runtest_logreport(report: Any) -> None:

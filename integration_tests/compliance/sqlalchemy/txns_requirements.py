@@ -31,6 +31,7 @@ def met() -> property:
 KEYS = "keys and indexes are not enforced: Iceberg knows none"
 TEMPORARY = "Iceberg has no temporary tables"
 FETCH = "Spark has LIMIT and OFFSET, no FETCH FIRST"
+NO_COMPUTED = "Iceberg has no computed columns"
 DML_JOINS = "Spark has no CTEs and no joins in UPDATE and DELETE; MERGE is there instead"
 
 
@@ -44,18 +45,23 @@ class Requirements(SuiteRequirements):
 
     # Open here, closed by default.
     array_type = met()
+    autocommit = met()
     create_table_as = met()
     ctes = met()
     datetime_historic = met()
     date_historic = met()
     check_constraint_reflection = met()
     comment_reflection = met()
+    constraint_comment_reflection = met()
+    isolation_level = met()
     json_type = met()
+    percent_schema_names = met()
     reflect_table_options = met()
     regexp_match = met()
     regexp_replace = met()
     schemas = met()
     schema_create_delete = met()
+    skip_autocommit_rollback = met()
     supports_bitwise_and = met()
     supports_bitwise_not = met()
     supports_bitwise_or = met()
@@ -63,6 +69,7 @@ class Requirements(SuiteRequirements):
     supports_bitwise_shift = met()
     table_ddl_if_exists = met()
     tuple_in = met()
+    unicode_ddl = met()
     views = met()
     window_functions = met()
     get_isolation_level_values = met()
@@ -81,6 +88,8 @@ class Requirements(SuiteRequirements):
     precision_numerics_many_significant_digits = met()
     precision_numerics_retains_significant_digits = met()
     reflects_pk_names = met()
+    repeated_column_foreign_keys = met()
+    repeated_remote_col_foreign_keys = met()
     window_range = met()
     window_range_numeric = met()
 
@@ -106,9 +115,7 @@ class Requirements(SuiteRequirements):
     fetch_no_order_by = closed(FETCH)
     fetch_offset_with_options = closed(FETCH)
     fetch_expression = closed(FETCH)
-    inline_check_constraint_reflection = closed(
-        "not built: a check in a column's own definition; as the table's it is kept"
-    )
+    inline_check_constraint_reflection = met()
     temporary_views = closed(TEMPORARY)
     ctes_with_values = met()
     server_defaults = closed("the dialect fills in defaults; the catalog keeps none")
@@ -118,7 +125,7 @@ class Requirements(SuiteRequirements):
     dbapi_lastrowid = closed("ids are made by the client: inserted_primary_key has them")
     nvarchar_types = closed("Iceberg keeps no length of a text")
     empty_inserts = closed("INSERT names its columns: Spark has no DEFAULT VALUES")
-    computed_columns = closed("Iceberg has no computed columns")
+    computed_columns = closed(NO_COMPUTED)
     two_phase_transactions = closed("a transaction belongs to one commit table")
     time_timezone = closed("TIME is kept as text without a zone")
 
