@@ -33,7 +33,6 @@ EXCLUSIONS: dict[str, dict[str, str]] = {
             "it wants a list of VALUES, where Spark needs a query: the rows are the same"
         ),
         "Computed*Test::*": txns_requirements.NO_COMPUTED,
-        "CollateTest::*": "the names of collations are each database's own",
     },
     "transactions": {},
     "alembic": {},

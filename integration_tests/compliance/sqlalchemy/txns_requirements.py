@@ -135,3 +135,7 @@ class Requirements(SuiteRequirements):
     compat_savepoints = met()
     independent_connections = met()
     two_phase_recovery = closed("a transaction belongs to one commit table")
+
+    def get_order_by_collation(self, _config: object) -> str:
+        """Return a collation that there is."""
+        return "UNICODE"
