@@ -325,10 +325,8 @@ class History:
             )
 
     def _is_gone(self, table: Identifier, ts: int) -> bool:
-        """Whether lists of a timestamp lack a table: it was purged since, or made again."""
-        later = [one.exists for one in self.versions(table) if one.ts > ts]
-        made_again = False in later and True in later[later.index(False) :]
-        return made_again or ts < self.purged.get(table, 0)
+        """Whether lists of a timestamp lack a table: it was purged since."""
+        return ts < self.purged.get(table, 0)
 
     def judge_listing(self, attempt: Attempt, listing: Listing, ts: int, promise: str) -> None:
         """Check which names a transaction saw against the state at a timestamp."""
