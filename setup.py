@@ -14,7 +14,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from setuptools import Command, find_packages, setup
+from setuptools import Command, find_namespace_packages, find_packages, setup
 from setuptools.command.build import build
 
 ROOT = Path(__file__).resolve().parent
@@ -135,8 +135,14 @@ def _packages() -> list[str]:
     return [
         name
         for package, folder in FOLDERS.items()
-        for name in [package, *(f"{package}.{sub}" for sub in find_packages(str(ROOT / folder)))]
+        for name in [package, *(f"{package}.{sub}" for sub in _folders_in(folder))]
     ]
+
+
+def _folders_in(folder: str) -> list[str]:
+    """List a folder's sub-packages; those of macros have no Python file."""
+    find = find_namespace_packages if folder == FOLDERS["dbt.include.txns"] else find_packages
+    return find(str(ROOT / folder))
 
 
 if __name__ == "__main__":
