@@ -122,6 +122,17 @@ def test_has_table_sees_the_transaction_and_begins_none(open_connection: Open, t
     assert knows[0] == other.has_table(table)
 
 
+def test_a_savepoint_may_be_the_first_statement(open_connection: Open) -> None:
+    """As of SQLAlchemy's begin_nested, which sends it as SQL."""
+    connection = open_connection()
+    cursor = connection.cursor()
+    cursor.execute("SAVEPOINT a")
+    assert connection.in_transaction
+    cursor.execute("ROLLBACK TO SAVEPOINT a")
+    connection.rollback()
+    assert not connection.in_transaction
+
+
 def test_a_lost_race_is_an_operational_error(open_connection: Open, table: str) -> None:
     """
     Two change the same row.

@@ -32,7 +32,7 @@ LEVELS = (
 _STATUS = ["state", "txn_id", "read_ts", "commit_ts", "tables", "unprotected", "applied"]
 # Statements that begin, end or look at a transaction themselves.
 _OWN = re.compile(
-    r"\s*(?:BEGIN|START\s+TRANSACTION|COMMIT|END|ROLLBACK|ABORT|SAVEPOINT|RELEASE|SHOW\s+TRANSACTION"
+    r"\s*(?:BEGIN|START\s+TRANSACTION|COMMIT|END|ROLLBACK|ABORT|RELEASE|SHOW\s+TRANSACTION"
     r"|SET\s+(?:TRANSACTION|SESSION\s+CHARACTERISTICS))\b",
     re.IGNORECASE,
 )
