@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from alembic.ddl import base, impl
+from sqlalchemy import exc
 from sqlalchemy.ext.compiler import compiles
 
 
@@ -22,6 +23,18 @@ class TxnsImpl(impl.DefaultImpl):
 
     __dialect__ = "txns"
     transactional_ddl = True
+
+    def compare_server_default(self, *_: Any) -> bool:
+        """Find no difference: the dialect fills in defaults, and the catalog keeps none."""
+        return False
+
+
+@compiles(base.ColumnDefault, "txns")
+def _column_default(element: Any, _compiler: Any, **_: Any) -> str:
+    raise exc.CompileError(
+        f"ALTER COLUMN {element.column_name} SET or DROP DEFAULT: the catalog keeps no defaults; "
+        f"say server_default= in the Table, and the dialect fills it in"
+    )
 
 
 @compiles(base.ColumnType, "txns")
