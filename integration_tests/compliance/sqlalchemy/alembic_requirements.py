@@ -7,8 +7,12 @@ Imports: txns_requirements. Used by: the suite.
 from __future__ import annotations
 
 from alembic.testing.requirements import SuiteRequirements
-from txns_requirements import Requirements
+from txns_requirements import Requirements, met
 
 
 class AlembicRequirements(Requirements, SuiteRequirements):
     """What SQLAlchemy's suites are asked for, and the rest as Alembic expects it."""
+
+    autocommit_isolation = met()
+    fk_ondelete_is_reflected = met()
+    fk_onupdate_is_reflected = met()

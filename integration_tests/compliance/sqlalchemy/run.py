@@ -13,7 +13,7 @@ Without make, options of pytest may follow a --: `run dialect -- -k JoinTest`.
 Every test that SQLite passes (passes_on_sqlite/) passes here, too, or has its reason in
 exclusions.py or txns_requirements.py. Excluded tests are run, those of txns_requirements are
 not. Exit code 1 if a test has failed without a reason, or a reason is not true any more, or
-less than nine tenths of what SQLite passes passes here. The last line has the counts.
+less than SHARE_MIN of what SQLite passes passes here. The last line has the counts.
 
 Imports: exclusions, suites, txns_requirements. Used by: make.
 """
@@ -28,6 +28,12 @@ from importlib.metadata import version
 from integration_tests.compliance.sqlalchemy import exclusions, suites
 from integration_tests.compliance.sqlalchemy.suites import Outcome
 
+SHARE_MIN = {
+    "dialect": 0.9,
+    "transactions": 0.9,
+    # A third of Alembic's list is of computed columns, and of INTEGER beside BIGINT.
+    "alembic": 0.6,
+}
 KINDS = ("passed", "failed", "skipped")
 _WHERE = re.compile(r"^Skipped: '.*? \(call\)' : |^Skipped: ")
 
@@ -48,7 +54,8 @@ def main() -> None:
         if options:
             listed = [test for test in listed if test in found]
         judged |= uncollected(name, set(listed) - set(found))
-        is_good &= report(f"{name}, SQLAlchemy {version('sqlalchemy')}", judged, listed)
+        title = f"{name}, SQLAlchemy {version('sqlalchemy')}"
+        is_good &= report(title, judged, listed, SHARE_MIN[name])
         total.update(outcome.kind for outcome in judged.values())
         for pattern in exclusions.stale(name, found):
             print(f"passes, and is excluded: {pattern}")
@@ -73,7 +80,7 @@ def uncollected(suite: str, tests: set[str]) -> dict[str, Outcome]:
     return {test: Outcome("skipped", reason) for test, reason in reasons.items() if reason}
 
 
-def report(title: str, judged: dict[str, Outcome], listed: list[str]) -> bool:
+def report(title: str, judged: dict[str, Outcome], listed: list[str], share_min: float) -> bool:
     """Print what came of a suite; tell whether it is as it should be."""
     for test, outcome in sorted(judged.items()):
         if outcome.kind == "failed":
@@ -87,7 +94,7 @@ def report(title: str, judged: dict[str, Outcome], listed: list[str]) -> bool:
     kinds = collections.Counter(outcome.kind for outcome in judged.values())
     both = sum(test in judged and judged[test].kind == "passed" for test in listed)
     print(f"{title}: {words(kinds)}, passed of what SQLite passes: {both} of {len(listed)}")
-    return not kinds["failed"] and not open_ones and both * 10 >= len(listed) * 9
+    return not kinds["failed"] and not open_ones and both >= len(listed) * share_min
 
 
 def _is_explained(outcome: Outcome | None) -> bool:

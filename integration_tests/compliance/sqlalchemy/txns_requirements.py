@@ -31,6 +31,7 @@ def met() -> property:
 KEYS = "keys and indexes are not enforced: Iceberg knows none"
 TEMPORARY = "Iceberg has no temporary tables"
 FETCH = "Spark has LIMIT and OFFSET, no FETCH FIRST"
+NO_DEFAULTS = "the dialect fills in defaults; the catalog keeps none"
 NO_COMPUTED = "Iceberg has no computed columns"
 DML_JOINS = "Spark has no CTEs and no joins in UPDATE and DELETE; MERGE is there instead"
 
@@ -118,8 +119,8 @@ class Requirements(SuiteRequirements):
     inline_check_constraint_reflection = met()
     temporary_views = closed(TEMPORARY)
     ctes_with_values = met()
-    server_defaults = closed("the dialect fills in defaults; the catalog keeps none")
-    expression_server_defaults = closed("the dialect fills in defaults; the catalog keeps none")
+    server_defaults = closed(NO_DEFAULTS)
+    expression_server_defaults = closed(NO_DEFAULTS)
     indexes_with_expressions = met()
     reflect_indexes_with_expressions = met()
     dbapi_lastrowid = closed("ids are made by the client: inserted_primary_key has them")
