@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -85,8 +86,9 @@ def _jars() -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for commands of `spark_submit`."""
-    return os.environ | {"SPARK_HOME": str(Path(pyspark.__file__).parent)}
+    """Return the environment for commands of `spark_submit`; their Python has our packages."""
+    home = str(Path(pyspark.__file__).parent)
+    return os.environ | {"SPARK_HOME": home, "PYSPARK_PYTHON": sys.executable}
 
 
 class Server:

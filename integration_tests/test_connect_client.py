@@ -7,7 +7,13 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from integration_tests.checks import count, rows
+
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from integration_tests.servers import ConnectServer
 
 _ROOT = Path(__file__).parent.parent
@@ -71,6 +77,90 @@ with connect() as one, connect() as other:
     assert [f"40001 {table.removeprefix('lake.')}", "{'id': 1, 'text': 'new'}", "3"] == _run(
         code, tmp_path
     ).splitlines()
+
+
+# What a test's code adds: a stream of one batch per file, and its callback over two tables.
+STREAM = """
+import txns_spark
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.remote({url!r}).create()
+
+def write(batch, batch_id):
+    batch.writeTo({sink!r}).append()
+    batch.sparkSession.sql("UPDATE {table} SET v = v + 1").collect()
+
+def run(checkpoint):
+    return (
+        spark.readStream.schema("id BIGINT").option("maxFilesPerTrigger", "1").json({source!r})
+        .writeStream.option("checkpointLocation", {folder!r} + "/" + checkpoint)
+        .trigger(availableNow=True)
+        .foreachBatch(txns_spark.foreach_batch(write, query_id="nightly/{table}"))
+        .start()
+    )
+"""
+
+
+@pytest.fixture
+def stream(
+    connect_server: ConnectServer, spark: SparkSession, two_tables: tuple[str, str], tmp_path: Path
+) -> str:
+    """Code that starts a streaming query from a Connect client, into two tables."""
+    table, _ = two_tables
+    sink = f"{table}_sink"
+    spark.sql(f"CREATE TABLE {sink} (id BIGINT) USING iceberg")
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(2):
+        lines = (f'{{"id": {id_}}}\n' for id_ in range(10 * number, 10 * number + 10))
+        (source / f"{number}.json").write_text("".join(lines))
+    names = {"url": connect_server.url, "table": table, "sink": sink}
+    return STREAM.format(**names, source=str(source), folder=str(tmp_path))
+
+
+@pytest.mark.slow
+def test_foreach_batch(
+    stream: str, spark: SparkSession, two_tables: tuple[str, str], tmp_path: Path
+) -> None:
+    """A batch is one transaction over two tables; delivered again, it is not written again."""
+    table, _ = two_tables
+    _run(
+        f"""{stream}
+run("first").awaitTermination()
+# Another checkpoint: the server delivers both batches again.
+run("second").awaitTermination()
+""",
+        tmp_path,
+    )
+    assert 20 == count(spark, f"{table}_sink")
+    assert [(1, 2), (2, 2)] == rows(spark, f"SELECT * FROM {table}")
+    written = spark.sql("CALL lake.system.transactions()").where(
+        f"table_name = '{table.removeprefix('lake.')}_sink' AND operation = 'append'"
+    )
+    ids = [row.txn_id for row in written.orderBy("commit_ts").collect()]
+    assert [f"stream/nightly/{table}/{batch}" for batch in range(2)] == ids
+
+
+def test_foreach_batch_beside_a_transaction(
+    stream: str, spark: SparkSession, two_tables: tuple[str, str], tmp_path: Path
+) -> None:
+    """Its batches run in the client's session: what that has begun is refused, and not undone."""
+    table, _ = two_tables
+    printed = _run(
+        f"""{stream}
+spark.sql("BEGIN").collect()
+spark.sql("INSERT INTO {table} VALUES (3, 0)").collect()
+try:
+    run("first").awaitTermination()
+except Exception as error:
+    print("needs a session of its own" in str(error))
+print(spark.sql("COMMIT").collect()[0].state)
+""",
+        tmp_path,
+    )
+    assert ["True", "committed"] == printed.splitlines()
+    assert [(1, 0), (2, 0), (3, 0)] == rows(spark, f"SELECT * FROM {table}")
+    assert 0 == count(spark, f"{table}_sink")
 
 
 def test_the_dialect_needs_no_jvm(connect_server: ConnectServer, tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ def foreach_batch(
     A batch that lost a race is run again from BEGIN, so the callback may run more than once
     and should have no effects besides what it writes through `batch.sparkSession`.
 
+    Over Spark Connect this runs in a Python process of the server, which needs this package,
+    and `batch.sparkSession` is the session that started the query: nothing else may use it.
+
     Args:
         callback: Takes the batch and its number, as foreachBatch's own does.
         query_id: A name that no other query has and that stays over restarts. Spark knows
@@ -50,7 +53,7 @@ def foreach_batch(
 
     Raises:
         ConfigurationError: attempts is below 1. From the batch: over Spark Connect, without
-            a query_id.
+            a query_id, or in a session that something else has a transaction in.
         TransactionConflict: From the batch, after the last attempt.
     """
     if attempts < 1:
@@ -59,10 +62,10 @@ def foreach_batch(
     @wraps(callback)
     def write(batch: DataFrame, batch_id: int) -> None:
         session = batch.sparkSession
-        txn_id = f"stream/{query_id or _query_id(session)}/{batch_id}"
+        query = f"stream/{query_id or _query_id(session)}/"
         for attempt in range(1, attempts + 1):
             try:
-                _run_once(session, txn_id, callback, batch, batch_id)
+                _run_once(session, query, callback, batch, batch_id)
             except (TransactionConflict, CommitStateUnknown):
                 # BEGIN with the same id tells what became of an unknown outcome.
                 if attempt == attempts:
@@ -75,14 +78,14 @@ def foreach_batch(
 
 def _run_once(
     session: SparkSession,
-    txn_id: str,
+    query: str,
     callback: Callable[[DataFrame, int], object],
     batch: DataFrame,
     batch_id: int,
 ) -> None:
     with translated():
-        session.sql("ROLLBACK")  # what an earlier batch may have left in this session
-        begun: Row | None = session.sql(f"BEGIN ID {_literal(txn_id)}").first()
+        _end_what_was_left(session, query)
+        begun: Row | None = session.sql(f"BEGIN ID {_literal(f'{query}{batch_id}')}").first()
         try:
             if begun is None or begun.state != "committed":
                 callback(batch, batch_id)
@@ -90,6 +93,20 @@ def _run_once(
         except BaseException:
             session.sql("ROLLBACK")
             raise
+
+
+def _end_what_was_left(session: SparkSession, query: str) -> None:
+    """Roll back what a batch of this query has left that died with its Python process."""
+    left: Row | None = session.sql("SHOW TRANSACTION").first()
+    if left is None or left.state == "none":
+        return
+    if not left.txn_id.startswith(query):
+        raise ConfigurationError(
+            "a streaming query with foreach_batch needs a session of its own, and this one is in "
+            "another transaction: over Spark Connect start the query from a session that nothing "
+            f"else uses; transaction={left.txn_id}"
+        )
+    session.sql("ROLLBACK")
 
 
 def _literal(text: str) -> str:
