@@ -1,5 +1,6 @@
 package org.apache.iceberg.spark;
 
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -8,8 +9,10 @@ import java.util.stream.Stream;
 import net.bytebuddy.ByteBuddy;
 import net.bytebuddy.agent.ByteBuddyAgent;
 import net.bytebuddy.asm.Advice;
+import net.bytebuddy.description.method.MethodDescription;
 import net.bytebuddy.dynamic.loading.ClassReloadingStrategy;
 import net.bytebuddy.implementation.bytecode.assign.Assigner;
+import net.bytebuddy.matcher.ElementMatcher;
 import net.bytebuddy.matcher.ElementMatchers;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
@@ -66,6 +69,7 @@ public final class OverTransactions extends TestBase
     }
     plain.dropTable(TableIdentifier.of("txns", "commits"), true);
     spark = spark.newSession(); // catalogs remember the log
+    SparkSession.setActiveSession(spark); // the suites set options in the active one
   }
 
   /**
@@ -87,21 +91,42 @@ public final class OverTransactions extends TestBase
     }
   }
 
-  private static void giveIcebergErrors() throws ClassNotFoundException {
+  /**
+   * The suites' threads wait five seconds for a statement of each other, which two cores with
+   * something else to do may need for it: give them a minute.
+   */
+  public static final class Patience {
+    private Patience() {}
+
+    /** Runs when the limit of a wait is set. */
+    @Advice.OnMethodEnter
+    public static void wait(@Advice.Argument(value = 0, readOnly = false) Duration limit) {
+      limit = limit.multipliedBy(12);
+    }
+  }
+
+  private static void advise(String type, Class<?> advice, ElementMatcher<MethodDescription> method)
+      throws ClassNotFoundException {
     ByteBuddyAgent.install();
-    Class<?> translation = Class.forName("io.txns.spark.TxnSqlException");
+    Class<?> advised = Class.forName(type);
     new ByteBuddy()
-        .redefine(translation)
-        .visit(
-            Advice.to(IcebergErrors.class)
-                .on(ElementMatchers.named("translated").and(ElementMatchers.isStatic())))
+        .redefine(advised)
+        .visit(Advice.to(advice).on(method))
         .make()
-        .load(translation.getClassLoader(), ClassReloadingStrategy.fromInstalledAgent());
+        .load(advised.getClassLoader(), ClassReloadingStrategy.fromInstalledAgent());
   }
 
   /** Start Spark once more, with our extension behind Iceberg's. */
   public static void restart() throws ClassNotFoundException {
-    giveIcebergErrors();
+    advise(
+        "io.txns.spark.TxnSqlException",
+        IcebergErrors.class,
+        ElementMatchers.<MethodDescription>named("translated").and(ElementMatchers.isStatic()));
+    advise(
+        "org.awaitility.core.ConditionFactory",
+        Patience.class,
+        ElementMatchers.<MethodDescription>named("atMost")
+            .and(ElementMatchers.takesArguments(Duration.class)));
     SparkConf conf = spark.sparkContext().getConf();
     spark.stop();
     conf.set(
