@@ -126,6 +126,21 @@ def test_a_flush_sends_one_statement_for_each_table_and_kind(engines: Engines) -
 
 
 @pytest.mark.filterwarnings("ignore:keys, checks and indexes")
+def test_two_that_find_no_table_and_create_it_clash(engines: Engines) -> None:
+    """Looking for a table belongs to the transaction: the second one is to run again."""
+    engine = engines()
+    with engine.connect() as one, engine.connect() as other:
+        assert not sa.inspect(one).has_table("account")
+        Base.metadata.create_all(other, [Account.__table__])  # type: ignore[list-item]
+        other.commit()
+        with pytest.raises(exc.OperationalError) as lost:
+            Account.__table__.create(one)  # type: ignore[attr-defined]
+            one.commit()
+        assert "40001" == lost.value.orig.sqlstate  # type: ignore[union-attr]
+    assert sa.inspect(engine).has_table("account")
+
+
+@pytest.mark.filterwarnings("ignore:keys, checks and indexes")
 def test_of_two_racing_sessions_one_is_run_again(engines: Engines) -> None:
     """
     A retry sees what the winner wrote.

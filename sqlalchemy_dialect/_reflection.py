@@ -107,11 +107,12 @@ class TxnsReflection(default.DefaultDialect):
     ) -> bool:
         self._ensure_has_table_connection(connection)
         name = self._name(table_name, schema)
-        # Not by a statement that fails, which takes ten times as long: create_all asks here.
+        # A statement first, which begins the transaction: whoever creates the table has to clash
+        # with this one. The table itself not by a statement that fails, which takes far longer.
+        if table_name in self.get_view_names(connection, schema, **kw):
+            return True
         found = connection.connection.dbapi_connection.has_table(name)
-        if found is None:
-            return self._described(connection, name) is not None
-        return found or table_name in self.get_view_names(connection, schema, **kw)
+        return self._described(connection, name) is not None if found is None else bool(found)
 
     @reflection.cache
     def get_columns(
