@@ -37,6 +37,9 @@ EXCLUSIONS: dict[str, dict[str, str]] = {
     "transactions": {
         "NaturalPKRollbackTest::test_rollback_recover": txns_requirements.KEYS,
         "RollbackRecoverTest::test_pk_violation*": txns_requirements.KEYS,
+        "SessionTransactionTest::test_failed_rollback_deactivates_transaction": (
+            txns_requirements.KEYS
+        ),
         "SessionTransactionTest::test_preserve_flush_error": txns_requirements.KEYS,
         "SessionTransactionTest::test_warning_on_using_inactive_session_*": txns_requirements.KEYS,
         "TransactionConnectionsTest::test_inactive_transaction": txns_requirements.KEYS,
