@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import PySparkException
 
 from integration_tests import front_ends
+from integration_tests.case_tables import KINDS, fill, state_of
 from integration_tests.checks import affected as affected_in_session
 from integration_tests.checks import count, one, rows
+from integration_tests.ddl_cases import CHANGES
 from integration_tests.front_ends import SqlError, affected
+from integration_tests.statement_cases import STATEMENTS, Case
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -196,3 +200,71 @@ def test_procedures(client: Client, two_tables: tuple[str, str]) -> None:
     """Procedures are called through every front end."""
     a, _ = two_tables
     assert [("0",)] == client.run(f"CALL lake.system.apply('{a.removeprefix('lake.')}')")
+
+
+# One of each kind of statement; test_statement_matrix runs all of them in classic sessions.
+OF_EACH_KIND = [
+    "insert with",
+    "insert overwrite partition",
+    "insert replace where",
+    "update with subquery",
+    "delete exists",
+    "merge not matched by source",
+    "truncate",
+    "everything after everything",
+    "add column",
+    "replace partition field",
+    "write ordered by",
+    "set properties",
+    "identifier fields",
+    "branch and main",
+    "tag",
+    "replace table as select",
+    "drop and create",
+    "execute immediate",
+    "time travel by snapshot",
+    "update an unknown column",
+    "merge twice matched",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("front_end", ["connect", "thrift"], indirect=True)
+@pytest.mark.parametrize("name", OF_EACH_KIND)
+def test_a_statement_of_each_kind(
+    client: Client, other: SparkSession, outsider: SparkSession, table: str, name: str
+) -> None:
+    """In a transaction of a server it does what it does on a plain table, or fails as well."""
+    number = OF_EACH_KIND.index(name)
+    kind = KINDS[number % len(KINDS)]
+    case = next(case for case in (*STATEMENTS, *CHANGES) if case.name == name)
+    plain, ours = f"{table}_plain", f"{table}_ours"
+    fill(outsider, plain, kind)
+    fill(other, ours, kind)
+    as_it_is = Case("", [])
+    before = state_of(other, ours, as_it_is)
+    expected_error = _condition(lambda step: outsider.sql(step).collect(), plain, case)
+    client.run("BEGIN")
+    assert expected_error == _condition(client.run, ours, case)
+    assert before == state_of(other, ours, as_it_is)
+    if expected_error:
+        client.run("ROLLBACK")
+        assert before == state_of(other, ours, as_it_is)
+    else:
+        client.run("COMMIT")
+        expected = state_of(outsider, plain, case)
+        assert expected == state_of(other, ours, case)
+        assert len(expected["rows"]) == len(client.run(case.rows.format(ours)))
+
+
+def _condition(run: Callable[[str], object], table: str, case: Case) -> str | None:
+    """Run a case's steps; return the condition of the error that ended it."""
+    try:
+        for step in case.steps:
+            assert isinstance(step, str)
+            run(step.format(table))
+    except SqlError as error:
+        return error.condition
+    except PySparkException as error:
+        return str(error.getCondition())
+    return None
