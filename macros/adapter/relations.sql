@@ -17,6 +17,12 @@
   {% do return(found) %}
 {% endmacro %}
 
+{#- dbt-spark's gives the rows of DESCRIBE, which have no name: a snapshot's deletion records
+    (hard_deletes: new_record) lost their values with it. #}
+{% macro txns__get_columns_in_relation(relation) %}
+  {% do return(adapter.get_columns_in_relation(relation)) %}
+{% endmacro %}
+
 {% macro txns__list_schemas(database) %}
   {% call statement('list_schemas', fetch_result=True, auto_begin=False) -%}
     {#- dbt passes it quoted from some places, and bare from others. #}
