@@ -101,10 +101,11 @@ def _rows(parts: Parts, head: Head, kind: Kind, change: Change) -> TableRows:
     """Read what a change appended and removed: files of one snapshot that the other has not."""
     loaded = parts.tables.load_with_dropped(change.table, head, head.upper)
     metadata, io = loaded.metadata, loaded.io
-    # An `alter` may have written rows as well.
-    same_rows = change.operation is Operation.REPLACE or kind is Kind.REGISTER
-    needed = (change.to_snapshot_id, None if same_rows else change.from_snapshot_id)
-    if any(each is not None and metadata.snapshot_by_id(each) is None for each in needed):
+    # An `alter` may have written rows as well. That of a forget may be on no table: others may
+    # have written before it was applied.
+    same_rows = change.operation is Operation.REPLACE or kind in {Kind.REGISTER, Kind.FORGET}
+    needed = (change.to_snapshot_id, change.from_snapshot_id)
+    if not same_rows and any(each and metadata.snapshot_by_id(each) is None for each in needed):
         raise _overlay.too_old(
             change.table, head.upper, 0, "a snapshot of a transaction has been expired"
         )

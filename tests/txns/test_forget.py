@@ -136,6 +136,21 @@ def test_a_forgotten_table_is_dropped_and_another_takes_its_name(lake: Lake):
     assert handle.tidy() == 3
 
 
+def test_a_forget_that_left_main_to_others_is_delivered_without_rows(lake):
+    """Its snapshot is on no table then: a subscriber does not need it (seed 499)."""
+    name = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    read_ts = handle.upper
+    applier = handle.parts.applier
+    with mock.patch.object(applier, "apply_all", lambda _head, tables, _upto=None: list(tables)):
+        forgotten = handle.forget(name)
+    lake.catalog.load_table(name).append(rows(3))
+    handle.apply_le()
+    deliveries = list(handle.subscribe([name], as_of=read_ts, until=forgotten))
+    assert [forgotten] == [each.commit_ts for each in deliveries if each.txn_id]
+    assert all(not t.appended.num_rows and not t.removed.num_rows for t in deliveries[0].tables)
+
+
 @pytest.mark.parametrize("deed", ["append", "delete"])
 def test_who_writes_a_table_after_it_was_forgotten_is_no_stranger(lake, deed):
     """A forget that is applied late leaves main to them (seeds 220 and 430)."""
