@@ -7,7 +7,7 @@ Imports: _commit_table, _entry, _log. Used by: _loop, _commit, _tidy, _handle.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +36,15 @@ if TYPE_CHECKING:
 ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(SCHEMA)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Archive:
     """Reads the rows of one commit table."""
 
     log: CommitLog
+    _dropped: tuple[int, frozenset[Identifier]] = field(
+        default=(0, frozenset()), init=False, repr=False
+    )
+    """Up to which `commit_ts` in ms drops are known, and their names: rows never change."""
 
     def find(self, txn_id: str, since_ts: int) -> Entry | None:
         """Find an archived entry by its transaction id, with `commit_ts` above a bound in ms."""
@@ -52,10 +56,20 @@ class Archive:
         condition = And(_above(after), LessThanOrEqual(term=Reference("commit_ts"), value=upto))
         return entries_of(self.rows(condition))
 
-    def dropped(self) -> set[Identifier]:
-        """Give the names of all tables ever dropped; they may have been created again since."""
-        rows = self.rows(_equals("operation", Operation.DROP.value))
-        return {table_of(row["table_name"]) for row in rows}
+    def dropped(self, upto: int) -> frozenset[Identifier]:
+        """
+        Give the names of the tables ever dropped; they may have been created again since.
+
+        Args:
+            upto: The greatest `commit_ts` in ms that has been archived; what an earlier call has
+                read is not read again.
+        """
+        known, names = self._dropped
+        if upto > known:
+            rows = self.rows(And(_above(known), _equals("operation", Operation.DROP.value)))
+            names |= {table_of(row["table_name"]) for row in rows}
+            self._dropped = upto, names
+        return names
 
     def rows(self, condition: BooleanExpression | None = None) -> list[dict[str, Any]]:
         """Give archived rows by column name, ascending by `commit_ts`."""

@@ -88,8 +88,9 @@ class TxnCatalog(Catalog):
         tables = dict.fromkeys(self._parts.catalog.list_tables(namespace))
         head = self._head()
         read_ts = self._read_ts(head)
+        dropped = self._parts.archive.dropped(head.state.tidied_upto)
         names: dict[Identifier, Operation | None] = {
-            table: None for table in tables if is_apart(table)
+            table: None for table in tables if is_apart(table) or table in dropped
         }
         names |= self._coming_or_going(space, head, read_ts)
         # The catalog's list is of now: what others have created or dropped since is in it, and
@@ -110,9 +111,7 @@ class TxnCatalog(Catalog):
         entries = list(head.state.entries)
         if archived > read_ts:
             entries += self._parts.archive.between(read_ts, archived)
-        names: dict[Identifier, Operation | None] = dict.fromkeys(
-            self._parts.archive.dropped() if archived else ()
-        )
+        names: dict[Identifier, Operation | None] = {}
         for entry in sorted(entries, key=lambda entry: entry.commit_ts):
             for change in entry.changes:
                 if change.operation in {Operation.CREATE, Operation.DROP}:

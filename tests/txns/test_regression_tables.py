@@ -13,6 +13,7 @@ from pyiceberg.types import LongType
 
 import txns
 from tests.txns.lake import SCHEMA, ids, rows
+from txns._archive import Archive
 
 
 def test_an_expiry_that_somebody_was_faster_with(lake):
@@ -305,3 +306,16 @@ def test_a_table_that_is_dropped_and_created_again_is_listed_as_of_before(lake, 
     assert [("shop", "a")] == txn.list_tables("shop")
     with pytest.raises(txns.Conflict, match="too old"):
         txn.load_table("shop.a")
+
+
+def test_what_was_dropped_is_read_from_the_archive_once(lake, handle, monkeypatch):
+    """A list costs the same however much has been archived before it."""
+    lake.table("a", [1])
+    handle.catalog().drop_table("shop.a")
+    handle.tidy()
+    reads = []
+    rows_of = Archive.rows
+    monkeypatch.setattr(Archive, "rows", lambda *given: reads.append(given) or rows_of(*given))
+    for _ in range(3):
+        assert [] == handle.catalog().list_tables("shop")
+    assert len(reads) == 1

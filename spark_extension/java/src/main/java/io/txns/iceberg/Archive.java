@@ -6,10 +6,12 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.data.GenericRecord;
@@ -22,6 +24,11 @@ import org.apache.iceberg.io.CloseableIterable;
 /** The commit table's rows: entries that have left the head, one row per entry and change. */
 final class Archive {
   private final CommitLog log;
+
+  /** Rows never change: what has been read of them stays true. */
+  private volatile Dropped dropped = new Dropped(0, Set.of());
+
+  private record Dropped(long upto, Set<TableIdentifier> names) {}
 
   Archive(CommitLog log) {
     this.log = log;
@@ -56,11 +63,26 @@ final class Archive {
     return byTxnId.values().stream().map(Archive::entry).toList();
   }
 
-  /** The names of all tables that have been dropped; they may have been created again since. */
-  List<TableIdentifier> dropped() {
-    return rows(Expressions.equal("operation", Operation.DROP.stored())).stream()
-        .map(row -> TableNames.parse(row.table()))
-        .toList();
+  /**
+   * The names of all tables that have been dropped; they may have been created again since.
+   *
+   * @param upto the greatest {@code commit_ts} that has been archived; what an earlier call has
+   *     read is not read again
+   */
+  Set<TableIdentifier> dropped(long upto) {
+    Dropped known = dropped;
+    if (upto <= known.upto()) {
+      return known.names();
+    }
+    Expression filter =
+        Expressions.and(
+            Expressions.greaterThan("commit_ts", known.upto()),
+            Expressions.equal("operation", Operation.DROP.stored()));
+    Set<TableIdentifier> names = new HashSet<>(known.names());
+    rows(filter).forEach(row -> names.add(TableNames.parse(row.table())));
+    Dropped found = new Dropped(upto, Set.copyOf(names));
+    dropped = found;
+    return found.names();
   }
 
   private List<TransactionRow> rows(Expression filter) {

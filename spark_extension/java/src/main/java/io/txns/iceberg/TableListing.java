@@ -36,7 +36,10 @@ final class TableListing {
       // what was applied and tidied since it was made is in neither of it and the newest head.
       Head newest = handle.log().loadIfExists();
       Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
-      tables.stream().filter(NameAside::is).forEach(name -> names.put(name, Optional.empty()));
+      Set<TableIdentifier> dropped = handle.archive().dropped(head.state().tidiedUpto());
+      tables.stream()
+          .filter(name -> NameAside.is(name) || dropped.contains(name))
+          .forEach(name -> names.put(name, Optional.empty()));
       names.putAll(comingOrGoing(namespace, head, readTs));
       names.putAll(comingOrGoing(namespace, newest, readTs));
       names.forEach(
@@ -64,9 +67,6 @@ final class TableListing {
     List<Entry> entries = new ArrayList<>(head.state().entries());
     if (head.state().tidiedUpto() > readTs) {
       entries.addAll(handle.archive().between(readTs, head.state().tidiedUpto()));
-    }
-    if (head.state().tidiedUpto() > 0) {
-      handle.archive().dropped().forEach(name -> names.put(name, Optional.empty()));
     }
     entries.sort(Comparator.comparingLong(Entry::commitTs));
     for (Entry entry : entries) {
