@@ -16,7 +16,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from txns import _change, _engine, _overlay, _payload, _restage
 from txns._conflict import ConflictChecker
-from txns._entry import Change, Entry, Isolation, Kind, LoggedChange
+from txns._entry import Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._log import remove
 from txns._read_set import ReadSet
 from txns.errors import CommitStateUnknown, Conflict, TxnsError, text
@@ -322,6 +322,8 @@ class Committer:
         request: Request,
     ) -> None:
         """Keep out of the log what does not fit its own base: it would quarantine the table."""
+        if change.operation is Operation.APPEND:
+            return  # snapshots and main only, laid over this very base when they were staged
         probe = Entry(Kind.COMMIT, request.key.txn_id, commit_ts, 0, commit_ts)
         logged = LoggedChange(probe, change)
         now_ms = self._clock.now_ms()
