@@ -109,7 +109,7 @@ def hold(worker: Worker) -> None:
             check_hold(lake, worker.handle, name)
             return
         tables, _read_ts = history.holds.pop(name)
-        _means_tags(worker, tables)
+        _means_tags(worker, (*tables, *history.renamed))  # tags go with a table to its new name
         worker.handle.release(name)
         return
     name = f"h{lake.new_row()}"
