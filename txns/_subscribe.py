@@ -17,6 +17,7 @@ from pyiceberg.table import DataScan
 
 from txns import _overlay
 from txns._entry import Entry, Kind, Operation
+from txns.errors import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from txns._entry import Change
     from txns._log import Head
     from txns._parts import Parts
+    from txns._tables import Loaded
     from txns.errors import Identifier
 
 _POLL_MS = 100
@@ -99,7 +101,7 @@ def _entries(parts: Parts, head: Head, after: int, upto: int) -> list[Entry]:
 
 def _rows(parts: Parts, head: Head, kind: Kind, change: Change) -> TableRows:
     """Read what a change appended and removed: files of one snapshot that the other has not."""
-    loaded = parts.tables.load_with_dropped(change.table, head, head.upper)
+    loaded = _loaded(parts, head, change.table)
     metadata, io = loaded.metadata, loaded.io
     # An `alter` may have written rows as well. That of a forget may be on no table: others may
     # have written before it was applied.
@@ -122,6 +124,14 @@ def _rows(parts: Parts, head: Head, kind: Kind, change: Change) -> TableRows:
     if appended.num_rows and removed.num_rows:
         appended, removed = _net(appended, removed)
     return TableRows(change.table, change.operation.value, appended, removed)
+
+
+def _loaded(parts: Parts, head: Head, table: Identifier) -> Loaded:
+    try:
+        return parts.tables.load_with_dropped(table, head, head.upper)
+    except Conflict:  # dropped and created again since the head was loaded
+        newest = parts.log.load()
+        return parts.tables.load_with_dropped(table, newest, newest.upper)
 
 
 def _schema(metadata: TableMetadata, snapshot_id: int | None) -> Schema:

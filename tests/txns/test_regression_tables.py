@@ -319,3 +319,18 @@ def test_what_was_dropped_is_read_from_the_archive_once(lake, handle, monkeypatc
     for _ in range(3):
         assert [] == handle.catalog().list_tables("shop")
     assert len(reads) == 1
+
+
+def test_a_subscriber_goes_on_while_its_table_is_created_again(lake, handle):
+    """The head that it has read is older than the table then (seed 1423)."""
+    lake.table("a", [1])
+    as_of = handle.upper
+    for value in (2, 3):
+        handle.catalog().load_table("shop.a").append(rows(value))
+    deliveries = handle.subscribe(["shop.a"], as_of=as_of, until=handle.upper)
+    seen = [next(deliveries)]
+    handle.catalog().drop_table("shop.a")
+    handle.catalog().create_table("shop.a", SCHEMA)
+    seen += deliveries
+    appended = [table.appended["id"].to_pylist() for each in seen for table in each.tables]
+    assert appended == [[2], [3]]
