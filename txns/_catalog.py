@@ -2,7 +2,7 @@
 The tables of a handle as a pyiceberg catalog.
 
 What does not concern tables (namespaces, views) goes to the catalog underneath.
-Imports: _log, _purge_name, _tables, errors. Used by: _transaction, _autocommit, _handle.
+Imports: _entry, _log, _purge_name, _tables, errors. Used by: _transaction, _autocommit, _handle.
 """
 
 from __future__ import annotations

@@ -106,8 +106,8 @@ def _rows(parts: Parts, head: Head, kind: Kind, change: Change) -> TableRows:
     # An `alter` may have written rows as well. That of a forget may be on no table: others may
     # have written before it was applied.
     same_rows = change.operation is Operation.REPLACE or kind in {Kind.REGISTER, Kind.FORGET}
-    needed = (change.to_snapshot_id, change.from_snapshot_id)
-    if not same_rows and any(each and metadata.snapshot_by_id(each) is None for each in needed):
+    needed = () if same_rows else (change.to_snapshot_id, change.from_snapshot_id)
+    if any(each is not None and metadata.snapshot_by_id(each) is None for each in needed):
         raise _overlay.too_old(
             change.table, head.upper, 0, "a snapshot of a transaction has been expired"
         )
