@@ -2,16 +2,19 @@ package io.txns.iceberg;
 
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
-import org.apache.iceberg.encryption.EncryptionManager;
-import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.LocationProvider;
 
 /** Table operations whose commits stay in memory. */
-final class StagingOperations implements TableOperations {
+final class StagingOperations extends DelegatingOperations {
   private final StagedTable staged;
 
   StagingOperations(StagedTable staged) {
     this.staged = staged;
+  }
+
+  @Override
+  TableOperations real() {
+    return staged.real();
   }
 
   @Override
@@ -30,37 +33,12 @@ final class StagingOperations implements TableOperations {
   }
 
   @Override
-  public FileIO io() {
-    return staged.real().io();
-  }
-
-  @Override
-  public EncryptionManager encryption() {
-    return staged.real().encryption();
-  }
-
-  @Override
   public String metadataFileLocation(String fileName) {
-    return staged.real().temp(staged.current()).metadataFileLocation(fileName);
+    return real().temp(current()).metadataFileLocation(fileName);
   }
 
   @Override
   public LocationProvider locationProvider() {
-    return staged.real().temp(staged.current()).locationProvider();
-  }
-
-  @Override
-  public TableOperations temp(TableMetadata uncommitted) {
-    return staged.real().temp(uncommitted);
-  }
-
-  @Override
-  public long newSnapshotId() {
-    return staged.real().newSnapshotId();
-  }
-
-  @Override
-  public boolean requireStrictCleanup() {
-    return staged.real().requireStrictCleanup();
+    return real().temp(current()).locationProvider();
   }
 }

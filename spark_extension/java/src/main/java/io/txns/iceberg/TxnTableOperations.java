@@ -4,11 +4,9 @@ import java.util.function.Supplier;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.encryption.EncryptionManager;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.CommitStateUnknownException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.LocationProvider;
 
 /**
@@ -18,7 +16,7 @@ import org.apache.iceberg.io.LocationProvider;
  * <p>Which of the two is decided at each call, not when the table was loaded: a DataFrame may be
  * older than the transaction that writes through it.
  */
-final class TxnTableOperations implements TableOperations {
+final class TxnTableOperations extends DelegatingOperations {
   private final TxnHandle handle;
   private final TableIdentifier identifier;
   private final Supplier<Transaction> transaction;
@@ -57,6 +55,11 @@ final class TxnTableOperations implements TableOperations {
     this.replaces = true;
     this.plannedOn = current();
     return this;
+  }
+
+  @Override
+  TableOperations real() {
+    return real;
   }
 
   @Override
@@ -201,37 +204,12 @@ final class TxnTableOperations implements TableOperations {
   }
 
   @Override
-  public FileIO io() {
-    return real.io();
-  }
-
-  @Override
-  public EncryptionManager encryption() {
-    return real.encryption();
-  }
-
-  @Override
   public String metadataFileLocation(String fileName) {
-    return real.temp(current()).metadataFileLocation(fileName);
+    return real().temp(current()).metadataFileLocation(fileName);
   }
 
   @Override
   public LocationProvider locationProvider() {
-    return real.temp(current()).locationProvider();
-  }
-
-  @Override
-  public TableOperations temp(TableMetadata uncommitted) {
-    return real.temp(uncommitted);
-  }
-
-  @Override
-  public long newSnapshotId() {
-    return real.newSnapshotId();
-  }
-
-  @Override
-  public boolean requireStrictCleanup() {
-    return real.requireStrictCleanup();
+    return real().temp(current()).locationProvider();
   }
 }

@@ -4,9 +4,6 @@ import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
-import org.apache.iceberg.encryption.EncryptionManager;
-import org.apache.iceberg.io.FileIO;
-import org.apache.iceberg.io.LocationProvider;
 
 /**
  * Operations of a table that nobody registered: the catalog's own, but for three cases.
@@ -14,7 +11,7 @@ import org.apache.iceberg.io.LocationProvider;
  * <p>Inside an explicit transaction they do not write; setting {@code txns.commit-table} registers
  * the table; a table that was registered while it was loaded is not written behind the log's back.
  */
-final class UnregisteredOperations implements TableOperations {
+final class UnregisteredOperations extends DelegatingOperations {
   private final TxnHandle handle;
   private final DataTables.Loaded loaded;
   private final TableOperations real;
@@ -26,6 +23,11 @@ final class UnregisteredOperations implements TableOperations {
     this.loaded = loaded;
     this.real = loaded.real();
     this.transaction = transaction;
+  }
+
+  @Override
+  TableOperations real() {
+    return real;
   }
 
   @Override
@@ -50,20 +52,30 @@ final class UnregisteredOperations implements TableOperations {
       throw TxnException.conflict(
           loaded.identifier(), "", "", handle.upper(), "the table was registered meanwhile");
     }
-    boolean registers =
-        base != null
-            && metadata.properties().containsKey(TableMark.COMMIT_TABLE)
-            && !base.properties().containsKey(TableMark.COMMIT_TABLE);
-    if (!registers) {
-      real.commit(base, metadata);
-      if (running != null && base != null) {
-        running.committedElsewhere(
-            metadata.snapshots().stream()
-                .filter(snapshot -> base.snapshot(snapshot.snapshotId()) == null)
-                .toList());
-      }
-      return;
+    if (registers(base, metadata)) {
+      register(base, metadata);
+    } else {
+      commitUnregistered(running, base, metadata);
     }
+  }
+
+  private static boolean registers(TableMetadata base, TableMetadata metadata) {
+    return base != null
+        && metadata.properties().containsKey(TableMark.COMMIT_TABLE)
+        && !base.properties().containsKey(TableMark.COMMIT_TABLE);
+  }
+
+  private void commitUnregistered(Transaction running, TableMetadata base, TableMetadata metadata) {
+    real.commit(base, metadata);
+    if (running != null && base != null) {
+      running.committedElsewhere(
+          metadata.snapshots().stream()
+              .filter(snapshot -> base.snapshot(snapshot.snapshotId()) == null)
+              .toList());
+    }
+  }
+
+  private void register(TableMetadata base, TableMetadata metadata) {
     String wanted = metadata.properties().get(TableMark.COMMIT_TABLE);
     if (!wanted.equals(handle.config().commitTable().toString())) {
       throw TxnException.unsupported(
@@ -77,40 +89,5 @@ final class UnregisteredOperations implements TableOperations {
         TableMetadata.buildFrom(metadata).removeProperties(Set.of(TableMark.COMMIT_TABLE)).build());
     handle.register(loaded.identifier());
     real.refresh();
-  }
-
-  @Override
-  public FileIO io() {
-    return real.io();
-  }
-
-  @Override
-  public EncryptionManager encryption() {
-    return real.encryption();
-  }
-
-  @Override
-  public String metadataFileLocation(String fileName) {
-    return real.metadataFileLocation(fileName);
-  }
-
-  @Override
-  public LocationProvider locationProvider() {
-    return real.locationProvider();
-  }
-
-  @Override
-  public TableOperations temp(TableMetadata uncommitted) {
-    return real.temp(uncommitted);
-  }
-
-  @Override
-  public long newSnapshotId() {
-    return real.newSnapshotId();
-  }
-
-  @Override
-  public boolean requireStrictCleanup() {
-    return real.requireStrictCleanup();
   }
 }

@@ -3,13 +3,17 @@ package io.txns.iceberg;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.encryption.EncryptionManager;
-import org.apache.iceberg.io.FileIO;
-import org.apache.iceberg.io.LocationProvider;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 
 /** Real table operations, with a test's own code in place of the commit. */
-record HookedOperations(TableOperations real, Hook hook) implements TableOperations {
+final class HookedOperations extends DelegatingOperations {
+  private final TableOperations real;
+  private final Hook hook;
+
+  HookedOperations(TableOperations real, Hook hook) {
+    this.real = real;
+    this.hook = hook;
+  }
 
   /** What is done instead of {@code real.commit(base, next)}, which it may call. */
   interface Hook {
@@ -31,6 +35,11 @@ record HookedOperations(TableOperations real, Hook hook) implements TableOperati
   }
 
   @Override
+  TableOperations real() {
+    return real;
+  }
+
+  @Override
   public TableMetadata current() {
     return real.current();
   }
@@ -43,35 +52,5 @@ record HookedOperations(TableOperations real, Hook hook) implements TableOperati
   @Override
   public void commit(TableMetadata base, TableMetadata metadata) {
     hook.commit(real, base, metadata);
-  }
-
-  @Override
-  public FileIO io() {
-    return real.io();
-  }
-
-  @Override
-  public EncryptionManager encryption() {
-    return real.encryption();
-  }
-
-  @Override
-  public String metadataFileLocation(String fileName) {
-    return real.metadataFileLocation(fileName);
-  }
-
-  @Override
-  public LocationProvider locationProvider() {
-    return real.locationProvider();
-  }
-
-  @Override
-  public TableOperations temp(TableMetadata uncommitted) {
-    return real.temp(uncommitted);
-  }
-
-  @Override
-  public long newSnapshotId() {
-    return real.newSnapshotId();
   }
 }
