@@ -6,15 +6,21 @@ Imports: txns_spark.dbapi. Used by: connections.
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from txns_spark import dbapi
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from dbt.adapters.txns.credentials import TxnsCredentials
+
+
+_CANCEL_PAUSE_S = 0.2
 
 
 def connect(credentials: TxnsCredentials) -> Handle:
@@ -70,13 +76,19 @@ class Handle:
 
     def __init__(self, connection: dbapi.Connection) -> None:
         self.connection = connection
+        self._running = False
+        self._cancelled = False
 
     def cursor(self) -> HandleCursor:
         """Give a new cursor."""
-        return HandleCursor(self.connection.cursor())
+        return HandleCursor(self, self.connection.cursor())
 
     def begin(self, isolation: str, comment: str) -> dbapi.Status:
         """Begin a transaction; one that an earlier user of the session left open is undone."""
+        with self.statement():
+            return self._begin(isolation, comment)
+
+    def _begin(self, isolation: str, comment: str) -> dbapi.Status:
         with self.connection.cursor() as cursor:
             cursor.execute("ROLLBACK")
         self.connection.isolation_level = isolation
@@ -84,6 +96,7 @@ class Handle:
 
     def commit(self) -> dbapi.Status:
         """Commit; see `txns_spark.dbapi.Connection.commit` for its errors."""
+        self._check_not_cancelled()
         self.connection.commit()
         assert self.connection.last_status is not None
         return self.connection.last_status
@@ -93,8 +106,42 @@ class Handle:
         self.connection.rollback()
 
     def cancel(self) -> None:
-        """Stop the statement that runs; called by another thread."""
-        self.connection.cancel()
+        """
+        Stop the statement that runs, and refuse those after it; called by another thread.
+
+        dbt cancels once and then waits for its threads, so what begins later must not run. A
+        COMMIT that has been sent is left to end.
+        """
+        self._cancelled = True
+        threading.Thread(target=self._stop_running, daemon=True).start()
+
+    @contextmanager
+    def statement(self) -> Iterator[None]:
+        """
+        Run a statement that `cancel` is to stop.
+
+        Raises:
+            dbapi.OperationalError: dbt has cancelled the connection.
+        """
+        self._running = True
+        try:
+            self._check_not_cancelled()
+            yield
+        finally:
+            self._running = False
+
+    def _stop_running(self) -> None:
+        # Spark stops jobs, and a statement that has just begun has none yet.
+        while self._running:
+            try:
+                self.connection.cancel()
+            except dbapi.Error:
+                return
+            time.sleep(_CANCEL_PAUSE_S)
+
+    def _check_not_cancelled(self) -> None:
+        if self._cancelled:
+            raise dbapi.OperationalError("dbt has cancelled the connection", sqlstate="57014")
 
     def close(self) -> None:
         """Roll back, and give the session back."""
@@ -108,16 +155,19 @@ class Handle:
 class HandleCursor:
     """A DB-API cursor that takes dbt's statements: with a semicolon, and bindings or None."""
 
-    def __init__(self, cursor: dbapi.Cursor) -> None:
+    def __init__(self, handle: Handle, cursor: dbapi.Cursor) -> None:
+        self._handle = handle
         self._cursor = cursor
 
     def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
         """Run one statement."""
-        self._cursor.execute(sql.strip().rstrip(";"), bindings or ())
+        with self._handle.statement():
+            self._cursor.execute(sql.strip().rstrip(";"), bindings or ())
 
     def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement for many rows."""
-        self._cursor.executemany(sql, rows)
+        with self._handle.statement():
+            self._cursor.executemany(sql, rows)
 
     @property
     def description(self) -> list[dbapi.Column] | None:

@@ -1,17 +1,20 @@
-"""A model killed between its DELETE and its INSERT: readers see the old table, a rerun is right."""
+"""A model killed or interrupted between its DELETE and its INSERT: readers see the old table."""
 
 from __future__ import annotations
 
 import os
 import signal
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 import txns
-from benchmarks._dbt_projects import Project, plain, rows_of, transactional
+from benchmarks._dbt_projects import SHORT, Project, plain, rows_of, transactional
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
 KILLS = int(os.environ.get("TXNS_DBT_KILLS", "20"))
@@ -32,7 +35,7 @@ PAUSE = """
 {% macro pause() %}
   {{ log('has deleted', info=true) }}
   {% if var('sleeps', false) %}
-    {% do run_query("select reflect('java.lang.Thread', 'sleep', 600000L)") %}
+    {% do run_query("select max(hash(id)) from range(1000000000000)") %}
   {% endif %}
 {% endmacro %}
 """
@@ -45,8 +48,13 @@ select id, {{ var('run') }} as run from range(100)
 """
 
 
-def _killed(project: Project, run: int) -> None:
-    """Start a run, and kill it when its DELETE is done."""
+def _project(folder: Path) -> Project:
+    files = {"models/facts.sql": MODEL, "macros/slow.sql": STRATEGY, "macros/pause.sql": PAUSE}
+    return Project(folder / "project", transactional(folder / "lake", SHORT), files)
+
+
+def _started(project: Project, run: int) -> subprocess.Popen[str]:
+    """Start a run, and wait until its DELETE is done."""
     process = project.start("run", run=run, sleeps=True)
     assert process.stdout is not None
     seen = []
@@ -56,8 +64,14 @@ def _killed(project: Project, run: int) -> None:
             break
     else:
         pytest.fail("".join(seen))
+    return process
+
+
+def _killed(project: Project, run: int) -> None:
+    """Start a run, and kill it when its DELETE is done."""
+    process = _started(project, run)
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process.communicate()
 
 
 def _seen(project: Project) -> list[set[tuple[int, int]]]:
@@ -72,8 +86,7 @@ def _whole(run: int) -> set[tuple[int, int]]:
 
 @pytest.mark.timeout(3600)
 def test_killed_between_delete_and_insert(tmp_path: Path) -> None:
-    files = {"models/facts.sql": MODEL, "macros/slow.sql": STRATEGY, "macros/pause.sql": PAUSE}
-    project = Project(tmp_path / "project", transactional(tmp_path / "lake"), files)
+    project = _project(tmp_path)
     project.run("run", run=0)
     for kill in range(KILLS):
         _killed(project, kill + 1)
@@ -83,12 +96,34 @@ def test_killed_between_delete_and_insert(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("pause_s", [0, 3])
+def test_ctrl_c_between_delete_and_insert(tmp_path: Path, pause_s: int) -> None:
+    """It stops the statement that runs, and those that have not begun yet; nothing is left."""
+    project = _project(tmp_path)
+    project.run("run", run=0)
+    process = _started(project, 1)
+    time.sleep(pause_s)
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        output, _ = process.communicate(timeout=180)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode != 0, output
+    assert "is run again" not in output
+    assert [_whole(0), _whole(0)] == _seen(project)
+    project.run("run", run=2)
+    assert [_whole(2), _whole(2)] == _seen(project)
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_dbt_spark_is_torn_by_the_same_kills(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {"models/facts.sql": PLAIN_MODEL, "macros/pause.sql": PAUSE}
-    project = Project(tmp_path / "project", plain(tmp_path / "plain"), files)
+    project = Project(tmp_path / "project", plain(tmp_path / "plain", SHORT), files)
     torn = 0
     for kill in range(KILLS):
         project.run("run", run=kill)
