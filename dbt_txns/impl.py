@@ -132,6 +132,18 @@ class TxnsAdapter(SparkAdapter):
                     return result
         raise AssertionError  # the loop returns or raises
 
+    def _make_match(
+        self, relations_list: list[BaseRelation], database: str, schema: str, identifier: str
+    ) -> list[BaseRelation]:
+        """Find a relation: catalogs may keep the case of names that dbt was told not to quote."""
+        wanted = (database, schema, identifier)
+        exact = [
+            found
+            for found in relations_list
+            if (found.database, found.schema, found.identifier) == wanted
+        ]
+        return exact or super()._make_match(relations_list, database, schema, identifier)
+
     def _cached(self, relation: BaseRelation) -> BaseRelation | None:
         names = (relation.database or "", relation.schema or "", relation.identifier or "")
         return self.get_relation(*names)
@@ -299,6 +311,11 @@ class TxnsAdapter(SparkAdapter):
             )
         _, commits = self.execute(f"set `{name}.txns.commit-table`", fetch=True)
         commit_table = commits[0][1] if commits[0][1] != "<undefined>" else "txns.commits"
+        # BEGIN reads the log: it fails where the commit table is not one, or is of a newer format.
+        with self.connections.exception_handler("BEGIN"):
+            handle = self.connections.get_thread_connection().handle
+            handle.begin(credentials.isolation, "")
+            handle.rollback()
         logger.info(
             f"Spark {version[0][0].split()[0]}, catalog {credentials.database} with transactions,"
             f" commit table {commit_table}; transaction: {credentials.transaction},"
