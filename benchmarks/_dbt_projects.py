@@ -36,7 +36,18 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 _RUN_TIMEOUT_S = 900
-_SPARK = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "1"}
+_SPARK = {
+    "spark.master": "local[2]",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+SHORT = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For programs that run for seconds: compiling well would take longer than running."""
 
 
 @dataclass(frozen=True)
@@ -75,28 +86,37 @@ def rows_of(table: Table) -> set[tuple[Any, ...]]:
     return set(zip(*columns.values(), strict=True))
 
 
-def transactional(warehouse: Path, **keys: Any) -> Target:
-    """Return a target of our adapter: what a user writes, on two cores."""
-    profile = {"type": "txns", "schema": "shop", "warehouse": str(warehouse), "config": _SPARK}
+def transactional(warehouse: Path, spark: Mapping[str, str] = {}, **keys: Any) -> Target:
+    """
+    Return a target of our adapter: what a user writes, on two cores.
+
+    Args:
+        warehouse: Where its tables go.
+        spark: Settings of Spark besides.
+        **keys: Of the profile.
+    """
+    config = _SPARK | dict(spark)
+    profile = {"type": "txns", "schema": "shop", "warehouse": str(warehouse), "config": config}
     return Target(profile | keys, "lake", warehouse)
 
 
-def plain(warehouse: Path, **keys: Any) -> Target:
-    """Return a target of dbt-spark over plain Iceberg."""
+def plain(warehouse: Path, spark: Mapping[str, str] = {}, **keys: Any) -> Target:
+    """Return a target of dbt-spark over plain Iceberg; see `transactional`."""
     settings = {
+        **spark,
         "spark.sql.extensions": ICEBERG_EXTENSION,
         "spark.sql.catalog.plain": ICEBERG_CATALOG_CLASS,
     }
     return _dbt_spark("plain", warehouse, settings, keys)
 
 
-def dbt_spark(warehouse: Path, **keys: Any) -> Target:
-    """Return a target of dbt-spark over a transactional catalog."""
-    return _dbt_spark("lake", warehouse, {}, keys)
+def dbt_spark(warehouse: Path, spark: Mapping[str, str] = {}, **keys: Any) -> Target:
+    """Return a target of dbt-spark over a transactional catalog; see `transactional`."""
+    return _dbt_spark("lake", warehouse, spark, keys)
 
 
 def _dbt_spark(
-    catalog: str, warehouse: Path, settings: dict[str, str], keys: dict[str, Any]
+    catalog: str, warehouse: Path, settings: Mapping[str, str], keys: dict[str, Any]
 ) -> Target:
     """
     Configure Spark in spark-defaults.conf, where dbt-spark takes it from.
@@ -113,7 +133,6 @@ def _dbt_spark(
         **_SPARK,
         **settings,
         "spark.sql.defaultCatalog": catalog,
-        "spark.ui.enabled": "false",
     }
     folder = warehouse.with_name(f"{warehouse.name}-conf")
     folder.mkdir(parents=True, exist_ok=True)

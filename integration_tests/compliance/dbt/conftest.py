@@ -1,7 +1,7 @@
 """
 The target of dbt's own test suite: an embedded lake, one Spark for all tests of the process.
 
-Imports: dbt-tests-adapter. Used by: the suites of this folder.
+Imports: dbt-tests-adapter, sessions. Used by: the suites of this folder.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from integration_tests import sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +27,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def spark_config() -> dict[str, str]:
     """Settings for small data on a small machine."""
-    return {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "1"}
+    return sessions.SMALL | {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "1"}
 
 
 @pytest.fixture(scope="session")

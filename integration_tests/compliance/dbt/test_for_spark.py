@@ -9,7 +9,7 @@ import yaml
 from dbt.include import txns as macros
 
 import txns
-from benchmarks._dbt_projects import Project, dbt_spark, rows_of
+from benchmarks._dbt_projects import SHORT, Project, dbt_spark, rows_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ def test_models_of_dbt_spark_commit_or_do_not(tmp_path: Path) -> None:
         "packages.yml": yaml.dump({"packages": [{"local": package}]}),
     }
     hooks = {"models": HOOKS, "seeds": HOOKS}
-    project = Project(tmp_path / "project", dbt_spark(tmp_path / "lake"), files, hooks)
+    project = Project(tmp_path / "project", dbt_spark(tmp_path / "lake", SHORT), files, hooks)
     project.run("deps")
     project.run("build", run=1)
     first = {(id_, 1, 1) for id_ in range(3)}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import dbt
 import pytest
 import yaml
+from dbt.adapters import txns as adapter
+from dbt.adapters.txns.handle import HandleCursor
 from dbt.include import txns as macros
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
@@ -53,8 +57,34 @@ class _Served:
         response = run_dbt(["run", "--vars", "run: 2"])[0].adapter_response
         assert (2, True) == (response["rows_affected"], response["commit_ts"] > 0)
         run_dbt(["run", "--vars", "{run: 3, fails: true}"], expect_pass=False)
+        assert [(1, "it's", 1), (2, "b", 2), (3, None, 2)] == self._rows(project)
+
+    def _rows(self, project: Any) -> list[tuple[Any, ...]]:
         rows = project.run_sql("select * from {database}.{schema}.facts", fetch="all")
-        assert [(1, "it's", 1), (2, "b", 2), (3, None, 2)] == sorted(tuple(row) for row in rows)
+        return sorted(tuple(row) for row in rows)
+
+    def lose(self, connection: dbapi.Connection) -> None:
+        """End the session of a connection, which does not know."""
+        raise NotImplementedError
+
+    def test_a_lost_session_is_run_again(
+        self, project: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The session is lost after the DELETE: the model's transaction runs in a new one."""
+        run_dbt(["build", "--full-refresh", "--vars", "run: 1"])
+        lost: list[str] = []
+        real = HandleCursor.execute
+
+        def execute(cursor: HandleCursor, sql: str, bindings: Any = None) -> None:
+            if "insert into" in sql and not lost:
+                lost.append(sql)
+                self.lose(cursor._cursor.connection)
+            real(cursor, sql, bindings)
+
+        monkeypatch.setattr(HandleCursor, "execute", execute)
+        _, log = run_dbt_and_capture(["run", "--vars", "run: 4"])
+        assert "attempt 1 of 4 is run again" in log
+        assert [(1, "it's", 1), (2, "b", 4), (3, None, 4)] == self._rows(project)
 
 
 @pytest.mark.slow
@@ -65,6 +95,9 @@ class TestConnect(_Served):
         with servers.ConnectServer(server_folder, log) as server:
             host, port = server.address
             yield {"type": "txns", "method": "connect", "host": host, "port": port}
+
+    def lose(self, connection: dbapi.Connection) -> None:
+        connection._session._spark.client.release_session()
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +113,9 @@ class TestThrift(_Served):
     @pytest.fixture(scope="class")
     def dbt_profile_target(self, thrift_target: dict[str, Any]) -> dict[str, Any]:
         return dict(thrift_target)
+
+    def lose(self, connection: dbapi.Connection) -> None:
+        connection._session._connection.close()
 
 
 @pytest.mark.slow
@@ -103,32 +139,55 @@ class TestDebug:
         assert "transaction: model, isolation: SNAPSHOT, retries: 3" in log
 
 
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, str]:
+    """
+    An environment with the adapter in dbt's own folders, where pip puts it.
+
+    `dbt init` looks nowhere else, so it does not offer an adapter that runs from its sources.
+    """
+    site = tmp_path / "site" / "dbt"
+    theirs = Path(dbt.__path__[0])
+    for name in ("", "adapters", "include"):
+        (site / name).mkdir(parents=True)
+        for each in (theirs / name).iterdir():
+            if each.name not in {"adapters", "include"}:
+                (site / name / each.name).symlink_to(each)
+    for name, ours in (("adapters", adapter), ("include", macros)):
+        (site / name / "txns").symlink_to(ours.__path__[0])
+    return os.environ | {"PYTHONPATH": str(site.parent)}
+
+
 @pytest.mark.slow
-def test_init_proposes_a_commit_table_of_the_target(tmp_path: Path) -> None:
+def test_init_proposes_a_commit_table_of_the_target(
+    tmp_path: Path, installed: dict[str, str]
+) -> None:
     """Who accepts every proposal of `dbt init` has a profile that `dbt debug` passes."""
     command = [sys.executable, "-m", "dbt.cli.main"]
     where = ["--profiles-dir", str(tmp_path)]
 
-    def run(*arguments: str, folder: Path, answers: str = "") -> str:
+    def run(*arguments: str, folder: Path, answers: str = "") -> tuple[int, str]:
         done = subprocess.run(
             [*command, *arguments, *where],
             cwd=folder,
+            env=installed,
             input=answers,
             capture_output=True,
             text=True,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return done.returncode, done.stdout + done.stderr
 
-    run("init", "shop", "--skip-profile-setup", folder=tmp_path)
-    # dbt lists adapters that are installed, not one that runs from its sources: what it would take
-    # from there is put where it looks first.
-    template = Path(macros.__path__[0]) / "profile_template.yml"
-    shutil.copy(template, tmp_path / "shop")
-    # The first method of three, and the proposals for all but the schema.
-    run("init", folder=tmp_path / "shop", answers="1\n\n\n\nshop\n\n")
+    assert 0 == run("init", "shop", "--skip-profile-setup", folder=tmp_path)[0]
+    project = tmp_path / "shop"
+    _, offered = run("init", folder=project)
+    [number] = re.findall(r"^\[(\d+)\] txns$", offered, re.MULTILINE)
+    # The adapter, the first method of three, and the proposals for all but the schema.
+    status, said = run("init", folder=project, answers=f"{number}\n1\n\n\n\nshop\n\n")
+    assert 0 == status, said
     profile = yaml.safe_load((tmp_path / "profiles.yml").read_text())["shop"]["outputs"]["dev"]
     assert ("txns", "session") == (profile["type"], profile["method"])
     assert "txns.commits_dev" == profile["commit_table"]
-    assert "commit table txns.commits_dev" in run("debug", folder=tmp_path / "shop")
+    status, said = run("debug", folder=project)
+    assert 0 == status, said
+    assert "commit table txns.commits_dev" in said

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from dbt.tests.util import run_dbt
 
-from benchmarks._dbt_projects import Project, transactional
+from benchmarks._dbt_projects import SHORT, Project, transactional
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,7 @@ class TestThreads:
 @pytest.mark.timeout(3600)
 def test_two_runs_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What two runs at once leave is what one after the other leaves, whoever lost a race."""
-    target = transactional(tmp_path / "lake", threads=4)
+    target = transactional(tmp_path / "lake", SHORT, threads=4)
     files = {f"models/counter_{number}.sql": COUNTER for number in range(8)}
     projects = [Project(tmp_path / name, target, files) for name in ("one", "two")]
     projects[0].run("run")

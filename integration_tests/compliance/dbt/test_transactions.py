@@ -119,6 +119,23 @@ class TestModels:
         assert "attempt 1 of 4 is run again" in log
         assert [(0, "theirs"), (1, "second"), (2, "second")] == _rows(project, "facts")
 
+    def test_a_full_refresh_replaces_the_table_at_its_commit(
+        self, project: Any, other: dbapi.Connection, at_first_commit: Any
+    ) -> None:
+        run_dbt(["run", "--select", "facts", "--full-refresh"])
+        table = project.adapter.Relation.create("lake", project.test_schema, "facts")
+        seen: list[tuple[Any, ...]] = []
+
+        def read() -> None:
+            cursor = other.cursor()
+            cursor.execute(f"select * from {table}")
+            seen.extend(cursor.fetchall())
+
+        at_first_commit(read)
+        run_dbt(["run", "--select", "facts", "--full-refresh", "--vars", "run: second"])
+        assert [(0, "first"), (1, "first"), (2, "first")] == sorted(seen)
+        assert [(0, "second"), (1, "second"), (2, "second")] == _rows(project, "facts")
+
     def test_an_unknown_outcome_is_asked_for(
         self, project: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -226,6 +243,11 @@ class TestAdoption:
         project.run_sql("call {database}.system.forget('{schema}.facts')")
         results = run_dbt(["run"], expect_pass=False)
         assert "dbt run-operation txns_adopt_project" in results[0].message
-        run_dbt(["run-operation", "txns_adopt_project"])
+        adopt = ["run-operation", "txns_adopt_project"]
+        _, log = run_dbt_and_capture([*adopt, "--args", "dry_run: true"])
+        assert f"would register `lake`.`{project.test_schema}`.`facts`" in log
+        run_dbt(["run"], expect_pass=False)
+        _, log = run_dbt_and_capture(adopt)
+        assert f"registering `lake`.`{project.test_schema}`.`facts`" in log
         run_dbt(["run", "--vars", "run: second"])
         assert [(0, "first"), (1, "second"), (2, "second")] == _rows(project, "facts")

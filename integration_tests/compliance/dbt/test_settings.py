@@ -1,0 +1,104 @@
+"""What profiles and models say: transactions or none, isolation, catalogs, ANSI mode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from dbt.adapters.txns import TxnsCredentials
+from dbt.tests.util import run_dbt
+from dbt_common.exceptions import DbtRuntimeError
+
+from benchmarks._dbt_projects import SHORT, Project, Target, transactional
+from txns_spark import _catalog, dbapi
+from txns_spark._configure import CATALOG_CLASS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+FAILS_LATE = """
+{{{{ config(materialized='incremental', incremental_strategy='delete+insert', unique_key='id',
+           post_hook="select raise_error('late') from {{{{ this }}}}"
+                     if var('run') == 2 else [], {settings}) }}}}
+select id, {{{{ var('run') }}}} as run from range(2)
+"""
+TABLE = "{{{{ config(materialized='table', {settings}) }}}} {query}"
+
+
+def _rows(project: Any, table: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in project.run_sql(f"select * from {table}", fetch="all"))
+
+
+class TestOfModels:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {
+            "one.sql": FAILS_LATE.format(settings="transaction='model'"),
+            "none.sql": FAILS_LATE.format(settings="transaction='none'"),
+            "serializable.sql": TABLE.format(
+                settings="isolation='serializable'", query="select 1 as id"
+            ),
+            "wrong.sql": TABLE.format(settings="isolation='dirty'", query="select 1 as id"),
+        }
+
+    def test_transaction(self, project: Any) -> None:
+        """Without a transaction of dbt's each statement has committed when a hook fails."""
+        run_dbt(["run", "--select", "one", "none", "--vars", "run: 1"])
+        run_dbt(["run", "--select", "one", "none", "--vars", "run: 2"], expect_pass=False)
+        schema = f"lake.{project.test_schema}"
+        assert [(0, 1), (1, 1)] == _rows(project, f"{schema}.one")
+        assert [(0, 2), (1, 2)] == _rows(project, f"{schema}.none")
+
+    def test_isolation(self, project: Any) -> None:  # noqa: ARG002
+        [result] = run_dbt(["run", "--select", "serializable"])
+        with dbapi.connect(autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute("call lake.system.transactions()")
+            names = [column.name for column in cursor.description]
+            logged = [dict(zip(names, row, strict=True)) for row in cursor]
+        txn_id = result.adapter_response["txn_id"]
+        levels = {row["isolation"].upper() for row in logged if row["txn_id"] == txn_id}
+        assert {"SERIALIZABLE"} == levels
+
+    def test_an_isolation_that_there_is_not(self, project: Any) -> None:  # noqa: ARG002
+        [result] = run_dbt(["run", "--select", "wrong"], expect_pass=False)
+        assert "there is no such isolation level" in result.message
+
+
+@pytest.mark.timeout(900)
+def test_of_the_profile(tmp_path: Path) -> None:
+    """A target without transactions and with a second catalog; one model goes before it."""
+    options = _catalog.embedded(str(tmp_path / "other")).options
+    other = {f"spark.sql.catalog.other.{key}": value for key, value in options.items()}
+    spark = SHORT | other | {"spark.sql.catalog.other": CATALOG_CLASS}
+    target = transactional(tmp_path / "lake", spark, transaction="none")
+    files = {
+        "models/none.sql": FAILS_LATE.format(settings="database='other'"),
+        "models/one.sql": FAILS_LATE.format(settings="transaction='model', database='other'"),
+        "models/reader.sql": TABLE.format(settings="", query="select run from {{ ref('one') }}"),
+    }
+    project = Project(tmp_path / "project", target, files)
+    project.run("run", run=1)
+    with pytest.raises(RuntimeError, match="late"):
+        project.run("run", "--select", "one", "none", run=2)
+    elsewhere = Target({}, "other", tmp_path / "other")
+    assert {(0, 1), (1, 1)} == elsewhere.rows("shop.one")
+    assert {(0, 2), (1, 2)} == elsewhere.rows("shop.none")
+    assert {(1,)} == target.rows("shop.reader")
+
+
+class TestAnsi:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"cast.sql": TABLE.format(settings="", query="select cast('x' as int) as id")}
+
+    def test_what_cannot_be_cast_is_an_error(self, project: Any) -> None:  # noqa: ARG002
+        [result] = run_dbt(["run"], expect_pass=False)
+        assert "22018" in result.message
+
+
+def test_a_level_that_there_is_not_in_a_profile(warehouse: Path) -> None:
+    """`dbt debug` and every other command say so, before Spark is started."""
+    with pytest.raises(DbtRuntimeError, match="there is no such isolation level"):
+        TxnsCredentials(warehouse=str(warehouse), isolation="dirty")
