@@ -110,7 +110,7 @@ class TxnsConnectionManager(SparkConnectionManager):
         if scope is None or not scope.transaction or connection.transaction_open:
             return connection
         with self.exception_handler("BEGIN"):
-            status = connection.handle.begin(scope.isolation, scope.comment)
+            status = connection.handle.begin(scope.isolation, scope.comment, scope.catalog)
         logger.debug(f"BEGIN: {status.txn_id} at {status.read_ts}, {scope.isolation}")
         connection.transaction_open = True
         scope.responses.clear()

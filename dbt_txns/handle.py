@@ -61,7 +61,7 @@ def connect(credentials: TxnsCredentials) -> Handle:
                 config=settings,
                 **common,
             )
-    return Handle(made)
+    return Handle(made, credentials.database)
 
 
 def _catalog_options(credentials: TxnsCredentials) -> dict[str, str]:
@@ -74,8 +74,9 @@ def _catalog_options(credentials: TxnsCredentials) -> dict[str, str]:
 class Handle:
     """A connection as dbt's connection manager uses it."""
 
-    def __init__(self, connection: dbapi.Connection) -> None:
+    def __init__(self, connection: dbapi.Connection, catalog: str) -> None:
         self.connection = connection
+        self._catalog = catalog
         self._running = False
         self._cancelled = False
 
@@ -83,14 +84,21 @@ class Handle:
         """Give a new cursor."""
         return HandleCursor(self, self.connection.cursor())
 
-    def begin(self, isolation: str, comment: str) -> dbapi.Status:
-        """Begin a transaction; one that an earlier user of the session left open is undone."""
-        with self.statement():
-            return self._begin(isolation, comment)
+    def begin(self, isolation: str, comment: str, catalog: str) -> dbapi.Status:
+        """
+        Begin a transaction of a catalog, which becomes the session's current one.
 
-    def _begin(self, isolation: str, comment: str) -> dbapi.Status:
+        One that an earlier user of the session left open is undone.
+        """
+        with self.statement():
+            return self._begin(isolation, comment, catalog)
+
+    def _begin(self, isolation: str, comment: str, catalog: str) -> dbapi.Status:
         with self.connection.cursor() as cursor:
             cursor.execute("ROLLBACK")
+            if catalog != self._catalog:
+                cursor.execute(f"USE `{catalog}`")
+                self._catalog = catalog
         self.connection.isolation_level = isolation
         return self.connection.begin(comment=comment)
 

@@ -112,6 +112,8 @@ class TxnsAdapter(SparkAdapter):
             StatementError: The last attempt's; after an unknown outcome it is never run again.
         """
         scope = self.connections.scope
+        if scope is not None and relation.database:
+            scope.catalog = relation.database
         retries = scope.retries if scope is not None and scope.transaction else 0
         with self._turns[str(relation)] if turns else nullcontext():
             for attempt in range(1, retries + 2):
@@ -314,7 +316,7 @@ class TxnsAdapter(SparkAdapter):
         # BEGIN reads the log: it fails where the commit table is not one, or is of a newer format.
         with self.connections.exception_handler("BEGIN"):
             handle = self.connections.get_thread_connection().handle
-            handle.begin(credentials.isolation, "")
+            handle.begin(credentials.isolation, "", credentials.database)
             handle.rollback()
         logger.info(
             f"Spark {version[0][0].split()[0]}, catalog {credentials.database} with transactions,"

@@ -44,6 +44,7 @@ class Scope:
 
     Attributes:
         transaction: Whether statements belong to a transaction that dbt ends.
+        catalog: Whose tables it writes; it reads others as they are.
         isolation: Its level.
         retries: How often it is run again.
         comment: Goes into the log's archive.
@@ -51,6 +52,7 @@ class Scope:
     """
 
     transaction: bool
+    catalog: str
     isolation: str
     retries: int
     comment: str
@@ -77,6 +79,7 @@ class Scope:
         }
         return Scope(
             transaction=scope == TransactionScope.MODEL,
+            catalog=config.get("database") or credentials.database,
             isolation=checked_level(config.get("isolation") or credentials.isolation),
             retries=credentials.retries if retries is None else int(retries),
             comment=json.dumps({key: value for key, value in comment.items() if value}),
