@@ -5,12 +5,13 @@ Each transaction leaves one row with its label in each of the tables. An append 
 amount by these rows alone; a transfer reads and changes the balances of two tables, and its
 rows say by how much. So whatever a reader sees at one moment can be checked by itself.
 
-Imports: python_lake, txns. Used by: python_program, tests.
+Imports: python_lake, txns, txns_spark. Used by: driver_program, python_program, bank_checks, tests.
 """
 
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 import txns
 from integration_tests.python_lake import open_lake
+from txns_spark.errors import TransactionConflict, translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -96,6 +98,20 @@ def commit_by_spark(session: SparkSession, move: Move) -> None:
     session.sql("COMMIT")
 
 
+def win_by_spark(session: SparkSession, move: Move) -> int:
+    """Commit one transaction, again until it has won; return how many races it lost."""
+    conflicts = 0
+    while True:
+        try:
+            with translated():
+                commit_by_spark(session, move)
+        except TransactionConflict:
+            conflicts += 1
+            session.sql("ROLLBACK")
+        else:
+            return conflicts
+
+
 def commit_by_python(handle: txns.Handle, move: Move) -> None:
     """Commit one transaction in Python."""
     with handle.begin(txn_id=move.label) as txn:
@@ -109,9 +125,27 @@ def commit_by_python(handle: txns.Handle, move: Move) -> None:
 
 
 def run_python(
-    folder: Path, name: str, say: Callable[..., None], *, count: int, seed: int, **options: Any
+    folder: Path,
+    name: str,
+    say: Callable[..., None],
+    *,
+    count: int,
+    seed: int,
+    pause_s: float = 0,
+    **options: Any,
 ) -> None:
-    """Commit all transactions of a writer, each until it has won; say what came of them."""
+    """
+    Commit all transactions of a writer, each until it has won; say what came of them.
+
+    Args:
+        folder: Where the lake is.
+        name: The writer's; no other one has it.
+        say: Prints words.
+        count: How many.
+        seed: Of what is drawn.
+        pause_s: How long to wait after each, so that slower writers win as well.
+        **options: Of the protocol.
+    """
     handle = open_lake(folder, **options)
     conflicts = 0
     for move in moves(name, count, seed):
@@ -123,6 +157,7 @@ def run_python(
                 handle.back_off(BACK_OFF_MAX_MS)
             else:
                 say("committed", move.label)
+                time.sleep(pause_s)
                 break
     say("conflicts", str(conflicts))
 

@@ -4,7 +4,7 @@ A Spark driver of its own, which a test kills: `python -m integration_tests.driv
 It works on the tables that the test has made, and prints a line for each step that is
 done. It ends when its standard input does.
 
-Imports: sessions, txns_spark. Used by: drivers.
+Imports: bank, sessions, txns_spark. Used by: drivers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import txns_spark
-from integration_tests import sessions
+from integration_tests import bank, sessions
+from txns_spark.errors import TransactionConflict, translated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,6 +79,20 @@ def _batches(spark: SparkSession, name: str) -> None:
     _say("done")
 
 
+def _bank(spark: SparkSession, name: str) -> None:
+    """Commit one transaction of the bank after the other; what lost a race, as an append."""
+    for move in bank.moves(name, sys.maxsize, seed=0):
+        _say("begins", move.label)
+        try:
+            with translated():
+                bank.commit_by_spark(spark, move)
+        except TransactionConflict:
+            spark.sql("ROLLBACK")
+            # An append conflicts with nothing: a slow driver gets to its end beside fast ones.
+            bank.win_by_spark(spark, move._replace(transfers=False))
+        _say("committed", move.label)
+
+
 def _change(spark: SparkSession, name: str, number: int) -> None:
     spark.sql(f"INSERT INTO lake.db.a VALUES ('{name}', {number})")
     spark.sql(f"INSERT INTO lake.db.b VALUES ('{name}', {number})")
@@ -92,7 +107,13 @@ def main() -> None:
     """Run `what` in a lake: arguments are what, the lake's folder, a name, options as JSON."""
     what, folder, name, options = sys.argv[1:]
     spark = sessions.start(Path(folder), **json.loads(options))
-    parts = {"stage": _stage, "commit": _commit, "stream": _stream, "batches": _batches}
+    parts = {
+        "stage": _stage,
+        "commit": _commit,
+        "stream": _stream,
+        "batches": _batches,
+        "bank": _bank,
+    }
     parts[what](spark, name)
     sys.stdin.read()
 

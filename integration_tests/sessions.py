@@ -46,12 +46,20 @@ def builder() -> SparkSession.Builder:
     return small
 
 
-def start(folder: Path, **catalog_options: str) -> SparkSession:
-    """Start Spark with the embedded default below a folder: the catalog `lake`."""
+def start(folder: Path, **options: str) -> SparkSession:
+    """
+    Start Spark with the embedded default below a folder: the catalog `lake`.
+
+    Args:
+        folder: Its warehouse.
+        **options: The catalog's, and Spark's, which begin with `spark.`.
+    """
     # It prints every error that a statement gets, and most of them are expected here.
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    configured = txns_spark.configure(builder(), warehouse=str(folder), **catalog_options)
-    session = configured.getOrCreate()
+    small = builder()
+    for key in [key for key in options if key.startswith("spark.")]:
+        small = small.config(key, options.pop(key))
+    session = txns_spark.configure(small, warehouse=str(folder), **options).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
