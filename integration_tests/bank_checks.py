@@ -38,6 +38,18 @@ def sessions_over(
     return session
 
 
+class Report:
+    """Print figures, and leave them in the report of the run."""
+
+    def __init__(self, record: Callable[[str, object], None]) -> None:
+        self._record = record
+
+    def say(self, name: str, value: object) -> None:
+        """Report one figure."""
+        self._record(name, value)
+        print(f"{name}: {value}", flush=True)
+
+
 class Reader:
     """
     Read all tables at one moment, one way after the other.
@@ -48,17 +60,18 @@ class Reader:
         states: How many rows the states had that were read.
     """
 
-    def __init__(self, *ways: Callable[[], dict[str, list[bank.Row]]]) -> None:
+    def __init__(self, pause_s: float, *ways: Callable[[], dict[str, list[bank.Row]]]) -> None:
         self.reads = 0
         self.torn: list[list[str]] = []
         self.states: set[int] = set()
+        self._pause_s = pause_s
         self._ways = itertools.cycle(ways)
 
     def turn(self, _number: int) -> None:
         """Read once, and wait a little."""
         read = next(self._ways)()
         # A machine of two cores is there for the writers.
-        time.sleep(PAUSE_S)
+        time.sleep(self._pause_s)
         faults = bank.faults(read)
         self.reads += 1
         self.states.add(sum(len(rows) for rows in read.values()))
@@ -66,17 +79,17 @@ class Reader:
             self.torn.append(faults)
 
 
-def python_reader(handle: txns.Handle) -> Reader:
+def python_reader(handle: txns.Handle, pause_s: float = PAUSE_S) -> Reader:
     """Read by Python, outside and inside of a transaction."""
 
     def in_transaction() -> dict[str, list[bank.Row]]:
         with handle.begin(read_only=True) as txn:
             return bank.read_by_python(txn)
 
-    return Reader(lambda: bank.read_by_python(handle.snapshot()), in_transaction)
+    return Reader(pause_s, lambda: bank.read_by_python(handle.snapshot()), in_transaction)
 
 
-def spark_reader(session: SparkSession) -> Reader:
+def spark_reader(session: SparkSession, pause_s: float = PAUSE_S) -> Reader:
     """Read by Spark, outside and inside of a transaction."""
 
     def in_transaction() -> dict[str, list[bank.Row]]:
@@ -88,7 +101,7 @@ def spark_reader(session: SparkSession) -> Reader:
         session.sql("COMMIT")
         return found
 
-    return Reader(lambda: bank.read_by_spark(session), in_transaction)
+    return Reader(pause_s, lambda: bank.read_by_spark(session), in_transaction)
 
 
 def check_the_end(

@@ -80,11 +80,20 @@ class Driver:
         return self.lines
 
     def kill(self) -> None:
-        """Kill -9 the driver and its JVM, and read what it has printed."""
+        """
+        Kill -9 the driver and its JVM, and read what it has printed.
+
+        Its output ends when all that wrote to it are dead.
+        """
         if self._process.returncode is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             rest, _ = self._process.communicate()
             self.lines += rest.splitlines()
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether kill -9 has ended it, and not an error or its own end."""
+        return self._process.returncode == -signal.SIGKILL
 
 
 class PythonDriver(Driver):

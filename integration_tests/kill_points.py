@@ -57,8 +57,14 @@ def victim(jar: Path, folder: Path, name: str, *, point: str, skip: int) -> Driv
     return Driver("bank", folder, name, folder.parent / "victim.log", **options)
 
 
-def lines_until_stopped(driver: Driver) -> list[list[str]]:
-    """Wait until it has stopped; return the words of what it has said: begins, committed."""
-    while not driver.wait_for_line().startswith("at "):
+def kill_at(point: str, driver: Driver) -> list[list[str]]:
+    """Kill a victim when it has stopped; return what it had said: begins and committed, labels."""
+    stopped = f"at {point}"
+    while driver.wait_for_line() != stopped:
         pass
-    return [line.split(maxsplit=1) for line in driver.lines[:-1]]
+    driver.kill()
+    assert driver.was_killed
+    first = driver.lines.index(stopped)
+    # More of its threads may have stopped; nothing went on.
+    assert {stopped} == set(driver.lines[first:])
+    return [line.split(maxsplit=1) for line in driver.lines[:first]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import Counter
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from integration_tests import bank, kill_points, sessions
 from integration_tests.background import Background
 from integration_tests.bank_checks import (
+    Report,
     check_the_end,
     python_reader,
     sessions_over,
@@ -27,9 +30,14 @@ if TYPE_CHECKING:
 
     from integration_tests.drivers import Driver
 
-KILLS = 10
-# So that a Spark driver wins now and then.
-PAUSE_OF_OTHERS_S = 0.5
+ROUNDS = 10
+POINTS = ("STAGING", "AFTER_SWAP", "BETWEEN_APPLIES")
+POINTS_OF_TIDY = ("BEFORE_TIDY", "AFTER_TIDY")
+# How often at most a victim comes past its point, with the time that it stops.
+SKIP = {"STAGING": 13, "AFTER_SWAP": 3, "BETWEEN_APPLIES": 3, "BEFORE_TIDY": 2, "AFTER_TIDY": 2}
+# So that a Spark driver starts in a while, and wins now and then, on a machine of two cores.
+PAUSE_OF_OTHERS_S = 2.0
+PAUSE_OF_READERS_S = 3.0
 SKIP_MAX = {"STAGING": 12, "AFTER_SWAP": 2, "BETWEEN_APPLIES": 2, "BEFORE_TIDY": 1, "AFTER_TIDY": 1}
 
 
@@ -38,6 +46,13 @@ class Ledger(NamedTuple):
 
     there: set[str]
     lost: set[str]
+
+    def add(self, point: str, said: list[list[str]]) -> None:
+        """Note what a victim had begun and committed, and what it was at when it died."""
+        self.there.update(label for word, label in said if word == "committed")
+        last_word, label = said[-1]
+        assert last_word == "begins"
+        (self.lost if point == "STAGING" else self.there).add(label)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +83,16 @@ def victim(jar: Path, tmp_path: Path) -> Callable[[str, str, int], Driver]:
     return start
 
 
+def _kill_all(victims: dict[str, Driver], check: Callable[[], None], ledger: Ledger) -> None:
+    """Kill each victim at its point, and check after each."""
+    with ExitStack() as running:
+        for driver in victims.values():
+            running.enter_context(driver)
+        for point, driver in victims.items():
+            ledger.add(point, kill_points.kill_at(point, driver))
+            check()
+
+
 def _check_now(folder: Path, spark: SparkSession, ledger: Ledger) -> None:
     """Who reads through the protocol sees all of what has committed, and nothing else."""
     for read in (bank.read_by_spark(spark), bank.read_by_python(open_lake(folder).snapshot())):
@@ -90,32 +115,29 @@ def _check_the_end(
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(
-    "points",
-    [["STAGING"], ["AFTER_SWAP"], ["BETWEEN_APPLIES"], ["BEFORE_TIDY", "AFTER_TIDY"]],
-    ids=["while staging", "after the swap", "between two applies", "during tidy"],
-)
-def test_killed_at_a_point_under_load(
+def test_killed_at_each_point_under_load(
     session: Callable[[str], SparkSession],
     victim: Callable[[str, str, int], Driver],
     tmp_path: Path,
-    points: list[str],
     record_property: Callable[[str, object], None],
 ) -> None:
     """
     Nothing is lost, doubled or torn, while others write and read the same tables.
 
     1. Two Python processes commit to three tables all the time; one does not apply.
-    2. A Spark driver commits to them as well, and stops at a point: it is killed there.
+    2. A Spark driver for each point commits to them as well, until it stops: it is killed there.
     3. What it had staged is nowhere, what it had swapped is everywhere; ten times.
     """
-    seed = random.SystemRandom().randrange(2**32)
-    print(f"seed={seed}")
+    seed, report = random.SystemRandom().randrange(2**32), Report(record_property)
+    report.say("seed", seed)
     draw = random.Random(seed)
     folder, spark = tmp_path / "lake", session(sessions.TXNS)
-    ledger = Ledger(set(), set())
+    ledger, killed = Ledger(set(), set()), Counter[str]()
     load = {"count": sys.maxsize, "seed": seed, "pause_s": PAUSE_OF_OTHERS_S}
-    readers = [python_reader(open_lake(folder)), spark_reader(session(sessions.TXNS))]
+    readers = [
+        python_reader(open_lake(folder), PAUSE_OF_READERS_S),
+        spark_reader(session(sessions.TXNS), PAUSE_OF_READERS_S),
+    ]
     log = tmp_path / "others.log"
     with (
         PythonDriver("bank", folder, "one", log, **load) as one,
@@ -123,21 +145,21 @@ def test_killed_at_a_point_under_load(
         Background(readers[0].turn),
         Background(readers[1].turn),
     ):
-        for number in range(KILLS):
-            point = points[number % len(points)]
-            name = f"{seed} {point} {number}"
-            with victim(name, point, draw.randrange(SKIP_MAX[point] + 1)) as driver:
-                said = kill_points.lines_until_stopped(driver)
-            ledger.there.update(label for word, label in said if word == "committed")
-            (ledger.lost if point == "STAGING" else ledger.there).add(said[-1][1])
-            _check_now(folder, spark, ledger)
-    figures = {"kills": KILLS, "committed by victims": len(ledger.there)}
+        for number in range(ROUNDS):
+            points = [*POINTS, POINTS_OF_TIDY[number % 2]]
+            victims = {
+                point: victim(f"{seed} {point} {number}", point, draw.randrange(SKIP[point]))
+                for point in points
+            }
+            _kill_all(victims, lambda: _check_now(folder, spark, ledger), ledger)
+            killed.update(points)
+            print(f"round {number}: killed at {points}", flush=True)
+    report.say("kills", dict(killed))
+    report.say("committed by victims", len(ledger.there))
     ledger.there.update(line.split()[1] for each in (one, two) for line in each.lines)
     _check_the_end(folder, session, ledger, others=2)
     for reader in readers:
         assert [] == reader.torn
-    figures["committed in all"] = len(ledger.there)
-    figures["reads"] = sum(reader.reads for reader in readers)
-    for figure, value in figures.items():
-        record_property(figure, value)
-    print(figures)
+        assert len(reader.states) > ROUNDS
+    report.say("committed in all", len(ledger.there))
+    report.say("reads, none torn", sum(reader.reads for reader in readers))

@@ -10,6 +10,7 @@ import pytest
 from integration_tests import bank, sessions
 from integration_tests.background import Background
 from integration_tests.bank_checks import (
+    Report,
     check_the_end,
     python_reader,
     sessions_over,
@@ -39,17 +40,6 @@ class SparkWriter:
         move = next(self._moves)
         self.conflicts += bank.win_by_spark(self._session, move)
         self.committed.append(move.label)
-
-
-class Report:
-    """Print figures, and leave them in the report of the run."""
-
-    def __init__(self, record: Callable[[str, object], None]) -> None:
-        self._record = record
-
-    def say(self, name: str, value: object) -> None:
-        self._record(name, value)
-        print(f"{name}: {value}")
 
 
 def _run(

@@ -62,7 +62,7 @@ public final class KillPoints {
       real.commit(base, next);
       pass(Point.AFTER_SWAP);
       if (point == Point.BETWEEN_APPLIES && LEFT_TO_SKIP.getAndDecrement() <= 0) {
-        applying = new Applying();
+        applying = new Applying(newest.summary().get("txns.commit-ts"));
       }
     } else if (kind.equals("tidy")) {
       pass(Point.BEFORE_TIDY);
@@ -75,7 +75,7 @@ public final class KillPoints {
 
   private static void commitData(TableOperations real, TableMetadata base, TableMetadata next) {
     Applying entry = applying;
-    if (entry == null) {
+    if (entry == null || !entry.commitTs.equals(next.properties().get("txns.applied"))) {
       real.commit(base, next);
     } else {
       entry.commit(() -> real.commit(base, next));
@@ -86,11 +86,20 @@ public final class KillPoints {
   private static final class Applying {
     private final AtomicInteger tables = new AtomicInteger();
     private final CountDownLatch firstIsDone = new CountDownLatch(1);
+    private final String commitTs;
+
+    Applying(String commitTs) {
+      this.commitTs = commitTs;
+    }
 
     void commit(Runnable commit) {
       if (tables.getAndIncrement() == 0) {
-        commit.run();
-        firstIsDone.countDown();
+        try {
+          commit.run();
+        } finally {
+          // Where it is lost, somebody else has applied this table.
+          firstIsDone.countDown();
+        }
         return;
       }
       try {
