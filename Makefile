@@ -59,6 +59,14 @@ $(JAR): $(JAR_SOURCES) | $(VENV)/.installed
 	.venv-connect/bin/pip install --quiet -r integration_tests/connect_client.txt
 	touch $@
 
+# pandas 3 has if_exists="delete_rows"; Spark 4.1's own Arrow path is not made for it.
+.venv-pandas3/.installed: $(SETUP)
+	$(PYTHON) -m venv .venv-pandas3
+	.venv-pandas3/bin/pip install --quiet --upgrade pip
+	TXNS_SKIP_JAR=1 .venv-pandas3/bin/pip install --quiet -e '.[spark,sqlalchemy]'
+	.venv-pandas3/bin/pip install --quiet 'pandas>=3,<4'
+	touch $@
+
 # The other line of SQLAlchemy that is maintained: .venv holds the newest one.
 .venv-sqlalchemy20/.installed: $(SETUP)
 	$(PYTHON) -m venv .venv-sqlalchemy20
@@ -135,7 +143,7 @@ test-dbt: install .venv-dbt/.installed ## run the dbt adapter's own tests, and d
 	TXNS_DBT_KILLS=1 .venv-dbt/bin/python -m integration_tests.compliance.dbt.run -m "not slow"
 
 .PHONY: test-slow
-test-slow: install .venv-connect/.installed ## run the slow tests, and die at every call of the crash test
+test-slow: install .venv-connect/.installed .venv-pandas3/.installed ## run the slow tests, and die at every call of the crash test
 	$(MVN) test -Dtest=CrashTest -Dtxns.crash.all=true
 	$(BIN)/python -m pytest tests integration_tests -m slow
 

@@ -18,12 +18,21 @@ class Background:
     Call a function again and again until the block ends or it says that it has finished.
 
     An error in the thread is raised where the block ends, or where somebody waits.
+
+    Args:
+        turn: What is called, with the number of turns before it.
+        turns: After how many it has finished; None: never.
+        pause_s: How long it rests between two turns: what looks on takes no processor from what
+            it looks at.
     """
 
-    def __init__(self, turn: Callable[[int], object], *, turns: int | None = None) -> None:
+    def __init__(
+        self, turn: Callable[[int], object], *, turns: int | None = None, pause_s: float = 0
+    ) -> None:
         self.turns_done = 0
         self._turn = turn
         self._turns = turns
+        self._pause_s = pause_s
         self._changed = threading.Condition()
         self._stopping = False
         self._error: BaseException | None = None
@@ -63,6 +72,7 @@ class Background:
                 with self._changed:
                     self.turns_done += 1
                     self._changed.notify_all()
+                    self._changed.wait_for(lambda: self._stopping, self._pause_s)
         except BaseException as error:  # noqa: BLE001  (raised again in the test's thread)
             self._error = error
         finally:

@@ -1,7 +1,7 @@
 """
 Start Spark drivers and Python writers in processes of their own, and kill them.
 
-Imports: driver_program and python_program, as processes. Used by: tests.
+Imports: driver_program, python_program and load_program, as processes. Used by: tests.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -31,10 +31,19 @@ class Driver:
 
     program = "driver_program"
 
-    def __init__(self, what: str, folder: Path, name: str, log: Path, **options: str) -> None:
+    def __init__(
+        self,
+        what: str,
+        folder: Path,
+        name: str,
+        log: Path,
+        *,
+        python: str | None = None,
+        **options: Any,
+    ) -> None:
         self.lines: list[str] = []
         self._log = log
-        command = [sys.executable, "-m", f"integration_tests.{self.program}"]
+        command = [python or sys.executable, "-m", f"integration_tests.{self.program}"]
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 [*command, what, str(folder), name, json.dumps(options)],
@@ -100,3 +109,9 @@ class PythonDriver(Driver):
     """A writer that knows no Spark: it runs a part of python_program."""
 
     program = "python_program"
+
+
+class LoadDriver(Driver):
+    """A loader on SQLAlchemy: it runs a part of load_program."""
+
+    program = "load_program"
