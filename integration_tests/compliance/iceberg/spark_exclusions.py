@@ -22,7 +22,7 @@ _SCANS_IN_PLAN = Exclusion(_PLAN, "to be greater than 0 but was 0")
 _CACHED = Exclusion(
     "asks a table object from before the statement: on plain Iceberg the catalog's cache makes it"
     " the writer's own, here nothing is cached (docs/spark.md)",
-    "",
+    "Data file should have been removed",
 )
 _NO_ROWS = Exclusion(
     "counts the snapshot of an UPDATE that matches nothing; here it leaves none (docs/spark.md)",
