@@ -188,6 +188,11 @@ class TxnsAdapter(SparkAdapter):
 
     # What there is
 
+    @classmethod
+    def quote(cls, identifier: str) -> str:
+        """Quote a name; dbt asks the class for the columns of a contract, dbt-spark has it not."""
+        return f"`{identifier}`"
+
     def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
         """List tables and views of a schema, in two statements; nothing where it is missing."""
         try:
