@@ -193,7 +193,7 @@ demo: install .venv-dbt/.installed ## run the daily correction of real flights, 
 .PHONY: bench
 bench: install ## run the benchmarks, or one of them: make bench NAME=spark_statements
 	@test -n "$(NAME)" || { echo "error: there is no benchmark in benchmarks/" >&2; exit 1; }
-	for name in $(NAME); do $(BIN)/python "benchmarks/$$name.py"; done
+	for name in $(NAME); do PYTHONPATH=. $(BIN)/python "benchmarks/$$name.py"; done
 
 .PHONY: clean
 clean: ## remove environments, builds and caches
