@@ -7,7 +7,6 @@ Imports: bank, python_lake, sessions, txns. Used by: tests.
 from __future__ import annotations
 
 import itertools
-import time
 from typing import TYPE_CHECKING
 
 from integration_tests import bank, sessions
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     import txns
-
-PAUSE_S = 0.1
 
 
 def sessions_over(
@@ -60,18 +57,15 @@ class Reader:
         states: How many rows the states had that were read.
     """
 
-    def __init__(self, pause_s: float, *ways: Callable[[], dict[str, list[bank.Row]]]) -> None:
+    def __init__(self, *ways: Callable[[], dict[str, list[bank.Row]]]) -> None:
         self.reads = 0
         self.torn: list[list[str]] = []
         self.states: set[int] = set()
-        self._pause_s = pause_s
         self._ways = itertools.cycle(ways)
 
     def turn(self, _number: int) -> None:
-        """Read once, and wait a little."""
+        """Read once."""
         read = next(self._ways)()
-        # A machine of two cores is there for the writers.
-        time.sleep(self._pause_s)
         faults = bank.faults(read)
         self.reads += 1
         self.states.add(sum(len(rows) for rows in read.values()))
@@ -79,17 +73,17 @@ class Reader:
             self.torn.append(faults)
 
 
-def python_reader(handle: txns.Handle, pause_s: float = PAUSE_S) -> Reader:
+def python_reader(handle: txns.Handle) -> Reader:
     """Read by Python, outside and inside of a transaction."""
 
     def in_transaction() -> dict[str, list[bank.Row]]:
         with handle.begin(read_only=True) as txn:
             return bank.read_by_python(txn)
 
-    return Reader(pause_s, lambda: bank.read_by_python(handle.snapshot()), in_transaction)
+    return Reader(lambda: bank.read_by_python(handle.snapshot()), in_transaction)
 
 
-def spark_reader(session: SparkSession, pause_s: float = PAUSE_S) -> Reader:
+def spark_reader(session: SparkSession) -> Reader:
     """Read by Spark, outside and inside of a transaction."""
 
     def in_transaction() -> dict[str, list[bank.Row]]:
@@ -101,7 +95,7 @@ def spark_reader(session: SparkSession, pause_s: float = PAUSE_S) -> Reader:
         session.sql("COMMIT")
         return found
 
-    return Reader(pause_s, lambda: bank.read_by_spark(session), in_transaction)
+    return Reader(lambda: bank.read_by_spark(session), in_transaction)
 
 
 def check_the_end(

@@ -38,7 +38,6 @@ SKIP = {"STAGING": 13, "AFTER_SWAP": 3, "BETWEEN_APPLIES": 3, "BEFORE_TIDY": 2, 
 # So that a Spark driver starts in a while, and wins now and then, on a machine of two cores.
 PAUSE_OF_OTHERS_S = 2.0
 PAUSE_OF_READERS_S = 3.0
-SKIP_MAX = {"STAGING": 12, "AFTER_SWAP": 2, "BETWEEN_APPLIES": 2, "BEFORE_TIDY": 1, "AFTER_TIDY": 1}
 
 
 class Ledger(NamedTuple):
@@ -134,16 +133,13 @@ def test_killed_at_each_point_under_load(
     folder, spark = tmp_path / "lake", session(sessions.TXNS)
     ledger, killed = Ledger(set(), set()), Counter[str]()
     load = {"count": sys.maxsize, "seed": seed, "pause_s": PAUSE_OF_OTHERS_S}
-    readers = [
-        python_reader(open_lake(folder), PAUSE_OF_READERS_S),
-        spark_reader(session(sessions.TXNS), PAUSE_OF_READERS_S),
-    ]
+    readers = [python_reader(open_lake(folder)), spark_reader(session(sessions.TXNS))]
     log = tmp_path / "others.log"
     with (
         PythonDriver("bank", folder, "one", log, **load) as one,
         PythonDriver("bank", folder, "two", log, **load, apply="next") as two,
-        Background(readers[0].turn),
-        Background(readers[1].turn),
+        Background(readers[0].turn, pause_s=PAUSE_OF_READERS_S),
+        Background(readers[1].turn, pause_s=PAUSE_OF_READERS_S),
     ):
         for number in range(ROUNDS):
             points = [*POINTS, POINTS_OF_TIDY[number % 2]]

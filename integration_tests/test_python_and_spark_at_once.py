@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+# A machine of two cores is there for the writers.
+PAUSE_S = 0.1
+
 
 class SparkWriter:
     """Commit transactions, each until it has won."""
@@ -61,8 +64,8 @@ def _run(
     with (
         PythonDriver("bank", folder, "python one", log, **options) as one,
         PythonDriver("bank", folder, "python two", log, **options, apply="next") as two,
-        Background(readers["Python"].turn),
-        Background(readers["Spark"].turn),
+        Background(readers["Python"].turn, pause_s=PAUSE_S),
+        Background(readers["Spark"].turn, pause_s=PAUSE_S),
     ):
         _all(Background(writer.turn, turns=spark_count) for writer in writers)
         lines = [line.split(maxsplit=1) for each in (one, two) for line in each.read_to_end()]
