@@ -191,9 +191,10 @@ demo: install .venv-dbt/.installed ## run the daily correction of real flights, 
 	PYTHONPATH=examples/flights_demo .venv-dbt/bin/python examples/flights_dbt/demo.py
 
 .PHONY: bench
-bench: install ## run the benchmarks, or one of them: make bench NAME=spark_statements
+bench: install ## run the benchmarks and write docs/benchmarks.md; one of them: make bench NAME=spark_statements
 	@test -n "$(NAME)" || { echo "error: there is no benchmark in benchmarks/" >&2; exit 1; }
 	for name in $(NAME); do PYTHONPATH=. $(BIN)/python "benchmarks/$$name.py"; done
+	$(BIN)/python benchmarks/_report.py
 
 .PHONY: clean
 clean: ## remove environments, builds and caches

@@ -1,0 +1,95 @@
+"""
+Write docs/benchmarks.md: every committed result, with what was run and what was aimed at.
+
+The text of each section is the benchmark's own docstring, its table the file in results/. A
+test holds the page to them.
+
+    python benchmarks/_report.py
+
+Imports: nothing of the project. Used by: make bench; tests/test_benchmark_report.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+
+_INTRODUCTION = """\
+# Benchmarks
+
+`make bench` runs them all and writes this page; `make bench NAME=x` runs one of them. Machines
+are shared and noisy, so what counts are ratios: both ways take turns in one run, each turn gives
+one ratio, and the figure is the median of these with its 95 % interval. A time by itself is for
+orientation. Where a figure misses its target, it says so.
+"""
+_UNITS = {"ratio": "x", "share": "of it", "count": ""}
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page())
+    print(f"written: {PAGE.relative_to(HERE.parent)}")
+
+
+def page() -> str:
+    """Return the page: a section for each file in results/, in the order of their names."""
+    results = sorted((HERE / "results").glob("*.json"))
+    return "\n".join([_INTRODUCTION, *(_section(result) for result in results)])
+
+
+def _section(result: Path) -> str:
+    program = HERE / f"{result.stem}.py"
+    said = ast.get_docstring(ast.parse(program.read_text())) or ""
+    summary, text, *_ = said.split("\n\n")
+    rows = [_row(metric) for metric in json.loads(result.read_text())]
+    return "\n".join(
+        [
+            f"## {result.stem}",
+            "",
+            summary,
+            "",
+            text,
+            "",
+            f"`make bench NAME={result.stem}`",
+            "",
+            "| What | Median | 95 % interval | Target | Against | Turns |",
+            "|---|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _row(metric: dict[str, Any]) -> str:
+    turns = int(metric["turns"])
+    cells = (
+        metric["metric"],
+        _figure(metric["value"], metric["unit"]),
+        f"{metric['low']:g} to {metric['high']:g}" if turns > 1 else "",
+        _target(metric),
+        metric["against"],
+        str(turns),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _figure(value: float, unit: str) -> str:
+    return f"{value:g} {_UNITS.get(unit, unit)}".rstrip()
+
+
+def _target(metric: dict[str, Any]) -> str:
+    target = metric["target"]
+    if target is None:
+        return ""
+    lower = metric["better"] == "lower"
+    met = metric["value"] <= target if lower else metric["value"] >= target
+    return f"{'≤' if lower else '≥'} {target:g}: {'met' if met else '**missed**'}"
+
+
+if __name__ == "__main__":
+    main()
