@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyiceberg.catalog import Catalog
 
-from txns import _engine, _hold
+from txns import _hold, _marks, _wait
 from txns._autocommit import AutocommitCatalog
 from txns._catalog import SnapshotCatalog
 from txns._clock import Clock, SystemClock
 from txns._committed import Committed, Options
 from txns._config import Config
-from txns._entry import Entry, Isolation, Kind, check_txn_id
+from txns._entry import Isolation, check_txn_id
 from txns._history import transactions
-from txns._loop import Key, checked_ts
 from txns._parts import Parts
 from txns._purge import Purger
 from txns._subscribe import Delivery, subscribe
@@ -33,10 +32,7 @@ if TYPE_CHECKING:
     from txns._hold import Hold
     from txns._log import Head
     from txns._purge import Purgeable, Purged
-    from txns._state import LogState
     from txns.errors import Identifier
-
-_POLL_MS = 50
 
 
 def open(  # noqa: A001 -- txns.open() is how a user says it
@@ -137,7 +133,7 @@ class Handle:
         log, clock = self._parts.log, self._parts.clock
         head = log.load_or_create()
         if basis is not None:
-            head = self._await(basis, basis_timeout_ms)
+            head = _wait.for_upper(self._parts, basis, basis_timeout_ms)
         read_ts = head.upper if as_of is None else as_of
         if read_ts > head.upper:
             raise InvalidUsage(
@@ -299,22 +295,7 @@ class Handle:
         Returns:
             The upper, which may be greater.
         """
-        parts = self._parts
-        if parts.log.load().upper >= ts:
-            return parts.log.load().upper
-        key = Key(parts.clock.new_txn_id(), 0, fresh=True, commit_ts=None)
-
-        def attempt(state: LogState, _head: Head, _next: int) -> Entry:
-            commit_ts = checked_ts(ts, state.upper, parts.clock.now_ms())
-            return _plain(Kind.ADVANCE, key.txn_id, state, commit_ts)
-
-        try:
-            return parts.loop.append(key, attempt).commit_ts
-        except InvalidUsage:
-            upper = parts.log.load().upper
-            if upper >= ts:
-                return upper  # somebody else has moved it
-            raise
+        return _marks.advance(self._parts, ts)
 
     def off(self) -> list[Identifier]:
         """
@@ -323,19 +304,12 @@ class Handle:
         Returns:
             The tables with entries left.
         """
-        self._append(Kind.OFF)
+        _marks.switch(self._parts, on=False)
         return self.apply_le()
 
     def on(self) -> None:
         """Let the protocol's writers in again."""
-        self._append(Kind.ON)
-
-    def _append(self, kind: Kind) -> Entry:
-        parts = self._parts
-        key = Key(parts.clock.new_txn_id(), 0, fresh=True)
-        return parts.loop.append(
-            key, lambda state, _head, commit_ts: _plain(kind, key.txn_id, state, commit_ts)
-        )
+        _marks.switch(self._parts, on=True)
 
     def wait(
         self, table: str | Identifier, after_ts: int, *, timeout_ms: int = 60_000
@@ -346,23 +320,7 @@ class Handle:
         Returns:
             The newest such `commit_ts` in ms; None when there is none in time.
         """
-        name, clock = _name(table), self._parts.clock
-        deadline_ms = clock.now_ms() + timeout_ms
-        while True:
-            head = self._parts.log.load()
-            newer = list(head.state.after(after_ts))
-            if head.state.tidied_upto > after_ts:
-                newer += self._parts.archive.between(after_ts, head.state.tidied_upto)
-            written = [
-                entry.commit_ts
-                for entry in newer
-                if any(change.table == name for change in entry.changes)
-            ]
-            if written:
-                return max(written)
-            if clock.now_ms() >= deadline_ms:
-                return None
-            clock.sleep(_POLL_MS)
+        return _wait.for_write(self._parts, _name(table), after_ts, timeout_ms)
 
     def subscribe(
         self, tables: Iterable[str | Identifier], *, as_of: int, until: int | None = None
@@ -446,21 +404,6 @@ class Handle:
 
     # ---------------------------------------------------------------- inside
 
-    def _await(self, basis: int, timeout_ms: int) -> Head:
-        clock = self._parts.clock
-        deadline_ms = clock.now_ms() + timeout_ms
-        head = self._parts.log.load()
-        while head.upper < basis:
-            if clock.now_ms() >= deadline_ms:
-                raise InvalidUsage(
-                    "25000",
-                    f"the basis was not reached in time; basis=`{basis}` upper=`{head.upper}`"
-                    f" timeout_ms=`{timeout_ms}`",
-                )
-            clock.sleep(_POLL_MS)
-            head = self._parts.log.load()
-        return head
-
     def back_off(self, max_ms: int) -> None:
         """Pause 1 to `max_ms` ms, jittered, on the handle's clock."""
         self._parts.clock.back_off(max_ms)
@@ -481,20 +424,6 @@ class Handle:
     ) -> None:
         """Close the catalog underneath."""
         self.close()
-
-
-def _plain(kind: Kind, txn_id: str, state: LogState, commit_ts: int) -> Entry:
-    """Make an entry that changes no table."""
-    return Entry(
-        kind,
-        txn_id,
-        upper=commit_ts,
-        tidied_upto=state.tidied_upto,
-        commit_ts=commit_ts,
-        prev_ts=state.upper,
-        read_ts=state.upper,
-        engine=_engine.NAME,
-    )
 
 
 def _name(table: str | Identifier) -> Identifier:

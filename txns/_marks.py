@@ -1,0 +1,61 @@
+"""
+Entries that change no table: they move the upper, or turn the protocol's writers away.
+
+Imports: _engine, _entry, _loop, errors. Used by: _handle.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from txns import _engine
+from txns._entry import Entry, Kind
+from txns._loop import Key, checked_ts
+from txns.errors import InvalidUsage
+
+if TYPE_CHECKING:
+    from txns._log import Head
+    from txns._parts import Parts
+    from txns._state import LogState
+
+
+def advance(parts: Parts, ts: int) -> int:
+    """Move the upper to a timestamp in ms; gives the upper, which may be greater."""
+    upper = parts.log.load().upper
+    if upper >= ts:
+        return upper
+    key = Key(parts.clock.new_txn_id(), 0, fresh=True, commit_ts=None)
+
+    def attempt(state: LogState, _head: Head, _next: int) -> Entry:
+        commit_ts = checked_ts(ts, state.upper, parts.clock.now_ms())
+        return _mark(Kind.ADVANCE, key.txn_id, state, commit_ts)
+
+    try:
+        return parts.loop.append(key, attempt).commit_ts
+    except InvalidUsage:
+        upper = parts.log.load().upper
+        if upper >= ts:
+            return upper  # somebody else has moved it
+        raise
+
+
+def switch(parts: Parts, *, on: bool) -> None:
+    """Let the protocol's writers in, or turn them away."""
+    kind = Kind.ON if on else Kind.OFF
+    key = Key(parts.clock.new_txn_id(), 0, fresh=True)
+    parts.loop.append(
+        key, lambda state, _head, commit_ts: _mark(kind, key.txn_id, state, commit_ts)
+    )
+
+
+def _mark(kind: Kind, txn_id: str, state: LogState, commit_ts: int) -> Entry:
+    return Entry(
+        kind,
+        txn_id,
+        upper=commit_ts,
+        tidied_upto=state.tidied_upto,
+        commit_ts=commit_ts,
+        prev_ts=state.upper,
+        read_ts=state.upper,
+        engine=_engine.NAME,
+    )
