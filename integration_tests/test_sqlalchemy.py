@@ -229,7 +229,7 @@ EVERYTHING = sa.Table(
     sa.Column("address", STRUCT({"city": sa.String, "zip": sa.Integer})),
     sa.Column("user", sa.String(10), unique=True, nullable=False),
     sa.CheckConstraint("amount > 0", name="positive"),
-    comment="all types",
+    comment="all types, ${types}",
     txns_partition_by=["day", sa.text("bucket(4, id)")],
     txns_properties={"write.delete.mode": "copy-on-write"},
 )
@@ -270,7 +270,7 @@ def test_types_keys_and_properties_come_back(engines: Engines) -> None:
     assert [column.name for column in EVERYTHING.columns] == [c.name for c in reflected.columns]
     assert not reflected.c.user.nullable
     assert ["id"] == [column.name for column in reflected.primary_key]
-    assert ("it's the id", "all types") == (reflected.c.id.comment, reflected.comment)
+    assert ("it's the id", "all types, ${types}") == (reflected.c.id.comment, reflected.comment)
     inspector = sa.inspect(engine)
     assert [["user"]] == [u["column_names"] for u in inspector.get_unique_constraints("everything")]
     assert [{"name": "positive", "sqltext": "amount > 0"}] == inspector.get_check_constraints(
@@ -283,6 +283,18 @@ def test_types_keys_and_properties_come_back(engines: Engines) -> None:
     assert not inspector.has_table("nothing")
     with pytest.raises(exc.NoSuchTableError):
         inspector.get_columns("nothing")
+
+
+def test_a_missing_table_is_missing_whatever_its_name(engines: Engines) -> None:
+    """A temporary view is described by another statement, and told by its error."""
+    engine = engines()
+    with engine.connect() as connection:
+        inspector = sa.inspect(connection)
+        assert not inspector.has_table("templates")
+        with pytest.raises(exc.NoSuchTableError):
+            inspector.get_columns("templates")
+        connection.exec_driver_sql("CREATE TEMPORARY VIEW temporary_one AS SELECT 1 AS a")
+        assert ["a"] == [column["name"] for column in inspector.get_columns("temporary_one")]
 
 
 @pytest.mark.parametrize("level", ["STRICT SERIALIZABLE", "SNAPSHOT"])
@@ -314,6 +326,8 @@ def test_what_for_update_read_must_not_change(engines: Engines, level: str) -> N
     assert isinstance(caught.value.orig, errors.TransactionConflict)
     if level == "SNAPSHOT":
         commit_after(query)
+        with pytest.raises(exc.OperationalError, match="40001"):
+            commit_after(query.with_for_update().execution_options(no_parameters=True))
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         assert connection.scalar(query.with_for_update()) > 1
 
@@ -347,6 +361,116 @@ def test_identity_outside_the_key_gets_ids(engines: Engines) -> None:
     assert 10 == len(numbers)
     assert None not in numbers
     assert len(set(numbers)) == len(numbers)
+
+
+@only_session
+@pytest.mark.filterwarnings("ignore:keys, checks and indexes")
+def test_nobody_counts_on_from_the_ids_of_another(engines: Engines) -> None:
+    """
+    The engine that created the table counts from 1, whoever inserts first.
+
+    1. One engine creates the table, another one, like another process, inserts.
+    2. The first inserts: not the ids that the other one would take next.
+    """
+    creator, other = engines(), engines()
+    accounts: sa.Table = Account.__table__  # type: ignore[assignment]
+    accounts.create(creator)
+    made = []
+    for engine in (other, creator, other, creator):
+        with engine.begin() as connection:
+            result = connection.execute(sa.insert(accounts), {"owner": "x", "balance": 0})
+            made.append(result.inserted_primary_key[0])  # type: ignore[index]
+    assert [1, 2] == made[1::2]
+    assert all(given >= 2**32 for given in made[::2])
+    assert len(set(made)) == len(made)
+
+
+class _Lower(sa.TypeDecorator[str]):
+    """Text that is compared in lower case."""
+
+    impl = sa.String
+    cache_ok = True
+
+    def bind_expression(self, bindparam: Any) -> Any:
+        return sa.func.lower(bindparam)
+
+
+CODES = sa.Table(
+    "codes",
+    sa.MetaData(),
+    sa.Column("id", sa.BigInteger),
+    sa.Column("code", _Lower),
+    sa.Column("counted", sa.BigInteger, sa.Sequence("counts")),
+)
+
+
+@only_session
+def test_many_updates_do_what_they_do_one_after_the_other(engines: Engines) -> None:
+    """Also where a row sets what the next one looks for, or a key goes through a function."""
+    engine = engines()
+    CODES.create(engine)
+    seen = statements_of(engine)
+    engine.dispose()
+    rows = [{"id": i, "code": f"C{i}"} for i in (1, 2, 3)]
+    change = sa.update(CODES).where(CODES.c.id == sa.bindparam("old")).values(id=sa.bindparam("to"))
+    by_code = sa.delete(CODES).where(CODES.c.code == sa.bindparam("which"))
+    with engine.connect() as connection:
+        connection.execute(sa.insert(CODES), rows)
+        assert None not in connection.scalars(sa.select(CODES.c.counted)).all()
+        one_by_one = connection.execute(change, [{"old": 1, "to": 2}, {"old": 2, "to": 9}])
+        assert 3 == one_by_one.rowcount
+        ids = connection.scalars(sa.select(CODES.c.id).order_by(CODES.c.id)).all()
+        assert [3, 9, 9] == ids
+        assert not any(sql.startswith("MERGE") for sql in seen)
+        assert 3 == connection.execute(change, [{"old": 9, "to": 1}, {"old": 3, "to": 2}]).rowcount
+        assert 1 == sum(sql.startswith("MERGE") for sql in seen)
+        assert 2 == connection.execute(by_code, [{"which": "C1"}, {"which": "C3"}]).rowcount
+        assert ["c2"] == connection.scalars(sa.select(CODES.c.code)).all()
+
+
+def lose_session(connection: sa.Connection) -> None:
+    """End the session on the server, without its client."""
+    session: Any = connection.connection.dbapi_connection._session  # type: ignore[union-attr]
+    if session.driver == "connect":
+        session._spark.client.release_session()
+        return
+    from TCLIService import ttypes  # noqa: PLC0415  (of the driver thrift)
+
+    client = session._connection
+    client._client.CloseSession(ttypes.TCloseSessionReq(client.sessionHandle))
+
+
+@pytest.mark.parametrize("engines", ["connect", "thrift"], indirect=True)
+def test_a_lost_session_commits_nothing_and_leaves_the_pool(engines: Engines) -> None:
+    """
+    The pool replaces the session; what was open is gone, and is not sent again by itself.
+
+    1. A session is lost between two statements: a disconnect, known to be not committed.
+    2. One is lost before COMMIT: a disconnect, too, and its outcome can be asked for.
+    """
+    engine = engines(pool_size=1)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE t (id BIGINT) USING iceberg")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("INSERT INTO t VALUES (1)")
+        lose_session(connection)
+        with pytest.raises(exc.OperationalError) as caught:
+            connection.exec_driver_sql("INSERT INTO t VALUES (2)")
+        assert caught.value.connection_invalidated
+        assert isinstance(caught.value.orig, dbapi.ConnectionLost)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("INSERT INTO t VALUES (3)")
+        lose_session(connection)
+        with pytest.raises(exc.OperationalError) as caught:
+            connection.commit()
+        assert caught.value.connection_invalidated
+        unknown = caught.value.orig
+        assert isinstance(unknown, dbapi.CommitStateUnknown)
+    with engine.connect() as connection:
+        assert unknown.txn_id is not None
+        asked: Any = connection.connection.dbapi_connection
+        assert asked.outcome(unknown.txn_id) is None
+        assert 0 == connection.exec_driver_sql("SELECT count(*) FROM t").scalar()
 
 
 @only_session

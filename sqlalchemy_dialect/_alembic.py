@@ -1,7 +1,7 @@
 """
 Alembic's implementation for the dialect.
 
-Imports: nothing of this package. Used by: base, when alembic is installed.
+Imports: _ddl. Used by: base, when alembic is installed.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from alembic.ddl import base, impl
-from sqlalchemy import exc
 from sqlalchemy.ext.compiler import compiles
+
+from sqlalchemy_txns._ddl import refused
 
 
 class TxnsImpl(impl.DefaultImpl):
@@ -31,9 +32,10 @@ class TxnsImpl(impl.DefaultImpl):
 
 @compiles(base.ColumnDefault, "txns")
 def _column_default(element: Any, _compiler: Any, **_: Any) -> str:
-    raise exc.CompileError(
-        f"ALTER COLUMN {element.column_name} SET or DROP DEFAULT: the catalog keeps no defaults; "
-        f"say server_default= in the Table, and the dialect fills it in"
+    raise refused(
+        f"ALTER TABLE {element.table_name} ALTER COLUMN {element.column_name} SET or DROP DEFAULT",
+        "the catalog keeps no defaults; say server_default= in the Table, "
+        "and the dialect fills it in",
     )
 
 

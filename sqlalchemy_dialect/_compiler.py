@@ -5,7 +5,7 @@ Iceberg has no autoincrement and Spark's tables no defaults. So an INSERT that d
 integer primary key gets ids from the client, and one that does not name a column with
 `server_default` gets that expression.
 
-Imports: nothing of this package. Used by: base.
+Imports: _ddl. Used by: base.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql import compiler, elements, operators, schema
+
+from sqlalchemy_txns._ddl import dbapi_text
 
 FOR_UPDATE = "/* FOR UPDATE */"
 # Random, because a query may make any number of them, anywhere in a cluster; 63 bits.
@@ -209,8 +211,8 @@ def _given_columns(statement: Any, keys: Any) -> set[str]:
 def _filling(column: Any, table: Any, ids: Any) -> Any:
     """Return what makes a value for a column; None for one that may be NULL, or has a default."""
     default = column.default
-    is_counted = column is table._autoincrement_column
-    if column.identity is not None or (is_counted and (default is None or default.is_sequence)):
+    is_counted = column is table._autoincrement_column and default is None
+    if column.identity is not None or is_counted or getattr(default, "is_sequence", False):
         schema_name, name = table.schema, table.name
         return lambda: elements.BindParameter(
             None,
@@ -228,7 +230,8 @@ def _filling(column: Any, table: Any, ids: Any) -> Any:
 def argument_text(argument: Any) -> Any:
     """Return the SQL of a server_default; a plain string is a literal there."""
     if isinstance(argument, str):
-        return "'" + argument.replace("\\", "\\\\").replace("'", "\\'").replace(":", "\\:") + "'"
+        # A colon begins a parameter of text().
+        return dbapi_text(argument).replace(":", "\\:")
     if isinstance(argument, elements.TextClause):
         return argument.text
     return str(argument.compile(compile_kwargs={"literal_binds": True}))

@@ -5,7 +5,7 @@ Spark's catalogs know neither keys nor checks nor indexes. What a Table says abo
 in table properties, `sqlalchemy.constraint.NAME` and `sqlalchemy.index.NAME`, from where
 reflection takes it.
 
-Imports: _ids. Used by: base, _reflection.
+Imports: _ids, txns_spark.dbapi. Used by: _alembic, _compiler, _reflection, base.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sqlalchemy import exc, schema
 from sqlalchemy.sql import compiler, elements, operators
 
 from sqlalchemy_txns._ids import TOKEN
+from txns_spark import dbapi
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +42,10 @@ class TxnsDDLCompiler(compiler.DDLCompiler):
     def get_column_specification(self, column: Any, **kw: Any) -> str:
         text = f"{self.preparer.format_column(column)} {self._type(column)}"
         if column.computed is not None:
-            raise exc.CompileError("computed columns: Iceberg knows none; use a view")
+            raise refused(
+                f"CREATE TABLE {column.table.fullname} ({column.name} GENERATED ALWAYS AS ...)",
+                "Iceberg has no computed columns; use a view",
+            )
         if not column.nullable:
             text += " NOT NULL"
         if column.comment is not None:
@@ -134,12 +138,13 @@ class TxnsDDLCompiler(compiler.DDLCompiler):
         return text + self.preparer.format_schema(drop.element) + (" CASCADE" * drop.cascade)
 
     def visit_create_sequence(self, create: Any, **kw: Any) -> str:
-        raise exc.CompileError(
-            "CREATE SEQUENCE: Iceberg has no sequences; integer primary keys get ids by themselves"
+        raise refused(
+            f"CREATE SEQUENCE {create.element.name}",
+            "Iceberg has no sequences; integer primary keys get ids by themselves",
         )
 
     def visit_drop_sequence(self, drop: Any, **kw: Any) -> str:
-        raise exc.CompileError("DROP SEQUENCE: Iceberg has no sequences")
+        raise refused(f"DROP SEQUENCE {drop.element.name}", "Iceberg has no sequences")
 
 
 class TxnsIdentifierPreparer(compiler.IdentifierPreparer):
@@ -256,9 +261,17 @@ def _sorted(expression: Any) -> tuple[list[str], Any]:
     return words, expression
 
 
+def refused(statement: str, why: str) -> exc.NotSupportedError:
+    """Return the error of a statement that is not sent, as the database itself would refuse it."""
+    cause = dbapi.NotSupportedError(f"{statement}: {why}", sqlstate="0A000")
+    return exc.NotSupportedError(statement, None, cause)
+
+
 def dbapi_text(text: str) -> str:
     """Return text as a literal that DDL takes, which allows no function around it."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    # Spark replaces variables before it parses.
+    return "'" + escaped.replace("${", "\\u0024{") + "'"
 
 
 def _pairs(properties: Mapping[str, Any]) -> str:

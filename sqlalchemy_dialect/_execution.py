@@ -86,7 +86,7 @@ def run_many(cursor: Any, statement: str, rows: Sequence[Any], context: Any) -> 
     by_key = None
     if compiled is not None and (compiled.isupdate or compiled.isdelete):
         by_key = _by_key(compiled)
-    if by_key is None or _has_twice(by_key, rows):
+    if by_key is None or _needs_order(by_key, rows):
         if compiled is not None and compiled.isinsert and _uploaded(cursor, statement, rows):
             return
         cursor.executemany(statement, rows)
@@ -147,7 +147,7 @@ def _equals(clause: Any, table: Any, compiled: Any) -> tuple[Any, int] | None:
     if not isinstance(clause, elements.BinaryExpression) or clause.operator is not operators.eq:
         return None
     column, value = clause.left, clause.right
-    if not isinstance(value, elements.BindParameter):
+    if not isinstance(value, elements.BindParameter) or value.type._has_bind_expression:
         return None
     found = next((one for one in table.columns if column.compare(one)), None)
     name = compiled.bind_names.get(value)
@@ -156,11 +156,18 @@ def _equals(clause: Any, table: Any, compiled: Any) -> tuple[Any, int] | None:
     return found, compiled.positiontup.index(name)
 
 
-def _has_twice(by_key: ByKey, rows: Sequence[Any]) -> bool:
-    """Tell whether a key stands in two rows, or is NULL: only one by one is right then."""
+def _needs_order(by_key: ByKey, rows: Sequence[Any]) -> bool:
+    """Tell whether only one by one is right: a key stands twice, is NULL, or is set by a row."""
     keys = [tuple(row[place] for _, place in by_key.keys) for row in rows]
+    sets = dict(by_key.sets)
+    set_to = [tuple(row[sets.get(name, place)] for name, place in by_key.keys) for row in rows]
     try:
-        return len(set(keys)) != len(keys) or any(part is None for key in keys for part in key)
+        found = set(keys)
+        return (
+            len(found) != len(keys)
+            or any(part is None for key in keys for part in key)
+            or any(new != key and new in found for key, new in zip(keys, set_to, strict=True))
+        )
     except TypeError:
         return True
 

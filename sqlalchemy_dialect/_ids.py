@@ -79,9 +79,11 @@ class Ids:
             with self._lock:
                 self._counts.pop(key, None)
             return
-        # The caller may have given ids of its own before.
+        # The caller may have given ids of its own before. Those of other processes are not to be
+        # counted on from: the next ones are theirs.
+        key_name = preparer.format_column(column)
         last = connection.exec_driver_sql(
-            f"SELECT max({preparer.format_column(column)}) FROM {name}"
+            f"SELECT max({key_name}) FROM {name} WHERE {key_name} < {2**_SMALL_BITS}"
         ).scalar()
         with self._lock:
             self._counts[key] = max(self._counts.get(key, 1), (last or 0) + 1)

@@ -34,8 +34,8 @@ def _give_id(mapper: Any, connection: Any, target: Any) -> None:
 
 
 def _gets_an_id(table: Any, column: Any) -> bool:
-    """Tell whether a database would count in a column: in its key, or by Identity()."""
-    if column.identity is not None:
+    """Tell whether a database would count in a column: in its key, by Identity() or Sequence()."""
+    if column.identity is not None or getattr(column.default, "is_sequence", False):
         return True
     is_key = column is table._autoincrement_column and not column.foreign_keys
-    return is_key and (column.default is None or column.default.is_sequence)
+    return is_key and column.default is None

@@ -235,9 +235,12 @@ class TxnsReflection(default.DefaultDialect):
             [(text,)] = self._ask(connection, f"SHOW CREATE TABLE {name}")
         except exc.DBAPIError as error:
             sqlstate = getattr(error.orig, "sqlstate", None)
-            if sqlstate == "42K0E" or "TEMP" in str(error.orig).upper():
+            if sqlstate in _MISSING:
+                return None
+            # By the condition, not by the text: that names the table, which may be "templates".
+            if sqlstate == "42K0E" or "TEMP" in (getattr(error.orig, "condition", None) or ""):
                 return self._described_view(connection, name, None)
-            if sqlstate in _MISSING or "does not exist" in str(error.orig):
+            if "does not exist" in str(error.orig):
                 return None
             raise
         if str(text).startswith("CREATE VIEW"):

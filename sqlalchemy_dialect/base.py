@@ -147,9 +147,14 @@ class TxnsDialect(TxnsReflection):
             cursor.execute("SHOW TRANSACTION")
         return True
 
+    def do_rollback_to_savepoint(self, connection: Any, name: str) -> None:
+        self.ids.rolled_back(connection.connection.dbapi_connection)
+        super().do_rollback_to_savepoint(connection, name)
+
     def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:
         del connection, cursor
-        return isinstance(e, dbapi.ConnectionLost)
+        # Of a session that is lost in COMMIT, the outcome is unknown besides.
+        return isinstance(e, dbapi.ConnectionLost) or isinstance(e.__cause__, dbapi.ConnectionLost)
 
     def _get_server_version_info(self, connection: Any) -> tuple[int, ...]:
         version = str(connection.exec_driver_sql("SELECT version()").scalar()).split()[0]
@@ -164,6 +169,9 @@ class TxnsDialect(TxnsReflection):
         if FOR_UPDATE in statement and context is not None and context.compiled is not None:
             self._validate_reads(cursor.connection)
         cursor.execute(statement, parameters)
+
+    def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:
+        self.do_execute(cursor, statement, (), context)
 
     def _validate_reads(self, connection: Any) -> None:
         """See to it that COMMIT looks at what FOR UPDATE has read, at every level."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from alembic.ddl.base import ColumnDefault
 from sqlalchemy import exc
 
 from sqlalchemy_txns import MAP, STRUCT, _ids
@@ -15,6 +16,7 @@ from sqlalchemy_txns._reflection import parse_create_table
 from sqlalchemy_txns.connect import ConnectDialect
 from sqlalchemy_txns.session import SessionDialect
 from sqlalchemy_txns.thrift import ThriftDialect
+from txns_spark import dbapi
 
 T = sa.Table(
     "t",
@@ -77,12 +79,49 @@ def test_a_date_and_time_is_a_date_where_the_column_is_one() -> None:
     [
         sa.select(T.c.id).fetch(5),
         sa.update(T).values(user="a").where(T.c.id == sa.table("o", sa.column("id")).c.id),
-        sa.schema.CreateSequence(sa.Sequence("s")),
     ],
 )
 def test_what_spark_has_not_is_refused_by_name(statement: Any) -> None:
-    with pytest.raises(exc.CompileError, match=r"FETCH|UPDATE|SEQUENCE"):
+    with pytest.raises(exc.CompileError, match=r"FETCH|UPDATE"):
         sql(statement)
+
+
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        (sa.schema.CreateSequence(sa.Sequence("s")), "CREATE SEQUENCE s"),
+        (sa.schema.DropSequence(sa.Sequence("s")), "DROP SEQUENCE s"),
+        (
+            sa.schema.CreateTable(
+                sa.Table("c", sa.MetaData(), sa.Column("a", sa.Integer, sa.Computed("1")))
+            ),
+            "CREATE TABLE c (a GENERATED",
+        ),
+        (ColumnDefault("t", "note", sa.DefaultClause("x")), "ALTER TABLE t ALTER COLUMN note SET"),
+    ],
+)
+def test_ddl_that_is_not_offered_is_refused_as_the_database_would(
+    statement: Any, name: str
+) -> None:
+    with pytest.raises(exc.NotSupportedError) as caught:
+        sql(statement)
+    assert name in str(caught.value)
+    assert isinstance(caught.value.orig, dbapi.NotSupportedError)
+    assert "0A000" == caught.value.orig.sqlstate
+
+
+def test_text_in_ddl_is_not_a_variable_of_spark() -> None:
+    comment = sa.Table("c", sa.MetaData(), sa.Column("a", sa.Integer), comment="${env:HOME} $")
+    assert "COMMENT '\\u0024{env:HOME} $'" in sql(sa.schema.CreateTable(comment))
+
+
+def test_a_session_that_is_lost_in_commit_is_a_disconnect() -> None:
+    """The pool is not to hand it out again; that nobody knows the outcome is said besides."""
+    unknown = dbapi.CommitStateUnknown("maybe", txn_id="x")
+    assert not SessionDialect().is_disconnect(unknown, None, None)
+    unknown.__cause__ = dbapi.ConnectionLost("gone")
+    assert SessionDialect().is_disconnect(unknown, None, None)
+    assert not SessionDialect().is_disconnect(dbapi.OperationalError("busy"), None, None)
 
 
 def test_show_create_table_is_taken_apart() -> None:
