@@ -172,7 +172,11 @@ def test_a_lost_race_is_an_operational_error(open_connection: Open, table: str) 
         ("SELEC 1", dbapi.ProgrammingError, "42601"),
         ("SELECT * FROM nowhere_at_all", dbapi.ProgrammingError, "42P01"),
         ("RELEASE SAVEPOINT nobody", dbapi.ProgrammingError, "25P01"),
-        ("CREATE TABLE {table} (id BIGINT CHECK (id > 0)) USING iceberg", dbapi.Error, None),
+        (
+            "CREATE TABLE {table} (id BIGINT CHECK (id > 0)) USING iceberg",
+            dbapi.NotSupportedError,
+            "0A000",
+        ),
         ("INSERT INTO {table} VALUES (CAST(NULL AS BIGINT))", dbapi.IntegrityError, None),
     ],
 )
@@ -221,6 +225,13 @@ def test_rows_can_be_streamed_and_fetched_as_arrow(open_connection: Open) -> Non
     batches = list(cursor.execute(query).fetch_record_batches())
     assert 2500 == sum(batch.num_rows for batch in batches)
     assert 1 < len(batches)
+    cursor.execute(query).fetchone()
+    with pytest.raises(dbapi.InterfaceError, match="fetched already"):
+        list(cursor.fetch_record_batches())
+    fails = "SELECT id / (id - 2400) FROM range(2500)"
+    for name in ("fetchall", "fetch_arrow_table", "fetch_record_batches"):
+        with pytest.raises(dbapi.DataError):
+            list(getattr(cursor.execute(fails), name)())
     cursor.close()
     with pytest.raises(dbapi.InterfaceError):
         cursor.fetchone()

@@ -344,11 +344,12 @@ class Connection:
             sql, parameters = inlined(sql, parameters), ()
         return self._run(sql, parameters, batch_rows)
 
-    def _next_batch(self, batches: Iterator[pa.Table]) -> pa.Table | None:
+    def _translating(self, batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Yield batches as they arrive; what goes wrong meanwhile, in our classes."""
         try:
-            return next(batches, None)
+            yield from batches
         except Exception as error:
-            raise _error_of(error) from error
+            raise self._noted(error) from error
 
     def _begin_if_needed(self) -> None:
         if not self._autocommit and not self._in_transaction:

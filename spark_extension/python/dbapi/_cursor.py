@@ -134,27 +134,32 @@ class Cursor:
 
     def fetch_arrow_table(self) -> pa.Table:
         """
-        Return all rows of the query as an Arrow table; of a streaming cursor those left.
+        Return all rows of the query as an Arrow table.
 
         Raises:
             InterfaceError: Rows have been fetched one by one already.
         """
         self._check_rows()
-        if self._fetched:
-            raise errors.InterfaceError("rows have been fetched already; execute the query again")
+        self._check_none_fetched()
         assert self._table is not None
-        found = pa.concat_tables([self._table, *(self._rest or ())])
+        found = pa.concat_tables([self._table, *self._batches()])
         self._rows, self._rest = iter(()), None
         return found
 
     def fetch_record_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are left as Arrow batches; as they arrive if streaming."""
+        """
+        Yield all rows of the query as Arrow batches; as they arrive if streaming.
+
+        Raises:
+            InterfaceError: Rows have been fetched one by one already.
+        """
         self._check_rows()
+        self._check_none_fetched()
         assert self._table is not None
-        table, rest = self._table, self._rest
+        table, rest = self._table, self._batches()
         self._rows, self._rest = iter(()), None
         yield from table.to_batches()
-        for more in rest or ():
+        for more in rest:
             yield from more.to_batches()
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -209,11 +214,12 @@ class Cursor:
     def _each_row(self) -> Iterator[tuple[Any, ...]]:
         assert self._table is not None
         yield from self._of(self._table)
-        while self._rest is not None:
-            more = self.connection._next_batch(self._rest)  # noqa: SLF001
-            if more is None:
-                return
+        for more in self._batches():
             yield from self._of(more)
+
+    def _batches(self) -> Iterator[pa.Table]:
+        """Return the batches of a streamed query that are left."""
+        return self.connection._translating(self._rest or iter(()))  # noqa: SLF001
 
     def _of(self, table: pa.Table) -> Iterator[tuple[Any, ...]]:
         columns = [_python_values(table.column(i)) for i in range(table.num_columns)]
@@ -233,6 +239,10 @@ class Cursor:
         self._check_open()
         if self._table is None:
             raise errors.InterfaceError("there are no rows: the last statement was no query")
+
+    def _check_none_fetched(self) -> None:
+        if self._fetched:
+            raise errors.InterfaceError("rows have been fetched already; execute the query again")
 
 
 def _multi_row(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _COMMENTS = re.compile(r"\A(?:\s|--[^\n]*\n|/\*.*?\*/|\()*", re.DOTALL)
 _QUERY_HEADS = frozenset({"SELECT", "VALUES", "TABLE", "FROM"})
-_WITH_QUERY = re.compile(r"\)\s*(SELECT|INSERT|UPDATE|DELETE|MERGE|FROM|VALUES)\b", re.IGNORECASE)
+_WITH_CHANGE = re.compile(r"\)\s*(?:INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
 _NESTED = frozenset({"ARRAY_TYPE", "MAP_TYPE", "STRUCT_TYPE"})
 # What the protocol's names do not tell: zone or none, precision, which interval.
 _VAGUE = frozenset({"TIMESTAMP_TYPE", "DECIMAL_TYPE"})
@@ -165,8 +165,7 @@ def _is_query(sql: str) -> bool:
     text = sql[_COMMENTS.match(sql).end() :]  # type: ignore[union-attr]  # it matches the empty text
     head = text[:8].split(None, 1)[0].upper() if text else ""
     if head == "WITH":
-        found = _WITH_QUERY.findall(text)
-        return not found or found[-1].upper() in _QUERY_HEADS
+        return _WITH_CHANGE.search(text) is None
     return head.rstrip("(") in _QUERY_HEADS and not re.match(
         r"FROM\b.*\bINSERT\b", text, re.IGNORECASE | re.DOTALL
     )
