@@ -119,7 +119,7 @@ format: install ## rewrite Python and Java code in the project's format
 	$(MVN) spotless:apply
 
 .PHONY: test
-test: test-java test-python test-integration test-dbt ## run the unit tests and the fast integration tests
+test: test-java test-python test-integration test-sqlalchemy test-dbt ## run the unit tests and the fast integration tests
 
 .PHONY: test-java
 test-java: install ## run the Java unit tests
@@ -137,6 +137,17 @@ simulate: install ## run the simulation of the Python core: make simulate SEEDS=
 .PHONY: test-integration
 test-integration: install .venv-connect/.installed ## run the fast integration tests, on real Spark
 	$(BIN)/python -m pytest integration_tests -m "not slow"
+
+# The suites of SQLAlchemy and Alembic run as one program, which knows them by their names.
+ALCHEMY := -m integration_tests.compliance.sqlalchemy
+# Classes of every chapter: DDL, reflection, types, DML, queries, transactions. A minute or two.
+ALCHEMY_PART := HasTable or CompositeKeyReflection or TableDDL or Numeric or DateTimeMicroseconds or Uuid \
+	or InsertBehavior or SimpleUpdateDelete or RowCount or CTETest or CompoundSelect or WindowFunction \
+	or IsolationLevel or AutocommitIsolation or SubtransactionRecipe or JoinIntoAnExternalTransaction
+
+.PHONY: test-sqlalchemy
+test-sqlalchemy: install ## run a part of SQLAlchemy's own suites over the dialect
+	$(BIN)/python $(ALCHEMY).run dialect transactions -- -k "$(ALCHEMY_PART)"
 
 .PHONY: test-dbt
 test-dbt: install .venv-dbt/.installed ## run the dbt adapter's own tests, and dbt's basic ones
@@ -162,9 +173,6 @@ compliance-dbt: install .venv-dbt/.installed ## run dbt's own adapter suite, and
 .PHONY: compliance-iceberg
 compliance-iceberg: install ## run Iceberg's own suites, or some: make compliance-iceberg SUITES=catalog
 	$(BIN)/python integration_tests/compliance/iceberg/run.py $(SUITES)
-
-# The suites of SQLAlchemy and Alembic run as one program, which knows them by their names.
-ALCHEMY := -m integration_tests.compliance.sqlalchemy
 
 .PHONY: compliance-sqlalchemy
 compliance-sqlalchemy: install .venv-sqlalchemy20/.installed ## run SQLAlchemy's own suites over the dialect, 2.1 and 2.0

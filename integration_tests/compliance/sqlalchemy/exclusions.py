@@ -49,7 +49,11 @@ EXCLUSIONS: dict[str, dict[str, str]] = {
         "TransactionTest::test_raise": txns_requirements.KEYS,
     },
     "alembic": {
-        "AutogenerateComputedTest::*": txns_requirements.NO_COMPUTED,
+        # The others of this class compare tables that have none yet.
+        "AutogenerateComputedTest::test_remove_computed_column": txns_requirements.NO_COMPUTED,
+        "AutogenerateComputedTest::test_c*[<lambda>1]": txns_requirements.NO_COMPUTED,
+        "AutogenerateComputedTest::test_c*[<lambda>2]": txns_requirements.NO_COMPUTED,
+        "AutogenerateComputedTest::test_c*[<lambda>3]": txns_requirements.NO_COMPUTED,
         "AutoincrementTest::test_alter_column_autoincrement_*pk*": (
             "Integer is BIGINT already, so BigInteger in its place is no change"
         ),
