@@ -69,6 +69,9 @@ class Account(Base):
     id: orm.Mapped[int] = orm.mapped_column(primary_key=True)
     owner: orm.Mapped[str]
     balance: orm.Mapped[int] = orm.mapped_column(sa.BigInteger)
+    changed: orm.Mapped[dt.datetime | None] = orm.mapped_column(
+        server_default=sa.func.now(), onupdate=sa.func.now()
+    )
 
 
 class Document(Base):
@@ -123,6 +126,16 @@ def test_a_flush_sends_one_statement_for_each_table_and_kind(engines: Engines) -
         assert 0 == session.scalar(sa.select(sa.func.count()).select_from(Account))
         session.rollback()
         assert 0 == session.scalar(sa.select(sa.func.count()).select_from(Account))
+    with engine.connect() as connection:
+        del seen[:]
+        connection.execute(sa.insert(Account), [{"owner": "?", "balance": i} for i in range(2500)])
+        assert 1 == sum(sql.startswith("INSERT") for sql in seen)
+        filled = sa.select(sa.func.count(), sa.func.min(Account.changed)).where(
+            Account.owner == "?"
+        )
+        count, changed = connection.execute(filled).one()
+        assert 2500 == count
+        assert changed is not None
 
 
 @pytest.mark.filterwarnings("ignore:keys, checks and indexes")
@@ -383,6 +396,31 @@ def test_nobody_counts_on_from_the_ids_of_another(engines: Engines) -> None:
     assert [1, 2] == made[1::2]
     assert all(given >= 2**32 for given in made[::2])
     assert len(set(made)) == len(made)
+
+
+@only_session
+@pytest.mark.filterwarnings("ignore:keys, checks and indexes")
+def test_a_map_chooses_the_schema_of_each_tenant(engines: Engines) -> None:
+    """As `schema_translate_map` does elsewhere: DDL, the ORM's flushes, and ids for both."""
+    engine = engines()
+    found = []
+    for tenant in ("one", "other"):
+        schema = f"{engine.url.database.partition('/')[2]}_{tenant}"  # type: ignore[union-attr]
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"CREATE NAMESPACE {schema}")
+        chosen = engine.execution_options(schema_translate_map={None: schema})
+        Base.metadata.create_all(chosen, [Account.__table__])  # type: ignore[list-item]
+        with orm.Session(chosen) as session, session.begin():
+            session.add_all(Account(owner=tenant, balance=0) for _ in range(3))
+            session.flush()
+            for account in session.scalars(sa.select(Account)):
+                account.balance += 1
+            session.flush()
+            session.execute(sa.insert(Account.__table__), {"owner": tenant, "balance": 1})
+        rows = f"SELECT id FROM {schema}.account WHERE owner = '{tenant}' AND balance = 1"
+        with engine.connect() as connection:
+            found += connection.exec_driver_sql(rows).scalars().all()
+    assert 8 == len(set(found))
 
 
 class _Lower(sa.TypeDecorator[str]):

@@ -5,7 +5,7 @@ Iceberg has no autoincrement and Spark's tables no defaults. So an INSERT that d
 integer primary key gets ids from the client, and one that does not name a column with
 `server_default` gets that expression.
 
-Imports: _ddl. Used by: base.
+Imports: _ddl, _ids. Used by: base.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from sqlalchemy import exc
 from sqlalchemy.sql import compiler, elements, operators, schema
 
 from sqlalchemy_txns._ddl import dbapi_text
+from sqlalchemy_txns._ids import Ids
 
 FOR_UPDATE = "/* FOR UPDATE */"
 # Random, because a query may make any number of them, anywhere in a cluster; 63 bits.
@@ -27,7 +28,9 @@ class TxnsCompiler(compiler.SQLCompiler):
     """Spark's dialect of SQL."""
 
     def visit_insert(self, insert_stmt: Any, visited_bindparam: Any = None, **kw: Any) -> str:
-        completed = _completed(insert_stmt, self.column_keys, self.dialect.ids)
+        # The same text serves all schemas that a map translates to, each with its own tables.
+        ids = Ids() if self.schema_translate_map else self.dialect.ids
+        completed = _completed(insert_stmt, self.column_keys, ids)
         return str(super().visit_insert(completed, visited_bindparam=visited_bindparam, **kw))
 
     def for_update_clause(self, select: Any, **kw: Any) -> str:

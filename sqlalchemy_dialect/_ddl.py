@@ -74,7 +74,7 @@ class TxnsDDLCompiler(compiler.DDLCompiler):
         if table.comment is not None:
             parts.append(f"COMMENT {dbapi_text(table.comment)}")
         properties = dict(options["properties"] or {}) | kept_constraints(table, self)
-        if table._autoincrement_column is not None:
+        if table._autoincrement_column is not None and not self.schema_translate_map:
             properties[TOKEN] = self.dialect.ids.token(table)
         if properties:
             parts.append(f"TBLPROPERTIES ({_pairs(properties)})")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 from sqlalchemy.engine import default
@@ -29,6 +29,12 @@ _UPLOAD_VALUES_MIN = 5_000
 # One statement with so many values is parsed in about a second.
 _STATEMENT_VALUES_MAX = 20_000
 _VIEW = "txns_rows"
+# What stands in a SET clause: a parameter, or what onupdate=func.now() makes.
+_SET = re.compile(
+    r"(?P<column>`(?:[^`]|``)*`|\w+)\s*=\s*"
+    r"(?P<value>\?|(?:current_date|current_timestamp|localtimestamp)(?:\(\))?)",
+    re.IGNORECASE,
+)
 
 
 class TxnsExecutionContext(default.DefaultExecutionContext):
@@ -73,11 +79,13 @@ class ByKey(NamedTuple):
         table: The table's name in SQL.
         keys: Column in SQL, and its place among the parameters.
         sets: The same of the SET clause; empty for a DELETE.
+        fixed: Columns of the SET clause that take the same for all rows, and what: now().
     """
 
     table: str
     keys: list[tuple[str, int]]
     sets: list[tuple[str, int]]
+    fixed: list[tuple[str, str]]
 
 
 def run_many(cursor: Any, statement: str, rows: Sequence[Any], context: Any) -> None:
@@ -85,7 +93,7 @@ def run_many(cursor: Any, statement: str, rows: Sequence[Any], context: Any) -> 
     compiled = context.compiled if context is not None else None
     by_key = None
     if compiled is not None and (compiled.isupdate or compiled.isdelete):
-        by_key = _by_key(compiled)
+        by_key = _by_key(context)
     if by_key is None or _needs_order(by_key, rows):
         if compiled is not None and compiled.isinsert and _uploaded(cursor, statement, rows):
             return
@@ -94,14 +102,17 @@ def run_many(cursor: Any, statement: str, rows: Sequence[Any], context: Any) -> 
     _merge(cursor, by_key, rows)
 
 
-def _by_key(compiled: Any) -> ByKey | None:
+def _by_key(context: Any) -> ByKey | None:
     """Return the parts of a statement by key; None if it is another kind."""
-    cached = getattr(compiled, "_txns_by_key", False)
-    if cached is not False:
-        return cast("ByKey | None", cached)
-    found = _parts(compiled)
-    compiled._txns_by_key = found
-    return found
+    compiled = context.compiled
+    if not hasattr(compiled, "_txns_by_key"):
+        compiled._txns_by_key = _parts(compiled)
+    found: ByKey | None = compiled._txns_by_key
+    if found is None or not compiled.schema_translate_map:
+        return found
+    translate = context.execution_options.get("schema_translate_map", {})
+    table = compiled.preparer._render_schema_translates(found.table, translate)
+    return found._replace(table=table)
 
 
 def _parts(compiled: Any) -> ByKey | None:
@@ -120,20 +131,27 @@ def _parts(compiled: Any) -> ByKey | None:
         keys.append((preparer.format_column(place[0]), place[1]))
     if not keys:
         return None
-    sets: list[tuple[str, int]] = []
-    if compiled.isupdate:
-        # The text is the only place that tells which parameter stands for which column.
-        head = re.fullmatch(r"UPDATE .*? SET (.*?)\s+WHERE .*", compiled.string, re.DOTALL)
-        if head is None:
-            return None
-        for number, part in enumerate(head[1].split(", ")):
-            found = re.fullmatch(r"(`(?:[^`]|``)*`|\w+)\s*=\s*\?", part)
-            if found is None:
-                return None
-            sets.append((found[1], number))
-    if len(sets) + len(keys) != len(places):
+    changes = _changes(compiled.string) if compiled.isupdate else ([], [])
+    if changes is None or len(changes[0]) + len(keys) != len(places):
         return None
-    return ByKey(preparer.format_table(table), keys, sets)
+    return ByKey(preparer.format_table(table), keys, *changes)
+
+
+def _changes(update: str) -> tuple[list[tuple[str, int]], list[tuple[str, str]]] | None:
+    """Return what an UPDATE sets, as in ByKey; None if there is more than that can say."""
+    # The text is the only place that tells which parameter stands for which column.
+    head = re.fullmatch(r"UPDATE .*? SET (.*?)\s+WHERE .*", update, re.DOTALL)
+    found = [_SET.fullmatch(part) for part in head[1].split(", ")] if head else [None]
+    sets: list[tuple[str, int]] = []
+    fixed: list[tuple[str, str]] = []
+    for change in found:
+        if change is None:
+            return None
+        if change["value"] == "?":
+            sets.append((change["column"], len(sets)))
+        else:
+            fixed.append((change["column"], change["value"]))
+    return sets, fixed
 
 
 def _anded(clause: Any) -> list[Any]:
@@ -187,12 +205,10 @@ def _merge(cursor: Any, by_key: ByKey, rows: Sequence[Any]) -> None:
         inline = f"(SELECT * FROM VALUES {values} AS r({', '.join(names)}))"
         source = _VIEW if is_uploaded else inline
         on = " AND ".join(f"t.{key} = s.k{i}" for i, (key, _) in enumerate(by_key.keys))
-        if by_key.sets:
-            sets = ", ".join(f"t.{name} = s.v{i}" for i, (name, _) in enumerate(by_key.sets))
-            action = f"UPDATE SET {sets}"
-        else:
-            action = "DELETE"
-        if not by_key.sets and len(by_key.keys) == 1 and not is_uploaded:
+        sets = [f"t.{name} = s.v{i}" for i, (name, _) in enumerate(by_key.sets)]
+        sets += [f"t.{name} = {value}" for name, value in by_key.fixed]
+        action = f"UPDATE SET {', '.join(sets)}" if sets else "DELETE"
+        if not sets and len(by_key.keys) == 1 and not is_uploaded:
             [(key, place)] = by_key.keys
             listed = ", ".join(dbapi.literal(row[place]) for row in some)
             sql = f"DELETE FROM {by_key.table} WHERE {key} IN ({listed})"
@@ -206,18 +222,17 @@ def _merge(cursor: Any, by_key: ByKey, rows: Sequence[Any]) -> None:
     cursor.rowcount = total
 
 
-_INSERT = re.compile(r"(INSERT INTO .*? \([^()?]*\)) VALUES \(\?(?:, \?)*\)", re.DOTALL)
-
-
 def _uploaded(cursor: Any, statement: str, rows: Sequence[Any]) -> bool:
     """Insert many rows by a view; False if there are few, or it cannot be done."""
-    head = _INSERT.fullmatch(statement.strip())
-    if head is None or not rows:
+    insert = dbapi.insert_rows(statement)
+    if insert is None or not rows:
         return False
     names = [f"c{i}" for i in range(len(rows[0]))]
     if not _upload(cursor, names, list(range(len(names))), rows):
         return False
-    cursor.execute(f"{head[1]} SELECT {', '.join(names)} FROM {_VIEW}")
+    head, row = (part.strip() for part in insert)
+    chosen = dbapi.fill_markers(row, names).removeprefix("(").removesuffix(")")
+    cursor.execute(f"{head.removesuffix('VALUES')} SELECT {chosen} FROM {_VIEW}")
     return True
 
 

@@ -7,7 +7,8 @@ each of a thousand processes one in ten million.
 
 The process that created a table counts from 1 instead, as tutorials and tests expect; all
 others stay above 2³². That it was this process that created it, is a token among the table's
-properties: the CREATE may have been rolled back, and another one may have come first.
+properties: the CREATE may have been rolled back, and another one may have come first. Tables in
+schemas that a `schema_translate_map` chooses have no such count.
 
 Imports: nothing of this package. Used by: _compiler, _ddl, _execution, _orm, _retry.
 """
@@ -68,6 +69,8 @@ class Ids:
     def prepare(self, connection: Any, table: Any, column: Any) -> None:
         """Find out, once for each creation, whether this process has created the table."""
         key = (table.schema, table.name)
+        if connection.schema_for_object(table) != table.schema:
+            return
         with self._lock:
             token = self._tokens.pop(key, None)
         if token is None or self._process != os.getpid():

@@ -4,7 +4,7 @@ Ids for new objects of the ORM, before a flush sorts its rows.
 An object without an id would be inserted by a statement of its own, because the ORM wants to
 read the id back. With one, a flush sends all rows of a table at once.
 
-Imports: nothing of this package. Used by: base.
+Imports: _ids. Used by: base.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.orm import Mapper
 from sqlalchemy.orm.attributes import instance_state
+
+from sqlalchemy_txns._ids import new_id
 
 
 @event.listens_for(Mapper, "before_insert")
@@ -30,7 +32,9 @@ def _give_id(mapper: Any, connection: Any, target: Any) -> None:
                 ids = connection.dialect.ids
                 if column is table._autoincrement_column:
                     ids.prepare(connection, table, column)
-                setattr(target, attribute, ids.new_id(table.schema, table.name))
+                is_mapped = connection.schema_for_object(table) != table.schema
+                given = new_id() if is_mapped else ids.new_id(table.schema, table.name)
+                setattr(target, attribute, given)
 
 
 def _gets_an_id(table: Any, column: Any) -> bool:

@@ -119,3 +119,19 @@ def test_the_module_says_what_pep_249_asks_for() -> None:
     assert issubclass(dbapi.TransactionConflict, dbapi.OperationalError)
     for name in ("DataError", "IntegrityError", "NotSupportedError", "ProgrammingError"):
         assert issubclass(getattr(dbapi, name), dbapi.DatabaseError)
+
+
+@pytest.mark.parametrize(
+    ("sql", "row"),
+    [
+        ("INSERT INTO t VALUES (?, ?)", "(?, ?)"),
+        ("insert into `a b`.t (a, `b)`) values (?, 'it\\'s (', now());", "(?, 'it\\'s (', now())"),
+        ("INSERT INTO TABLE t VALUES (lower(?))", "(lower(?))"),
+        ("INSERT INTO t VALUES (?, 1), (?, 2)", None),
+        ("INSERT INTO t VALUES ((SELECT max(i) FROM t) + ?)", None),
+        ("INSERT INTO t SELECT * FROM (VALUES (?))", None),
+    ],
+)
+def test_a_row_that_looks_at_no_table_may_be_repeated(sql: str, row: str | None) -> None:
+    found = dbapi.insert_rows(sql)
+    assert row == (found and found[1])

@@ -1,17 +1,17 @@
 """
 A cursor: one statement after the other, and the rows of the last one.
 
-Imports: _session, _types, errors. Used by: _connection.
+Imports: _literals, _session, _types, errors. Used by: _connection.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import pyarrow as pa
 
 from txns_spark.dbapi import errors
+from txns_spark.dbapi._literals import insert_rows
 from txns_spark.dbapi._types import type_text
 
 if TYPE_CHECKING:
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 _AFFECTED = "num_affected_rows"
 # One statement with so many rows is parsed in about a second.
 _VALUES_MAX = 20_000
-_INSERT_VALUES = re.compile(
-    r"\s*(INSERT\s+INTO\s+.*?\bVALUES\s*)(\(\s*\?(?:\s*,\s*\?)*\s*\))\s*;?\s*\Z",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 class Column(NamedTuple):
@@ -92,7 +88,7 @@ class Cursor:
         """
         Run a statement for each set of parameters; `rowcount` is the sum.
 
-        INSERT ... VALUES (?, ...) runs as one statement with many rows.
+        INSERT ... VALUES (...) runs as one statement with many rows.
 
         Raises:
             Error: The statements before the failed one have run; roll back.
@@ -100,10 +96,10 @@ class Cursor:
         self._check_open()
         self._forget_rows()
         rows = [tuple(parameters) for parameters in seq_of_parameters]
-        insert = _INSERT_VALUES.fullmatch(operation)
+        insert = insert_rows(operation)
         total = 0
         if insert and rows:
-            for text, values in _multi_row(insert[1], insert[2], rows):
+            for text, values in _multi_row(*insert, rows):
                 self._take(self.connection._execute(text, values, None, inline=True))  # noqa: SLF001
                 total += max(self.rowcount, 0)
         else:
@@ -246,13 +242,13 @@ class Cursor:
 
 
 def _multi_row(
-    head: str, markers: str, rows: list[tuple[Any, ...]]
+    head: str, row_text: str, rows: list[tuple[Any, ...]]
 ) -> Iterator[tuple[str, list[Any]]]:
-    size = max(1, _VALUES_MAX // max(1, markers.count("?")))
+    size = max(1, _VALUES_MAX // max(1, len(rows[0])))
     for start in range(0, len(rows), size):
         some = rows[start : start + size]
         values = [value for row in some for value in row]
-        yield head + ", ".join([markers] * len(some)), values
+        yield head + ", ".join([row_text] * len(some)), values
 
 
 def _precision(kind: pa.DataType) -> tuple[int | None, int | None]:

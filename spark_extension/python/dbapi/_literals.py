@@ -10,6 +10,7 @@ Imports: errors. Used by: _connection, _cursor, __init__.
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import numbers
 import re
@@ -42,6 +43,15 @@ _TOKENS = re.compile(
 _PLAIN_TEXT = re.compile(r"[^'\\\x00-\x1f\x7f$]*")
 
 
+# The rows of an INSERT ... VALUES, with nothing in them that looks at the table.
+_INSERT_ROWS = re.compile(
+    r"\s*(INSERT\s+INTO\s+(?:TABLE\s+)?(?:[\w.]|`(?:[^`]|``)*`)+\s*(?:\((?:[\w\s,]|`(?:[^`]|``)*`)*\))?\s*VALUES\s*)"
+    r"(\(.*\))\s*;?\s*\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+_SELECT = re.compile(r"\bSELECT\b", re.IGNORECASE)
+
+
 class Struct(dict[str, Any]):
     """A value of a STRUCT type: its fields by name, in their order."""
 
@@ -57,12 +67,12 @@ def bound(sql: str, parameters: Sequence[Any]) -> tuple[str, list[Any]]:
     if all(_is_simple(value) for value in values):
         return sql, values
     kept = [value for value in values if _is_simple(value)]
-    return _replaced(sql, ["?" if _is_simple(v) else literal(v) for v in values]), kept
+    return fill_markers(sql, ["?" if _is_simple(v) else literal(v) for v in values]), kept
 
 
 def inlined(sql: str, parameters: Sequence[Any]) -> str:
     """Return a statement with literals in the place of its markers."""
-    return _replaced(sql, [literal(value) for value in parameters])
+    return fill_markers(sql, [literal(value) for value in parameters])
 
 
 def literal(value: Any) -> str:
@@ -113,7 +123,13 @@ def _is_simple(value: Any) -> bool:
     return value is None or isinstance(value, (float, str, bytes))
 
 
-def _replaced(sql: str, texts: Sequence[str]) -> str:
+def fill_markers(sql: str, texts: Sequence[str]) -> str:
+    """
+    Return a statement with texts in the place of its markers.
+
+    Raises:
+        ProgrammingError: There are more markers than texts, or fewer.
+    """
     remaining = iter(texts)
     count = 0
 
@@ -131,6 +147,23 @@ def _replaced(sql: str, texts: Sequence[str]) -> str:
             f"markers={count}, parameters={len(texts)}"
         )
     return replaced
+
+
+def insert_rows(sql: str) -> tuple[str, str] | None:
+    """
+    Return an INSERT ... VALUES in two: up to VALUES, and the row behind it; None for others.
+
+    The row may be repeated: `(?, 'new', now())` has no query in it, which could see the rows
+    before.
+    """
+    found = _INSERT_ROWS.fullmatch(sql)
+    if found is None:
+        return None
+    bare = _TOKENS.sub(lambda match: "?" if match[0] == "?" else "", found[2])
+    depths = list(itertools.accumulate((c == "(") - (c == ")") for c in bare))
+    if _SELECT.search(bare) or depths[-1] != 0 or 0 in depths[:-1]:
+        return None
+    return found[1], found[2]
 
 
 def identifier(name: str) -> str:
