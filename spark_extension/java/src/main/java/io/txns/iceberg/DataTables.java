@@ -115,6 +115,9 @@ final class DataTables {
    */
   private Loaded withoutMark(
       TableIdentifier identifier, Table table, TableOperations real, Head head, long readTs) {
+    if (!head.exists()) {
+      return new Loaded(identifier, table, real, Optional.empty(), null); // there is no log yet
+    }
     TableMetadata metadata = real.current();
     long applied = TableMark.applied(metadata);
     TableMark taken = new TableMark(log.identifier(), head.uuid(), 0, applied);
