@@ -21,7 +21,6 @@ from pyiceberg.table import Table
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
-    AddSnapshotUpdate,
     AssertCreate,
     AssertRefSnapshotId,
     RemovePropertiesUpdate,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import CommitTableRequest
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -191,7 +189,9 @@ class Applier:
         if left:  # whoever wrote a table after it was forgotten is no stranger: main is theirs
             updates = tuple(each for each in updates if isinstance(each, _PROPERTIES))
         else:
-            updates += _overlay.foreign_branches(base, stranger, _adopted(request), updates)
+            updates += _overlay.foreign_branches(
+                base, stranger, _overlay.adopted_by(request), updates
+            )
         unmet = _rewound.unmet(base, request.requirements)
         updates += _overlay.keep_foreign_refs(base, unmet)
         here = AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=base.current_snapshot_id)
@@ -262,12 +262,3 @@ class Applier:
             return _manifests.renumbered(real.io, metadata, staged, path, sequence_number)
 
         return renumber
-
-
-def _adopted(request: CommitTableRequest) -> set[int]:
-    """Give the strangers' snapshots that a change takes in."""
-    ids: set[int] = set()
-    for update in request.updates:
-        if isinstance(update, AddSnapshotUpdate):
-            ids |= _mark.adopted_by(update.snapshot)
-    return ids

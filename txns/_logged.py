@@ -7,7 +7,7 @@ Imports: _mark. Used by: _overlay, _apply, _register.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from txns import _mark
@@ -38,6 +38,12 @@ class Stranger:
     snapshot_ids: tuple[int, ...]
     adoptable: bool
     reason: str
+
+    def without(self, adopted: set[int]) -> Stranger | None:
+        """Give what is left of them when some of their snapshots have been taken in."""
+        left = tuple(one for one in self.snapshot_ids if one not in adopted)
+        # A rollback has no snapshots, and nothing takes it in.
+        return replace(self, snapshot_ids=left) if left or not self.snapshot_ids else None
 
 
 @dataclass(frozen=True, slots=True)

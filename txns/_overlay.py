@@ -130,8 +130,11 @@ def as_of(
             stranger = stranger or _altered(loaded, unmet)
             view = _before_strangers(view, change, unmet)
         view = replay(view, change, request, now_ms, renumber_in_memory)
+        # It is ended when it is applied.
         if change.entry.kind is Kind.REPAIR:
-            stranger = None  # it is ended when it is applied
+            stranger = None
+        elif change.entry.kind is Kind.ADOPT and stranger:
+            stranger = stranger.without(adopted_by(request))
     return TableView(view, read_ts, stranger)
 
 
@@ -323,6 +326,15 @@ def _with_main(metadata: TableMetadata, snapshot: Snapshot | None) -> TableMetad
     return metadata.model_copy(
         update={"current_snapshot_id": snapshot.snapshot_id, "refs": refs, "snapshot_log": log}
     )
+
+
+def adopted_by(request: CommitTableRequest) -> set[int]:
+    """Give the strangers' snapshots that a change takes in."""
+    ids: set[int] = set()
+    for update in request.updates:
+        if isinstance(update, AddSnapshotUpdate):
+            ids |= _mark.adopted_by(update.snapshot)
+    return ids
 
 
 def foreign_branches(

@@ -228,7 +228,7 @@ final class Applier {
         TableMark.of(base).orElse(new TableMark(log.identifier(), "", 0, TableMark.applied(base)));
     LoggedState logged = LoggedState.of(base, mark);
     Optional<Stranger> stranger = logged.stranger();
-    List<Long> adopted = adopted(request);
+    List<Long> adopted = Overlay.adopted(request);
     if (stranger.isPresent() && change.entry().kind() == EntryKind.FORGET) {
       // Whoever wrote a table after it was forgotten is no stranger: main is theirs.
       real.commit(base, Overlay.forgotten(base, change));
@@ -280,14 +280,6 @@ final class Applier {
     }
     Optional<TableMark> mark = TableMark.of(metadata);
     return mark.isPresent() && !mark.get().commitTable().equals(log.identifier());
-  }
-
-  private static List<Long> adopted(UpdateTableRequest request) {
-    return request.updates().stream()
-        .filter(MetadataUpdate.AddSnapshot.class::isInstance)
-        .map(update -> ((MetadataUpdate.AddSnapshot) update).snapshot())
-        .flatMap(snapshot -> TableMark.adopted(snapshot).stream())
-        .toList();
   }
 
   /** Renumbered snapshots get a manifest list of their own in storage. */

@@ -85,8 +85,11 @@ final class Overlay {
         view = Rewound.of(view, unmet.keySet()).orElseThrow(() -> unfit(change, reason(unmet)));
       }
       view = replay(view, change, request, nowMs, Renumber.IN_MEMORY, false);
+      // It is ended when it is applied.
       if (change.entry().kind() == EntryKind.REPAIR) {
-        stranger = Optional.empty(); // it is ended when it is applied
+        stranger = Optional.empty();
+      } else if (change.entry().kind() == EntryKind.ADOPT) {
+        stranger = stranger.flatMap(one -> one.without(adopted(request)));
       }
     }
     return new TableView(inMemory(view, loaded.metadataFileLocation()), readTs, stranger);
@@ -188,6 +191,15 @@ final class Overlay {
     apply(builder, null, request.updates(), nowMs, Renumber.IN_MEMORY);
     builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
     return builder.build();
+  }
+
+  /** The strangers' snapshots that a change takes in. */
+  static List<Long> adopted(UpdateTableRequest request) {
+    return request.updates().stream()
+        .filter(MetadataUpdate.AddSnapshot.class::isInstance)
+        .map(update -> ((MetadataUpdate.AddSnapshot) update).snapshot())
+        .flatMap(snapshot -> TableMark.adopted(snapshot).stream())
+        .toList();
   }
 
   /**

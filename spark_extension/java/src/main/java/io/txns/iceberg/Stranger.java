@@ -40,6 +40,15 @@ record Stranger(long headSnapshotId, List<Long> snapshotIds, boolean adoptable, 
     return foreign.isEmpty() ? Optional.empty() : Optional.of(of(headSnapshotId, foreign));
   }
 
+  /** What is left when some of the snapshots have been taken in; empty for none. */
+  Optional<Stranger> without(List<Long> adopted) {
+    List<Long> left = snapshotIds.stream().filter(id -> !adopted.contains(id)).toList();
+    // A rollback has no snapshots, and nothing takes it in.
+    return left.isEmpty() && !snapshotIds.isEmpty()
+        ? Optional.empty()
+        : Optional.of(new Stranger(headSnapshotId, left, adoptable, reason));
+  }
+
   /** Strangers' snapshots that changed rows, newest first. */
   static Stranger of(long headSnapshotId, List<Snapshot> foreign) {
     boolean adoptable =
