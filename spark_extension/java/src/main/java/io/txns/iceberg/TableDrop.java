@@ -91,7 +91,9 @@ final class TableDrop {
                       + handle.config().greatestAgeMs())));
     }
     handle.checkWritable(loaded);
-    handle.commitAtOnce(running, loaded, marked(loaded.view().metadata(), loaded.real()));
+    handle
+        .statementCommit()
+        .commit(running, loaded, marked(loaded.view().metadata(), loaded.real()));
     return true;
   }
 

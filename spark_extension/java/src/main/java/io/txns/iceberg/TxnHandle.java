@@ -9,12 +9,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
-import org.apache.iceberg.Snapshot;
-import org.apache.iceberg.TableMetadata;
-import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 
 /**
@@ -27,8 +23,6 @@ public final class TxnHandle implements Closeable {
   private static final long BASIS_POLL_MS = 50;
 
   // What Iceberg writes into the summary of a streaming write.
-  private static final String STREAMING_QUERY = "spark.sql.streaming.queryId";
-  private static final String STREAMING_EPOCH = "spark.sql.streaming.epochId";
 
   private final String catalogName;
   private final Catalog delegate;
@@ -225,6 +219,24 @@ public final class TxnHandle implements Closeable {
     return log.loadIfExists().exists() ? tidier.tidy() : 0;
   }
 
+  /**
+   * Turn the protocol's writers away and apply everything: the way out in an incident.
+   *
+   * @return the number of tables with entries left
+   */
+  public int off() {
+    return new OffSwitch(this, loop).off();
+  }
+
+  /**
+   * Let the protocol's writers in again, and adopt what others wrote to the tables.
+   *
+   * @return the number of tables for which that did not work: {@link #repairAdopt} says why
+   */
+  public int on() {
+    return new OffSwitch(this, loop).on();
+  }
+
   /** Every transaction there is, archive and head together, ascending by {@code commit_ts}. */
   public List<TransactionRow> transactions() {
     Head head = log.loadIfExists();
@@ -272,6 +284,11 @@ public final class TxnHandle implements Closeable {
 
   Archive archive() {
     return archive;
+  }
+
+  /** Commits of one operation each, outside explicit transactions. */
+  StatementCommit statementCommit() {
+    return new StatementCommit(log, tables, committer, config(), clock);
   }
 
   /** A table as of the newest head. */
@@ -361,83 +378,6 @@ public final class TxnHandle implements Closeable {
             transaction.reads(),
             writes,
             Map.of()));
-  }
-
-  /**
-   * Commit one Iceberg operation.
-   *
-   * @param statement the implicit transaction it belongs to, or null
-   * @throws TxnException 40001 when the table has moved since it was loaded
-   */
-  void commitAtOnce(Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
-    StagedTable staged =
-        new StagedTable(loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
-    staged.stage(loaded.view().metadata(), updated);
-    if (staged.isChanged()) {
-      commitStatement(statement, staged, loaded.view().readTs());
-    }
-  }
-
-  /** Create one table, outside an explicit transaction. */
-  void createAtOnce(
-      Transaction statement, TableIdentifier table, TableOperations real, TableMetadata first) {
-    Head head = log.loadOrCreate();
-    refuseExisting(table, head);
-    StagedTable staged = new StagedTable(table, real, first, true);
-    try {
-      commitStatement(statement, staged, head.upper());
-    } catch (TxnException e) {
-      if (e.kind() == ErrorKind.CONFLICT) {
-        throw new AlreadyExistsException(e, "Table already exists: %s", table);
-      }
-      throw e;
-    }
-  }
-
-  /** Whoever comes after {@code head} is found by validation; whoever came before it, here. */
-  private void refuseExisting(TableIdentifier table, Head head) {
-    try {
-      tables.loadWithDropped(table, head, head.upper());
-    } catch (NoSuchTableException e) {
-      return;
-    }
-    throw new AlreadyExistsException("Table already exists: %s", table);
-  }
-
-  /** A batch of a stream has an id of its own, so that its entry is written once. */
-  private CommitLoop.Key statementKey(StagedTable staged, long readTs) {
-    String batch = null;
-    for (Snapshot snapshot : staged.snapshots()) {
-      String query = snapshot.summary().get(STREAMING_QUERY);
-      String epoch = snapshot.summary().get(STREAMING_EPOCH);
-      batch =
-          query == null || epoch == null
-              ? batch
-              : String.format("stream/%s/%s/%s", query, epoch, staged.base().uuid());
-    }
-    // The entry of an earlier attempt may be anywhere: search as for an id of a caller's own.
-    return batch == null
-        ? new CommitLoop.Key(clock.newTxnId(), readTs, true)
-        : new CommitLoop.Key(batch, readTs, false);
-  }
-
-  private void commitStatement(Transaction statement, StagedTable staged, long readTs) {
-    boolean strict = statement != null && config().autocommitIsolation() != null;
-    Committed committed =
-        committer.commit(
-            new Committer.Request(
-                EntryKind.COMMIT,
-                statementKey(staged, readTs),
-                strict ? statement.readTs() : readTs,
-                clock.nowMs(),
-                strict ? statement.isolation() : Isolation.SNAPSHOT,
-                statement == null ? "" : statement.comment(),
-                strict ? statement.reads() : new ReadSet(),
-                Map.of(staged.identifier(), staged),
-                Map.of()));
-    if (statement != null) {
-      statement.statementCommitted(committed, staged.snapshots());
-    }
   }
 
   /** Whether a table is under care, without laying the log over it. */

@@ -134,7 +134,7 @@ final class TxnTableOperations extends DelegatingOperations {
     if (explicit != null) {
       commitInTransaction(explicit, base, metadata);
     } else if (base == null) {
-      handle.createAtOnce(running, identifier, real, metadata);
+      handle.statementCommit().create(running, identifier, real, metadata);
       committed = true;
     } else {
       if (loaded == null || base != loaded.view().metadata()) {
@@ -162,7 +162,7 @@ final class TxnTableOperations extends DelegatingOperations {
   private void commitAtOnce(Transaction statement, TableMetadata metadata) {
     handle.checkWritable(loaded);
     try {
-      handle.commitAtOnce(statement, loaded, metadata);
+      handle.statementCommit().commit(statement, loaded, metadata);
     } catch (TxnException e) {
       if (e.kind() == ErrorKind.CONFLICT) {
         throw new CommitFailedException(e, "Cannot commit: %s", e.getMessage());

@@ -1,0 +1,111 @@
+package io.txns.iceberg;
+
+import java.util.Map;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+
+/** Commits one operation on one table outside an explicit transaction, as an entry of its own. */
+final class StatementCommit {
+  private static final String STREAMING_QUERY = "spark.sql.streaming.queryId";
+  private static final String STREAMING_EPOCH = "spark.sql.streaming.epochId";
+
+  private final CommitLog log;
+  private final DataTables tables;
+  private final Committer committer;
+  private final TxnConfig config;
+  private final TxnClock clock;
+
+  StatementCommit(
+      CommitLog log, DataTables tables, Committer committer, TxnConfig config, TxnClock clock) {
+    this.log = log;
+    this.tables = tables;
+    this.committer = committer;
+    this.config = config;
+    this.clock = clock;
+  }
+
+  /**
+   * Commit one Iceberg operation.
+   *
+   * @param statement the implicit transaction it belongs to, or null
+   * @throws TxnException 40001 when the table has moved since it was loaded
+   */
+  void commit(Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
+    StagedTable staged =
+        new StagedTable(loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
+    staged.stage(loaded.view().metadata(), updated);
+    if (staged.isChanged()) {
+      commit(statement, staged, loaded.view().readTs());
+    }
+  }
+
+  /**
+   * Create one table.
+   *
+   * @throws AlreadyExistsException where there is one, or somebody was faster
+   */
+  void create(
+      Transaction statement, TableIdentifier table, TableOperations real, TableMetadata first) {
+    Head head = log.loadOrCreate();
+    refuseExisting(table, head);
+    StagedTable staged = new StagedTable(table, real, first, true);
+    try {
+      commit(statement, staged, head.upper());
+    } catch (TxnException e) {
+      if (e.kind() == ErrorKind.CONFLICT) {
+        throw new AlreadyExistsException(e, "Table already exists: %s", table);
+      }
+      throw e;
+    }
+  }
+
+  /** Whoever comes after {@code head} is found by validation; whoever came before it, here. */
+  private void refuseExisting(TableIdentifier table, Head head) {
+    try {
+      tables.loadWithDropped(table, head, head.upper());
+    } catch (NoSuchTableException e) {
+      return;
+    }
+    throw new AlreadyExistsException("Table already exists: %s", table);
+  }
+
+  /** A batch of a stream has an id of its own, so that its entry is written once. */
+  private CommitLoop.Key key(StagedTable staged, long readTs) {
+    String batch = null;
+    for (Snapshot snapshot : staged.snapshots()) {
+      String query = snapshot.summary().get(STREAMING_QUERY);
+      String epoch = snapshot.summary().get(STREAMING_EPOCH);
+      batch =
+          query == null || epoch == null
+              ? batch
+              : String.format("stream/%s/%s/%s", query, epoch, staged.base().uuid());
+    }
+    // The entry of an earlier attempt may be anywhere: search as for an id of a caller's own.
+    return batch == null
+        ? new CommitLoop.Key(clock.newTxnId(), readTs, true)
+        : new CommitLoop.Key(batch, readTs, false);
+  }
+
+  private void commit(Transaction statement, StagedTable staged, long readTs) {
+    boolean strict = statement != null && config.autocommitIsolation() != null;
+    Committed committed =
+        committer.commit(
+            new Committer.Request(
+                EntryKind.COMMIT,
+                key(staged, readTs),
+                strict ? statement.readTs() : readTs,
+                clock.nowMs(),
+                strict ? statement.isolation() : Isolation.SNAPSHOT,
+                statement == null ? "" : statement.comment(),
+                strict ? statement.reads() : new ReadSet(),
+                Map.of(staged.identifier(), staged),
+                Map.of()));
+    if (statement != null) {
+      statement.statementCommitted(committed, staged.snapshots());
+    }
+  }
+}
