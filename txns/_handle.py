@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyiceberg.catalog import Catalog
 
-from txns import _hold, _marks, _wait
+from txns import _hold, _marks, _switch, _wait
 from txns._autocommit import AutocommitCatalog
 from txns._catalog import SnapshotCatalog
 from txns._clock import Clock, SystemClock
 from txns._committed import Committed, Options
 from txns._config import Config
-from txns._entry import Isolation, check_txn_id
+from txns._entry import Isolation, Kind, check_txn_id
 from txns._history import transactions
 from txns._parts import Parts
 from txns._purge import Purger
@@ -304,12 +304,18 @@ class Handle:
         Returns:
             The tables with entries left.
         """
-        _marks.switch(self._parts, on=False)
+        _marks.append(self._parts, Kind.OFF)
         return self.apply_le()
 
-    def on(self) -> None:
-        """Let the protocol's writers in again."""
-        _marks.switch(self._parts, on=True)
+    def on(self) -> list[Identifier]:
+        """
+        Let the protocol's writers in again, and adopt what others wrote to the tables.
+
+        Returns:
+            The tables for which that did not work: `repair_adopt` says why, `repair_reject`
+            puts their logged state back.
+        """
+        return _switch.on(self._parts)
 
     def wait(
         self, table: str | Identifier, after_ts: int, *, timeout_ms: int = 60_000

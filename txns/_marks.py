@@ -1,7 +1,7 @@
 """
 Entries that change no table: they move the upper, or turn the protocol's writers away.
 
-Imports: _engine, _entry, _loop, errors. Used by: _handle.
+Imports: _engine, _entry, _loop, errors. Used by: _handle, _switch.
 """
 
 from __future__ import annotations
@@ -39,9 +39,8 @@ def advance(parts: Parts, ts: int) -> int:
         raise
 
 
-def switch(parts: Parts, *, on: bool) -> None:
-    """Let the protocol's writers in, or turn them away."""
-    kind = Kind.ON if on else Kind.OFF
+def append(parts: Parts, kind: Kind) -> None:
+    """Append a mark of a kind."""
     key = Key(parts.clock.new_txn_id(), 0, fresh=True)
     parts.loop.append(
         key, lambda state, _head, commit_ts: _mark(kind, key.txn_id, state, commit_ts)

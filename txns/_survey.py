@@ -1,7 +1,7 @@
 """
 Looks at every table under care, also at those that cannot be read.
 
-Imports: _log, _mark, _tables, errors. Used by: _handle, _hold, _cli.
+Imports: _log, _mark, _tables, errors. Used by: _handle, _switch, _hold, _cli.
 """
 
 from __future__ import annotations
@@ -43,6 +43,12 @@ class Surveyed:
     def dropped(self) -> bool:
         """Whether a drop has hidden it."""
         return bool(self.loaded and self.loaded.view and self.loaded.view.dropped)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it shows something that a stranger did, or cannot be read."""
+        view = self.loaded.view if self.loaded else None
+        return self.loaded is None or bool(view and view.stranger)
 
 
 def survey(parts: Parts, head: Head) -> list[Surveyed]:

@@ -15,6 +15,8 @@ from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import Violation
 from tests.simulation.table_checks import is_marked
 from tests.simulation.upkeep import check_hold, check_read
+from txns import _marks
+from txns._entry import Kind
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def audit(lake: Lake, *, reject: bool) -> None:
     """
     lake.world.auditor.begin_action(lake.world.seed, "audit", lake.world.now_ms)
     handle = lake.open()
-    handle.on()
+    _marks.append(handle.parts, Kind.ON)  # without adoption: what strangers did is still there
     _read_everything(lake, handle)  # before: strangers and entries that are not applied
     _settle(lake, handle, reject=reject)
     if left := handle.apply_le():

@@ -149,9 +149,10 @@ def check_hold(lake: Lake, handle: Any, name: str) -> None:
 
 
 def off_and_on(worker: Worker) -> None:
-    """Turn the protocol's writers away for a while."""
+    """Turn the protocol's writers away for a while, and adopt what strangers did."""
     worker.handle.off()
     worker.lake.world.sleep(worker.rng.randint(1, 100))
+    worker.process.repairing = "adopt"
     worker.handle.on()
 
 

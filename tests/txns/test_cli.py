@@ -499,8 +499,18 @@ def test_off_applies_and_turns_writers_away_until_on(shop, cli):
     assert 0 == cli("off").exit_code
     assert [1, 2, 3] == shop.plain_ids("shop.a")
     assert (2, True) == (cli("forget", "shop.a").exit_code, _json(cli("status", "--json"))["off"])
+    shop.catalog.load_table("shop.a").append(rows(4))
     assert 0 == cli("on").exit_code
+    assert [1, 2, 3, 4] == ids(shop.open().snapshot().load_table("shop.a"))
     assert 0 == cli("forget", "shop.a").exit_code
+
+
+def test_on_says_what_it_cannot_adopt(shop, cli):
+    shop.open().catalog().drop_table("shop.a")
+    cli("off")
+    shop.catalog.load_table("shop.a").append(rows(4))
+    said = cli("on")
+    assert (1, True) == (said.exit_code, "not adopted: shop.a" in said.stderr)
 
 
 @pytest.mark.usefixtures("shop")

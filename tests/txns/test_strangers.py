@@ -5,8 +5,10 @@ from __future__ import annotations
 from unittest import mock
 
 import pytest
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import SetSnapshotRefUpdate
+from pyiceberg.types import StringType
 
 import txns
 from tests.txns.lake import ids, rows
@@ -191,6 +193,38 @@ def test_off_and_on(lake, handle):
     assert [1, 2, 3] == lake.plain_ids(a)
 
 
+def test_on_adopts_what_was_written_meanwhile(lake, handle):
+    """While transactions are off, others write as on any Iceberg table."""
+    a, b, c = lake.table("a", [1]), lake.table("b", [1]), lake.table("c", [1])
+    handle.off()
+    lake.catalog.load_table(a).append(rows(2))
+    lake.catalog.load_table(b).overwrite(rows(3))
+    with lake.catalog.load_table(c).update_schema() as schema:
+        schema.add_column("note", StringType())
+    lake.catalog.create_table(("shop", "d"), rows(1).schema).append(rows(4))
+    assert [] == handle.on()
+    snapshot = handle.snapshot()
+    assert [[1, 2], [3], [1], [4]] == [ids(snapshot.load_table(n)) for n in (a, b, c, "shop.d")]
+    assert "note" in snapshot.load_table(c).schema().column_names
+    with handle.begin() as txn:
+        for name in (a, b):
+            txn.load_table(name).append(rows(5))
+    assert [[1, 2, 5], [3, 5]] == [lake.plain_ids(a), lake.plain_ids(b)]
+
+
+def test_on_names_what_it_cannot_adopt(lake, handle):
+    """A dropped table takes nothing in: it stays as it is, and the others are adopted."""
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    handle.catalog().drop_table(b)
+    handle.off()
+    for name in (a, b):
+        lake.catalog.load_table(name).append(rows(2))
+    assert [("shop", "b")] == handle.on()
+    assert [1, 2] == ids(handle.snapshot().load_table(a))
+    with pytest.raises(NoSuchTableError):
+        handle.snapshot().load_table(b)
+
+
 def test_a_rollback_to_before_the_registration_is_no_new_rows(lake, handle):
     """
     What main's history holds already is not taken in a second time (seed 938).
@@ -216,14 +250,35 @@ def _adopt_without_apply(handle, name: str) -> None:
 
 
 def test_an_adoption_that_is_not_applied_yet_is_not_done_twice(lake, handle):
-    """The second adopter derives the same id and finds the first one's entry (seed 299)."""
+    """The second adopter finds nothing to do (seed 299), and writers go on."""
     a = lake.table("a", [1])
     lake.catalog.load_table(a).append(rows(2))
-    for _ in range(2):
+    _adopt_without_apply(lake.open(apply="next"), a)
+    with pytest.raises(txns.Unsupported, match="nothing to repair"):
         _adopt_without_apply(lake.open(apply="next"), a)
-    assert [1, 2] == ids(handle.snapshot().load_table(a))
+    with lake.open(apply="next").begin() as txn:
+        txn.load_table(a).append(rows(3))
+    assert [1, 2, 3] == ids(handle.snapshot().load_table(a))
     assert [] == handle.apply_le()
-    assert [1, 2] == lake.plain_ids(a)
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+def test_of_two_adoptions_that_are_not_applied_the_second_takes_in_the_rest(lake, handle):
+    """
+    No row is taken in twice by who may not write the table.
+
+    1. A stranger appends, and is adopted; the adoption is not applied. 2. It appends again, on
+    top of that. 3. That is adopted as well, by somebody who cannot apply the first either.
+    """
+    a = lake.table("a", [1])
+    for row in (2, 3):
+        lake.catalog.load_table(a).append(rows(row))
+        assert [1, 2][: row - 1] == ids(handle.snapshot().load_table(a))
+        _adopt_without_apply(lake.open(apply="next"), a)
+    assert [1, 2, 3] == ids(handle.snapshot().load_table(a))
+    assert [] == handle.apply_le()
+    assert [1, 2, 3] == lake.plain_ids(a)
+    assert [MAIN_BRANCH] == list(lake.catalog.load_table(a).refs())
 
 
 def test_what_was_adopted_from_main_is_not_adopted_from_a_branch_again(lake):

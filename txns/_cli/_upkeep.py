@@ -99,11 +99,20 @@ def off(lake: Lake) -> int:
 
 @click.command(cls=TxnsCommand)
 @pass_lake
-def on(lake: Lake) -> None:
-    """Let writers in again."""
+def on(lake: Lake) -> int:
+    """
+    Let writers in again, and adopt what others wrote to the tables.
+
+    Exit code 1 where a table cannot be adopted; `txns status` says what is wrong with it.
+    """
     lake.parts.log.load()
-    lake.handle.on()
-    say("transactions are on")
+    foreign = lake.handle.on()
+    if not foreign:
+        say("transactions are on")
+        return _exit.FINE
+    names = ", ".join(map(text, foreign))
+    click.echo(f"error: transactions are on; not adopted: {names}: see `txns status`", err=True)
+    return _exit.VIOLATION
 
 
 @click.command(cls=TxnsCommand)

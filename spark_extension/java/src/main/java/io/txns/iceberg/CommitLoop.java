@@ -176,7 +176,7 @@ final class CommitLoop {
     boolean always = entry.kind() == EntryKind.ON || entry.kind() == EntryKind.OFF;
     if (head.state().off() && !always) {
       throw TxnException.unsupported(
-          "transactions are off for this commit table: turn them on with `txns on`");
+          "transactions are off for this commit table: CALL system.on() or `txns on` lets writers in");
     }
   }
 }

@@ -55,6 +55,24 @@ public record Entry(
     }
   }
 
+  /** What stands above {@code head} and has nothing to apply. */
+  static Entry withoutPayload(
+      EntryKind kind, Head head, long commitTs, String txnId, List<Change> changes) {
+    return new Entry(
+        kind,
+        commitTs,
+        head.upper(),
+        commitTs,
+        head.state().tidiedUpto(),
+        head.upper(),
+        txnId,
+        Isolation.SNAPSHOT,
+        Engine.name(),
+        "",
+        changes,
+        Payload.NONE);
+  }
+
   /** Whether its changes have to be carried over to their tables. */
   public boolean applies() {
     return !payload.isNone();

@@ -332,19 +332,7 @@ final class Registrar {
         loop.append(
             new CommitLoop.Key(txnId, 0, false),
             (head, commitTs) ->
-                new Entry(
-                    EntryKind.REGISTER,
-                    commitTs,
-                    head.upper(),
-                    commitTs,
-                    head.state().tidiedUpto(),
-                    head.upper(),
-                    txnId,
-                    Isolation.SNAPSHOT,
-                    Engine.name(),
-                    "",
-                    List.of(change),
-                    Entry.Payload.NONE));
+                Entry.withoutPayload(EntryKind.REGISTER, head, commitTs, txnId, List.of(change)));
     return entry.commitTs();
   }
 

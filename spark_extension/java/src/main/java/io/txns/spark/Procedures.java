@@ -25,7 +25,8 @@ import scala.jdk.javaapi.CollectionConverters;
 final class Procedures {
 
   static final List<String> NAMES =
-      List.of("register", "forget", "apply", "tidy", "repair", "purge", "transactions");
+      List.of(
+          "register", "forget", "apply", "tidy", "repair", "purge", "transactions", "off", "on");
 
   /** Procedures that change what no transaction can take back, or nothing that a reader sees. */
   private static final Set<String> NOT_INSIDE =
@@ -43,10 +44,14 @@ final class Procedures {
           "forget",
           "purge",
           "tidy",
-          "repair");
+          "repair",
+          "off",
+          "on");
 
   private static final StructType COMMIT_TS =
       new StructType().add("commit_ts", DataTypes.LongType, false);
+  private static final StructType TABLES_LEFT =
+      new StructType().add("tables_left", DataTypes.IntegerType, false);
   private static final ProcedureParameter TABLE =
       ProcedureParameter.in("table", DataTypes.StringType).build();
   private static final ProcedureParameter OPTIONAL_TABLE =
@@ -121,7 +126,7 @@ final class Procedures {
           new TxnProcedure(
               "apply",
               "Carries committed changes over to their tables; says how many tables have some left",
-              new StructType().add("tables_left", DataTypes.IntegerType, false),
+              TABLES_LEFT,
               args -> row(args.isNullAt(0) ? handle.apply() : handle.apply(table(catalog, args))),
               OPTIONAL_TABLE);
       case "tidy" ->
@@ -154,6 +159,18 @@ final class Procedures {
                   handle.transactions().stream()
                       .map(Procedures::toRow)
                       .toArray(InternalRow[]::new));
+      case "off" ->
+          new TxnProcedure(
+              "off",
+              "Turns the writers of transactions away and applies everything",
+              TABLES_LEFT,
+              args -> row(handle.off()));
+      case "on" ->
+          new TxnProcedure(
+              "on",
+              "Lets writers in again, and adopts what others wrote to the tables",
+              TABLES_LEFT,
+              args -> changed(catalog, handle.on()));
       default -> null;
     };
   }
@@ -206,9 +223,9 @@ final class Procedures {
         UTF8String.fromString(purged.table().toString()), purged.deletedFiles(), purged.keptData());
   }
 
-  private static InternalRow[] changed(TxnSparkCatalog catalog, long commitTs) {
+  private static InternalRow[] changed(TxnSparkCatalog catalog, Object answer) {
     PlanCaches.refresh(active(), catalog);
-    return row(commitTs);
+    return row(answer);
   }
 
   private static InternalRow[] row(Object... values) {

@@ -121,6 +121,55 @@ class StrangerTest {
     assertThat(lake.plainIds("shop.a")).containsExactly(9L, 10L);
   }
 
+  /** The way out: writers are refused, everything is applied; others write until it is on again. */
+  @Test
+  void offLetsOthersWriteAndOnAdoptsIt() {
+    assertThat(handle.off()).isZero();
+    TxnException e = refusal(() -> append(plain.loadTable(id("shop.a")), 2));
+    assertThat(e.kind()).isEqualTo(ErrorKind.UNSUPPORTED);
+    assertThat(e).hasMessageContaining("txns on");
+    append(outside.loadTable(id("shop.a")), 2);
+    overwrite(outside.loadTable(id("shop.b")), 7);
+    assertThat(handle.on()).isZero();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    assertThat(lake.txnIds("shop.b")).containsExactly(7L);
+    append(plain.loadTable(id("shop.a")), 3);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  /** What an adoption that is not applied yet has taken in stops no writer. */
+  @Test
+  void writersGoOnBehindAnAdoptionThatIsNotApplied() {
+    TxnHandle later =
+        TxnHandle.open(
+            "lake",
+            lake.catalog(),
+            TxnConfig.from(Map.of("txns.apply", "next")),
+            TxnClock.system());
+    append(outside.loadTable(id("shop.a")), 2);
+    later.repairAdopt(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L); // the stranger's own
+    TxnException e = refusal(() -> later.repairAdopt(id("shop.a")));
+    assertThat(e).hasMessageContaining("nothing to repair");
+    Transaction transaction = later.begin(BeginOptions.defaults());
+    append(later.catalog(() -> transaction).loadTable(id("shop.a")), 3);
+    transaction.commit();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 3L);
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  @Test
+  void onCountsWhatItCannotAdopt() {
+    plain.dropTable(id("shop.b"));
+    handle.off();
+    append(outside.loadTable(id("shop.a")), 2);
+    append(outside.loadTable(id("shop.b")), 2);
+    assertThat(handle.on()).isEqualTo(1);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    assertThat(plain.tableExists(id("shop.b"))).isFalse();
+  }
+
   @Test
   void aRejectedOverwriteIsUndone() {
     overwrite(outside.loadTable(id("shop.a")), 9);
