@@ -1,6 +1,8 @@
 """
 A plugin of pytest that counts what came of a suite, and which of dbt's classes it inherits.
 
+It also keeps what tests have counted themselves: `record_property("counted", "torn=3 of 20")`.
+
 Imports: nothing of ours. Used by: run, as `pytest -p outcomes`.
 """
 
@@ -28,6 +30,7 @@ class _Outcomes:
         self._bases: set[str] = set()
         self._counts: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
+        self._counted: list[str] = []
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for tested in {item.cls for item in session.items if getattr(item, "cls", None)}:
@@ -45,9 +48,16 @@ class _Outcomes:
             self._reasons[reason.removeprefix("Skipped: ")] += 1
         elif report.when == "call":
             self._counts["passed"] += 1
+        if report.when == "call":
+            self._counted += [text for key, text in report.user_properties if key == "counted"]
 
     def pytest_sessionfinish(self) -> None:
-        found = {"counts": self._counts, "bases": sorted(self._bases), "reasons": self._reasons}
+        found = {
+            "counts": self._counts,
+            "bases": sorted(self._bases),
+            "reasons": self._reasons,
+            "counted": self._counted,
+        }
         self._path.write_text(json.dumps(found), "utf-8")
 
 

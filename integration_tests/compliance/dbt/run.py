@@ -5,8 +5,8 @@ First our tests and the classes of dbt-tests-adapter that this folder inherits, 
 own functional tests on our target. With arguments, which are those of pytest, the first only:
 `run.py -m "not slow"`.
 
-Prints the reasons of skips with their counts, how many of dbt's classes are inherited, and as its
-last line the counts.
+Prints the reasons of skips with their counts, what tests have counted, the counts of each suite,
+how many of dbt's classes are inherited, and as its last line the counts of all.
 
 Imports: dbt_spark; outcomes, as a plugin of pytest. Used by: make.
 """
@@ -20,17 +20,21 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from integration_tests.compliance.dbt import dbt_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 KINDS = ("passed", "failed", "skipped")
+SUITES = ("our tests, and dbt-tests-adapter's", "dbt-spark's functional tests")
 
 
 def run(folder: Path, *options: str) -> dict[str, Any]:
-    """Run the tests of a folder; return counts, inherited classes and reasons of skips."""
+    """Run the tests of a folder; return what `outcomes` has found."""
     with tempfile.TemporaryDirectory() as temporary:
         outcomes = Path(temporary) / "outcomes.json"
         command = [
@@ -56,11 +60,19 @@ def main() -> int:
     reasons: Counter[str] = sum((Counter(each["reasons"]) for each in found), Counter())
     for reason, count in sorted(reasons.items()):
         print(f"  {count} skipped: {reason}")
+    for text in (text for each in found for text in each["counted"]):
+        print(f"  {text}")
+    for name, each in zip(SUITES, found, strict=False):
+        print(f"{name}: {_line(each['counts'])}")
     bases = {base for each in found for base in each["bases"]}
     print(f"inherited={len(bases)} classes of dbt-tests-adapter")
     counts: Counter[str] = sum((Counter(each["counts"]) for each in found), Counter())
-    print(" ".join(f"{kind}={counts[kind]}" for kind in KINDS))
+    print(_line(counts))
     return int(counts["failed"] > 0)
+
+
+def _line(counts: Mapping[str, int]) -> str:
+    return " ".join(f"{kind}={counts.get(kind, 0)}" for kind in KINDS)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,11 @@ from dbt.tests.util import run_dbt
 from benchmarks._dbt_projects import SHORT, Project, transactional
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 MODELS = 20
+RUNS = 10
 ROWS = 10
 RETRIES_SEEN = 5
 PAIRS_MAX = 12
@@ -56,14 +58,15 @@ class TestThreads:
 
     @pytest.mark.slow
     @pytest.mark.timeout(1800)
-    def test_in_ten_runs(self, project: Any) -> None:
-        for run in range(1, 11):
+    def test_in_ten_runs(self, project: Any, record_property: Callable[[str, str], None]) -> None:
+        for run in range(1, RUNS + 1):
             self._run(project, run)
+        record_property("counted", f"4 threads: models={MODELS} runs={RUNS}, all results right")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_two_runs_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_runs_at_once(tmp_path: Path, record_property: Callable[[str, str], None]) -> None:
     """What two runs at once leave is what one after the other leaves, whoever lost a race."""
     target = transactional(tmp_path / "lake", SHORT, threads=4)
     files = {f"models/counter_{number}.sql": COUNTER for number in range(8)}
@@ -78,8 +81,8 @@ def test_two_runs_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
             assert "ERROR" not in output
             retries += output.count("is run again")
         runs += 2
-    with capsys.disabled():
-        print(f"two runs at once: retries={retries} runs={runs} cores={os.cpu_count()}")
+    text = f"two runs at once: retries={retries} runs={runs} cores={os.cpu_count()}"
+    record_property("counted", text)
     assert retries >= RETRIES_SEEN
     assert [{(i, runs) for i in range(3)}] * 8 == [
         target.rows(f"shop.counter_{number}") for number in range(8)
