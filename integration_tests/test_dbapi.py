@@ -324,3 +324,15 @@ def test_connecting_makes_no_namespace(root_session: SparkSession, tmp_path: Pat
         cursor.execute("CREATE NAMESPACE default")
     with dbapi.connect(root_session, catalog="own", config=config) as connection:
         assert [("own", "default")] == connection.cursor().execute(where).fetchall()
+
+
+@pytest.mark.usefixtures("root_session")
+def test_a_session_has_its_options_where_spark_runs_already() -> None:
+    """What only a start sets is left as it is, and other sessions are not touched."""
+    config = {"spark.sql.session.timeZone": "Asia/Tokyo", "spark.driver.memory": "1234m"}
+    zone = "SELECT current_timezone()"
+    with dbapi.connect(config=config) as mine, dbapi.connect() as other:
+        assert [("Asia/Tokyo",)] == mine.cursor().execute(zone).fetchall()
+        assert [("Asia/Tokyo",)] != other.cursor().execute(zone).fetchall()
+        [[_, memory]] = mine.cursor().execute("SET spark.driver.memory").fetchall()
+        assert memory != "1234m"

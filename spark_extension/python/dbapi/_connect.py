@@ -55,12 +55,14 @@ def connect(
     """
 
     def start() -> Session:
-        from txns_spark.dbapi._embedded import root_session  # noqa: PLC0415  (needs a JVM)
+        from txns_spark.dbapi import _embedded  # noqa: PLC0415  (needs a JVM)
 
-        root = spark or root_session(catalog, uri, warehouse, config or {})
-        return ClassicSession(root.newSession())
+        if spark is not None:
+            return ClassicSession(spark.newSession())
+        root = _embedded.root_session(catalog, uri, warehouse, config or {})
+        return ClassicSession(_embedded.new_session(root, config or {}))
 
-    # What is started here has its settings already.
+    # Options of another's Spark are set by statements, so that one that cannot be set is an error.
     settings = config if spark is not None else None
     return _opened(start, (catalog, schema), settings, isolation_level, autocommit=autocommit)
 
