@@ -11,6 +11,7 @@ Imports: credentials, handle, scope, dbt-spark, txns_spark.dbapi. Used by: impl,
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -38,6 +39,15 @@ _UNREGISTERED_CURE = (
     "\n  A table that existed before the project used transactions is put under care once;"
     " for all tables of the project: dbt run-operation txns_adopt_project"
 )
+_SYNTAX_ERROR = "42601"
+# As dbt sends it, after its comment.
+_GRANT = re.compile(
+    r"(?:\s|/\*.*?\*/)*(?:grant|revoke|show\s+grants?)\b", re.DOTALL | re.IGNORECASE
+)
+_GRANT_CURE = (
+    "\n  Spark itself has no grants, only some catalogs' extensions of its SQL have them:"
+    " remove `grants` from the configuration, and give rights where the catalog's users are kept"
+)
 _OUTCOME_ASKED = 5
 _OUTCOME_PAUSE_S = 1.0
 
@@ -51,12 +61,14 @@ class StatementError(DbtDatabaseError):
         sqlstate: Five characters; None if Spark named none.
     """
 
-    def __init__(self, cause: dbapi.Error) -> None:
+    def __init__(self, cause: dbapi.Error, sql: str = "") -> None:
         message = str(cause)
         if cause.sqlstate and cause.sqlstate not in message:
             message += f" SQLSTATE: {cause.sqlstate}"
         if _UNREGISTERED in message:
             message += _UNREGISTERED_CURE
+        if cause.sqlstate == _SYNTAX_ERROR and _GRANT.match(sql):
+            message += _GRANT_CURE
         super().__init__(message)
         self.cause = cause
         self.sqlstate = cause.sqlstate
@@ -155,15 +167,20 @@ class TxnsConnectionManager(SparkConnectionManager):
         raise StatementError(unknown) from unknown
 
     def reconnect(self, connection: Connection) -> None:
-        """Replace a connection's session by a new one."""
+        """Replace a connection's session by a new one, which is cancelled if the old one was."""
+        lost = connection.handle
         try:
-            if connection.handle is not None:
-                connection.handle.close()
+            if lost is not None:
+                lost.close()
         except dbapi.Error as error:
             logger.debug(f"the lost session does not close: {error}")
         connection.transaction_open = False
-        connection.state = ConnectionState.INIT
-        self.open(connection)
+        # Opened aside: Ctrl-C finds one to cancel all the while, the old one or the new one.
+        opened = Connection(connection.type, connection.name, connection.credentials)
+        connection.handle = self.open(opened).handle
+        connection.state = ConnectionState.OPEN
+        if lost is not None and lost.cancelled:
+            connection.handle.cancel()
 
     def clear_transaction(self) -> None:
         """Roll back what is open; dbt's own sends an empty transaction after it."""
@@ -211,7 +228,7 @@ class TxnsConnectionManager(SparkConnectionManager):
             yield
         except dbapi.Error as error:
             logger.debug(f"failed: {sql}\n{error}")
-            raise StatementError(error) from error
+            raise StatementError(error, sql) from error
         except DbtRuntimeError:
             raise
         except Exception as error:

@@ -80,6 +80,11 @@ class Handle:
         self._running = False
         self._cancelled = False
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether dbt has cancelled it: it runs nothing any more."""
+        return self._cancelled
+
     def cursor(self) -> HandleCursor:
         """Give a new cursor."""
         return HandleCursor(self, self.connection.cursor())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +75,7 @@ class Scope:
             "invocation_id": get_invocation_id(),
             "node_id": node,
             "target_name": target,
-            "git_sha": _git_sha(root),
+            "git_sha": _git_sha(root, get_invocation_id()),
         }
         return Scope(
             transaction=scope == TransactionScope.MODEL,
@@ -92,8 +92,8 @@ class Scope:
         self.responses.clear()
 
 
-@cache
-def _git_sha(root: str) -> str | None:
+@lru_cache(maxsize=8)
+def _git_sha(root: str, invocation_id: str) -> str | None:  # noqa: ARG001  (asked once for each)
     """Give the commit that the project is at; None where there is no git or no repository."""
     try:
         answer = subprocess.run(

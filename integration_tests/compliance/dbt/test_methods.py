@@ -13,6 +13,7 @@ import dbt
 import pytest
 import yaml
 from dbt.adapters import txns as adapter
+from dbt.adapters.txns.connections import StatementError
 from dbt.adapters.txns.handle import HandleCursor
 from dbt.include import txns as macros
 from dbt.tests.util import run_dbt, run_dbt_and_capture
@@ -137,6 +138,20 @@ class TestDebug:
         _, log = run_dbt_and_capture(["debug"])
         assert "catalog lake with transactions, commit table txns.commits" in log
         assert "transaction: model, isolation: SNAPSHOT, retries: 3" in log
+
+
+@pytest.mark.usefixtures("project")
+class TestCancelled:
+    def test_also_the_session_that_follows_a_lost_one(self, adapter: Any) -> None:
+        """Ctrl-C while a model is about to be run again in a new session."""
+        connections = adapter.connections
+        with adapter.connection_named("cancelled"):
+            connection = connections.get_thread_connection()
+            assert [(1,)] == [tuple(row) for row in adapter.execute("select 1", fetch=True)[1]]
+            connections.cancel(connection)
+            connections.reconnect(connection)
+            with pytest.raises(StatementError, match="57014"):
+                adapter.execute("select 1", fetch=True)
 
 
 @pytest.fixture

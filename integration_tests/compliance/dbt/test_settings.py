@@ -14,6 +14,7 @@ from txns_spark import _catalog, dbapi
 from txns_spark._configure import CATALOG_CLASS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
@@ -96,6 +97,46 @@ class TestAnsi:
     def test_what_cannot_be_cast_is_an_error(self, project: Any) -> None:  # noqa: ARG002
         [result] = run_dbt(["run"], expect_pass=False)
         assert "22018" in result.message
+
+
+class TestServerSideParameters:
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(
+        self, dbt_profile_target: dict[str, Any], warehouse: Path, spark_config: dict[str, str]
+    ) -> Iterator[dict[str, Any]]:
+        settings = {
+            "spark.sql.session.timeZone": "Asia/Tokyo",
+            "shop.answer": 42,
+            "spark.driver.memory": "1234m",
+        }
+        with dbapi.connect(warehouse=str(warehouse), config=spark_config):
+            yield dbt_profile_target | {"server_side_parameters": settings}
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        query = "select current_timezone() as zone, ${shop.answer} as answer"
+        return {"zone.sql": TABLE.format(settings="", query=query)}
+
+    def test_a_session_has_them_where_spark_runs_already(self, project: Any) -> None:
+        run_dbt(["run"])
+        assert [("Asia/Tokyo", 42)] == _rows(project, f"lake.{project.test_schema}.zone")
+
+
+class TestGrants:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        grants = "grants={'select': ['mara']} if var('grants') else {}"
+        query = "select '{{ var(\"grants\") }}' as grants"
+        return {"granted.sql": TABLE.format(settings=grants, query=query)}
+
+    def test_are_refused_where_spark_has_none(self, project: Any) -> None:
+        """The first time it is GRANT that Spark refuses, later SHOW GRANTS."""
+        [result] = run_dbt(["run", "--vars", "grants: true"], expect_pass=False)
+        assert "remove `grants`" in result.message
+        run_dbt(["run", "--vars", "grants: false"])
+        [result] = run_dbt(["run", "--vars", "grants: true"], expect_pass=False)
+        assert "remove `grants`" in result.message
+        assert [("False",)] == _rows(project, f"lake.{project.test_schema}.granted")
 
 
 def test_a_level_that_there_is_not_in_a_profile(warehouse: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,10 +53,27 @@ def _rows(project: Any, table: str) -> list[tuple[Any, ...]]:
     return sorted(project.run_sql(f"select * from {{database}}.{{schema}}.{table}", fetch="all"))
 
 
+def _run_results(project: Any) -> dict[str, Any]:
+    return json.loads((Path(project.project_root) / "target/run_results.json").read_text())
+
+
 def _results(project: Any) -> list[dict[str, Any]]:
-    return json.loads((Path(project.project_root) / "target/run_results.json").read_text())[
-        "results"
-    ]
+    return _run_results(project)["results"]
+
+
+def _logged(connection: dbapi.Connection) -> list[dict[str, Any]]:
+    """What has committed in the whole catalog; each comment of dbt's is unpacked."""
+    cursor = connection.cursor()
+    cursor.execute("call lake.system.transactions()")
+    names = [column.name for column in cursor.description]
+    rows = [dict(zip(names, values, strict=True)) for values in cursor]
+    return [row | {"comment": json.loads(row["comment"] or "{}")} for row in rows]
+
+
+def _git(project: Any, *arguments: str) -> str:
+    who = ("-c", "user.name=Mara", "-c", "user.email=mara@example.org")
+    command = ["git", *who, *arguments]
+    return subprocess.check_output(command, cwd=project.project_root, text=True).strip()
 
 
 @pytest.fixture
@@ -92,20 +110,20 @@ class TestModels:
         assert [(0, "first"), (1, "second"), (2, "second")] == _rows(project, "facts")
 
     def test_run_results_name_the_transaction(self, project: Any, other: dbapi.Connection) -> None:
+        _git(project, "init", "--quiet")
+        _git(project, "commit", "--quiet", "--allow-empty", "--message", "the project")
         run_dbt(["run", "--select", "facts"])
         response = _results(project)[0]["adapter_response"]
         assert response["rows_affected"] in {2, 3}
-        cursor = other.cursor()
-        cursor.execute("call lake.system.transactions()")
-        names = [column.name for column in cursor.description]
-        [logged] = [
-            row
-            for row in (dict(zip(names, values, strict=True)) for values in cursor)
-            if row["txn_id"] == response["txn_id"]
-        ]
+        [logged] = [row for row in _logged(other) if row["txn_id"] == response["txn_id"]]
         assert logged["commit_ts"] == response["commit_ts"]
-        comment = json.loads(logged["comment"])
-        assert ("model.test.facts", "default") == (comment["node_id"], comment["target_name"])
+        assert logged["comment"] == {
+            "app": "dbt",
+            "invocation_id": _run_results(project)["metadata"]["invocation_id"],
+            "node_id": "model.test.facts",
+            "target_name": "default",
+            "git_sha": _git(project, "rev-parse", "HEAD"),
+        }
 
     def test_a_lost_race_is_run_again(
         self, project: Any, other: dbapi.Connection, at_first_commit: Any
@@ -213,41 +231,57 @@ class TestStrategies:
         assert sorted(grown, key=str) == [(0, "x"), (0, None)]
 
 
+BATCHED = """
+{{ config(materialized='incremental', incremental_strategy='microbatch', event_time='at',
+          batch_size='day', begin='2026-01-01') }}
+select id, at from {{ ref('source') }}
+"""
+
+
 class TestMicrobatch:
+    DAYS = 5
+
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
         return {
             "source.sql": "{{ config(materialized='table', event_time='at') }}"
             " select id, timestamp '2026-01-01 12:00:00' + make_dt_interval(id) as at"
-            " from range(5)",
-            "batched.sql": "{{ config(materialized='incremental',"
-            " incremental_strategy='microbatch', event_time='at', batch_size='day',"
-            " begin='2026-01-01') }}"
-            " select id, at from {{ ref('source') }}",
+            f" from range({self.DAYS})",
+            "batched.sql": BATCHED,
+            "at_once.sql": BATCHED.replace("begin=", "concurrent_batches=true, begin="),
         }
 
-    def test_batches_of_days(self, project: Any) -> None:
+    def test_batches_of_days(self, project: Any, other: dbapi.Connection) -> None:
+        """Each batch is a transaction, also where four threads share the batches."""
         span = ["--event-time-start", "2026-01-01", "--event-time-end", "2026-01-06"]
-        run_dbt(["run", *span])
-        run_dbt(["run", "--select", "batched", *span])
-        assert list(range(5)) == [row[0] for row in _rows(project, "batched")]
+        run_dbt(["run", "--threads", "4", *span])
+        run_dbt(["run", "--threads", "4", "--select", "batched", "at_once", *span])
+        for model in ("batched", "at_once"):
+            assert list(range(self.DAYS)) == [row[0] for row in _rows(project, model)]
+            node = f"model.test.{model}"
+            batches = [row for row in _logged(other) if row["comment"].get("node_id") == node]
+            assert 2 * self.DAYS == len({row["txn_id"] for row in batches})
 
 
 class TestAdoption:
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
-        return {"facts.sql": FACTS}
+        return {"facts.sql": FACTS, "cared_for.sql": FACTS}
 
     def test_a_table_from_before(self, project: Any) -> None:
         run_dbt(["run"])
         project.run_sql("call {database}.system.forget('{schema}.facts')")
-        results = run_dbt(["run"], expect_pass=False)
-        assert "dbt run-operation txns_adopt_project" in results[0].message
+        [result] = run_dbt(["run", "--select", "facts"], expect_pass=False)
+        assert "dbt run-operation txns_adopt_project" in result.message
         adopt = ["run-operation", "txns_adopt_project"]
         _, log = run_dbt_and_capture([*adopt, "--args", "dry_run: true"])
         assert f"would register `lake`.`{project.test_schema}`.`facts`" in log
-        run_dbt(["run"], expect_pass=False)
+        assert "cared_for" not in log
+        run_dbt(["run", "--select", "facts"], expect_pass=False)
         _, log = run_dbt_and_capture(adopt)
         assert f"registering `lake`.`{project.test_schema}`.`facts`" in log
+        assert "cared_for" not in log
         run_dbt(["run", "--vars", "run: second"])
         assert [(0, "first"), (1, "second"), (2, "second")] == _rows(project, "facts")
+        _, log = run_dbt_and_capture(adopt)
+        assert "no table of the project is left to register" in log
