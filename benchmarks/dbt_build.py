@@ -23,7 +23,7 @@ from _measure import Times, milliseconds, ratio, take_turns, write
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TURNS = 12
+TURNS = 10
 WARM_UP = 1
 TARGET = 1.10
 THREADS = 4
