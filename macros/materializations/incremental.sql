@@ -39,14 +39,20 @@
   {% set on_schema_change = incremental_validate_on_schema_change(config.get('on_schema_change'), default='ignore') %}
   {% set columns = process_schema_changes(on_schema_change, source, target_relation) %}
   {% set strategy = adapter.get_incremental_strategy_macro(context, txns_strategy()) %}
-  {% set last = strategy({
+  {% set arguments = {
     'target_relation': target_relation,
     'temp_relation': source,
     'unique_key': config.get('unique_key'),
     'dest_columns': columns or adapter.get_columns_in_relation(target_relation),
     'incremental_predicates': config.get('predicates') or config.get('incremental_predicates'),
-  }) %}
+  } %}
+  {% set last = strategy(arguments) %}
   {% call statement('main') -%}
     {{ last }}
   {%- endcall %}
+  {% if arguments.asked %}
+    {% call statement('drop') -%}
+      drop table {{ arguments.asked }}
+    {%- endcall %}
+  {% endif %}
 {% endmacro %}

@@ -18,6 +18,7 @@
   {% if not keys and not predicates %}
     {% do return(txns_insert(arg_dict)) %}
   {% endif %}
+  {% do txns_ask_once(arg_dict) %}
   {% call statement('delete') -%}
     delete from {{ arg_dict['target_relation'] }} as DBT_INTERNAL_DEST
     where {{ predicates | join(' and ') }}
@@ -27,6 +28,24 @@
     ){%- endif %}
   {%- endcall %}
   {% do return(txns_insert(arg_dict)) %}
+{% endmacro %}
+
+{#-
+  Before a DELETE, the model's query gives way to a table of its rows: asked again, it would see
+  what the DELETE did, or draw lots anew. The table is created and dropped in the transaction, so
+  nobody else sees it, and COMMIT leaves nothing of it. Its columns have the target's types.
+-#}
+{% macro txns_ask_once(arg_dict) %}
+  {% set target = arg_dict['target_relation'] %}
+  {% set rows = target.incorporate(path={'identifier': target.identifier ~ '__dbt_new'}) %}
+  {% call statement('rows') -%}
+    create table {{ rows }} using iceberg as
+    select {{ txns_columns(arg_dict) }} from {{ target }} where false
+  {%- endcall %}
+  {% call statement('ask') -%}
+    {{ txns_insert(arg_dict, into=rows) }}
+  {%- endcall %}
+  {% do arg_dict.update({'temp_relation': rows, 'asked': rows}) %}
 {% endmacro %}
 
 {% macro txns__get_incremental_insert_overwrite_sql(arg_dict) %}
@@ -40,6 +59,7 @@
 {% endmacro %}
 
 {% macro txns__get_incremental_microbatch_sql(arg_dict) %}
+  {% do txns_ask_once(arg_dict) %}
   {% set batch = model.batch %}
   {% set event_time = config.get('event_time') %}
   {% set predicates = [] %}
@@ -108,14 +128,18 @@
   {% do return(updated) %}
 {% endmacro %}
 
-{% macro txns_insert(arg_dict, verb='insert into') %}
+{% macro txns_insert(arg_dict, verb='insert into', into=none) %}
+  {% set columns = txns_columns(arg_dict) %}
+  {% do return(verb ~ ' ' ~ (into or arg_dict['target_relation']) ~ ' (' ~ columns ~ ') select ' ~ columns
+       ~ ' from ' ~ arg_dict['temp_relation']) %}
+{% endmacro %}
+
+{% macro txns_columns(arg_dict) %}
   {% set names = [] %}
   {% for column in arg_dict['dest_columns'] %}
     {% do names.append(column.quoted) %}
   {% endfor %}
-  {% set columns = names | join(', ') %}
-  {% do return(verb ~ ' ' ~ arg_dict['target_relation'] ~ ' (' ~ columns ~ ') select ' ~ columns
-       ~ ' from ' ~ arg_dict['temp_relation']) %}
+  {% do return(names | join(', ')) %}
 {% endmacro %}
 
 {% macro txns_keys(arg_dict) %}

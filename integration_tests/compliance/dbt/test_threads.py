@@ -28,9 +28,8 @@ MODEL = """
 select id, {{{{ var('run') }}}} as run, number, cast('${{shop.model}}' as int) as setting
 from mine cross join range({rows})
 """
-# One statement: the query of a delete+insert would be asked again when its DELETE has run.
 COUNTER = """
-{{ config(materialized='incremental', incremental_strategy='merge', unique_key='id',
+{{ config(materialized='incremental', incremental_strategy='delete+insert', unique_key='id',
           retries=20) }}
 {% if is_incremental() %} select id, n + 1 as n from {{ this }}
 {% else %} select id, 0 as n from range(3) {% endif %}

@@ -231,6 +231,29 @@ class TestStrategies:
         assert sorted(grown, key=str) == [(0, "x"), (0, None)]
 
 
+COUNTED = """
+{{ config(materialized='incremental', incremental_strategy='delete+insert', unique_key='id') }}
+{% if is_incremental() %} select id, n + 1 as n, null as note from {{ this }} where n < 9
+{% else %} select id, 0 as n, 'new' as note from range(3) {% endif %}
+"""
+
+
+class TestModelsThatReadThemselves:
+    """A model's query is asked once, before its DELETE, and what keeps its rows leaves no trace."""
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"counted.sql": COUNTED}
+
+    def test_runs_count(self, project: Any) -> None:
+        run_dbt(["run"])
+        for run in (1, 2):
+            run_dbt(["run"])
+            assert [(n, run, None) for n in range(3)] == _rows(project, "counted")
+        tables = project.run_sql("show tables in {database}.{schema}", fetch="all")
+        assert ["counted"] == [row[1] for row in tables]
+
+
 BATCHED = """
 {{ config(materialized='incremental', incremental_strategy='microbatch', event_time='at',
           batch_size='day', begin='2026-01-01') }}
