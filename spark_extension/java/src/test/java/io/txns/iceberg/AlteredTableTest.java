@@ -224,7 +224,8 @@ class AlteredTableTest {
             TxnConfig.defaults(),
             TxnClock.system());
     forbidden.repairAdopt(id("shop.a"));
-    forbidden.repairAdopt(id("shop.a")); // the same id, so the same entry
+    assertThatThrownBy(() -> forbidden.repairAdopt(id("shop.a")))
+        .hasMessageContaining("nothing to repair");
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 50L);
     Applier unaware = new Applier(outside, handle.log(), handle.tables(), TxnClock.system());
     assertThat(unaware.applyRun(before, id("shop.a"))).isTrue();
