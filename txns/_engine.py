@@ -1,7 +1,7 @@
 """
 Who writes an entry, for people who read the log.
 
-Imports: nothing. Used by: _commit, _commit_table, _tidy, _register, _marks.
+Imports: nothing. Used by: _commit, _commit_table, _tidy, _marks.
 """
 
 from __future__ import annotations

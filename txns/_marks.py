@@ -1,7 +1,7 @@
 """
-Entries that change no table: they move the upper, or turn the protocol's writers away.
+Entries that have nothing to apply: they move the upper, turn writers away, note a registration.
 
-Imports: _engine, _entry, _loop, errors. Used by: _handle, _switch.
+Imports: _engine, _entry, _loop, errors. Used by: _handle, _register, _switch.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from txns._loop import Key, checked_ts
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
+    from txns._entry import Change
     from txns._log import Head
     from txns._parts import Parts
     from txns._state import LogState
@@ -28,7 +29,7 @@ def advance(parts: Parts, ts: int) -> int:
 
     def attempt(state: LogState, _head: Head, _next: int) -> Entry:
         commit_ts = checked_ts(ts, state.upper, parts.clock.now_ms())
-        return _mark(Kind.ADVANCE, key.txn_id, state, commit_ts)
+        return entry(Kind.ADVANCE, key.txn_id, state, commit_ts)
 
     try:
         return parts.loop.append(key, attempt).commit_ts
@@ -43,11 +44,14 @@ def append(parts: Parts, kind: Kind) -> None:
     """Append a mark of a kind."""
     key = Key(parts.clock.new_txn_id(), 0, fresh=True)
     parts.loop.append(
-        key, lambda state, _head, commit_ts: _mark(kind, key.txn_id, state, commit_ts)
+        key, lambda state, _head, commit_ts: entry(kind, key.txn_id, state, commit_ts)
     )
 
 
-def _mark(kind: Kind, txn_id: str, state: LogState, commit_ts: int) -> Entry:
+def entry(
+    kind: Kind, txn_id: str, state: LogState, commit_ts: int, changes: tuple[Change, ...] = ()
+) -> Entry:
+    """Give what stands above a state of the log and has nothing to apply."""
     return Entry(
         kind,
         txn_id,
@@ -57,4 +61,5 @@ def _mark(kind: Kind, txn_id: str, state: LogState, commit_ts: int) -> Entry:
         prev_ts=state.upper,
         read_ts=state.upper,
         engine=_engine.NAME,
+        changes=changes,
     )

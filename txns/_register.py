@@ -2,7 +2,7 @@
 Puts tables under care, takes them from it, and repairs what strangers did.
 
 Docs/spec.md 6.2, 6.3, 9.3 and 9.4.
-Imports: _apply, _change, _commit, _entry, _log, _logged, _loop, _manifests, _mark, _staged,
+Imports: _apply, _change, _commit, _entry, _log, _logged, _loop, _manifests, _mark, _marks, _staged,
 _tables, errors. Used by: _handle.
 """
 
@@ -21,7 +21,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _change, _engine, _manifests, _mark
+from txns import _change, _manifests, _mark, _marks
 from txns._commit import Request
 from txns._entry import Change, Entry, Isolation, Kind, Operation, derived_id
 from txns._logged import stranger_above
@@ -206,17 +206,7 @@ class Registrar:
         )
 
         def attempt(state: LogState, _head: Head, commit_ts: int) -> Entry:
-            return Entry(
-                Kind.REGISTER,
-                txn_id,
-                upper=commit_ts,
-                tidied_upto=state.tidied_upto,
-                commit_ts=commit_ts,
-                prev_ts=state.upper,
-                read_ts=state.upper,
-                engine=_engine.NAME,
-                changes=(change,),
-            )
+            return _marks.entry(Kind.REGISTER, txn_id, state, commit_ts, (change,))
 
         return self._loop.append(Key(txn_id, 0, fresh=False), attempt).commit_ts
 
