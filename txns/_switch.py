@@ -6,16 +6,19 @@ Imports: _entry, _marks, _survey, errors. Used by: _handle.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from txns import _marks
 from txns._entry import Kind
 from txns._survey import survey
-from txns.errors import CorruptLog, TxnsError
+from txns.errors import text
 
 if TYPE_CHECKING:
     from txns._parts import Parts
     from txns.errors import Identifier
+
+_LOG = logging.getLogger(__name__)
 
 
 def on(parts: Parts) -> list[Identifier]:
@@ -31,8 +34,7 @@ def on(parts: Parts) -> list[Identifier]:
 def _adopts(parts: Parts, table: Identifier) -> bool:
     try:
         parts.registrar.adopt(table)
-    except CorruptLog:
-        raise
-    except TxnsError:
-        return False  # one that cannot be adopted keeps no other from it; `txns status` says why
+    except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
+        _LOG.warning("%s is not adopted: %s", text(table), error)
+        return False
     return True

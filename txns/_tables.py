@@ -244,6 +244,8 @@ class DataTables:
         if newer.uuid != mark.commit_table_uuid or mark.applied > newer.upper:
             raise CorruptLog(
                 "the table and the commit table do not belong together (was one restored from a"
-                f" backup?); table=`{text(identifier)}` applied=`{mark.applied}`"
+                " backup?): restore the other one to that moment, too, or unset the table's"
+                " property txns.commit-table outside the protocol, which keeps it as the catalog"
+                f" has it, then register it; table=`{text(identifier)}` applied=`{mark.applied}`"
                 f" upper=`{newer.upper}` commit_table=`{name}`"
             )

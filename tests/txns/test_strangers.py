@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from unittest import mock
+from urllib.parse import urlparse
 
 import pytest
 from pyiceberg.exceptions import NoSuchTableError
@@ -223,6 +225,32 @@ def test_on_names_what_it_cannot_adopt(lake, handle):
     assert [1, 2] == ids(handle.snapshot().load_table(a))
     with pytest.raises(NoSuchTableError):
         handle.snapshot().load_table(b)
+
+
+def test_on_goes_on_behind_tables_that_are_broken(lake, handle, caplog):
+    """One is ahead of its log, one has lost its metadata: both are named, others are adopted."""
+    a, b, c = lake.table("a", [1]), lake.table("b", [1]), lake.table("c", [1])
+    handle.off()
+    for name in (a, b, c):
+        lake.catalog.load_table(name).append(rows(2))
+    ahead = {"txns.applied": str(handle.upper + 1_000_000)}
+    with lake.catalog.load_table(a).transaction() as t:
+        t.set_properties(ahead)
+    lost = Path(urlparse(lake.catalog.load_table(b).metadata_location).path)
+    lost.rename(lost.with_suffix(".away"))
+    assert [("shop", "a"), ("shop", "b")] == handle.on()
+    assert [1, 2] == ids(handle.snapshot().load_table(c))
+    assert "shop.a is not adopted" in caplog.text
+    assert "then register it" in caplog.text
+
+    with lake.catalog.load_table(a).transaction() as t:  # the cure
+        t.remove_properties("txns.commit-table")
+    handle.register(a)
+    handle.catalog().load_table(a).append(rows(3))
+    assert [1, 2, 3] == lake.plain_ids(a)
+    lost.with_suffix(".away").rename(lost)
+    handle.repair_adopt(b)
+    assert [1, 2] == ids(handle.snapshot().load_table(b))
 
 
 def test_a_rollback_to_before_the_registration_is_no_new_rows(lake, handle):

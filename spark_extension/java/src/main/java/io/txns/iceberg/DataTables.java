@@ -281,7 +281,9 @@ final class DataTables {
       throw TxnException.corruptLog(
           String.format(
               "the table and the commit table do not belong together (was one restored from a"
-                  + " backup?); table=`%s` applied=`%d` upper=`%d` commit_table=`%s`",
+                  + " backup?): restore the other one to that moment, too, or unset the table's"
+                  + " property txns.commit-table outside the protocol, which keeps it as the"
+                  + " catalog has it, then register it; table=`%s` applied=`%d` upper=`%d` commit_table=`%s`",
               identifier, mark.applied(), newer.upper(), log.identifier()));
     }
   }

@@ -1,9 +1,13 @@
 package io.txns.iceberg;
 
 import java.util.ArrayDeque;
-import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.Deque;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -29,13 +33,18 @@ final class OffSwitch {
     return handle.apply();
   }
 
-  /** Gives the number of tables that others wrote and that cannot be adopted. */
-  int on() {
+  /** Gives the tables that others wrote and that cannot be adopted, each with the reason. */
+  Map<TableIdentifier, String> on() {
     append(EntryKind.ON);
-    int left = 0;
+    Map<TableIdentifier, String> left = new LinkedHashMap<>();
     for (TableIdentifier table : tables()) {
-      if (isForeign(table) && !adopts(table)) {
-        left++;
+      try {
+        if (isForeign(table)) {
+          handle.repairAdopt(table);
+        }
+      } catch (RuntimeException e) { // one that is broken keeps no other from it
+        LOG.warn("{} is not adopted", table, e);
+        left.put(table, e.getMessage());
       }
     }
     return left;
@@ -48,6 +57,7 @@ final class OffSwitch {
         (head, commitTs) -> Entry.withoutPayload(kind, head, commitTs, txnId, List.of()));
   }
 
+  /** Whether somebody wrote a table outside the protocol, or dropped it; errors are its own. */
   private boolean isForeign(TableIdentifier table) {
     try {
       DataTables.Loaded loaded = handle.loadNewestWithDropped(table);
@@ -55,35 +65,29 @@ final class OffSwitch {
     } catch (NoSuchTableException e) {
       return false; // gone meanwhile, or no table of data
     } catch (TxnException e) {
-      LOG.warn("cannot look at {}", table, e);
-      return e.kind() == ErrorKind.QUARANTINED;
-    }
-  }
-
-  /** A table that cannot be adopted keeps no other from it. */
-  private boolean adopts(TableIdentifier table) {
-    try {
-      handle.repairAdopt(table);
-      return true;
-    } catch (TxnException e) {
-      if (e.kind() == ErrorKind.CORRUPT_LOG) {
-        throw e;
+      if (e.kind() == ErrorKind.CONFLICT || e.kind() == ErrorKind.UNSUPPORTED) {
+        return false; // created since its head was loaded, or another commit table cares for it
       }
-      LOG.warn("{} is not adopted", table, e);
-      return false;
+      throw e;
     }
   }
 
-  private List<TableIdentifier> tables() {
-    List<TableIdentifier> tables = new ArrayList<>();
-    if (!(handle.delegate() instanceof SupportsNamespaces catalog)) {
-      return handle.delegate().listTables(Namespace.empty());
-    }
-    Deque<Namespace> waiting = new ArrayDeque<>(catalog.listNamespaces());
-    while (!waiting.isEmpty()) {
-      Namespace namespace = waiting.pop();
-      waiting.addAll(catalog.listNamespaces(namespace));
-      tables.addAll(handle.delegate().listTables(namespace));
+  /** The catalog's tables, and those that the log is to create. */
+  private Set<TableIdentifier> tables() {
+    Set<TableIdentifier> tables = new TreeSet<>(Comparator.comparing(TableIdentifier::toString));
+    handle.log().loadIfExists().state().entries().stream()
+        .flatMap(entry -> entry.changes().stream())
+        .filter(change -> change.operation() == Operation.CREATE)
+        .forEach(change -> tables.add(change.table()));
+    if (handle.delegate() instanceof SupportsNamespaces catalog) {
+      Deque<Namespace> waiting = new ArrayDeque<>(catalog.listNamespaces());
+      while (!waiting.isEmpty()) {
+        Namespace namespace = waiting.pop();
+        waiting.addAll(catalog.listNamespaces(namespace));
+        tables.addAll(handle.delegate().listTables(namespace));
+      }
+    } else {
+      tables.addAll(handle.delegate().listTables(Namespace.empty()));
     }
     tables.remove(handle.log().identifier());
     return tables;

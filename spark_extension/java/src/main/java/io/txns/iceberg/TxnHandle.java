@@ -231,9 +231,9 @@ public final class TxnHandle implements Closeable {
   /**
    * Let the protocol's writers in again, and adopt what others wrote to the tables.
    *
-   * @return the number of tables for which that did not work: {@link #repairAdopt} says why
+   * @return the tables for which that did not work, each with the reason and its cure
    */
-  public int on() {
+  public Map<TableIdentifier, String> on() {
     return new OffSwitch(this, loop).on();
   }
 

@@ -6,6 +6,7 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Set;
 import java.util.function.Function;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -13,6 +14,7 @@ import org.apache.iceberg.spark.Spark3Util;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
@@ -52,6 +54,8 @@ final class Procedures {
       new StructType().add("commit_ts", DataTypes.LongType, false);
   private static final StructType TABLES_LEFT =
       new StructType().add("tables_left", DataTypes.IntegerType, false);
+  private static final StructType NOT_ADOPTED =
+      TABLES_LEFT.add("not_adopted", DataTypes.createArrayType(DataTypes.StringType, false), false);
   private static final ProcedureParameter TABLE =
       ProcedureParameter.in("table", DataTypes.StringType).build();
   private static final ProcedureParameter OPTIONAL_TABLE =
@@ -169,8 +173,8 @@ final class Procedures {
           new TxnProcedure(
               "on",
               "Lets writers in again, and adopts what others wrote to the tables",
-              TABLES_LEFT,
-              args -> changed(catalog, handle.on()));
+              NOT_ADOPTED,
+              args -> turnedOn(catalog, handle.on()));
       default -> null;
     };
   }
@@ -223,7 +227,16 @@ final class Procedures {
         UTF8String.fromString(purged.table().toString()), purged.deletedFiles(), purged.keptData());
   }
 
-  private static InternalRow[] changed(TxnSparkCatalog catalog, Object answer) {
+  private static InternalRow[] turnedOn(
+      TxnSparkCatalog catalog, Map<TableIdentifier, String> left) {
+    Object[] words =
+        left.entrySet().stream()
+            .map(table -> UTF8String.fromString(table.getKey() + ": " + table.getValue()))
+            .toArray();
+    return changed(catalog, left.size(), new GenericArrayData(words));
+  }
+
+  private static InternalRow[] changed(TxnSparkCatalog catalog, Object... answer) {
     PlanCaches.refresh(active(), catalog);
     return row(answer);
   }

@@ -7,7 +7,9 @@ import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.io.IOException;
 import java.lang.reflect.Proxy;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -130,7 +132,7 @@ class StrangerTest {
     assertThat(e).hasMessageContaining("txns on");
     append(outside.loadTable(id("shop.a")), 2);
     overwrite(outside.loadTable(id("shop.b")), 7);
-    assertThat(handle.on()).isZero();
+    assertThat(handle.on()).isEmpty();
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
     assertThat(lake.txnIds("shop.b")).containsExactly(7L);
     append(plain.loadTable(id("shop.a")), 3);
@@ -160,14 +162,32 @@ class StrangerTest {
   }
 
   @Test
-  void onCountsWhatItCannotAdopt() {
+  void onNamesWhatItCannotAdopt() {
     plain.dropTable(id("shop.b"));
     handle.off();
     append(outside.loadTable(id("shop.a")), 2);
     append(outside.loadTable(id("shop.b")), 2);
-    assertThat(handle.on()).isEqualTo(1);
+    assertThat(handle.on()).containsOnlyKeys(id("shop.b"));
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
     assertThat(plain.tableExists(id("shop.b"))).isFalse();
+  }
+
+  /** One is ahead of its log, one has lost its metadata: both are named, others are adopted. */
+  @Test
+  void onGoesOnBehindTablesThatAreBroken() throws IOException {
+    lake.create(handle, "shop.c");
+    handle.off();
+    append(outside.loadTable(id("shop.a")), 2);
+    long ahead = handle.upper() + 1_000_000;
+    outside.loadTable(id("shop.b")).updateProperties().set("txns.applied", "" + ahead).commit();
+    append(outside.loadTable(id("shop.c")), 2);
+    BaseTable broken = (BaseTable) outside.loadTable(id("shop.c"));
+    Path lost = Path.of(broken.operations().current().metadataFileLocation().replace("file:", ""));
+    Files.move(lost, lost.resolveSibling("away"));
+    Map<TableIdentifier, String> left = handle.on();
+    assertThat(left).containsOnlyKeys(id("shop.b"), id("shop.c"));
+    assertThat(left.get(id("shop.b"))).contains("unset the table's property txns.commit-table");
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
   }
 
   @Test
