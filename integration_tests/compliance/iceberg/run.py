@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 import spark_suites
-from spark_suites import summary
+from spark_suites import summary, why_skipped
 
 HERE = Path(__file__).resolve().parent
 REPORTS = HERE / "target" / "surefire-reports"
@@ -59,7 +59,7 @@ def outcome(suite: str) -> Counter[str]:
             print(f"  FAILED {case.get('name')}: {failed.get('message')}")
         elif "skipped" in children:
             counts["skipped"] += 1
-            print(f"  skipped {case.get('name')}: {children['skipped'].get('message')}")
+            print(f"  skipped {case.get('name')}: {why_skipped(children['skipped'])}")
         else:
             counts["passed"] += 1
     return counts

@@ -9,6 +9,7 @@ Imports: spark_exclusions. Used by: run.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
@@ -105,6 +106,14 @@ def summary(counts: Counter[str]) -> str:
     return " ".join(f"{key}={counts[key]}" for key in ("passed", "failed", "skipped"))
 
 
+def why_skipped(skipped: ET.Element) -> str:
+    """Give the reason of a test that left itself out, for example for its parameter row."""
+    said = skipped.get("message") or skipped.text or ""
+    # Behind the words stands where they were said.
+    words = re.split(r"\tat |Caused by:", said)[0]
+    return " ".join(words.removeprefix("org.opentest4j.TestAbortedException:").split())
+
+
 def _class_path(classes: Path) -> str:
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
@@ -169,8 +178,8 @@ def _outcome(suite: str, reports: Path) -> Counter[str]:
             counts["failed"] += 1
             print(f"  FAILED {method}: {message[:300]}")
         elif "skipped" in children:
-            # An assumption of the suite's own, for example about the parameter row.
             counts["skipped"] += 1
+            print(f"  skipped {method}: {why_skipped(children['skipped'])}")
         else:
             counts["passed"] += 1
     return counts

@@ -8,6 +8,7 @@ import java.util.Map;
 import org.apache.iceberg.catalog.CatalogTests;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Disabled;
 import org.junit.jupiter.api.Test;
@@ -100,15 +101,17 @@ class TxnCatalogTest extends CatalogTests<TxnCatalog> {
 
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
-  @Disabled(RETENTION)
   @Override
-  public void testRemoveUnusedSpec(boolean withBranch) {}
+  public void testRemoveUnusedSpec(boolean withBranch) {
+    Assumptions.abort(RETENTION); // @Disabled would count it once
+  }
 
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
-  @Disabled(RETENTION)
   @Override
-  public void testRemoveUnusedSchemas(boolean withBranch) {}
+  public void testRemoveUnusedSchemas(boolean withBranch) {
+    Assumptions.abort(RETENTION); // @Disabled would count it once
+  }
 
   @Test
   @Disabled("a new table starts with an empty snapshot (I2), which is in its history")
