@@ -202,6 +202,29 @@ def test_procedures(client: Client, two_tables: tuple[str, str]) -> None:
     assert [("0",)] == client.run(f"CALL lake.system.apply('{a.removeprefix('lake.')}')")
 
 
+def test_what_is_refused(client: Client, other: SparkSession, two_tables: tuple[str, str]) -> None:
+    """What is no part of a transaction gets 0A000 and leaves nothing; the rest commits."""
+    a, b = two_tables
+    client.run("BEGIN")
+    affected(client, f"INSERT INTO {a} VALUES (3, 0)")
+    client.run("SAVEPOINT before")
+    for statement in (
+        f"DROP TABLE {b} PURGE",
+        f"ALTER TABLE {b} RENAME TO {b}_renamed",
+        f"CALL lake.system.rewrite_data_files('{b.removeprefix('lake.')}')",
+        f"CALL lake.system.expire_snapshots('{b.removeprefix('lake.')}')",
+        "CREATE TABLE spark_catalog.default.refused USING parquet AS SELECT 1 AS id",
+    ):
+        with pytest.raises(SqlError) as caught:
+            client.run(statement)
+        assert ("0A000", "TXNS_UNSUPPORTED") == (caught.value.sqlstate, caught.value.condition), (
+            statement
+        )
+        client.run("ROLLBACK TO before")
+    client.run("COMMIT")
+    assert (3, 2) == (count(other, a), count(other, b))
+
+
 # One of each kind of statement; test_statement_matrix runs all of them in classic sessions.
 OF_EACH_KIND = [
     "insert with",
