@@ -100,7 +100,7 @@ def test_there_and_back(
 def test_out_in_an_incident_and_in_again(
     plain: SparkSession, open_as: Callable[[str], SparkSession]
 ) -> None:
-    """Off: the pipeline goes on with Iceberg's class. On: what it wrote is adopted."""
+    """Off: pipelines go on through either class. On: what they wrote is adopted."""
     ours = open_as(sessions.TXNS)
     plain.sql("ALTER TABLE own.db.old SET TBLPROPERTIES ('format-version' = '2')")
     _register_all(ours)
@@ -111,17 +111,35 @@ def test_out_in_an_incident_and_in_again(
     ours.sql("COMMIT")
     assert [(0, 0)] == rows(plain, BOTH)
 
-    assert 0 == one(ours, "CALL own.system.off()").tables_left
+    ours.sql("BEGIN")
+    _pipeline(ours, 2)
+    operator = open_as(sessions.TXNS)
+    assert 0 == one(operator, "CALL own.system.off()").tables_left
     assert [(1, 1)] == rows(plain, BOTH)
     with refused("0A000"):
-        _pipeline(ours, 2)
-    _pipeline(plain, 2)
-    assert ([(2, 2)], [(1, 1)]) == (rows(plain, BOTH), rows(ours, BOTH))
+        ours.sql("COMMIT")
+    with refused("0A000") as refusal:
+        ours.sql("BEGIN")
+    assert "system.on()" in refusal.error.message
+    _pipeline(ours, 2)
+    _pipeline(plain, 3)
+    assert [(3, 3)] == rows(plain, BOTH) == rows(ours, BOTH)
+    merge = "MERGE INTO t USING (SELECT 4 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+    assert 1 == one(ours, merge).num_affected_rows
+    assert 1 == one(ours, "UPDATE t SET id = 5 WHERE id = 4").num_affected_rows
+    ours.sql("ALTER TABLE t ADD COLUMN note STRING")
+    ours.sql("CREATE OR REPLACE TABLE old AS SELECT id FROM t")
+    ours.sql("CREATE TABLE extra AS SELECT id FROM t")
+    with refused("0A000"):
+        ours.sql("DROP TABLE t")
+    assert [(4, 4)] == rows(plain, BOTH) == rows(ours, BOTH)
 
-    assert (0, []) == tuple(one(ours, "CALL own.system.on()"))
-    assert [(2, 2)] == rows(ours, BOTH)
+    assert (0, []) == tuple(one(operator, "CALL own.system.on()"))
+    assert [(4, 4)] == rows(ours, BOTH)
+    assert [1, 2, 3, 5] == [row.id for row in ours.sql("SELECT id FROM old ORDER BY id").collect()]
     ours.sql("BEGIN")
-    _pipeline(ours, 3)
+    ours.sql("INSERT INTO t VALUES (6, 'n')")
+    ours.sql("INSERT INTO old SELECT id FROM t WHERE note = 'n'")
     ours.sql("COMMIT")
     ours.sql("CALL own.system.apply()")
-    assert [(3, 3)] == rows(ours, BOTH) == rows(plain, BOTH)
+    assert [(5, 5)] == rows(ours, BOTH) == rows(plain, BOTH)

@@ -73,7 +73,12 @@ class AutocommitCatalog(TxnCatalog):
         return head.upper
 
     def _load(self, identifier: Identifier) -> Loaded:
-        head = self._head()
+        return self._load_at(self._head(), identifier)
+
+    def _load_at(self, head: Head, identifier: Identifier) -> Loaded:
+        plain = self._parts.tables.load_plain(identifier, head)
+        if plain is not None:
+            return plain
         loaded = self._parts.tables.load(identifier, head, head.upper)
         if loaded.forgotten and self._parts.applier.apply(head, identifier):
             return self._parts.tables.load(identifier, head, head.upper)
@@ -83,7 +88,7 @@ class AutocommitCatalog(TxnCatalog):
         """Load a table as of now, every committed transaction included."""
         name = self.identifier_to_tuple(identifier)
         loaded = self._load(name)
-        if not loaded.registered and self._parts.config.register != "all":
+        if loaded.plain or (not loaded.registered and self._parts.config.register != "all"):
             assert loaded.table is not None
             table = loaded.table
             return Table(
@@ -132,8 +137,7 @@ class AutocommitCatalog(TxnCatalog):
         """Plan a table that is created together with its first rows."""
         name = self.identifier_to_tuple(identifier)
         self._refuse_commit_table(name)
-        self._refuse_existing(name)
-        if self._stays_plain(properties):
+        if self._refuse_existing(name).state.off or self._stays_plain(properties):
             return self._parts.catalog.create_table_transaction(
                 identifier, schema, location, partition_spec, sort_order, properties
             )
@@ -209,7 +213,9 @@ class AutocommitCatalog(TxnCatalog):
         """Drop a table that is not under care, and delete its files."""
         name = self.identifier_to_tuple(identifier)
         self._refuse_commit_table(name)
-        if self._load(name).registered:
+        loaded = self._load(name)
+        if loaded.registered:
+            check_writable(loaded)
             raise Unsupported(
                 "a registered table's files may be needed by what is not applied yet, and by"
                 f" readers of older timestamps: handle.forget('{text(name)}') first, then purge"
@@ -261,11 +267,13 @@ class AutocommitCatalog(TxnCatalog):
         version = int(properties.get(TableProperties.FORMAT_VERSION, _manifests.WRITABLE_FORMAT))
         return self._parts.config.register == "none" or version < _manifests.WRITABLE_FORMAT
 
-    def _refuse_existing(self, name: Identifier) -> None:
+    def _refuse_existing(self, name: Identifier) -> Head:
+        """Give the head at which there is no such table."""
+        head = self._head()
         try:
-            self._load(name)
+            self._load_at(head, name)
         except NoSuchTableError:
-            return
+            return head
         raise TableAlreadyExistsError(f"Table {text(name)} already exists")
 
     def _create(self, table: Table, updates: tuple[TableUpdate, ...]) -> CommitTableResponse:
@@ -315,13 +323,20 @@ class AutocommitCatalog(TxnCatalog):
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
     ) -> CommitTableResponse:
-        """Commit as the catalog does; a table that has come under care since is loaded again."""
+        """
+        Commit as the catalog does, also to a table under care while transactions are off.
+
+        Who passes just before they are on again is found as a stranger.
+        """
         name = table.name()
-        if self._parts.config.register == "all":
+        if self._parts.config.register == "all" and not self._head().state.off:
             self._parts.registrar.register(name)
         plain = self._parts.catalog.load_table(name)
         if mark_of(plain.metadata) is not None:
-            raise CommitFailedException(
-                f"the table has come under care since it was loaded: load it again; {text(name)}"
-            )
+            if not self._load(name).plain:
+                raise CommitFailedException(
+                    "the table has come under care, or transactions were turned on, since it was"
+                    f" loaded: load it again; {text(name)}"
+                )
+            updates = self._parts.kept_by_expiry(plain.metadata, updates)
         return self._parts.catalog.commit_table(plain, requirements, updates)

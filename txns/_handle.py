@@ -18,6 +18,7 @@ from txns._committed import Committed, Options
 from txns._config import Config
 from txns._entry import Isolation, Kind, check_txn_id
 from txns._history import transactions
+from txns._loop import transactions_off
 from txns._parts import Parts
 from txns._purge import Purger
 from txns._subscribe import Delivery, subscribe
@@ -129,6 +130,7 @@ class Handle:
         Raises:
             InvalidUsage: 25000, the basis is not reached in time or `as_of` lies above the
                 upper.
+            Unsupported: Transactions are off.
         """
         log, clock = self._parts.log, self._parts.clock
         head = log.load_or_create()
@@ -154,6 +156,8 @@ class Handle:
         transaction = Transaction(self._parts, head, options, comment)
         if txn_id is not None:
             transaction.committed = self.find(txn_id, head)
+        if head.state.off and transaction.committed is None:
+            raise transactions_off()
         return transaction
 
     def _isolation(self, wanted: str | Isolation | None, as_of: int | None) -> Isolation:

@@ -235,9 +235,7 @@ class CommitLoop:
             commit_ts = checked_ts(member.key.commit_ts, state.upper, now_ms)
         entry = member.attempt(state, head, commit_ts)
         if state.off and entry.kind not in {Kind.ON, Kind.OFF}:
-            raise Unsupported(
-                "transactions are off for this commit table: turn them on with `txns on`"
-            )
+            raise transactions_off()
         return entry
 
     def _look_up(self, members: list[_Member], head: Head) -> None:
@@ -264,6 +262,15 @@ class CommitLoop:
                     txn_id=member.key.txn_id,
                     least_ts=head.upper,
                 )
+
+
+def transactions_off() -> Unsupported:
+    """Say that something needs the log, while it takes no writers."""
+    return Unsupported(
+        "transactions are off for this commit table: `txns on` or CALL system.on() lets writers in;"
+        " until then single operations read and write, as plain Iceberg does, the tables to which"
+        " everything is applied"
+    )
 
 
 def checked_ts(ts: int, upper: int, now_ms: int) -> int:

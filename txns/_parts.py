@@ -17,7 +17,7 @@ from txns._archive import Archive
 from txns._commit import Committer
 from txns._log import CommitLog
 from txns._logged import needed_since
-from txns._loop import CommitLoop
+from txns._loop import CommitLoop, transactions_off
 from txns._register import Registrar
 from txns._tables import DataTables, Loaded
 from txns._tidy import Tidier
@@ -97,13 +97,15 @@ class Parts:
 
 def check_writable(loaded: Loaded) -> None:
     """
-    Refuse to write a table that nobody registered, or that strangers have written.
+    Refuse to write through the log a table that nobody registered, or that strangers have written.
 
     Raises:
-        Unsupported: With the call that registers it.
+        Unsupported: With the call that registers it; or transactions are off.
         Quarantined: With the command that repairs it.
     """
     name = text(loaded.identifier)
+    if loaded.plain:
+        raise transactions_off()
     if not loaded.registered:
         raise Unsupported(
             f"a transaction writes registered tables only: handle.register('{name}') or `txns"

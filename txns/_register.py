@@ -25,7 +25,7 @@ from txns import _change, _manifests, _mark, _marks
 from txns._commit import Request
 from txns._entry import Change, Entry, Isolation, Kind, Operation, derived_id
 from txns._logged import stranger_above
-from txns._loop import Key
+from txns._loop import Key, transactions_off
 from txns._staged import StagedTable
 from txns.errors import ForeignWrite, Quarantined, Unsupported, text
 
@@ -77,6 +77,8 @@ class Registrar:
         and the next one writes the entry.
         """
         head = self._log.load_or_create()
+        if head.state.off:
+            raise transactions_off()  # before the table is marked
         if not self._applier.apply_run(head, identifier):
             raise Quarantined(
                 identifier, "entries of the table are not applied, so it cannot be registered yet"
@@ -99,6 +101,8 @@ class Registrar:
         loaded = self._tables.load(identifier, head, head.upper)
         if not loaded.registered:
             return head.upper
+        if head.state.off:
+            raise transactions_off()  # a stranger's write is no reason before this
         assert loaded.view is not None
         if loaded.view.stranger:
             raise ForeignWrite(identifier, loaded.view.stranger.reason)

@@ -15,7 +15,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from txns import _mark, _overlay
 from txns._entry import Kind
-from txns._logged import Stranger
+from txns._logged import Stranger, logged_state
 from txns._overlay import TableView
 from txns.errors import CorruptLog, Quarantined, Unsupported, text
 
@@ -44,7 +44,8 @@ class Loaded:
         identifier: Its name.
         table: The catalog's table; None for one that is logged and not created yet.
         mark: None for a table that is not under care.
-        view: As of a timestamp; None for a table that is not under care, unless `forgotten`.
+        view: As of a timestamp; None for a table that is not under care, unless `forgotten`, and
+            for one that is `plain`.
         io: Its files.
     """
 
@@ -58,6 +59,11 @@ class Loaded:
     def registered(self) -> bool:
         """Whether it is under care."""
         return self.mark is not None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is read and written as the catalog has it: transactions are off."""
+        return self.mark is not None and self.view is None
 
     @property
     def forgotten(self) -> bool:
@@ -135,6 +141,28 @@ class DataTables:
             return Loaded(identifier, table, mark, view, table.io)
         view = self._view(identifier, table.metadata, mark, head, read_ts)
         return Loaded(identifier, table, _mark.mark_of(view.metadata), view, table.io)
+
+    def load_plain(self, identifier: Identifier, head: Head) -> Loaded | None:
+        """
+        Load a table as the catalog has it, while transactions are off.
+
+        That is one under care to which nothing of the log is left to apply, and that the log has
+        not dropped; None for any other.
+        """
+        if not head.state.off:
+            return None
+        try:
+            table = self.catalog.load_table(identifier)
+        except NoSuchTableError:
+            return None
+        mark = _mark.mark_of(table.metadata)
+        if mark is None or mark.commit_table != ".".join(self._log.identifier):
+            return None
+        uuid = str(table.metadata.table_uuid)
+        outstanding = head.state.changes(uuid, after=mark.applied, upto=head.upper)
+        if outstanding or _mark.is_dropped(logged_state(table.metadata, mark).snapshot):
+            return None
+        return Loaded(identifier, table, mark, None, table.io)
 
     def applied_ts(self, identifier: Identifier, uuid: str) -> int:
         """Give `txns.applied` in ms as the catalog has it now, of the table of that uuid."""

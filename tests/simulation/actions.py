@@ -367,5 +367,6 @@ def autocommit(worker: Worker) -> None:
         raise
     # What a table held that came under care in between may have the change already.
     cared = all(history.cared_since(name, attempt.began_above) for name in attempt.tables)
-    if cared and attempt.logged_ts is None and attempt.changed(history):
+    in_the_log = attempt.logged_ts is not None or attempt.passes_the_log
+    if cared and not in_the_log and attempt.changed(history):
         raise Violation("durability", f"{attempt.key} returned, and is not in the log")

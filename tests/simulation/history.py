@@ -134,6 +134,7 @@ class Attempt:
         refused: Whether its process was told that it has not committed.
         logged_ts: `commit_ts` of its entry, in ms, when there is one.
         purges: Whether it is a purger, which may claim a table more than once.
+        passes_the_log: Whether it wrote a table as the catalog has it, while transactions were off.
         repeats: Whether it tries again under the id of one whose outcome is unknown.
     """
 
@@ -149,6 +150,7 @@ class Attempt:
     refused: bool = False
     logged_ts: int | None = None
     purges: bool = False
+    passes_the_log: bool = False
     repeats: bool = False
 
     def state(self, table: Identifier, base: Version) -> Version:

@@ -52,6 +52,8 @@ class Observer:
         self.entries: dict[int, Logged] = {}
         self.ids: set[str] = set()
         self.off = False
+        self.on_ts = 0
+        """When transactions were turned on last, as `commit_ts` in ms."""
         self.grouped = 0
         """Swaps that brought several entries."""
         self.checks = TableChecks(self)
@@ -97,6 +99,7 @@ class Observer:
             raise Violation("off", f"{logged.kind} {logged.commit_ts} while writers are off")
         if logged.kind in {"off", "on"}:
             self.off = logged.kind == "off"
+            self.on_ts = logged.commit_ts if logged.kind == "on" else self.on_ts
         if logged.kind == "commit":
             self._judge_commit(logged)
         for index, table in enumerate(logged.tables):

@@ -41,7 +41,7 @@ class TableChecks:
 
     def changed(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         """Judge a swap; a stranger's is only recorded."""
-        if self._observer.world.actor.stranger:
+        if self._observer.world.actor.stranger or self._passes_the_log(old, new):
             self._foreign(old, new)
             return
         self._lists_of_their_own(name, old, new)
@@ -54,6 +54,20 @@ class TableChecks:
             self._applied(name, old, new)
         elif is_marked(new) and _main(new) != _main(old):
             raise Violation("I4", f"the protocol moved main of {name} without txns.applied")
+
+    def _passes_the_log(self, old: TableMetadata | None, new: TableMetadata) -> bool:
+        """Whether it is a statement's own, as any may be that ran while transactions were off."""
+        attempt = self._observer.world.actor.attempt
+        if attempt is None or attempt.isolation != "autocommit" or old is None:
+            return False
+        known = {one.snapshot_id for one in old.snapshots}
+        added = [one for one in new.snapshots if one.snapshot_id not in known]
+        stamped = any(_summary(one, "txns.commit-ts") is not None for one in added)
+        if stamped or not (is_marked(old) and is_marked(new)) or _applied(old) != _applied(new):
+            return False
+        passes = self._observer.off or self._observer.on_ts > attempt.began_above
+        attempt.passes_the_log |= passes
+        return passes
 
     def dropped(self, aside: Identifier, metadata: TableMetadata) -> None:
         """Judge the end of a purge: what it takes is a marker that nobody needs."""

@@ -181,7 +181,7 @@ def test_a_restored_backup_is_found(lake, handle):
 
 
 def test_off_and_on(lake, handle):
-    """The way out: writers are refused, everything is applied; on lets them in again."""
+    """The way out: everything is applied, transactions are refused; on lets them in again."""
     a = lake.table("a", [1])
     later = lake.open(apply="next")
     with later.begin() as txn:

@@ -175,8 +175,7 @@ final class CommitLoop {
   private static void refuseWhenOff(Head head, Entry entry) {
     boolean always = entry.kind() == EntryKind.ON || entry.kind() == EntryKind.OFF;
     if (head.state().off() && !always) {
-      throw TxnException.unsupported(
-          "transactions are off for this commit table: CALL system.on() or `txns on` lets writers in");
+      throw TxnException.off();
     }
   }
 }

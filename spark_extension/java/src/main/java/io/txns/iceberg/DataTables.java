@@ -31,7 +31,7 @@ final class DataTables {
    * @param real its operations
    * @param mark empty for a table that is not under care
    * @param view as of a timestamp; null for a table that is not under care, unless it is {@link
-   *     #forgotten()}
+   *     #forgotten()}, and for one that is {@link #plain()}
    */
   record Loaded(
       TableIdentifier identifier,
@@ -41,6 +41,11 @@ final class DataTables {
       TableView view) {
     boolean registered() {
       return mark.isPresent();
+    }
+
+    /** Whether it is read and written as the catalog has it, because transactions are off. */
+    boolean plain() {
+      return mark.isPresent() && view == null;
     }
 
     /** Whether the log has taken it from care, and the table itself does not say so yet. */
@@ -106,6 +111,43 @@ final class DataTables {
     }
     TableView view = view(identifier, real.current(), mark.get(), head, readTs);
     return new Loaded(identifier, table, real, TableMark.of(view.metadata()), view);
+  }
+
+  /**
+   * A table as the catalog has it, while transactions are off.
+   *
+   * @return empty where it is not {@link #isPlain}
+   */
+  Optional<Loaded> loadPlain(TableIdentifier identifier, Head head) {
+    if (!head.state().off()) {
+      return Optional.empty();
+    }
+    Table table;
+    try {
+      table = delegate.loadTable(identifier);
+    } catch (NoSuchTableException e) {
+      return Optional.empty();
+    }
+    if (!(table instanceof BaseTable base) || !isPlain(base.operations().current(), head)) {
+      return Optional.empty();
+    }
+    TableOperations real = base.operations();
+    return Optional.of(new Loaded(identifier, table, real, TableMark.of(real.current()), null));
+  }
+
+  /**
+   * Whether a table under care is to be read and written as the catalog has it: transactions are
+   * off, nothing of the log is left to apply to it, and the log has not dropped it.
+   *
+   * @param metadata loaded after {@code head}
+   */
+  boolean isPlain(TableMetadata metadata, Head head) {
+    Optional<TableMark> mark = TableMark.of(metadata);
+    return head.state().off()
+        && mark.isPresent()
+        && mark.get().commitTable().equals(log.identifier())
+        && head.state().changes(metadata.uuid(), mark.get().applied(), head.upper()).isEmpty()
+        && !TableMark.isDropped(LoggedState.of(metadata, mark.get()).snapshot());
   }
 
   /**

@@ -58,6 +58,9 @@ final class Registrar {
    */
   long register(TableIdentifier identifier) {
     Head head = log.loadOrCreate();
+    if (head.state().off()) {
+      throw TxnException.off(); // before the table is marked
+    }
     if (!applier.applyRun(head, identifier)) {
       throw TxnException.quarantined(
           identifier, "entries of the table are not applied, so it cannot be registered yet");
@@ -103,6 +106,9 @@ final class Registrar {
     DataTables.Loaded loaded = tables.load(identifier, head, head.upper());
     if (!loaded.registered()) {
       return head.upper();
+    }
+    if (head.state().off()) {
+      throw TxnException.off(); // a stranger's write is no reason before this
     }
     refuseStrangers(loaded);
     StagedTable staged = staged(loaded);

@@ -76,6 +76,7 @@ final class TableDrop {
     if (!loaded.registered()) {
       return handle.delegate().dropTable(table, purge);
     }
+    handle.checkWritable(loaded);
     if (purge) {
       throw TxnException.unsupported(
           String.format(
@@ -90,7 +91,6 @@ final class TableDrop {
                   Math.max(handle.clock().nowMs(), handle.upper())
                       + handle.config().greatestAgeMs())));
     }
-    handle.checkWritable(loaded);
     handle
         .statementCommit()
         .commit(running, loaded, marked(loaded.view().metadata(), loaded.real()));

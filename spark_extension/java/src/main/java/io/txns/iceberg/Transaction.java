@@ -305,7 +305,9 @@ public final class Transaction {
     DataTables.Loaded known = loaded.get(table);
     if (known == null) {
       try {
-        known = handle.tables().load(table, head, readTs);
+        Optional<DataTables.Loaded> plain =
+            explicit ? Optional.empty() : handle.tables().loadPlain(table, head);
+        known = plain.orElseGet(() -> handle.tables().load(table, head, readTs));
       } catch (NoSuchTableException e) {
         reads.absent(table);
         throw e;

@@ -110,8 +110,8 @@ public final class TxnCatalog
   public Table loadTableForWrite(TableIdentifier identifier) {
     handle.refuseCommitTable(identifier);
     Transaction running = running();
-    if (handle.config().register() == TxnConfig.Register.ALL && !handle.isRegistered(identifier)) {
-      handle.register(identifier);
+    if (handle.config().register() == TxnConfig.Register.ALL) {
+      handle.registerUnlessOff(identifier);
     }
     if (running != null && running.explicit()) {
       running.checkWritable();

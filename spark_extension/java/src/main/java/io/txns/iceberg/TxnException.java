@@ -122,6 +122,14 @@ public class TxnException extends RuntimeException {
     return new TxnException(ErrorKind.CORRUPT_LOG, message);
   }
 
+  /** What needs the log, while it takes no writers. */
+  static TxnException off() {
+    return unsupported(
+        "transactions are off for this commit table: CALL system.on() or `txns on` lets writers in;"
+            + " until then single statements read and write, as plain Iceberg does, the tables to which"
+            + " everything is applied");
+  }
+
   /** Something that cannot be done here; the message names the cure. */
   public static TxnException unsupported(String message) {
     return new TxnException(ErrorKind.UNSUPPORTED, message);

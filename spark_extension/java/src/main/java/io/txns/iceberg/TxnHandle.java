@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
+import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -81,7 +82,7 @@ public final class TxnHandle implements Closeable {
    * Transaction.State#COMMITTED} at once.
    *
    * @throws TxnException 25000 when the basis is not reached in time, or an explicit {@code
-   *     read_ts} lies above the upper
+   *     read_ts} lies above the upper; 0A000 while transactions are off
    */
   public Transaction begin(BeginOptions options) {
     Head head = log.loadOrCreate();
@@ -106,6 +107,9 @@ public final class TxnHandle implements Closeable {
       if (known.isPresent()) {
         return transaction.alreadyCommitted(committed(known.get()));
       }
+    }
+    if (head.state().off()) {
+      throw TxnException.off();
     }
     return transaction;
   }
@@ -291,9 +295,21 @@ public final class TxnHandle implements Closeable {
     return new StatementCommit(log, tables, committer, config(), clock);
   }
 
-  /** A table as of the newest head. */
+  /** A table as of the newest head; as the catalog has it while transactions are off. */
   DataTables.Loaded loadNewest(TableIdentifier table) {
-    Head head = log.loadIfExists();
+    return load(table, log.loadIfExists());
+  }
+
+  private DataTables.Loaded load(TableIdentifier table, Head head) {
+    return tables.loadPlain(table, head).orElseGet(() -> loadLogged(table, head));
+  }
+
+  /** A table as the newest head has it, whether transactions are off or not. */
+  DataTables.Loaded loadLogged(TableIdentifier table) {
+    return loadLogged(table, log.loadIfExists());
+  }
+
+  private DataTables.Loaded loadLogged(TableIdentifier table, Head head) {
     DataTables.Loaded loaded = tables.load(table, head, head.upper());
     if (loaded.forgotten() && applier.apply(head, table)) {
       return tables.load(table, head, head.upper());
@@ -326,11 +342,15 @@ public final class TxnHandle implements Closeable {
   }
 
   /**
-   * Refuse to write a table that strangers have written, or that nobody registered.
+   * Refuse to write through the log a table that strangers have written, that nobody registered, or
+   * while transactions are off.
    *
    * @throws TxnException 55000 or 0A000, with the command that cures it
    */
   void checkWritable(DataTables.Loaded table) {
+    if (table.plain()) {
+      throw TxnException.off();
+    }
     if (!table.registered()) {
       throw TxnException.unsupported(
           String.format(
@@ -348,6 +368,25 @@ public final class TxnHandle implements Closeable {
               }
               throw TxnException.quarantined(table.identifier(), stranger.reason());
             });
+  }
+
+  /**
+   * Refuse to write a table under care as the catalog has it, unless transactions are off now. Who
+   * passes just before they are on again is found as a stranger.
+   *
+   * @param base what the write stands on
+   * @throws TxnException 40001: the table was registered, or transactions were turned on
+   */
+  void checkPlain(TableIdentifier table, TableMetadata base) {
+    Head head = log.loadIfExists();
+    if (!tables.isPlain(base, head)) {
+      throw TxnException.conflict(
+          table,
+          "",
+          "",
+          head.upper(),
+          "the table was registered, or transactions were turned on, while it was written");
+    }
   }
 
   /**
@@ -378,6 +417,14 @@ public final class TxnHandle implements Closeable {
             transaction.reads(),
             writes,
             Map.of()));
+  }
+
+  /** Register a table that is not under care; while transactions are off, it stays so. */
+  void registerUnlessOff(TableIdentifier table) {
+    Head head = log.loadIfExists();
+    if (!head.state().off() && !load(table, head).registered()) {
+      register(table);
+    }
   }
 
   /** Whether a table is under care, without laying the log over it. */

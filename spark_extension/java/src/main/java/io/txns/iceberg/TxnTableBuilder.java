@@ -12,6 +12,7 @@ import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.Transactions;
 import org.apache.iceberg.catalog.Catalog.TableBuilder;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -107,10 +108,10 @@ final class TxnTableBuilder implements TableBuilder {
   @Override
   public org.apache.iceberg.Transaction replaceTransaction() {
     handle.refuseCommitTable(identifier);
-    if (isPlain()) {
-      return plain.replaceTransaction();
-    }
     DataTables.Loaded existing = existing();
+    if (isPlain(existing)) {
+      return plainReplacement(existing, false);
+    }
     if (existing == null && !isStagedCreate()) {
       throw new NoSuchTableException("Table does not exist: %s", identifier);
     }
@@ -120,10 +121,10 @@ final class TxnTableBuilder implements TableBuilder {
   @Override
   public org.apache.iceberg.Transaction createOrReplaceTransaction() {
     handle.refuseCommitTable(identifier);
-    if (isPlain()) {
-      return plain.createOrReplaceTransaction();
-    }
     DataTables.Loaded existing = existing();
+    if (isPlain(existing)) {
+      return plainReplacement(existing, true);
+    }
     if (existing != null || isStagedCreate()) {
       return replacement(existing, true, false);
     }
@@ -147,10 +148,12 @@ final class TxnTableBuilder implements TableBuilder {
     return registers;
   }
 
-  /** Whether there is a table that nobody registered: its replacement is the catalog's affair. */
-  private boolean isPlain() {
-    DataTables.Loaded existing = existing();
-    if (existing == null || existing.registered()) {
+  /**
+   * Whether there is a table that nobody registered, or any while transactions are off: its
+   * replacement is the catalog's affair.
+   */
+  private boolean isPlain(DataTables.Loaded existing) {
+    if (existing == null || existing.registered() && !existing.plain()) {
       return false;
     }
     if (isExplicit()) {
@@ -159,9 +162,25 @@ final class TxnTableBuilder implements TableBuilder {
     return true;
   }
 
+  private org.apache.iceberg.Transaction plainReplacement(
+      DataTables.Loaded existing, boolean orCreate) {
+    if (!existing.plain()) {
+      return orCreate ? plain.createOrReplaceTransaction() : plain.replaceTransaction();
+    }
+    // As the catalog would, but not when transactions are on again.
+    TableMetadata replaced = ((BaseTransaction) plain.replaceTransaction()).currentMetadata();
+    TableOperations guarded = new UnregisteredOperations(handle, existing, transaction);
+    return orCreate
+        ? Transactions.createOrReplaceTableTransaction(identifier.toString(), guarded, replaced)
+        : Transactions.replaceTableTransaction(identifier.toString(), guarded, replaced);
+  }
+
   private org.apache.iceberg.Transaction creation(boolean orReplace) {
     BaseTransaction delegate = (BaseTransaction) plain.createTransaction();
     Head head = handle.log().loadOrCreate();
+    if (head.state().off() && !isExplicit()) {
+      return orReplace ? plain.createOrReplaceTransaction() : delegate;
+    }
     TableMetadata planned = delegate.currentMetadata();
     TableMetadata first =
         TableMetadata.buildFrom(planned)

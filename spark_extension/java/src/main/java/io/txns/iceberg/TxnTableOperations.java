@@ -86,7 +86,7 @@ final class TxnTableOperations extends DelegatingOperations {
           sameObject(
               overDropped
                   ? handle.loadNewestWithDropped(identifier)
-                  : handle.loadNewest(identifier));
+                  : handle.loadLogged(identifier));
     } catch (NoSuchTableException e) {
       if (loaded != null) {
         throw e;

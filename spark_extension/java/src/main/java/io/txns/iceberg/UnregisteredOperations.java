@@ -6,10 +6,11 @@ import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 
 /**
- * Operations of a table that nobody registered: the catalog's own, but for three cases.
+ * Operations of a table that nobody registered, or of any while transactions are off: the catalog's
+ * own, but for three cases.
  *
  * <p>Inside an explicit transaction they do not write; setting {@code txns.commit-table} registers
- * the table; a table that was registered while it was loaded is not written behind the log's back.
+ * the table; a table under care is not written behind the log's back once transactions are on.
  */
 final class UnregisteredOperations extends DelegatingOperations {
   private final TxnHandle handle;
@@ -49,8 +50,7 @@ final class UnregisteredOperations extends DelegatingOperations {
       handle.checkWritable(loaded);
     }
     if (base != null && TableMark.of(base).isPresent()) {
-      throw TxnException.conflict(
-          loaded.identifier(), "", "", handle.upper(), "the table was registered meanwhile");
+      handle.checkPlain(loaded.identifier(), base);
     }
     if (registers(base, metadata)) {
       register(base, metadata);

@@ -220,7 +220,7 @@ class AlteredTableTest {
     TxnHandle forbidden =
         TxnHandle.open(
             "lake",
-            new StrangerTest.Forbidding(lake.catalog(), id("shop.a")),
+            BeforeCommit.forbidding(lake.catalog(), id("shop.a")),
             TxnConfig.defaults(),
             TxnClock.system());
     forbidden.repairAdopt(id("shop.a"));
