@@ -92,10 +92,10 @@ class TxnCatalog(Catalog):
         names: dict[Identifier, Operation | None] = {
             table: None for table in tables if is_apart(table) or table in dropped
         }
-        names |= self._coming_or_going(space, head, read_ts)
         # The catalog's list is of now: what others have created or dropped since is in it, and
         # what was applied and tidied since it was made is in neither of it and the newest head.
-        names |= self._coming_or_going(space, self._parts.log.load_if_exists(), read_ts)
+        newest = self._parts.log.load_if_exists()
+        names |= self._coming_or_going(space, head, newest, read_ts)
         for table, first in names.items():
             if self._is_there(table, head, first):
                 tables[table] = None
@@ -104,11 +104,11 @@ class TxnCatalog(Catalog):
         return list(tables)
 
     def _coming_or_going(
-        self, namespace: Identifier, head: Head, read_ts: int
+        self, namespace: Identifier, head: Head, newest: Head, read_ts: int
     ) -> dict[Identifier, Operation | None]:
         """Give what the log has created or dropped in a namespace: the first above `read_ts`."""
-        archived = head.state.tidied_upto
-        entries = list(head.state.entries)
+        archived = newest.state.tidied_upto
+        entries = [*head.state.entries, *newest.state.entries]
         if archived > read_ts:
             entries += self._parts.archive.between(read_ts, archived)
         names: dict[Identifier, Operation | None] = {}

@@ -313,12 +313,29 @@ def test_what_was_dropped_is_read_from_the_archive_once(lake, handle, monkeypatc
     lake.table("a", [1])
     handle.catalog().drop_table("shop.a")
     handle.tidy()
-    reads = []
-    rows_of = Archive.rows
-    monkeypatch.setattr(Archive, "rows", lambda *given: reads.append(given) or rows_of(*given))
+    reads = _archive_reads(monkeypatch)
     for _ in range(3):
         assert [] == handle.catalog().list_tables("shop")
     assert len(reads) == 1
+
+
+def test_a_list_as_of_before_reads_what_followed_once(lake, handle, monkeypatch):
+    """The head that it stands on and the newest one have the same archive below them."""
+    lake.table("a", [1])
+    ts = handle.upper
+    handle.catalog().drop_table("shop.a")
+    handle.tidy()
+    assert [] == handle.catalog().list_tables("shop")
+    reads = _archive_reads(monkeypatch)
+    assert [("shop", "a")] == handle.snapshot(ts).list_tables("shop")
+    assert len(reads) == 1
+
+
+def _archive_reads(monkeypatch):
+    reads = []
+    rows_of = Archive.rows
+    monkeypatch.setattr(Archive, "rows", lambda *given: reads.append(given) or rows_of(*given))
+    return reads
 
 
 def test_a_subscriber_goes_on_while_its_table_is_created_again(lake, handle):

@@ -40,8 +40,7 @@ final class TableListing {
       tables.stream()
           .filter(name -> NameAside.is(name) || dropped.contains(name))
           .forEach(name -> names.put(name, Optional.empty()));
-      names.putAll(comingOrGoing(namespace, head, readTs));
-      names.putAll(comingOrGoing(namespace, newest, readTs));
+      names.putAll(comingOrGoing(namespace, head, newest, readTs));
       names.forEach(
           (table, first) -> {
             if (isThere(table, head, readTs, first)) {
@@ -62,11 +61,12 @@ final class TableListing {
 
   /** What the log has created or dropped in a namespace: the first such deed above readTs. */
   private Map<TableIdentifier, Optional<Operation>> comingOrGoing(
-      Namespace namespace, Head head, long readTs) {
+      Namespace namespace, Head head, Head newest, long readTs) {
     Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
     List<Entry> entries = new ArrayList<>(head.state().entries());
-    if (head.state().tidiedUpto() > readTs) {
-      entries.addAll(handle.archive().between(readTs, head.state().tidiedUpto()));
+    entries.addAll(newest.state().entries());
+    if (newest.state().tidiedUpto() > readTs) {
+      entries.addAll(handle.archive().between(readTs, newest.state().tidiedUpto()));
     }
     entries.sort(Comparator.comparingLong(Entry::commitTs));
     for (Entry entry : entries) {
