@@ -116,6 +116,19 @@ class SwitchedOffTest {
     assertThat(lake.txnIds("shop.a")).containsExactly(8L, 9L);
   }
 
+  /** Iceberg takes {@code main} away, and with it what the log knows the table by. */
+  @Test
+  void aTableThatIsReplacedByAnEmptyOneIsAdopted() {
+    handle.off();
+    ours.buildTable(id("shop.a"), Lake.SCHEMA).replaceTransaction().commitTransaction();
+    assertThat(lake.txnIds("shop.a")).isEmpty();
+    assertThat(handle.on()).isEmpty();
+    assertThat(lake.txnIds("shop.a")).isEmpty();
+    append(ours.loadTable(id("shop.a")), 2);
+    assertThat(lake.txnIds("shop.a")).containsExactly(2L);
+    assertThat(lake.plainIds("shop.a")).containsExactly(2L);
+  }
+
   /** {@code register=all} leaves new tables alone, too. */
   @Test
   void whatAWriteWouldRegisterStaysPlain() {
