@@ -18,7 +18,7 @@ from integration_tests.rest_server import ROOT
 if TYPE_CHECKING:
     from integration_tests.rest_server import Server
 
-SUITES = "TransactionTest,StrangerTest,RaceTest,ProtocolEdgesTest"
+SUITES = "TransactionTest,StrangerTest,SwitchedOffTest,RaceTest,ProtocolEdgesTest"
 
 
 @pytest.mark.slow
