@@ -22,6 +22,9 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class TxnSqlException extends AnalysisException {
   private static final long serialVersionUID = 1L;
 
+  /** Parameter: what happened and what to do. All that is left of it in Spark's MINIMAL format. */
+  private static final String MESSAGE = "message";
+
   private static final int MAX_DEPTH = 20;
 
   /** What Iceberg's validation says when others have changed what a statement rewrites. */
@@ -37,27 +40,25 @@ public final class TxnSqlException extends AnalysisException {
       Map<String, String> parameters,
       Throwable cause) {
     super(
-        message,
+        "[" + condition + "] " + message + " SQLSTATE: " + sqlState,
         Option.<Object>empty(),
         Option.<Object>empty(),
         Option.apply(cause),
         Some.apply(condition),
-        scala.collection.immutable.Map.from(CollectionConverters.asScala(parameters)),
+        scala.collection.immutable.Map.from(
+            CollectionConverters.asScala(withMessage(parameters, message))),
         new QueryContext[0]);
     this.sqlState = sqlState;
   }
 
   static TxnSqlException of(TxnException e) {
-    return new TxnSqlException(
-        message(e.condition(), e.getMessage(), e.sqlState()),
-        e.condition(),
-        e.sqlState(),
-        new HashMap<>(e.parameters()),
-        e);
+    return new TxnSqlException(e.getMessage(), e.condition(), e.sqlState(), e.parameters(), e);
   }
 
-  private static String message(String condition, String message, String sqlState) {
-    return "[" + condition + "] " + message + " SQLSTATE: " + sqlState;
+  private static Map<String, String> withMessage(Map<String, String> parameters, String message) {
+    Map<String, String> all = new HashMap<>(parameters);
+    all.put(MESSAGE, message);
+    return all;
   }
 
   @Override
@@ -114,11 +115,7 @@ public final class TxnSqlException extends AnalysisException {
 
   private static TxnSqlException of(ErrorKind kind, String what, Throwable e) {
     return new TxnSqlException(
-        message(kind.condition(), what + ": " + e.getMessage(), kind.sqlState()),
-        kind.condition(),
-        kind.sqlState(),
-        new HashMap<>(),
-        e);
+        what + ": " + e.getMessage(), kind.condition(), kind.sqlState(), Map.of(), e);
   }
 
   private static TxnSqlException with(TxnSqlException translated, Throwable original) {

@@ -9,7 +9,9 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.CommitStateUnknownException;
 import org.apache.iceberg.exceptions.ValidationException;
+import org.apache.spark.ErrorMessageFormat;
 import org.apache.spark.SparkThrowable;
+import org.apache.spark.SparkThrowableHelper;
 import org.junit.jupiter.api.Test;
 
 /** What an error says that Iceberg raises in a statement outside a transaction. */
@@ -43,6 +45,14 @@ class TxnSqlExceptionTest {
     assertThat(translated(outside, ErrorKind.QUARANTINED))
         .contains("altered; readers stay")
         .doesNotContain("race", "Cannot commit");
+  }
+
+  /** Where Spark is told to send a condition and its parameters, and no text. */
+  @Test
+  void whatToDoIsAlsoInTheMinimalFormat() {
+    TxnSqlException refused = TxnSqlException.of(TxnException.unsupported("run it after COMMIT"));
+    assertThat(SparkThrowableHelper.getMessage(refused, ErrorMessageFormat.MINIMAL()))
+        .contains("\"0A000\"", "run it after COMMIT");
   }
 
   @Test
