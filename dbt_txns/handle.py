@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 _CANCEL_PAUSE_S = 0.2
+# The class of BEGIN's answers where a transaction is open, aborted or expired.
+_LEFT_OPEN = "25"
 
 
 def connect(credentials: TxnsCredentials) -> Handle:
@@ -99,12 +101,20 @@ class Handle:
             return self._begin(isolation, comment, catalog)
 
     def _begin(self, isolation: str, comment: str, catalog: str) -> dbapi.Status:
+        self.connection.rollback()
+        if catalog != self._catalog:
+            with self.connection.cursor() as cursor:
+                cursor.execute(f"USE `{catalog}`")
+            self._catalog = catalog
+        self.connection.isolation_level = isolation
+        try:
+            return self.connection.begin(comment=comment)
+        except dbapi.Error as error:
+            if not (error.sqlstate or "").startswith(_LEFT_OPEN):
+                raise
+        # Who had the session before us, on a server that pools them, has left it so.
         with self.connection.cursor() as cursor:
             cursor.execute("ROLLBACK")
-            if catalog != self._catalog:
-                cursor.execute(f"USE `{catalog}`")
-                self._catalog = catalog
-        self.connection.isolation_level = isolation
         return self.connection.begin(comment=comment)
 
     def commit(self) -> dbapi.Status:

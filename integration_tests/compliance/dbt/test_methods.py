@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from dbt.adapters.txns.connections import StatementError
 from dbt.adapters.txns.handle import HandleCursor
 from dbt.include import txns as macros
 from dbt.tests.util import run_dbt, run_dbt_and_capture
+from pyspark.errors import AnalysisException
 
 from integration_tests import servers
 from txns_spark import dbapi
@@ -152,6 +154,21 @@ class TestCancelled:
             connections.reconnect(connection)
             with pytest.raises(StatementError, match="57014"):
                 adapter.execute("select 1", fetch=True)
+
+
+@pytest.mark.usefixtures("project")
+class TestPooled:
+    @pytest.mark.parametrize("left", ["BEGIN", "BEGIN; INSERT INTO lake.nowhere.t VALUES (1)"])
+    def test_what_a_session_was_left_with_is_undone(self, adapter: Any, left: str) -> None:
+        with adapter.connection_named("pooled"):
+            handle = adapter.connections.get_thread_connection().handle
+            session = handle.connection._session
+            for sql in left.split("; "):
+                with suppress(AnalysisException):
+                    session.run(sql, ())
+            status = handle.begin("SNAPSHOT", "{}", "lake")
+            assert status.state == "active"
+            handle.rollback()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from txns_spark.dbapi import errors
 from txns_spark.dbapi._connection import Connection
-from txns_spark.dbapi._literals import identifier
+from txns_spark.dbapi._literals import identifier, path
 from txns_spark.dbapi._spark import ClassicSession, ConnectSession
 
 if TYPE_CHECKING:
@@ -178,7 +178,9 @@ def _opened(
             # Transactions tell errors of types and ranges only where Spark reports them.
             for name, value in (config or {}).items():
                 cursor.execute(f"SET {identifier(name)}={identifier(str(value))}")
-        _choose(made, *place)
+        catalog, schema = place
+        if not session.use(catalog, schema or _DEFAULT_SCHEMA):
+            _choose(made, catalog, schema)
         made.isolation_level = isolation_level
         made.autocommit = autocommit
     except BaseException:
@@ -188,7 +190,7 @@ def _opened(
 
 
 def _choose(made: Connection, catalog: str, schema: str | None) -> None:
-    """Make catalog and schema the current ones."""
+    """Make catalog and schema the current ones by statements, whose errors tell what is wrong."""
     cursor = made.cursor()
     # Catalogs are loaded, and listed, when they are first named.
     try:
@@ -210,7 +212,7 @@ def _choose(made: Connection, catalog: str, schema: str | None) -> None:
     schema = schema or _DEFAULT_SCHEMA
     if schema not in schemas:
         _check_nested(made, catalog, schema, schemas)
-    cursor.execute(f"USE {'.'.join(identifier(part) for part in (catalog, *schema.split('.')))}")
+    cursor.execute(f"USE {identifier(catalog)}.{path(schema)}")
 
 
 def _check_nested(made: Connection, catalog: str, schema: str, schemas: list[str]) -> None:
@@ -218,9 +220,8 @@ def _check_nested(made: Connection, catalog: str, schema: str, schemas: list[str
     parent, _, _ = schema.rpartition(".")
     if parent:
         cursor = made.cursor()
-        path = ".".join(identifier(part) for part in (catalog, *parent.split(".")))
         try:
-            cursor.execute(f"SHOW NAMESPACES IN {path}")
+            cursor.execute(f"SHOW NAMESPACES IN {identifier(catalog)}.{path(parent)}")
         except errors.ProgrammingError:
             pass
         else:

@@ -167,10 +167,9 @@ class Connection:
         modes += [f"ID {_quoted(transaction_id)}"] if transaction_id is not None else []
         if as_of is not None:
             modes += [f"AS OF {as_of if isinstance(as_of, int) else _quoted(as_of)}"]
+        modes += [f"COMMENT {_quoted(comment)}"] if comment is not None else []
         self._run("BEGIN " + ", ".join(modes))
         assert self.last_status is not None
-        if comment is not None:
-            self._run(f"SET TRANSACTION COMMENT {_quoted(comment)}")
         return self.last_status
 
     def commit(self) -> None:

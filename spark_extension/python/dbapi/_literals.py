@@ -171,6 +171,11 @@ def identifier(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def path(name: str) -> str:
+    """Return a name of several parts, with dots between them, quoted."""
+    return ".".join(identifier(part) for part in name.split("."))
+
+
 def _of_int(value: int) -> str:
     # As pyspark chooses it: the least type that holds the number.
     if _INT_MIN <= value <= _INT_MAX:

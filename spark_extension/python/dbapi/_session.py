@@ -51,6 +51,9 @@ class Session(Protocol):
     def has_table(self, name: str) -> bool | None:
         """Tell whether a table or temporary view is there; None on Thrift, which cannot tell."""
 
+    def use(self, catalog: str, schema: str) -> bool:
+        """Make them the current ones without a statement; False if that cannot be done."""
+
     def cancel(self) -> None:
         """Stop what the session runs; called by another thread."""
 

@@ -6,12 +6,14 @@ Imports: _literals, _session. Used by: _connection.
 
 from __future__ import annotations
 
+import json
 import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txns_spark.dbapi._literals import bound
+from txns_spark.dbapi._literals import bound, path
 from txns_spark.dbapi._session import Answer
 
 if TYPE_CHECKING:
@@ -51,6 +53,14 @@ class _DataFrameSession:
     def has_table(self, name: str) -> bool:
         return bool(self._spark.catalog.tableExists(name))
 
+    def use(self, catalog: str, schema: str) -> bool:
+        try:
+            self._spark.catalog.setCurrentCatalog(catalog)
+            self._spark.catalog.setCurrentDatabase(path(schema))
+        except Exception:  # noqa: BLE001  (the statements that are tried next tell what is wrong)
+            return False
+        return True
+
     def _frame(self, sql: str, parameters: Sequence[Any]) -> Any:
         text, values = bound(sql, parameters)
         return self._spark.sql(text, args=values) if values else self._spark.sql(text)
@@ -79,8 +89,9 @@ class ClassicSession(_DataFrameSession):
         plan = frame._jdf.queryExecution().commandExecuted()  # noqa: SLF001
         if str(plan.getClass().getSimpleName()) != "CommandResult":
             return None
-        schema = _arrow_schema(frame)
-        rows = frame.collect()
+        schema = _known_schema(plan.schema().json())
+        # Asking for the rows runs one more query, and most commands have none.
+        rows = frame.collect() if plan.rows().nonEmpty() else []
         columns = [[row[i] for row in rows] for i in range(len(schema))]
         arrays = [pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
@@ -121,8 +132,18 @@ def _log_no_errors() -> None:
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
 
 
-def _arrow_schema(frame: Any) -> pa.Schema:
+@lru_cache(maxsize=256)
+def _known_schema(text: str) -> pa.Schema:
+    """Return the Arrow schema for Spark's as JSON; commands answer with few different ones."""
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415  (Thrift needs no pyspark)
+    from pyspark.sql.types import StructType  # noqa: PLC0415  (the same)
+
+    schema: pa.Schema = to_arrow_schema(StructType.fromJson(json.loads(text)))
+    return schema
+
+
+def _arrow_schema(frame: Any) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415  (see above)
 
     schema: pa.Schema = to_arrow_schema(frame.schema)
     return schema

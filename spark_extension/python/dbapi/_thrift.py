@@ -101,6 +101,10 @@ class ThriftSession:
     def has_table(self, name: str) -> None:
         del name
 
+    def use(self, catalog: str, schema: str) -> bool:
+        del catalog, schema
+        return False
+
     def cancel(self) -> None:
         with self._lock:
             running = self._running

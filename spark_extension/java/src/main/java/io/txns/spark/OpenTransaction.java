@@ -33,6 +33,7 @@ final class OpenTransaction {
    */
   OpenTransaction(TxnModes modes, boolean ofStream) {
     this.modes = modes;
+    this.comment = modes.comment();
     this.ofStream = ofStream;
   }
 
@@ -84,6 +85,7 @@ final class OpenTransaction {
   /** Begins once more with other modes; only while nothing is read or written. */
   void changeModes(TxnModes newModes, BeginOptions options) {
     modes = newModes;
+    comment = newModes.comment() != null ? newModes.comment() : comment;
     if (isBound()) {
       Transaction old = transaction;
       TxnSparkCatalog same = catalog;
@@ -186,10 +188,9 @@ final class OpenTransaction {
   }
 
   void comment(String text) {
+    comment = text;
     if (isBound()) {
       transaction.comment(text);
-    } else {
-      comment = text;
     }
   }
 

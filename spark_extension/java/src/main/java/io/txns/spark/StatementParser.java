@@ -74,6 +74,7 @@ final class StatementParser {
         || at(0, "ISOLATION") && at(1, "LEVEL")
         || at(0, "ID") && kindAt(1) == Kind.STRING
         || at(0, "AS") && at(1, "OF")
+        || at(0, "COMMENT") && kindAt(1) == Kind.STRING
         || at(0, "BASIS");
   }
 
@@ -105,7 +106,7 @@ final class StatementParser {
         return null;
       }
       if (accept("COMMENT")) {
-        return comment();
+        return setComment();
       }
       return new TxnStatement.SetModes(modes("SET TRANSACTION"));
     }
@@ -114,25 +115,29 @@ final class StatementParser {
       if (modes.equals(TxnModes.NONE)) {
         throw syntax("SET SESSION CHARACTERISTICS AS TRANSACTION needs a mode");
       }
-      if (modes.id() != null || modes.asOf() != null || modes.basis() != null) {
+      if (!modes.areDefaults()) {
         throw syntax(
             "SET SESSION CHARACTERISTICS takes READ ONLY, READ WRITE and ISOLATION LEVEL;"
-                + " ID, AS OF and BASIS belong to one transaction: put them after BEGIN");
+                + " ID, AS OF, BASIS and COMMENT belong to one transaction: put them after BEGIN");
       }
       return new TxnStatement.SetDefaults(modes);
     }
     return null;
   }
 
-  private TxnStatement comment() {
-    if (kindAt(0) != Kind.STRING) {
-      throw bad("SET TRANSACTION COMMENT", "a text in quotes");
-    }
-    String text = take().text();
+  private TxnStatement setComment() {
+    String text = comment("SET TRANSACTION");
     if (!atEnd()) {
       throw bad("SET TRANSACTION COMMENT", "the end of the statement");
     }
     return new TxnStatement.Comment(text);
+  }
+
+  private String comment(String statement) {
+    if (kindAt(0) != Kind.STRING) {
+      throw bad(statement, "a text in quotes after COMMENT");
+    }
+    return take().text();
   }
 
   /** Modes to the end of the text, separated by commas or blanks. */
@@ -156,30 +161,35 @@ final class StatementParser {
     }
     if (accept("ISOLATION")) {
       expect("LEVEL", statement);
-      return new TxnModes(null, isolation(statement), null, null, null, null);
+      return new TxnModes(null, isolation(statement), null, null, null, null, null);
     }
     if (accept("ID")) {
       if (kindAt(0) != Kind.STRING || tokens.get(position).text().isBlank()) {
         throw bad(statement, "the transaction's id in quotes after ID");
       }
-      return new TxnModes(null, null, take().text(), null, null, null);
+      return new TxnModes(null, null, take().text(), null, null, null, null);
     }
     if (accept("AS")) {
       expect("OF", statement);
-      return new TxnModes(null, null, null, timestamp(statement), null, null);
+      return new TxnModes(null, null, null, timestamp(statement), null, null, null);
     }
     if (accept("BASIS")) {
       return basis(statement);
     }
-    throw bad(statement, "READ ONLY, READ WRITE, ISOLATION LEVEL, ID '...', AS OF or BASIS");
+    if (accept("COMMENT")) {
+      return new TxnModes(null, null, null, null, null, null, comment(statement));
+    }
+    throw bad(
+        statement,
+        "READ ONLY, READ WRITE, ISOLATION LEVEL, ID '...', AS OF, BASIS or COMMENT '...'");
   }
 
   private TxnModes readMode(String statement) {
     if (accept("ONLY")) {
-      return new TxnModes(true, null, null, null, null, null);
+      return new TxnModes(true, null, null, null, null, null, null);
     }
     if (accept("WRITE")) {
-      return new TxnModes(false, null, null, null, null, null);
+      return new TxnModes(false, null, null, null, null, null, null);
     }
     throw bad(statement, "ONLY or WRITE after READ");
   }
@@ -221,7 +231,7 @@ final class StatementParser {
         expect("SECONDS", statement);
       }
     }
-    return new TxnModes(null, null, null, null, basis, timeoutMs);
+    return new TxnModes(null, null, null, null, basis, timeoutMs, null);
   }
 
   private static long seconds(String digits) {
@@ -246,7 +256,8 @@ final class StatementParser {
             || said.isolation() != null && more.isolation() != null
             || said.id() != null && more.id() != null
             || said.asOf() != null && more.asOf() != null
-            || said.basis() != null && more.basis() != null;
+            || said.basis() != null && more.basis() != null
+            || said.comment() != null && more.comment() != null;
     if (twice) {
       throw syntax("a transaction mode is given twice");
     }

@@ -7,12 +7,19 @@ import io.txns.iceberg.Isolation;
  *
  * @param asOf the timestamp as written: digits are milliseconds, anything else a timestamp text
  * @param basis a timestamp that the transaction must have seen, written like {@code asOf}
+ * @param comment words for the archive
  */
 record TxnModes(
-    Boolean readOnly, Isolation isolation, String id, String asOf, String basis, Long timeoutMs) {
+    Boolean readOnly,
+    Isolation isolation,
+    String id,
+    String asOf,
+    String basis,
+    Long timeoutMs,
+    String comment) {
 
   /** Nothing said. */
-  static final TxnModes NONE = new TxnModes(null, null, null, null, null, null);
+  static final TxnModes NONE = new TxnModes(null, null, null, null, null, null, null);
 
   /** These modes; what they leave open is taken from {@code defaults}. */
   TxnModes orElse(TxnModes defaults) {
@@ -22,11 +29,18 @@ record TxnModes(
         id != null ? id : defaults.id,
         asOf != null ? asOf : defaults.asOf,
         basis != null ? basis : defaults.basis,
-        timeoutMs != null ? timeoutMs : defaults.timeoutMs);
+        timeoutMs != null ? timeoutMs : defaults.timeoutMs,
+        comment != null ? comment : defaults.comment);
+  }
+
+  /** Whether a session can have them for all its transactions. */
+  boolean areDefaults() {
+    return new TxnModes(readOnly, isolation, null, null, null, null, null).equals(this);
   }
 
   /** Whether a level is said, and nothing else. */
   boolean isOnlyIsolation() {
-    return isolation != null && new TxnModes(null, isolation, null, null, null, null).equals(this);
+    return isolation != null
+        && new TxnModes(null, isolation, null, null, null, null, null).equals(this);
   }
 }

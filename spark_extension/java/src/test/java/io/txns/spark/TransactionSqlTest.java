@@ -313,9 +313,14 @@ class TransactionSqlTest extends SparkTestBase {
     spark.sql("INSERT INTO " + table + " VALUES (1,'a')");
     spark.sql("SET TRANSACTION COMMENT 'a comment'");
     spark.sql("COMMIT");
+    spark.sql("BEGIN COMMENT 'said at its begin'");
+    spark.sql("SET TRANSACTION READ WRITE");
+    spark.sql("INSERT INTO " + table + " VALUES (2,'b')");
+    spark.sql("COMMIT");
     assertThat(rows(spark, "SELECT 1")).hasSize(1);
     assertThat(rows(spark, "CALL lake.system.transactions()"))
-        .anyMatch(row -> row.contains("a comment"));
+        .anyMatch(row -> row.contains("a comment"))
+        .anyMatch(row -> row.contains("said at its begin"));
   }
 
   @Test
