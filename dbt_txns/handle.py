@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _CANCEL_PAUSE_S = 0.2
-# The class of BEGIN's answers where a transaction is open, aborted or expired.
+# The class of a statement's answers where a transaction is open, aborted or expired.
 _LEFT_OPEN = "25"
 
 
@@ -102,19 +102,22 @@ class Handle:
 
     def _begin(self, isolation: str, comment: str, catalog: str) -> dbapi.Status:
         self.connection.rollback()
-        if catalog != self._catalog:
-            with self.connection.cursor() as cursor:
-                cursor.execute(f"USE `{catalog}`")
-            self._catalog = catalog
         self.connection.isolation_level = isolation
         try:
-            return self.connection.begin(comment=comment)
+            return self._begin_in(catalog, comment)
         except dbapi.Error as error:
             if not (error.sqlstate or "").startswith(_LEFT_OPEN):
                 raise
         # Who had the session before us, on a server that pools them, has left it so.
         with self.connection.cursor() as cursor:
             cursor.execute("ROLLBACK")
+        return self._begin_in(catalog, comment)
+
+    def _begin_in(self, catalog: str, comment: str) -> dbapi.Status:
+        if catalog != self._catalog:
+            with self.connection.cursor() as cursor:
+                cursor.execute(f"USE `{catalog}`")
+            self._catalog = catalog
         return self.connection.begin(comment=comment)
 
     def commit(self) -> dbapi.Status:

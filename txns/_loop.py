@@ -3,7 +3,8 @@ Appends entries to the log: the only retry loop of the protocol, with group comm
 
 Docs/spec.md 11.1. An attempt whose answer was lost is settled by the next head: the entry
 is there, or the head has moved past what the attempt stood on and it can never land.
-Imports: _archive, _log, errors. Used by: _commit, _register, _marks.
+Imports: _archive, _log, errors. Used by: _commit, _handle, _marks, _parts,
+_purge, _register, _transaction, _autocommit.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Bind parameters: to Spark's own markers where it takes them, as literals elsewhe
 A literal is text that no setting of a session can make into something else: a string with a
 quote, a backslash, a control character or a variable in it is written in hexadecimal.
 
-Imports: errors. Used by: _connection, _cursor, __init__.
+Imports: errors. Used by: _connect, _connection, _cursor, _embedded, _spark, _thrift, __init__.
 """
 
 from __future__ import annotations

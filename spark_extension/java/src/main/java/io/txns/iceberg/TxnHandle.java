@@ -23,8 +23,6 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
 public final class TxnHandle implements Closeable {
   private static final long BASIS_POLL_MS = 50;
 
-  // What Iceberg writes into the summary of a streaming write.
-
   private final String catalogName;
   private final Catalog delegate;
   private final Supplier<TxnConfig> config;
