@@ -161,23 +161,23 @@ final class StatementParser {
     }
     if (accept("ISOLATION")) {
       expect("LEVEL", statement);
-      return new TxnModes(null, isolation(statement), null, null, null, null, null);
+      return TxnModes.NONE.withIsolation(isolation(statement));
     }
     if (accept("ID")) {
       if (kindAt(0) != Kind.STRING || tokens.get(position).text().isBlank()) {
         throw bad(statement, "the transaction's id in quotes after ID");
       }
-      return new TxnModes(null, null, take().text(), null, null, null, null);
+      return TxnModes.NONE.withId(take().text());
     }
     if (accept("AS")) {
       expect("OF", statement);
-      return new TxnModes(null, null, null, timestamp(statement), null, null, null);
+      return TxnModes.NONE.withAsOf(timestamp(statement));
     }
     if (accept("BASIS")) {
       return basis(statement);
     }
     if (accept("COMMENT")) {
-      return new TxnModes(null, null, null, null, null, null, comment(statement));
+      return TxnModes.NONE.withComment(comment(statement));
     }
     throw bad(
         statement,
@@ -186,10 +186,10 @@ final class StatementParser {
 
   private TxnModes readMode(String statement) {
     if (accept("ONLY")) {
-      return new TxnModes(true, null, null, null, null, null, null);
+      return TxnModes.NONE.withReadOnly(true);
     }
     if (accept("WRITE")) {
-      return new TxnModes(false, null, null, null, null, null, null);
+      return TxnModes.NONE.withReadOnly(false);
     }
     throw bad(statement, "ONLY or WRITE after READ");
   }
@@ -231,7 +231,7 @@ final class StatementParser {
         expect("SECONDS", statement);
       }
     }
-    return new TxnModes(null, null, null, null, basis, timeoutMs, null);
+    return TxnModes.NONE.withBasis(basis, timeoutMs);
   }
 
   private static long seconds(String digits) {

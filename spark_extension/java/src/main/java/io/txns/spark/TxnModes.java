@@ -21,6 +21,31 @@ record TxnModes(
   /** Nothing said. */
   static final TxnModes NONE = new TxnModes(null, null, null, null, null, null, null);
 
+  TxnModes withReadOnly(Boolean said) {
+    return new TxnModes(said, isolation, id, asOf, basis, timeoutMs, comment);
+  }
+
+  TxnModes withIsolation(Isolation said) {
+    return new TxnModes(readOnly, said, id, asOf, basis, timeoutMs, comment);
+  }
+
+  TxnModes withId(String said) {
+    return new TxnModes(readOnly, isolation, said, asOf, basis, timeoutMs, comment);
+  }
+
+  TxnModes withAsOf(String said) {
+    return new TxnModes(readOnly, isolation, id, said, basis, timeoutMs, comment);
+  }
+
+  /** With a basis and how long to wait for it, in ms; null for the default. */
+  TxnModes withBasis(String said, Long saidTimeoutMs) {
+    return new TxnModes(readOnly, isolation, id, asOf, said, saidTimeoutMs, comment);
+  }
+
+  TxnModes withComment(String said) {
+    return new TxnModes(readOnly, isolation, id, asOf, basis, timeoutMs, said);
+  }
+
   /** These modes; what they leave open is taken from {@code defaults}. */
   TxnModes orElse(TxnModes defaults) {
     return new TxnModes(
@@ -35,12 +60,11 @@ record TxnModes(
 
   /** Whether a session can have them for all its transactions. */
   boolean areDefaults() {
-    return new TxnModes(readOnly, isolation, null, null, null, null, null).equals(this);
+    return equals(NONE.withReadOnly(readOnly).withIsolation(isolation));
   }
 
   /** Whether a level is said, and nothing else. */
   boolean isOnlyIsolation() {
-    return isolation != null
-        && new TxnModes(null, isolation, null, null, null, null, null).equals(this);
+    return isolation != null && equals(NONE.withIsolation(isolation));
   }
 }

@@ -17,11 +17,11 @@ class TxnStatementTest {
   private static final TxnModes NONE = TxnModes.NONE;
 
   private static TxnModes readOnly(boolean readOnly) {
-    return new TxnModes(readOnly, null, null, null, null, null, null);
+    return NONE.withReadOnly(readOnly);
   }
 
   private static TxnModes isolation(Isolation isolation) {
-    return new TxnModes(null, isolation, null, null, null, null, null);
+    return NONE.withIsolation(isolation);
   }
 
   static Stream<Arguments> statements() {
@@ -47,29 +47,23 @@ class TxnStatementTest {
             new TxnStatement.Begin(isolation(Isolation.SNAPSHOT))),
         Arguments.of(
             "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
-            new TxnStatement.Begin(
-                new TxnModes(true, Isolation.SNAPSHOT, null, null, null, null, null))),
+            new TxnStatement.Begin(NONE.withReadOnly(true).withIsolation(Isolation.SNAPSHOT))),
         Arguments.of(
             "BEGIN READ ONLY ISOLATION LEVEL SNAPSHOT",
-            new TxnStatement.Begin(
-                new TxnModes(true, Isolation.SNAPSHOT, null, null, null, null, null))),
+            new TxnStatement.Begin(NONE.withReadOnly(true).withIsolation(Isolation.SNAPSHOT))),
         Arguments.of("BEGIN ID 'job-''7'''", new TxnStatement.Begin(id("job-'7'"))),
         Arguments.of("BEGIN TRANSACTION ID \"a b\"", new TxnStatement.Begin(id("a b"))),
         Arguments.of(
-            "BEGIN AS OF 1700000000000",
-            new TxnStatement.Begin(
-                new TxnModes(null, null, null, "1700000000000", null, null, null))),
+            "BEGIN AS OF 1700000000000", new TxnStatement.Begin(NONE.withAsOf("1700000000000"))),
         Arguments.of(
             "BEGIN READ ONLY, AS OF TIMESTAMP '2024-01-02 03:04:05'",
-            new TxnStatement.Begin(
-                new TxnModes(true, null, null, "2024-01-02 03:04:05", null, null, null))),
+            new TxnStatement.Begin(NONE.withReadOnly(true).withAsOf("2024-01-02 03:04:05"))),
         Arguments.of(
             "BEGIN BASIS 1700000000001 TIMEOUT 5 SECONDS, ID 'x'",
-            new TxnStatement.Begin(
-                new TxnModes(null, null, "x", null, "1700000000001", 5000L, null))),
+            new TxnStatement.Begin(NONE.withId("x").withBasis("1700000000001", 5000L))),
         Arguments.of(
             "START TRANSACTION BASIS 1 TIMEOUT 1 SECOND",
-            new TxnStatement.Begin(new TxnModes(null, null, null, null, "1", 1000L, null))),
+            new TxnStatement.Begin(NONE.withBasis("1", 1000L))),
         Arguments.of("COMMIT", new TxnStatement.Commit()),
         Arguments.of("commit work;", new TxnStatement.Commit()),
         Arguments.of("COMMIT TRANSACTION", new TxnStatement.Commit()),
@@ -96,20 +90,20 @@ class TxnStatementTest {
             new TxnStatement.SetModes(isolation(Isolation.SNAPSHOT))),
         Arguments.of(
             "BEGIN COMMENT 'monthly', READ ONLY",
-            new TxnStatement.Begin(new TxnModes(true, null, null, null, null, null, "monthly"))),
+            new TxnStatement.Begin(NONE.withReadOnly(true).withComment("monthly"))),
         Arguments.of(
             "SET TRANSACTION COMMENT 'monthly; correction -- 3'",
             new TxnStatement.Comment("monthly; correction -- 3")),
         Arguments.of(
             "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SNAPSHOT, READ ONLY",
             new TxnStatement.SetDefaults(
-                new TxnModes(true, Isolation.SNAPSHOT, null, null, null, null, null))),
+                NONE.withReadOnly(true).withIsolation(Isolation.SNAPSHOT))),
         Arguments.of("SHOW TRANSACTION", new TxnStatement.Show()),
         Arguments.of("show\n transaction ;", new TxnStatement.Show()));
   }
 
   private static TxnModes id(String id) {
-    return new TxnModes(null, null, id, null, null, null, null);
+    return NONE.withId(id);
   }
 
   @ParameterizedTest
