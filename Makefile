@@ -25,6 +25,8 @@ BENCHMARKS := $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_%,$(wildcard
 NAME ?= $(BENCHMARKS)
 SEEDS ?= 200
 SUITES ?=
+# Tests run thousands of small statements: compiling them well takes longer than running them.
+test-% compliance-%: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 # ------------------------------------------------------------ environments
 

@@ -112,8 +112,6 @@ def run(chosen: Suite, url: str, requirements: str, *options: str) -> dict[str, 
             "PYTHONPATH": os.pathsep.join(paths),
             "TXNS_SUITE_LAKE": str(folder / "lake"),
             "TXNS_SUITE_OUTCOMES": str(outcomes),
-            # Thousands of small statements: compiling them well takes longer than running them.
-            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
         subprocess.run(command, cwd=folder, env=environment, check=False)
         found = json.loads(outcomes.read_text("utf-8")) if outcomes.exists() else {}
