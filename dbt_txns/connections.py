@@ -48,13 +48,15 @@ _GRANT_CURE = (
     "\n  Spark itself has no grants, only some catalogs' extensions of its SQL have them:"
     " remove `grants` from the configuration, and give rights where the catalog's users are kept"
 )
+# Of memory, of writing and of reading files; a job whose executor was lost has no SQLSTATE.
+_SERVER_ERRORS = frozenset({None, "53200", "58030", "KD001"})
 _OUTCOME_ASKED = 5
 _OUTCOME_PAUSE_S = 1.0
 
 
 class StatementError(DbtDatabaseError):
     """
-    A statement or a COMMIT that Spark refused.
+    A statement that Spark refused.
 
     Attributes:
         cause: The DB-API's error.
@@ -75,8 +77,19 @@ class StatementError(DbtDatabaseError):
 
     @property
     def retryable(self) -> bool:
-        """Whether the transaction has definitely not committed, and may win next time."""
-        return isinstance(self.cause, (dbapi.TransactionConflict, dbapi.ConnectionLost))
+        """Whether the transaction has definitely not committed, and may do better next time."""
+        if isinstance(self.cause, (dbapi.TransactionConflict, dbapi.ConnectionLost)):
+            return True
+        return isinstance(self.cause, dbapi.OperationalError) and self.sqlstate in _SERVER_ERRORS
+
+
+class CommitError(StatementError):
+    """A COMMIT that was refused, or of which nobody knows what came (08007)."""
+
+    @property
+    def retryable(self) -> bool:
+        """Whether it lost a race: what else a COMMIT answers may have come after the swap."""
+        return isinstance(self.cause, dbapi.TransactionConflict)
 
 
 class TxnsConnectionManager(SparkConnectionManager):
@@ -133,7 +146,7 @@ class TxnsConnectionManager(SparkConnectionManager):
         Commit what is open; nothing if nothing is.
 
         Raises:
-            StatementError: It has not committed; or nobody knows whether it has (08007).
+            CommitError: It has not committed; or nobody knows whether it has (08007).
         """
         connection = self.get_thread_connection()
         if not connection.transaction_open:
@@ -145,7 +158,7 @@ class TxnsConnectionManager(SparkConnectionManager):
         except dbapi.CommitStateUnknown as unknown:
             commit_ts = self._settled(connection, unknown).commit_ts
         except dbapi.Error as error:
-            raise StatementError(error) from error
+            raise CommitError(error) from error
         logger.debug(f"COMMIT: at {commit_ts}")
         if scope is not None:
             scope.committed(commit_ts)
@@ -164,7 +177,7 @@ class TxnsConnectionManager(SparkConnectionManager):
                 if found is not None:
                     return found
             time.sleep(_OUTCOME_PAUSE_S)
-        raise StatementError(unknown) from unknown
+        raise CommitError(unknown) from unknown
 
     def reconnect(self, connection: Connection) -> None:
         """Replace a connection's session by a new one, which is cancelled if the old one was."""

@@ -19,6 +19,7 @@ from dbt.adapters.base.impl import ConstraintSupport, available
 from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark.impl import SCHEMA_NOT_FOUND_MESSAGES, SparkAdapter, SparkConfig
 from dbt.adapters.txns.connections import StatementError, TxnsConnectionManager
 from dbt.adapters.txns.relation import TxnsRelation
@@ -88,19 +89,34 @@ class TxnsAdapter(SparkAdapter):
         Leave the scope; commit what a materialization of the user's own left open.
 
         dbt calls this in a `finally`: while an exception is on its way nothing is committed.
+
+        Raises:
+            DbtRuntimeError: A batch of a microbatch model left it open: dbt catches a batch's
+                error before this, so nobody knows whether it is to be committed.
         """
         try:
             if sys.exc_info()[0] is None:
-                self.connections.commit()
+                self._commit_rest(config)
         finally:
             self.connections.leave_scope()
+
+    def _commit_rest(self, config: Mapping[str, Any]) -> None:
+        is_batch = config.get("incremental_strategy") == "microbatch"
+        if is_batch and self.connections.get_thread_connection().transaction_open:
+            message = (
+                "a batch has left its transaction open, which is rolled back: the materialization"
+                " of a microbatch model does its work in adapter.in_transaction(macro, this)"
+            )
+            logger.error(message)  # dbt keeps the messages of batches to itself
+            raise DbtRuntimeError(message)
+        self.connections.commit()
 
     @available.parse_none
     def in_transaction(
         self, body: Callable[..., Any], relation: BaseRelation, *, turns: bool = False
     ) -> Any:
         """
-        Run a macro in the node's transaction, and again when it lost a race or its session.
+        Run a macro in the node's transaction, and again when it was not the macro that failed.
 
         Args:
             body: A macro that may be run again: everything it does belongs to the transaction.
@@ -109,30 +125,41 @@ class TxnsAdapter(SparkAdapter):
                 because they would clash: batches of a microbatch model.
 
         Raises:
-            StatementError: The last attempt's; after an unknown outcome it is never run again.
+            StatementError: The last attempt's. What is run again: a lost race, and before COMMIT
+                was sent a lost session or a failure of the server; never an unknown outcome.
         """
         scope = self.connections.scope
         if scope is not None and relation.database:
             scope.catalog = relation.database
         retries = scope.retries if scope is not None and scope.transaction else 0
         with self._turns[str(relation)] if turns else nullcontext():
-            for attempt in range(1, retries + 2):
-                known = self._cached(relation)
+            renewed = False
+            for attempt in range(1, retries + 1):
                 try:
-                    self.connections.begin()
-                    result = body()
-                    self.connections.commit()
-                except Exception as error:
-                    self.connections.rollback_if_open()
-                    self._know_again(known, relation)
-                    lost = isinstance(error, StatementError) and error.retryable
-                    if not lost or attempt > retries:
+                    return self._attempt(body, relation, renewed=renewed)
+                except (StatementError, FailedToConnectError) as error:
+                    if isinstance(error, StatementError) and not error.retryable:
                         raise
                     logger.info(f"attempt {attempt} of {retries + 1} is run again: {error}")
-                    self._back_off(attempt, error)
-                else:
-                    return result
-        raise AssertionError  # the loop returns or raises
+                    # The session is fine after a lost race, and nobody knows after anything else.
+                    renewed = getattr(error, "sqlstate", None) != "40001"
+                time.sleep(min(_BACK_OFF_MAX_S, _BACK_OFF_S * 2**attempt) * random.random())  # noqa: S311
+            return self._attempt(body, relation, renewed=renewed)
+
+    def _attempt(self, body: Callable[..., Any], relation: BaseRelation, *, renewed: bool) -> Any:
+        """Run a macro in a transaction, which an error rolls back; in a new session if so."""
+        known = self._cached(relation)
+        try:
+            if renewed:
+                self.connections.reconnect(self.connections.get_thread_connection())
+            self.connections.begin()
+            result = body()
+            self.connections.commit()
+        except Exception:
+            self.connections.rollback_if_open()
+            self._know_again(known, relation)
+            raise
+        return result
 
     def _make_match(
         self, relations_list: list[BaseRelation], database: str, schema: str, identifier: str
@@ -158,11 +185,6 @@ class TxnsAdapter(SparkAdapter):
             now = None
         if now is None and known is not None:
             self.cache_added(known)
-
-    def _back_off(self, attempt: int, error: Exception) -> None:
-        time.sleep(min(_BACK_OFF_MAX_S, _BACK_OFF_S * 2**attempt) * random.random())  # noqa: S311
-        if not isinstance(error, StatementError) or error.sqlstate != "40001":
-            self.connections.reconnect(self.connections.get_thread_connection())
 
     @available.parse_none
     def commit_if_open(self) -> None:

@@ -36,6 +36,7 @@
   {{ options_clause() }}
   {{ tblproperties_clause() }}
   {{ partition_cols(label="partitioned by") }}
+  {{ clustered_cols(label="clustered by") }}
   {{ location_clause() }}
   {{ comment_clause() }}
 {% endmacro %}

@@ -21,7 +21,7 @@
   {% do txns_ask_once(arg_dict) %}
   {% call statement('delete') -%}
     delete from {{ arg_dict['target_relation'] }} as DBT_INTERNAL_DEST
-    where {{ predicates | join(' and ') }}
+    where {{ txns_all(predicates) }}
     {%- if keys %}{{ ' and ' if predicates }} exists (
       select 1 from {{ arg_dict['temp_relation'] }} as DBT_INTERNAL_SOURCE
       where {{ txns_same_keys(keys) }}
@@ -33,13 +33,14 @@
 {#-
   Before a DELETE, the model's query gives way to a table of its rows: asked again, it would see
   what the DELETE did, or draw lots anew. The table is created and dropped in the transaction, so
-  nobody else sees it, and COMMIT leaves nothing of it. Its columns have the target's types.
+  nobody else sees it, and COMMIT leaves nothing of it; without transactions one that a failure has
+  left is replaced. Its columns have the target's types.
 -#}
 {% macro txns_ask_once(arg_dict) %}
   {% set target = arg_dict['target_relation'] %}
   {% set rows = target.incorporate(path={'identifier': target.identifier ~ '__dbt_new'}) %}
   {% call statement('rows') -%}
-    create table {{ rows }} using iceberg as
+    create or replace table {{ rows }} using iceberg as
     select {{ txns_columns(arg_dict) }} from {{ target }} where false
   {%- endcall %}
   {% call statement('ask') -%}
@@ -62,15 +63,16 @@
   {% do txns_ask_once(arg_dict) %}
   {% set batch = model.batch %}
   {% set event_time = config.get('event_time') %}
+  {#- In the words of dbt's filter of the source: both mean the same, whatever the column's type. -#}
   {% set predicates = [] %}
   {% if batch and batch.event_time_start %}
-    {% do predicates.append(event_time ~ " >= timestamp '" ~ batch.event_time_start ~ "'") %}
+    {% do predicates.append(event_time ~ " >= '" ~ batch.event_time_start ~ "'") %}
   {% endif %}
   {% if batch and batch.event_time_end %}
-    {% do predicates.append(event_time ~ " < timestamp '" ~ batch.event_time_end ~ "'") %}
+    {% do predicates.append(event_time ~ " < '" ~ batch.event_time_end ~ "'") %}
   {% endif %}
   {% call statement('delete') -%}
-    delete from {{ arg_dict['target_relation'] }} where {{ predicates | join(' and ') or 'true' }}
+    delete from {{ arg_dict['target_relation'] }} where {{ txns_all(predicates) or 'true' }}
   {%- endcall %}
   {% do return(txns_insert(arg_dict)) %}
 {% endmacro %}
@@ -89,13 +91,13 @@
 
 {% macro txns_merge(arg_dict, inserts) %}
   {% set keys = txns_keys(arg_dict) %}
-  {% set names = adapter.get_columns_in_relation(arg_dict['temp_relation']) | map(attribute='name') | list %}
-  {% set updated = txns_updated_columns(keys, names, arg_dict['dest_columns']) %}
+  {% set names = txns_shared_columns(arg_dict) %}
+  {% set updated = txns_updated_columns(names) %}
   {% set conditions = (arg_dict['incremental_predicates'] or []) + [txns_same_keys(keys) if keys else 'false'] %}
   {% set sql %}
     merge into {{ arg_dict['target_relation'] }} as DBT_INTERNAL_DEST
     using {{ arg_dict['temp_relation'] }} as DBT_INTERNAL_SOURCE
-    on {{ conditions | join(' and ') }}
+    on {{ txns_all(conditions) }}
     {% if keys and updated %}
     when matched then update set
       {%- for name in updated %}
@@ -110,7 +112,17 @@
   {% do return(sql) %}
 {% endmacro %}
 
-{% macro txns_updated_columns(keys, names, dest_columns) %}
+{#- A column that only the model has waits for `on_schema_change`, one that only the table has stays. -#}
+{% macro txns_shared_columns(arg_dict) %}
+  {% set there = arg_dict['dest_columns'] | map(attribute='name') | map('lower') | list %}
+  {% set shared = [] %}
+  {% for column in adapter.get_columns_in_relation(arg_dict['temp_relation']) if column.name | lower in there %}
+    {% do shared.append(column.name) %}
+  {% endfor %}
+  {% do return(shared) %}
+{% endmacro %}
+
+{% macro txns_updated_columns(names) %}
   {% set only = config.get('merge_update_columns') %}
   {% set without = config.get('merge_exclude_columns') %}
   {% if only and without %}
@@ -120,9 +132,8 @@
     {% do return(only) %}
   {% endif %}
   {% set without = (without or []) | map('lower') | list %}
-  {% set there = dest_columns | map(attribute='name') | map('lower') | list %}
   {% set updated = [] %}
-  {% for name in names if name | lower not in without and name | lower in there %}
+  {% for name in names if name | lower not in without %}
     {% do updated.append(name) %}
   {% endfor %}
   {% do return(updated) %}
@@ -150,5 +161,12 @@
 {% macro txns_same_keys(keys) -%}
   {%- for key in keys -%}
     DBT_INTERNAL_SOURCE.{{ key }} = DBT_INTERNAL_DEST.{{ key }}{{ ' and ' if not loop.last }}
+  {%- endfor -%}
+{%- endmacro %}
+
+{#- Each condition by itself: one may hold an OR. -#}
+{% macro txns_all(conditions) -%}
+  {%- for condition in conditions -%}
+    ({{ condition }}){{ ' and ' if not loop.last }}
   {%- endfor -%}
 {%- endmacro %}

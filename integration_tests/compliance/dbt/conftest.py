@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from integration_tests import sessions
+from txns_spark import dbapi
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytest_plugins = ["dbt.tests.fixtures.project"]
@@ -40,3 +42,11 @@ def dbt_profile_target(warehouse: Path, spark_config: dict[str, str]) -> dict[st
         "config": spark_config,
         "threads": 2,
     }
+
+
+@pytest.fixture
+def other() -> Iterator[dbapi.Connection]:
+    """A session of somebody else, over the same catalog."""
+    connection = dbapi.connect(autocommit=True)
+    yield connection
+    connection.close()

@@ -11,10 +11,11 @@ import pytest
 from dbt.adapters.txns.handle import Handle
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
+from integration_tests.compliance.dbt.reading import logged, rows
 from txns_spark import dbapi
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 FACTS = """
 {{ config(materialized='incremental', incremental_strategy='delete+insert', unique_key='id') }}
@@ -41,33 +42,12 @@ select 1 as id
 """
 
 
-@pytest.fixture
-def other() -> Iterator[dbapi.Connection]:
-    """A session of somebody else, over the same catalog."""
-    connection = dbapi.connect(autocommit=True)
-    yield connection
-    connection.close()
-
-
-def _rows(project: Any, table: str) -> list[tuple[Any, ...]]:
-    return sorted(project.run_sql(f"select * from {{database}}.{{schema}}.{table}", fetch="all"))
-
-
 def _run_results(project: Any) -> dict[str, Any]:
     return json.loads((Path(project.project_root) / "target/run_results.json").read_text())
 
 
 def _results(project: Any) -> list[dict[str, Any]]:
     return _run_results(project)["results"]
-
-
-def _logged(connection: dbapi.Connection) -> list[dict[str, Any]]:
-    """What has committed in the whole catalog; each comment of dbt's is unpacked."""
-    cursor = connection.cursor()
-    cursor.execute("call lake.system.transactions()")
-    names = [column.name for column in cursor.description]
-    rows = [dict(zip(names, values, strict=True)) for values in cursor]
-    return [row | {"comment": json.loads(row["comment"] or "{}")} for row in rows]
 
 
 def _git(project: Any, *arguments: str) -> str:
@@ -103,11 +83,11 @@ class TestModels:
 
     def test_a_failure_after_the_statements_leaves_nothing(self, project: Any) -> None:
         run_dbt(["run"])
-        before = _rows(project, "fails_late")
+        before = rows(project, "fails_late")
         results = run_dbt(["run", "--vars", "run: second"], expect_pass=False)
         assert {"success", "error"} == {str(result.status) for result in results}
-        assert before == _rows(project, "fails_late")
-        assert [(0, "first"), (1, "second"), (2, "second")] == _rows(project, "facts")
+        assert before == rows(project, "fails_late")
+        assert [(0, "first"), (1, "second"), (2, "second")] == rows(project, "facts")
 
     def test_run_results_name_the_transaction(self, project: Any, other: dbapi.Connection) -> None:
         _git(project, "init", "--quiet")
@@ -115,9 +95,9 @@ class TestModels:
         run_dbt(["run", "--select", "facts"])
         response = _results(project)[0]["adapter_response"]
         assert response["rows_affected"] in {2, 3}
-        [logged] = [row for row in _logged(other) if row["txn_id"] == response["txn_id"]]
-        assert logged["commit_ts"] == response["commit_ts"]
-        assert logged["comment"] == {
+        [entry] = [row for row in logged(other) if row["txn_id"] == response["txn_id"]]
+        assert entry["commit_ts"] == response["commit_ts"]
+        assert entry["comment"] == {
             "app": "dbt",
             "invocation_id": _run_results(project)["metadata"]["invocation_id"],
             "node_id": "model.test.facts",
@@ -135,7 +115,7 @@ class TestModels:
         )
         _, log = run_dbt_and_capture(["run", "--select", "facts", "--vars", "run: second"])
         assert "attempt 1 of 4 is run again" in log
-        assert [(0, "theirs"), (1, "second"), (2, "second")] == _rows(project, "facts")
+        assert [(0, "theirs"), (1, "second"), (2, "second")] == rows(project, "facts")
 
     def test_a_full_refresh_replaces_the_table_at_its_commit(
         self, project: Any, other: dbapi.Connection, at_first_commit: Any
@@ -152,7 +132,7 @@ class TestModels:
         at_first_commit(read)
         run_dbt(["run", "--select", "facts", "--full-refresh", "--vars", "run: second"])
         assert [(0, "first"), (1, "first"), (2, "first")] == sorted(seen)
-        assert [(0, "second"), (1, "second"), (2, "second")] == _rows(project, "facts")
+        assert [(0, "second"), (1, "second"), (2, "second")] == rows(project, "facts")
 
     def test_an_unknown_outcome_is_asked_for(
         self, project: Any, monkeypatch: pytest.MonkeyPatch
@@ -165,7 +145,7 @@ class TestModels:
 
         monkeypatch.setattr(Handle, "commit", commit)
         run_dbt(["run", "--select", "facts", "--full-refresh"])
-        assert [(0, "first"), (1, "first"), (2, "first")] == _rows(project, "facts")
+        assert [(0, "first"), (1, "first"), (2, "first")] == rows(project, "facts")
         assert _results(project)[0]["adapter_response"]["commit_ts"] > 0
 
     def test_an_outcome_that_stays_unknown_is_not_run_again(
@@ -193,97 +173,12 @@ class TestHooks:
     def test_hooks_inside_and_outside(self, project: Any) -> None:
         project.run_sql("create table {database}.{schema}.seen (what string)")
         run_dbt(["run"])
-        assert [("after 1",), ("before",), ("first inside",), ("last inside",)] == _rows(
+        assert [("after 1",), ("before",), ("first inside",), ("last inside",)] == rows(
             project, "seen"
         )
         project.run_sql("delete from {database}.{schema}.seen")
         run_dbt(["run", "--vars", "fails: true"], expect_pass=False)
-        assert [("before",)] == _rows(project, "seen")
-
-
-class TestStrategies:
-    @pytest.fixture(scope="class")
-    def models(self) -> dict[str, str]:
-        second = "{% if is_incremental() %} where id > 1 {% endif %}"
-        run = '\'{{ var("run", "first") }}\' as run'
-        return {
-            "updated.sql": "{{ config(materialized='incremental', incremental_strategy='update',"
-            f" unique_key='id') }}}} select id, {run} from range(4) {second}",
-            "merged.sql": "{{ config(materialized='incremental', incremental_strategy='merge',"
-            f" unique_key='id') }}}} select id, {run} from range(4) {second}",
-            "overwritten.sql": "{{ config(materialized='incremental', partition_by='part',"
-            " incremental_strategy='insert_overwrite') }}"
-            f" select id, id div 2 as part, {run} from range(4) {second}",
-            "grown.sql": "{{ config(materialized='incremental', incremental_strategy='append',"
-            " on_schema_change='sync_all_columns') }} select id"
-            "{% if is_incremental() %}, 'x' as added{% else %}, 1 as removed{% endif %}"
-            " from range(1)",
-        }
-
-    def test_second_runs(self, project: Any) -> None:
-        run_dbt(["run"])
-        run_dbt(["run", "--vars", "run: second"])
-        halves = [(0, "first"), (1, "first"), (2, "second"), (3, "second")]
-        assert halves == _rows(project, "updated")
-        assert halves == _rows(project, "merged")
-        assert [(n, n // 2, run) for n, run in halves] == _rows(project, "overwritten")
-        grown = project.run_sql("select id, added from {database}.{schema}.grown", fetch="all")
-        assert sorted(grown, key=str) == [(0, "x"), (0, None)]
-
-
-COUNTED = """
-{{ config(materialized='incremental', incremental_strategy='delete+insert', unique_key='id') }}
-{% if is_incremental() %} select id, n + 1 as n, null as note from {{ this }} where n < 9
-{% else %} select id, 0 as n, 'new' as note from range(3) {% endif %}
-"""
-
-
-class TestModelsThatReadThemselves:
-    """A model's query is asked once, before its DELETE, and what keeps its rows leaves no trace."""
-
-    @pytest.fixture(scope="class")
-    def models(self) -> dict[str, str]:
-        return {"counted.sql": COUNTED}
-
-    def test_runs_count(self, project: Any) -> None:
-        run_dbt(["run"])
-        for run in (1, 2):
-            run_dbt(["run"])
-            assert [(n, run, None) for n in range(3)] == _rows(project, "counted")
-        tables = project.run_sql("show tables in {database}.{schema}", fetch="all")
-        assert ["counted"] == [row[1] for row in tables]
-
-
-BATCHED = """
-{{ config(materialized='incremental', incremental_strategy='microbatch', event_time='at',
-          batch_size='day', begin='2026-01-01') }}
-select id, at from {{ ref('source') }}
-"""
-
-
-class TestMicrobatch:
-    DAYS = 5
-
-    @pytest.fixture(scope="class")
-    def models(self) -> dict[str, str]:
-        return {
-            "source.sql": "{{ config(materialized='table', event_time='at') }}"
-            " select id, timestamp '2026-01-01 12:00:00' + make_dt_interval(id) as at"
-            f" from range({self.DAYS})",
-            "batched.sql": BATCHED,
-            "at_once.sql": BATCHED.replace("begin=", "concurrent_batches=true, begin="),
-        }
-
-    def test_batches_of_days(self, project: Any, other: dbapi.Connection) -> None:
-        """Each batch is a transaction, also where four threads share the batches."""
-        span = ["--event-time-start", "2026-01-01", "--event-time-end", "2026-01-06"]
-        run_dbt(["run", "--threads", "4", *span])
-        run_dbt(["run", "--threads", "4", "--select", "batched", "at_once", *span])
-        for model in ("batched", "at_once"):
-            assert list(range(self.DAYS)) == [row[0] for row in _rows(project, model)]
-            node = f"model.test.{model}"
-            batches = [row for row in _logged(other) if row["comment"].get("node_id") == node]
-            assert 2 * self.DAYS == len({row["txn_id"] for row in batches})
+        assert [("before",)] == rows(project, "seen")
 
 
 class TestAdoption:
@@ -305,6 +200,6 @@ class TestAdoption:
         assert f"registering `lake`.`{project.test_schema}`.`facts`" in log
         assert "cared_for" not in log
         run_dbt(["run", "--vars", "run: second"])
-        assert [(0, "first"), (1, "second"), (2, "second")] == _rows(project, "facts")
+        assert [(0, "first"), (1, "second"), (2, "second")] == rows(project, "facts")
         _, log = run_dbt_and_capture(adopt)
         assert "no table of the project is left to register" in log

@@ -1,0 +1,156 @@
+"""What is run again, and what is not: beside lost races, in test_transactions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from dbt.adapters.txns import connections
+from dbt.adapters.txns.handle import Handle, HandleCursor
+from dbt.tests.util import run_dbt, run_dbt_and_capture
+
+from integration_tests.compliance.dbt.reading import rows
+from txns_spark import dbapi
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FACTS = """
+{{ config(materialized='incremental', incremental_strategy='delete+insert', unique_key='id',
+          transaction=var('transaction', 'model')) }}
+select id, '{{ var("run", "first") }}' as run from range(2)
+"""
+INSERT = "insert into `lake`.`{schema}`.`facts` ("
+HALF_WAY = """
+{% materialization incremental, adapter='txns' %}
+  {% call statement('main', auto_begin=True) -%} delete from {{ this }} {%- endcall %}
+  {% do exceptions.raise_compiler_error('half-way') %}
+{% endmaterialization %}
+"""
+BATCHED = """
+{{ config(materialized='incremental', incremental_strategy='microbatch', event_time='at',
+          batch_size='day', begin='2026-01-01') }}
+select timestamp '2026-01-01 12:00:00' as at
+"""
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, list[Exception]], list[str]]:
+    """Let statements that hold some words fail, once for each of some errors."""
+
+    def arrange(words: str, errors: list[Exception]) -> list[str]:
+        real = HandleCursor.execute
+        sent: list[str] = []
+
+        def execute(cursor: HandleCursor, sql: str, bindings: Any = None) -> None:
+            if words in sql:
+                sent.append(sql)
+                if len(sent) <= len(errors):
+                    raise errors[len(sent) - 1]
+            real(cursor, sql, bindings)
+
+        monkeypatch.setattr(HandleCursor, "execute", execute)
+        return sent
+
+    return arrange
+
+
+class TestRetries:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"facts.sql": FACTS}
+
+    @pytest.fixture(autouse=True)
+    def _built(self, project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        run_dbt(["run", "--full-refresh"])
+        assert [(0, "first"), (1, "first")] == rows(project, "facts")
+        monkeypatch.setattr("dbt.adapters.txns.impl._BACK_OFF_S", 0)
+
+    @pytest.mark.parametrize("sqlstate", [None, "53200", "58030", "KD001"])
+    def test_a_failure_of_the_server(
+        self, project: Any, failing: Any, sqlstate: str | None
+    ) -> None:
+        insert = INSERT.format(schema=project.test_schema)
+        sent = failing(insert, [dbapi.OperationalError("an executor", sqlstate=sqlstate)])
+        run_dbt(["run", "--vars", "run: second"])
+        assert 2 == len(sent)
+        assert [(0, "second"), (1, "second")] == rows(project, "facts")
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            dbapi.ProgrammingError("no such column", sqlstate="42703"),
+            dbapi.DataError("division by zero", sqlstate="22012"),
+            dbapi.OperationalError("cancelled", sqlstate="57014"),
+        ],
+    )
+    def test_what_would_fail_again(self, project: Any, failing: Any, error: Exception) -> None:
+        sent = failing(INSERT.format(schema=project.test_schema), [error])
+        run_dbt(["run", "--vars", "run: second"], expect_pass=False)
+        assert 1 == len(sent)
+        assert [(0, "first"), (1, "first")] == rows(project, "facts")
+
+    def test_a_commit_that_fails_otherwise(
+        self, project: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A failure of the server may come after the swap: only a lost race is sure."""
+        sent: list[int] = []
+
+        def commit(handle: Handle) -> dbapi.Status:
+            sent.append(1)
+            handle.connection.rollback()
+            raise dbapi.OperationalError("an executor")
+
+        monkeypatch.setattr(Handle, "commit", commit)
+        run_dbt(["run", "--vars", "run: second"], expect_pass=False)
+        assert [1] == sent
+        assert [(0, "first"), (1, "first")] == rows(project, "facts")
+
+    def test_a_server_that_comes_back_later(
+        self, project: Any, failing: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The session is lost, and the first attempt to open another fails."""
+        sent = failing(INSERT.format(schema=project.test_schema), [dbapi.ConnectionLost("gone")])
+        real = connections.connect
+        refused: list[str] = []
+
+        def connect(credentials: Any) -> Handle:
+            if sent and not refused:
+                refused.append("once")
+                raise dbapi.OperationalError("connection refused", sqlstate="08001")
+            return real(credentials)
+
+        monkeypatch.setattr(connections, "connect", connect)
+        _, log = run_dbt_and_capture(["run", "--vars", "run: second"])
+        assert ["once"] == refused
+        assert "attempt 2 of 4 is run again" in log
+        assert [(0, "second"), (1, "second")] == rows(project, "facts")
+
+    def test_without_transactions_what_a_failure_leaves_is_in_nobodys_way(
+        self, project: Any, failing: Any
+    ) -> None:
+        insert = INSERT.format(schema=project.test_schema)
+        failing(insert, [dbapi.DataError("division by zero", sqlstate="22012")])
+        none = ["--vars", "{run: second, transaction: none}"]
+        run_dbt(["run", *none], expect_pass=False)
+        run_dbt(["run", *none])
+        assert [(0, "second"), (1, "second")] == rows(project, "facts")
+
+
+class TestBatchesOfOtherMaterializations:
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"batched.sql": BATCHED}
+
+    @pytest.fixture(scope="class")
+    def macros(self) -> dict[str, str]:
+        return {"half_way.sql": HALF_WAY}
+
+    def test_half_a_batch_is_not_committed(self, project: Any) -> None:
+        """A batch's error is caught by dbt before it says that the model is over."""
+        project.run_sql("create table {database}.{schema}.batched as select 1 as id")
+        span = ["--event-time-start", "2026-01-01", "--event-time-end", "2026-01-02"]
+        _, log = run_dbt_and_capture(["run", *span], expect_pass=False)
+        assert "half-way" in log
+        assert "adapter.in_transaction" in log
+        assert [(1,)] == rows(project, "batched")
