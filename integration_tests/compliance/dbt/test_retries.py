@@ -21,6 +21,7 @@ FACTS = """
 select id, '{{ var("run", "first") }}' as run from range(2)
 """
 INSERT = "insert into `lake`.`{schema}`.`facts` ("
+OF_FILES_AND_MEMORY = ("53200", "58030", "KD001")
 HALF_WAY = """
 {% materialization incremental, adapter='txns' %}
   {% call statement('main', auto_begin=True) -%} delete from {{ this }} {%- endcall %}
@@ -66,7 +67,10 @@ class TestRetries:
         assert [(0, "first"), (1, "first")] == rows(project, "facts")
         monkeypatch.setattr("dbt.adapters.txns.impl._BACK_OFF_S", 0)
 
-    @pytest.mark.parametrize("sqlstate", [None, "53200", "58030", "KD001"])
+    @pytest.mark.parametrize(
+        "sqlstate",
+        [None, *(pytest.param(each, marks=pytest.mark.slow) for each in OF_FILES_AND_MEMORY)],
+    )
     def test_a_failure_of_the_server(
         self, project: Any, failing: Any, sqlstate: str | None
     ) -> None:
@@ -76,6 +80,7 @@ class TestRetries:
         assert 2 == len(sent)
         assert [(0, "second"), (1, "second")] == rows(project, "facts")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "error",
         [
@@ -126,6 +131,7 @@ class TestRetries:
         assert "attempt 2 of 4 is run again" in log
         assert [(0, "second"), (1, "second")] == rows(project, "facts")
 
+    @pytest.mark.slow
     def test_without_transactions_what_a_failure_leaves_is_in_nobodys_way(
         self, project: Any, failing: Any
     ) -> None:

@@ -82,6 +82,7 @@ class TestWhatStaysAsItIs:
         assert second == rows(project, "deleted")
 
 
+@pytest.mark.slow
 class TestBuckets:
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
@@ -151,6 +152,7 @@ select id, day, '{{ var("run", "first") }}' as run from {{ ref('days') }}
 """
 
 
+@pytest.mark.slow
 class TestMicrobatchOfDates:
     """What a batch deletes is what it inserts, whatever the time zone of the session."""
 
