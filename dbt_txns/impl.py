@@ -6,10 +6,8 @@ Imports: connections, credentials, relation, rows, dbt-spark. Used by: __init__.
 
 from __future__ import annotations
 
-import random
 import sys
 import threading
-import time
 from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -27,6 +25,8 @@ from dbt.adapters.txns.rows import literal_rows, texts
 from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.exceptions import DbtRuntimeError
 
+from txns_spark.retries import wait_before_attempt
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 logger = AdapterLogger("txns")
 
 _OPERATION = "macro_"
-_BACK_OFF_S = 0.2
-_BACK_OFF_MAX_S = 5.0
+_FIRST_WAIT_MS = 400
+_WAIT_MS_MAX = 5000
 
 
 @dataclass
@@ -143,7 +143,7 @@ class TxnsAdapter(SparkAdapter):
                     logger.info(f"attempt {attempt} of {retries + 1} is run again: {error}")
                     # The session is fine after a lost race, and nobody knows after anything else.
                     renewed = getattr(error, "sqlstate", None) != "40001"
-                time.sleep(min(_BACK_OFF_MAX_S, _BACK_OFF_S * 2**attempt) * random.random())  # noqa: S311
+                wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
             return self._attempt(body, relation, renewed=renewed)
 
     def _attempt(self, body: Callable[..., Any], relation: BaseRelation, *, renewed: bool) -> Any:

@@ -130,6 +130,23 @@ def test_a_batch_that_loses_a_race(
     assert 12 == count(spark, b)
 
 
+def test_a_new_checkpoint_under_an_old_name(
+    spark: SparkSession, sink: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its batches count from 0 again: what has committed is skipped, and the log says so."""
+    _add_file(tmp_path, "0.json", range(10))
+
+    def write(batch: DataFrame, _batch_id: int) -> None:
+        batch.writeTo(sink).append()
+
+    for checkpoint in ("first", "second"):
+        named = txns_spark.foreach_batch(write, query_id=sink)
+        _stream(spark, tmp_path, checkpoint).foreachBatch(named).start().awaitTermination()
+    assert 10 == count(spark, sink)
+    [warning] = [each.getMessage() for each in caplog.records if "query_id" in each.getMessage()]
+    assert f"stream/{sink}/0" in warning
+
+
 def test_a_batch_that_fails(
     spark: SparkSession, sink: str, two_tables: tuple[str, str], tmp_path: Path
 ) -> None:

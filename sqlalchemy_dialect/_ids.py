@@ -1,5 +1,5 @@
 """
-Ids that clients make, and the only other randomness of this package: how long a retry waits.
+Ids that clients make.
 
 A process takes a random place among the 63-bit numbers and counts on from there. Two of n
 processes that make k ids each meet with a chance of about n² k / 2⁶³: for a million ids in
@@ -10,7 +10,7 @@ others stay above 2³². That it was this process that created it, is a token am
 properties: the CREATE may have been rolled back, and another one may have come first. Tables in
 schemas that a `schema_translate_map` chooses have no such count.
 
-Imports: nothing of this package. Used by: _compiler, _ddl, _execution, _orm, _retry.
+Imports: nothing of this package. Used by: _compiler, _ddl, _execution, _orm.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 import random  # noqa: TID251  (ids of users' rows; no protocol depends on them)
 import threading
-import time
 import uuid
 from typing import Any
 
@@ -118,9 +117,3 @@ class Ids:
         with self._lock:
             if given < 2**_SMALL_BITS and key in self._counts:
                 self._counts[key] = max(self._counts[key], given + 1)
-
-
-def wait_before_attempt(attempt: int, *, wait_ms_max: int) -> None:
-    """Wait a random time, longer from attempt to attempt, never longer than the bound."""
-    bound_ms = min(wait_ms_max, 20 * 2**attempt)
-    time.sleep(_SYSTEM.uniform(bound_ms / 2, bound_ms) / 1000)  # noqa: TID251  (see above)

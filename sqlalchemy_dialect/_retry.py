@@ -12,13 +12,14 @@ from sqlalchemy import exc
 from sqlalchemy.engine import Engine
 from sqlalchemy.orm import sessionmaker
 
-from sqlalchemy_txns._ids import wait_before_attempt
 from txns_spark import dbapi
+from txns_spark.retries import wait_before_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _Result = TypeVar("_Result")
+_FIRST_WAIT_MS = 40
 _WAIT_MS_MAX = 2_000
 
 
@@ -58,5 +59,5 @@ def run_transaction(
         except exc.DBAPIError as error:
             if not isinstance(error.orig, dbapi.TransactionConflict) or attempt == max_attempts:
                 raise
-        wait_before_attempt(attempt, wait_ms_max=_WAIT_MS_MAX)
+        wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
     raise exc.ArgumentError(f"run_transaction needs at least one attempt: {max_attempts=}")

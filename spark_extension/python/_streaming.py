@@ -1,11 +1,12 @@
 """
 Make each batch of a streaming query one transaction, committed once.
 
-Imports: errors. Used by: __init__.
+Imports: errors, retries. Used by: __init__.
 """
 
 from __future__ import annotations
 
+import logging
 from functools import wraps
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,20 @@ from txns_spark.errors import (
     TransactionConflict,
     translated,
 )
+from txns_spark.retries import wait_before_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame, Row, SparkSession
 
+_LOG = logging.getLogger(__name__)
+_SKIPPED = (
+    "batch %d has committed before, as %s%d, and is skipped; if the query has a new checkpoint, "
+    "give foreach_batch a new query_id"
+)
+_FIRST_WAIT_MS = 400
+_WAIT_MS_MAX = 5000
 # Spark sets it in the thread that runs a query's batches.
 _QUERY_ID = "sql.streaming.queryId"
 
@@ -49,6 +58,8 @@ def foreach_batch(
         callback: Takes the batch and its number, as foreachBatch's own does.
         query_id: A name that no other query has and that stays over restarts. Spark knows
             one itself, from the checkpoint, but does not tell it to a Spark Connect client.
+            A new checkpoint needs a new name: Spark numbers its batches from 0 again, and
+            those that have committed under the old name are skipped, with a warning in the log.
         attempts: How often a batch is run while it loses races, at least 1.
 
     Raises:
@@ -70,6 +81,7 @@ def foreach_batch(
                 # BEGIN with the same id tells what became of an unknown outcome.
                 if attempt == attempts:
                     raise
+                wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
             else:
                 return
 
@@ -89,6 +101,8 @@ def _run_once(
         try:
             if begun is None or begun.state != "committed":
                 callback(batch, batch_id)
+            else:
+                _LOG.warning(_SKIPPED, batch_id, query, batch_id)
             session.sql("COMMIT")
         except BaseException:
             session.sql("ROLLBACK")

@@ -65,7 +65,7 @@ class TestRetries:
     def _built(self, project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         run_dbt(["run", "--full-refresh"])
         assert [(0, "first"), (1, "first")] == rows(project, "facts")
-        monkeypatch.setattr("dbt.adapters.txns.impl._BACK_OFF_S", 0)
+        monkeypatch.setattr("dbt.adapters.txns.impl._WAIT_MS_MAX", 0)
 
     @pytest.mark.parametrize(
         "sqlstate",
