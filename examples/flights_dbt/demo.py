@@ -10,6 +10,7 @@ Imports: lakes; data and show, of ../flights_demo. Used by: nothing.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 MONTH, DAY = 1, 5
 TARGETS = ("txns", "spark")
-_INSERT = "insert into"
+# Of the facts themselves: `\b` keeps out fct_flights__dbt_new, where new rows wait for the DELETE.
+_DELETE = re.compile(r"\bdelete from \S*\bfct_flights\b")
+_INSERT = re.compile(r"\binsert into (?:table )?\S*\bfct_flights\b")
 _FACTS = ("run", "--select", "+fct_flights")
 _BUILD = {"txns": ("build",), "spark": _FACTS}
 
@@ -60,6 +63,7 @@ def main() -> None:
         "dbt-spark, where the DELETE is there for every reader, and the INSERT is not."
     )
     assert not torn["txns"], "a reader saw a part of a model"
+    assert torn["spark"], "dbt-spark was not torn: its INSERT was over before the kill"
 
     heading("4. The rerun")
     with step("dbt build --select stg_flights+ --target txns"):
@@ -104,7 +108,7 @@ def _dbt(target: str, *command: str, delivery: Path) -> None:
 
 
 def _killed(target: str, delivery: Path) -> None:
-    """Run dbt, and kill it and its Spark when the INSERT of the facts begins."""
+    """Run dbt, and kill it and its Spark when the DELETE of the facts is done, at their INSERT."""
     process = subprocess.Popen(
         _command(target, "--log-level", "debug", *_FACTS, delivery=delivery),
         cwd=lakes.PROJECT,
@@ -116,13 +120,16 @@ def _killed(target: str, delivery: Path) -> None:
         start_new_session=True,
     )
     assert process.stdout is not None
+    deleted = False
     for line in process.stdout:
-        if _INSERT in line and "fct_flights" in line:
-            os.killpg(process.pid, signal.SIGKILL)
+        deleted = deleted or _DELETE.search(line) is not None
+        if _INSERT.search(line):
             break
     else:
         sys.exit(f"error: dbt run --target {target} sent no INSERT")
+    os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+    assert deleted, f"dbt run --target {target} sent the INSERT before any DELETE"
 
 
 if __name__ == "__main__":
