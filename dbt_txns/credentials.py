@@ -6,6 +6,7 @@ Imports: dbt-adapters, txns_spark.dbapi. Used by: connections, __init__.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -26,6 +27,17 @@ class Method(StrEnum):
     SESSION = "session"
     CONNECT = "connect"
     THRIFT = "thrift"
+
+
+_KEYS = {
+    Method.SESSION: {"uri", "warehouse", "commit_table", "config"},
+    Method.CONNECT: {"host", "port", "token", "use_ssl"},
+    Method.THRIFT: {
+        *("host", "port", "use_ssl", "user"),
+        *("password", "auth", "kerberos_service_name"),
+    },
+}
+"""What each method takes besides the keys that all of them take."""
 
 
 class TransactionScope(StrEnum):
@@ -54,7 +66,7 @@ class TxnsCredentials(Credentials):
         auth: Method thrift: the server's hive.server2.authentication.
         kerberos_service_name: Method thrift, for auth KERBEROS.
         token: Method connect.
-        use_ssl: Method connect.
+        use_ssl: Methods connect and thrift.
         config: Method session: settings of the Spark that is started (spark...).
         server_side_parameters: Settings of each session (spark.sql...).
         transaction: "model": each model is a transaction; "none": each statement is.
@@ -95,17 +107,16 @@ class TxnsCredentials(Credentials):
         """
         if self.method != Method.SESSION and not self.host:
             raise DbtRuntimeError(f"method: {self.method} needs `host` in the profile")
-        if self.method != Method.SESSION:
-            local = [key for key in ("uri", "warehouse", "commit_table") if getattr(self, key)]
-            if local or self.config:
-                names = ", ".join([*local, *(["config"] if self.config else [])])
-                raise DbtRuntimeError(
-                    f"{names}: only for method: session; with method: {self.method} the server's "
-                    f"own configuration says it (spark.sql.catalog.{self.database}...)"
-                )
+        own = _KEYS[Method(self.method)]
+        others = [key for keys in _KEYS.values() for key in keys - own if getattr(self, key)]
+        if others:
+            raise DbtRuntimeError(
+                f"{', '.join(sorted(set(others)))}: not for method: {self.method}; remove it. The "
+                f"method takes {', '.join(sorted(own))}; where a server's catalog is, its own "
+                f"configuration says (spark.sql.catalog.{self.database}...)"
+            )
         self.isolation = checked_level(self.isolation)
-        if self.retries < 0:
-            raise DbtRuntimeError(f"retries must be 0 or more: retries={self.retries}")
+        self.retries = checked_retries(self.retries)
         # dbt-spark turns ANSI off; a transaction should not commit what silently became NULL.
         self.server_side_parameters = {
             _ANSI: "true",
@@ -154,6 +165,19 @@ def checked_level(value: str) -> str:
             f"isolation={value}"
         )
     return level
+
+
+def checked_retries(value: object) -> int:
+    """
+    Give a number of retries.
+
+    Raises:
+        DbtRuntimeError: It is none.
+    """
+    # A bool is an int to Python, but no number to who wrote it.
+    if isinstance(value, bool) or not re.fullmatch(r"\d+", str(value)):
+        raise DbtRuntimeError(f"retries must be a whole number, 0 or more: retries={value}")
+    return int(str(value))
 
 
 def _text(value: object) -> str:

@@ -121,6 +121,40 @@ class TestThrift(_Served):
         connection._session._connection.close()
 
 
+def _keystore(folder: Path) -> dict[str, str]:
+    """Make a certificate of this machine's own; return the server's settings for TLS."""
+    path = folder / "keys.p12"
+    options = {"alias": "lake", "dname": "CN=localhost", "keyalg": "RSA", "storepass": "secret1"}
+    words = [word for key, value in options.items() for word in (f"-{key}", value)]
+    command = ["keytool", "-genkeypair", "-keystore", str(path), "-storetype", "PKCS12", *words]
+    subprocess.run(command, check=True, capture_output=True)
+    return {
+        "spark.hive.server2.use.SSL": "true",
+        "spark.hive.server2.keystore.path": str(path),
+        "spark.hive.server2.keystore.password": options["storepass"],
+    }
+
+
+@pytest.mark.slow
+class TestThriftOverTls:
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(self, server_folder: Path) -> Iterator[dict[str, Any]]:
+        settings = _keystore(server_folder)
+        with servers.ThriftServer(server_folder, server_folder / "tls.log", **settings) as server:
+            host, port = server.address
+            yield {"type": "txns", "method": "thrift", "host": host, "port": port, "use_ssl": True}
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {"one.sql": "{{ config(materialized='table') }} select 1 as id"}
+
+    def test_models_commit(self, project: Any) -> None:
+        run_dbt(["debug"])
+        run_dbt(["run"])
+        rows = project.run_sql("select * from {database}.{schema}.one", fetch="all")
+        assert [(1,)] == [tuple(row) for row in rows]
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("project")
 class TestDebugOfAPlainCatalog:

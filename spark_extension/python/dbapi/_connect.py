@@ -116,6 +116,7 @@ def connect_thrift(
     password: str | None = None,
     auth: str | None = None,
     kerberos_service_name: str | None = None,
+    transport: Any = None,
     config: Mapping[str, str] | None = None,
     isolation_level: str | None = None,
     autocommit: bool = False,
@@ -132,6 +133,8 @@ def connect_thrift(
         password: For auth LDAP or CUSTOM.
         auth: NONE, NOSASL, LDAP, CUSTOM or KERBEROS; the server's hive.server2.authentication.
         kerberos_service_name: For auth KERBEROS.
+        transport: A transport of Thrift, such as one with TLS, that knows the server and how to
+            log in; host, port, password, auth and kerberos_service_name are not used then.
         config: Options of the session (spark.sql...).
         isolation_level: Of its transactions; the catalog's default if not told.
         autocommit: Whether each statement is a transaction of its own.
@@ -144,17 +147,18 @@ def connect_thrift(
 
     from txns_spark.dbapi._thrift import ThriftSession  # noqa: PLC0415  (the same)
 
+    server: dict[str, Any] = {
+        "host": host,
+        "port": port or _THRIFT_PORT,
+        "password": password,
+        "auth": auth,
+        "kerberos_service_name": kerberos_service_name,
+    }
+    if transport is not None:
+        server = {"thrift_transport": transport}
+
     def start() -> Session:
-        return ThriftSession(
-            hive.connect(
-                host,
-                port or _THRIFT_PORT,
-                username=username,
-                password=password,
-                auth=auth,
-                kerberos_service_name=kerberos_service_name,
-            )
-        )
+        return ThriftSession(hive.connect(username=username, **server))
 
     return _opened(start, (catalog, schema), config, isolation_level, autocommit=autocommit)
 
