@@ -154,14 +154,14 @@ class TxnsConnectionManager(SparkConnectionManager):
         connection.transaction_open = False
         scope = self.scope
         try:
-            commit_ts = connection.handle.commit().commit_ts
+            status = connection.handle.commit()
         except dbapi.CommitStateUnknown as unknown:
-            commit_ts = self._settled(connection, unknown).commit_ts
+            status = self._settled(connection, unknown)
         except dbapi.Error as error:
             raise CommitError(error) from error
-        logger.debug(f"COMMIT: at {commit_ts}")
+        logger.debug(f"COMMIT: at {status.commit_ts}")
         if scope is not None:
-            scope.committed(commit_ts)
+            scope.committed(status)
         return connection
 
     def _settled(self, connection: Connection, unknown: dbapi.CommitStateUnknown) -> dbapi.Status:
@@ -256,13 +256,17 @@ class TxnsConnectionManager(SparkConnectionManager):
     ) -> Any:
         """Run a statement and give its response, which learns of the COMMIT later."""
         response, table = super().execute(sql, auto_begin, fetch, limit)
+        assert isinstance(response, TxnsResponse)
+        self.note(response)
+        return response, table
+
+    def note(self, response: TxnsResponse) -> None:
+        """Give a response the id of the open transaction, and later its commit_ts."""
         connection = self.get_thread_connection()
         scope = self.scope
         if connection.transaction_open and scope is not None:
-            assert isinstance(response, TxnsResponse)
             response.txn_id = connection.handle.connection.transaction_id
             scope.responses.append(response)
-        return response, table
 
     @classmethod
     def get_response(cls, cursor: Any) -> TxnsResponse:

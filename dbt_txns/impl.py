@@ -1,7 +1,7 @@
 """
 The adapter: what dbt asks of a database, and the transaction around each model.
 
-Imports: connections, credentials, relation, rows, dbt-spark. Used by: __init__.
+Imports: connections, credentials, relation, rows, scope, dbt-spark. Used by: __init__.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dbt.adapters.base.impl import ConstraintSupport, available
+from dbt.adapters.base.impl import ConstraintSupport, available, catch_as_completed
 from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.events.logging import AdapterLogger
@@ -22,8 +22,10 @@ from dbt.adapters.spark.impl import SCHEMA_NOT_FOUND_MESSAGES, SparkAdapter, Spa
 from dbt.adapters.txns.connections import StatementError, TxnsConnectionManager
 from dbt.adapters.txns.relation import TxnsRelation
 from dbt.adapters.txns.rows import literal_rows, texts
+from dbt.adapters.txns.scope import TxnsResponse
 from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.utils import executor
 
 from txns_spark.retries import wait_before_attempt
 
@@ -32,11 +34,14 @@ if TYPE_CHECKING:
 
     import agate
     from dbt.adapters.base.relation import BaseRelation
+    from dbt.adapters.contracts.relation import RelationConfig
     from dbt.adapters.spark.column import SparkColumn
 
 logger = AdapterLogger("txns")
 
 _OPERATION = "macro_"
+# Of the session, which one thread has; a seed's own name may be none that Spark takes for a view.
+_SEED_VIEW = "txns_dbt_seed"
 _FIRST_WAIT_MS = 400
 _WAIT_MS_MAX = 5000
 
@@ -186,11 +191,6 @@ class TxnsAdapter(SparkAdapter):
         if now is None and known is not None:
             self.cache_added(known)
 
-    @available.parse_none
-    def commit_if_open(self) -> None:
-        """Commit what is open; dbt's `adapter.commit()` does the same here."""
-        self.connections.commit()
-
     def execute_macro(self, macro_name: str, *args: Any, **kwargs: Any) -> Any:
         """Run a macro; the one of `dbt run-operation` in a transaction of its own."""
         depth = getattr(self._depth, "value", 0)
@@ -264,10 +264,27 @@ class TxnsAdapter(SparkAdapter):
         for column in super()._get_columns_for_catalog(relation):
             yield {**column, "table_database": relation.database}
 
-    def get_catalog(self, *args: Any, **kwargs: Any) -> Any:
+    def get_catalog(
+        self,
+        relation_configs: Iterable[RelationConfig],
+        used_schemas: frozenset[tuple[str, str]],
+    ) -> tuple[agate.Table, list[Exception]]:
         """Describe all relations for `dbt docs`; models may live in several catalogs."""
-        # dbt-spark refuses more than one database, the class that it overrides does not.
-        return super(SparkAdapter, self).get_catalog(*args, **kwargs)
+        # One schema at a time, as dbt-spark does it, which refuses more than one database.
+        with executor(self.config) as pool:
+            futures = [
+                pool.submit_connected(  # type: ignore[no-untyped-call]
+                    self,
+                    f"{place.database}.{schema}",
+                    self._get_one_catalog,
+                    place,
+                    [schema],
+                    used_schemas,
+                )
+                for place, schemas in self._get_catalog_schemas(relation_configs).items()
+                for schema in schemas
+            ]
+            return catch_as_completed(futures)
 
     def valid_incremental_strategies(self) -> list[str]:
         """List what `incremental_strategy` may say."""
@@ -278,7 +295,7 @@ class TxnsAdapter(SparkAdapter):
     @available.parse_none
     def load_seed(
         self, relation: BaseRelation, rows: agate.Table, columns: list[tuple[str, str]]
-    ) -> str:
+    ) -> tuple[str, TxnsResponse]:
         """
         Insert a seed's rows, with one statement where the session takes them as a view.
 
@@ -288,20 +305,27 @@ class TxnsAdapter(SparkAdapter):
             columns: Quoted names and Spark types.
 
         Returns:
-            The statement.
+            The statement, and what it did.
         """
+        self.connections.begin()
+        count = len(rows.rows)
+        response = TxnsResponse(_message=f"INSERT {count}", code="INSERT", rows_affected=count)
+        self.connections.note(response)
+        return (self._insert(relation, rows, columns) if count else ""), response
+
+    def _insert(
+        self, relation: BaseRelation, rows: agate.Table, columns: list[tuple[str, str]]
+    ) -> str:
         handle = self.connections.get_thread_connection().handle
-        view = f"{relation.identifier}__dbt_seed"
         table = texts(rows)
         casts = ", ".join(
             f"cast(`{name}` as {kind})"
             for name, (_, kind) in zip(table.column_names, columns, strict=True)
         )
         sql = f"insert into {relation} select {casts} from "  # noqa: S608  (names)
-        if handle.upload(view, table):
-            self.execute(f"{sql}`{view}`", auto_begin=True)
-            return f"{sql}`{view}`"
-        self.connections.begin()
+        if handle.upload(_SEED_VIEW, table):
+            self.execute(sql + _SEED_VIEW)
+            return sql + _SEED_VIEW
         with self.connections.exception_handler(sql):
             for values, parameters in literal_rows(table):
                 handle.cursor().execute(sql + values, parameters)

@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.contracts.connection import AdapterResponse
-from dbt.adapters.txns.credentials import TransactionScope, checked_level
+from dbt.adapters.txns.credentials import TransactionScope, checked_level, checked_retries
+from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dbt.adapters.txns.credentials import TxnsCredentials
+
+    from txns_spark.dbapi import Status
 
 
 @dataclass
@@ -30,7 +33,7 @@ class TxnsResponse(AdapterResponse):
 
     Attributes:
         txn_id: The transaction's id; None outside of one.
-        commit_ts: In ms; set when the transaction has committed.
+        commit_ts: In ms; set when the transaction has committed; None where it wrote nothing.
     """
 
     txn_id: str | None = None
@@ -68,7 +71,7 @@ class Scope:
         Raises:
             DbtRuntimeError: One of them has a value that there is not.
         """
-        scope = TransactionScope(config.get("transaction") or credentials.transaction)
+        scope = _checked_scope(config.get("transaction", credentials.transaction))
         retries = config.get("retries")
         comment = {
             "app": "dbt",
@@ -81,15 +84,27 @@ class Scope:
             transaction=scope == TransactionScope.MODEL,
             catalog=config.get("database") or credentials.database,
             isolation=checked_level(config.get("isolation") or credentials.isolation),
-            retries=credentials.retries if retries is None else int(retries),
+            retries=credentials.retries if retries is None else checked_retries(retries),
             comment=json.dumps({key: value for key, value in comment.items() if value}),
         )
 
-    def committed(self, commit_ts: int | None) -> None:
+    def committed(self, status: Status) -> None:
         """Tell the transaction's statements when it committed."""
+        # COMMIT answers with the read_ts, some other entry's, where there was nothing to commit.
+        wrote = status.commit_ts != status.read_ts
         for response in self.responses:
-            response.commit_ts = commit_ts
+            response.commit_ts = status.commit_ts if wrote else None
         self.responses.clear()
+
+
+def _checked_scope(value: object) -> TransactionScope:
+    try:
+        return TransactionScope(value)
+    except ValueError as error:
+        raise DbtRuntimeError(
+            "transaction is 'model' or 'none'; none without quotes is Jinja's word for no value: "
+            f"transaction={value!r}"
+        ) from error
 
 
 @lru_cache(maxsize=8)

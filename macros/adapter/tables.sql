@@ -41,6 +41,13 @@
   {{ comment_clause() }}
 {% endmacro %}
 
+{#- dbt-spark's leaves backslashes of a description as they are, which Spark takes for escapes. -#}
+{% macro txns__comment_clause() %}
+  {%- if config.persist_relation_docs() -%}
+    comment {{ txns_text(model.description) }}
+  {%- endif -%}
+{% endmacro %}
+
 {% macro txns_has_required_columns() %}
   {% for column in model.columns.values() %}
     {% if 'not_null' in column.constraints | map(attribute='type') %}

@@ -38,12 +38,9 @@
   {% call statement('create') -%}
     {{ create }}
   {%- endcall %}
-  {% set count = rows.rows | length %}
-  {% set insert = adapter.load_seed(target_relation, rows, columns) if count else '' %}
-  {% call noop_statement('main', 'INSERT ' ~ count, 'INSERT', count) -%}
-    {{ create }};
-    {{ insert }}
-  {%- endcall %}
+  {% set insert, response = adapter.load_seed(target_relation, rows, columns) %}
+  {% do write(create ~ ';\n' ~ insert) %}
+  {% do store_result('main', response=response) %}
   {% do txns_finish(target_relation, existing, full_refresh=True) %}
   {% do return([target_relation]) %}
 {% endmacro %}

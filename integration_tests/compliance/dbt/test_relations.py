@@ -1,4 +1,4 @@
-"""Names, caches, changes of kind, threads and stored failures: dbt's own classes."""
+"""Names, seeds, caches, changes of kind, threads and stored failures: dbt's own classes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from dbt.tests.adapter.caching.test_caching import (
     BaseNoPopulateCache,
 )
 from dbt.tests.adapter.concurrency.test_concurrency import BaseConcurrency
-from dbt.tests.adapter.dbt_clone.test_dbt_clone import BaseCloneSameTargetAndState
+from dbt.tests.adapter.dbt_clone.test_dbt_clone import (
+    BaseCloneSameSourceAndTarget,
+    BaseCloneSameTargetAndState,
+)
 from dbt.tests.adapter.relations.test_changing_relation_type import (
     BaseChangeRelationTypeValidator,
 )
@@ -28,6 +31,7 @@ from dbt.tests.adapter.simple_copy.test_simple_copy import (
     EmptyModelsArentRunBase,
     SimpleCopyBase,
 )
+from dbt.tests.adapter.simple_seed.test_seed import BaseSeedSpecificFormats
 from dbt.tests.adapter.store_test_failures_tests.test_store_test_failures import (
     BaseStoreTestFailures,
     BaseStoreTestFailuresLimit,
@@ -84,7 +88,18 @@ class TestCloneSameTargetAndState(BaseCloneSameTargetAndState):
     pass
 
 
+class TestCloneSameSourceAndTarget(BaseCloneSameSourceAndTarget):
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        """The suite's own are no fixture, so that without this one there would be none."""
+        return super().models()
+
+
 class TestChangeRelationType(BaseChangeRelationTypeValidator):
+    pass
+
+
+class TestSeedSpecificFormats(BaseSeedSpecificFormats):
     pass
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from dbt.adapters.txns import TxnsCredentials
 from dbt.tests.util import run_dbt
-from dbt_common.exceptions import DbtRuntimeError
 
 from benchmarks._dbt_projects import SHORT, Project, Target, transactional
 from txns_spark import _catalog, dbapi
@@ -25,6 +23,12 @@ FAILS_LATE = """
                      if var('run') == 2 else [], {settings}) }}}}
 select id, {{{{ var('run') }}}} as run from range(2)
 """
+WRONG = {
+    "dirty": ("isolation='dirty'", "there is no such isolation level"),
+    "whole_run": ("transaction='run'", "transaction is 'model' or 'none'"),
+    "unquoted": ("transaction=none", "none without quotes"),
+    "never": ("retries=-1", "retries must be a whole number, 0 or more: retries=-1"),
+}
 TABLE = "{{{{ config(materialized='table', {settings}) }}}} {query}"
 
 
@@ -41,7 +45,10 @@ class TestOfModels:
             "serializable.sql": TABLE.format(
                 settings="isolation='serializable'", query="select 1 as id"
             ),
-            "wrong.sql": TABLE.format(settings="isolation='dirty'", query="select 1 as id"),
+            **{
+                f"{name}.sql": TABLE.format(settings=settings, query="select 1 as id")
+                for name, (settings, _) in WRONG.items()
+            },
         }
 
     def test_transaction(self, project: Any) -> None:
@@ -62,9 +69,10 @@ class TestOfModels:
         levels = {row["isolation"].upper() for row in logged if row["txn_id"] == txn_id}
         assert {"SERIALIZABLE"} == levels
 
-    def test_an_isolation_that_there_is_not(self, project: Any) -> None:  # noqa: ARG002
-        [result] = run_dbt(["run", "--select", "wrong"], expect_pass=False)
-        assert "there is no such isolation level" in result.message
+    def test_values_that_there_are_not(self, project: Any) -> None:  # noqa: ARG002
+        results = run_dbt(["run", "--select", *WRONG], expect_pass=False)
+        for result in results:
+            assert WRONG[result.node.name][1] in result.message
 
 
 @pytest.mark.timeout(900)
@@ -137,9 +145,3 @@ class TestGrants:
         [result] = run_dbt(["run", "--vars", "grants: true"], expect_pass=False)
         assert "remove `grants`" in result.message
         assert [("False",)] == _rows(project, f"lake.{project.test_schema}.granted")
-
-
-def test_a_level_that_there_is_not_in_a_profile(warehouse: Path) -> None:
-    """`dbt debug` and every other command say so, before Spark is started."""
-    with pytest.raises(DbtRuntimeError, match="there is no such isolation level"):
-        TxnsCredentials(warehouse=str(warehouse), isolation="dirty")

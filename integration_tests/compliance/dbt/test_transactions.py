@@ -165,6 +165,41 @@ class TestModels:
         assert "08007" in results[0].message
 
 
+class TestRunResults:
+    """What has written names its transaction; what has only read names no commit."""
+
+    # No name that Spark takes without quotes.
+    SEED = "1st.shops-2"
+
+    @pytest.fixture(scope="class")
+    def seeds(self) -> dict[str, str]:
+        return {f"{self.SEED}.csv": "id,name\n1,a\n2,b\n", "nobody.csv": "id,name\n"}
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        shops = f"select * from {{{{ ref('{self.SEED}') }}}}"
+        test = "{models: [{name: shops, columns: [{name: id, data_tests: [unique]}]}]}"
+        return {
+            "shops.sql": f"{{{{ config(materialized='table') }}}} {shops}",
+            "seen.sql": f"{{{{ config(materialized='view') }}}} {shops}",
+            "schema.yml": test,
+        }
+
+    def test_of_each_kind(self, project: Any, other: dbapi.Connection) -> None:
+        run_dbt(["build"])
+        assert [(1, "a"), (2, "b")] == rows(project, f"`{self.SEED}`")
+        found = {
+            result["unique_id"].split(".", 2)[2]: result["adapter_response"]
+            for result in _results(project)
+        }
+        entries = {(row["txn_id"], row["commit_ts"]) for row in logged(other)}
+        written = [found.pop(name) for name in (self.SEED, "nobody", "shops")]
+        assert all((each["txn_id"], each["commit_ts"]) in entries for each in written)
+        assert [2, 0, None] == [each.get("rows_affected") for each in written]
+        assert 2 == len(found)
+        assert not any("commit_ts" in each for each in found.values())
+
+
 class TestHooks:
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
