@@ -138,7 +138,7 @@ public final class Transaction {
     return reads.unprotected();
   }
 
-  /** Note that a table was read as a whole; see {@link TxnTable} for scans. */
+  /** Note that a table was read as a whole, if it is under care; see {@link TxnTable} for scans. */
   public void recordRead(TableIdentifier table) {
     DataTables.Loaded known = loaded.get(table);
     if (known == null || known.registered()) {

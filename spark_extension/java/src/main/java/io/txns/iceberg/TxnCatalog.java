@@ -47,14 +47,20 @@ public final class TxnCatalog
 
   private TxnHandle handle;
   private Supplier<Transaction> transaction = () -> null;
+  private boolean notesReads = true;
   private Object hadoopConf;
 
   /** For Iceberg, which calls {@link #initialize}. */
   public TxnCatalog() {}
 
   TxnCatalog(TxnHandle handle, Supplier<Transaction> transaction) {
+    this(handle, transaction, true);
+  }
+
+  private TxnCatalog(TxnHandle handle, Supplier<Transaction> transaction, boolean notesReads) {
     this.handle = handle;
     this.transaction = transaction;
+    this.notesReads = notesReads;
   }
 
   @Override
@@ -93,7 +99,15 @@ public final class TxnCatalog
 
   /** This catalog as {@code running} sees it: what is committed through it is staged. */
   public TxnCatalog within(Transaction running) {
-    return new TxnCatalog(handle, () -> running);
+    return new TxnCatalog(handle, () -> running, notesReads);
+  }
+
+  /**
+   * The same tables, for an engine that knows better what it reads of them and tells the
+   * transaction ({@link Transaction#recordRead}): their scans do not.
+   */
+  public TxnCatalog leavingReadsToTheEngine() {
+    return new TxnCatalog(handle, transaction, false);
   }
 
   @Override
@@ -148,7 +162,7 @@ public final class TxnCatalog
       }
       TableIdentifier owner = TableIdentifier.of(identifier.namespace().levels());
       Table table = loadData(owner, readTs);
-      if (running() != null && table instanceof TxnTable) {
+      if (notesReads && running() != null && table instanceof TxnTable) {
         running().recordRead(owner);
       }
       return MetadataTableUtils.createMetadataTableInstance(table, type);
@@ -207,7 +221,7 @@ public final class TxnCatalog
             ? base.reporter()
             : LoggingMetricsReporter.instance();
     return new TxnTable(
-        operations, fullName(identifier), identifier, readTs, transaction, reporter);
+        operations, fullName(identifier), identifier, readTs, transaction, reporter, notesReads);
   }
 
   private String fullName(TableIdentifier identifier) {

@@ -28,8 +28,8 @@ import org.apache.iceberg.metrics.MetricsReporter;
 /**
  * A data table as a transaction sees it.
  *
- * <p>A real {@link BaseTable}, since engines test for one. Scans note what they read, with their
- * unsanitised filters; Spark's distributed planning would go around them and is turned off.
+ * <p>A real {@link BaseTable}, since engines test for one. Its scans note what they read, with
+ * their unsanitised filters, unless the engine that loaded it notes that by itself.
  */
 public final class TxnTable extends BaseTable {
   private static final Set<String> PLANS = Set.of("planFiles", "planTasks");
@@ -37,18 +37,24 @@ public final class TxnTable extends BaseTable {
   private final TableIdentifier identifier;
   private final long readTs;
   private final transient Supplier<Transaction> transaction;
+  private final boolean notesReads;
 
+  /**
+   * @param notesReads whether its scans note what they read
+   */
   TxnTable(
       TableOperations ops,
       String name,
       TableIdentifier identifier,
       long readTs,
       Supplier<Transaction> transaction,
-      MetricsReporter reporter) {
+      MetricsReporter reporter,
+      boolean notesReads) {
     super(ops, name, reporter);
     this.identifier = identifier;
     this.readTs = readTs;
     this.transaction = transaction;
+    this.notesReads = notesReads;
   }
 
   /** What the table was loaded at, in ms. */
@@ -60,15 +66,17 @@ public final class TxnTable extends BaseTable {
     return identifier;
   }
 
-  /** Planning goes through this table's own scans, so that they are seen. */
+  /**
+   * Spark's distributed planning goes around the scans of a table: around those that note reads.
+   */
   @Override
   public boolean allowDistributedPlanning() {
-    return false;
+    return !notesReads && super.allowDistributedPlanning();
   }
 
   @Override
   public TableScan newScan() {
-    return tracked(TableScan.class, super.newScan());
+    return notesReads ? tracked(TableScan.class, super.newScan()) : super.newScan();
   }
 
   @Override
@@ -133,7 +141,7 @@ public final class TxnTable extends BaseTable {
 
   private void record() {
     Transaction running = running();
-    if (running != null) {
+    if (running != null && notesReads) {
       running.recordRead(identifier);
     }
   }

@@ -1,5 +1,6 @@
 package io.txns.spark;
 
+import io.txns.iceberg.Transaction;
 import io.txns.iceberg.TxnTable;
 import java.util.ArrayList;
 import java.util.List;
@@ -23,8 +24,8 @@ import scala.runtime.BoxedUnit;
  * One {@code read_ts} for all tables of a statement. Spark loads them at several moments; this rule
  * sees the whole plan after the last load, also for the DataFrame API, and reloads what differs.
  *
- * <p>Inside an explicit transaction every load is pinned already; there the rule notes what the
- * plan reads that no commit check covers.
+ * <p>Inside an explicit transaction every load is pinned already; there, and in the implicit one of
+ * a statement, the rule notes what the plan reads.
  */
 final class AlignTables extends Rule<LogicalPlan> {
   private static final long serialVersionUID = 1L;
@@ -43,11 +44,10 @@ final class AlignTables extends Rule<LogicalPlan> {
           // A relation that CACHE TABLE keeps may be of another moment, or another transaction.
           boolean cached = !session.sharedState().cacheManager().isEmpty();
           LogicalPlan loaded = cached ? loadAgain(plan) : plan;
-          if (!state.isExplicit()) {
-            return align(loaded);
+          if (state.isExplicit() || state.isInStatement()) {
+            forEach(plan, leaf -> recordRead(leaf, state));
           }
-          forEach(plan, leaf -> recordUnprotected(leaf, state));
-          return loaded;
+          return state.isExplicit() ? loaded : align(loaded);
         });
   }
 
@@ -118,8 +118,7 @@ final class AlignTables extends Rule<LogicalPlan> {
             && table.branch() == null
             && table.table() instanceof TxnTable ours
             && relation.identifier().isDefined()
-            && Catalogs.ours(relation.catalog().get())
-                .isPlainName(relation.identifier().get(), ours);
+            && SparkReads.isPlainName(relation.identifier().get(), ours);
     return movable ? readTs(relation.table()) : OptionalLong.empty();
   }
 
@@ -135,13 +134,15 @@ final class AlignTables extends Rule<LogicalPlan> {
         : OptionalLong.empty();
   }
 
-  private static void recordUnprotected(LogicalPlan leaf, TxnSession state) {
+  private static void recordRead(LogicalPlan leaf, TxnSession state) {
     if (leaf instanceof DataSourceV2Relation relation) {
       TxnSparkCatalog catalog =
           relation.catalog().isEmpty() ? null : Catalogs.ours(relation.catalog().get());
-      boolean protectedRead = catalog != null && state.current(catalog) != null;
-      if (!protectedRead) {
+      Transaction transaction = catalog == null ? null : state.current(catalog);
+      if (transaction == null) {
         state.recordUnprotected(relation.name());
+      } else {
+        SparkReads.planned(transaction, relation);
       }
     } else if (leaf instanceof LogicalRelation relation) {
       state.recordUnprotected(name(relation));

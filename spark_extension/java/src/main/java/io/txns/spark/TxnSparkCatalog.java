@@ -22,6 +22,7 @@ import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.spark.PathIdentifier;
 import org.apache.iceberg.spark.SparkCatalog;
+import org.apache.iceberg.spark.TimeTravel;
 import org.apache.iceberg.spark.source.SparkTable;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
@@ -54,6 +55,7 @@ public final class TxnSparkCatalog extends SparkCatalog {
   private TxnConfig configured;
   private TxnHandle handle;
   private TxnCatalog tables;
+  private TxnCatalog icebergsTables;
   private volatile TxnSession session;
 
   @Override
@@ -68,7 +70,8 @@ public final class TxnSparkCatalog extends SparkCatalog {
           // Most often the session that this instance belongs to; see attach.
           session = TxnSession.of(SparkSession.active());
           session.add(this);
-          tables = handle.catalog(() -> session.current(this));
+          tables = handle.catalog(() -> session.current(this)).leavingReadsToTheEngine();
+          icebergsTables = handle.catalog(() -> session.current(this));
           return tables;
         });
   }
@@ -118,32 +121,40 @@ public final class TxnSparkCatalog extends SparkCatalog {
     return taken;
   }
 
+  /** For programs that read tables by Iceberg's own API, where only the scans tell what. */
   @Override
   public Catalog icebergCatalog() {
-    return tables;
+    return icebergsTables;
   }
 
   // Loading
 
   @Override
   public Table loadTable(Identifier ident) throws NoSuchTableException {
-    return reading(
-        ident,
-        () -> {
-          Table table = super.loadTable(ident);
-          recordRead(ident, table);
-          return table;
-        });
+    return loadForRead(ident, null, () -> super.loadTable(ident));
   }
 
   @Override
   public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
-    return reading(ident, () -> super.loadTable(ident, version));
+    return loadForRead(ident, TimeTravel.version(version), () -> super.loadTable(ident, version));
   }
 
   @Override
   public Table loadTable(Identifier ident, long timestampMicros) throws NoSuchTableException {
-    return reading(ident, () -> super.loadTable(ident, timestampMicros));
+    return loadForRead(
+        ident,
+        TimeTravel.timestampMicros(timestampMicros),
+        () -> super.loadTable(ident, timestampMicros));
+  }
+
+  private Table loadForRead(Identifier ident, TimeTravel asOf, Callable<Table> load) {
+    return reading(
+        ident,
+        () -> {
+          Table table = load.call();
+          recordRead(ident, table, asOf);
+          return table;
+        });
   }
 
   @Override
@@ -155,15 +166,10 @@ public final class TxnSparkCatalog extends SparkCatalog {
           Table table = loadForWrite(ident);
           loaded.add(ident);
           if (!Set.of(TableWritePrivilege.INSERT).containsAll(privileges)) {
-            recordRead(ident, table);
+            recordRead(ident, table, null);
           }
           return table;
         });
-  }
-
-  /** Whether a relation's name is the table's own, without a selector such as {@code branch_b}. */
-  boolean isPlainName(Identifier ident, TxnTable table) {
-    return !(ident instanceof PathIdentifier) && buildIdentifier(ident).equals(table.identifier());
   }
 
   /** A table as the session sees it now, for {@link AlignTables}. */
@@ -190,17 +196,12 @@ public final class TxnSparkCatalog extends SparkCatalog {
     }
   }
 
-  /** A read of the whole table; scans note finer ones by themselves. */
-  private void recordRead(Identifier ident, Table table) {
+  private void recordRead(Identifier ident, Table table, TimeTravel asOf) {
     Transaction transaction = session.current(this);
     if (ident instanceof PathIdentifier) {
       session.recordUnprotected(ident.name());
-    } else if (transaction != null && table instanceof SparkTable spark) {
-      if (spark.table() instanceof TxnTable ours) {
-        transaction.recordRead(ours.identifier());
-      } else if (ident.namespace().length > 1) {
-        transaction.recordRead(TableIdentifier.of(ident.namespace())); // a metadata table
-      }
+    } else if (transaction != null) {
+      SparkReads.loaded(transaction, ident, table, asOf);
     }
   }
 

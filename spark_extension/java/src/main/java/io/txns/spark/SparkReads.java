@@ -1,0 +1,101 @@
+package io.txns.spark;
+
+import io.txns.iceberg.Transaction;
+import io.txns.iceberg.TxnTable;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.iceberg.BaseMetadataTable;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.spark.PathIdentifier;
+import org.apache.iceberg.spark.Spark3Util;
+import org.apache.iceberg.spark.TimeTravel;
+import org.apache.iceberg.spark.source.SparkChangelogTable;
+import org.apache.iceberg.spark.source.SparkTable;
+import org.apache.spark.sql.catalyst.analysis.AsOfTimestamp;
+import org.apache.spark.sql.catalyst.analysis.AsOfVersion;
+import org.apache.spark.sql.catalyst.analysis.TimeTravelSpec;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.write.RowLevelOperationTable;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+
+/**
+ * Tells a transaction which tables Spark reads: when it loads one for reading, and once more when a
+ * plan is about to run, whose relations may have been loaded before BEGIN, or for writing.
+ *
+ * <p>An explicit read of the past is none of them: a snapshot by its id, a tag, a timestamp that is
+ * not above {@code read_ts}. A branch goes on, by whatever syntax it is read.
+ */
+final class SparkReads {
+
+  private static final Pattern AT_TIMESTAMP = Pattern.compile("at_timestamp_(\\d+)");
+
+  private SparkReads() {}
+
+  /** Whether a relation's name is the table's own, without a selector such as {@code branch_b}. */
+  static boolean isPlainName(Identifier ident, TxnTable table) {
+    return !(ident instanceof PathIdentifier)
+        && Spark3Util.identifierToTableIdentifier(ident).equals(table.identifier());
+  }
+
+  /**
+   * A table was loaded.
+   *
+   * @param asOf what was asked for beside the name, or null
+   */
+  static void loaded(Transaction transaction, Identifier ident, Table table, TimeTravel asOf) {
+    TableIdentifier read = owner(ident, table);
+    if (read != null && !isOfThePast(ident, table, asOf, transaction.readTs())) {
+      transaction.recordRead(read);
+    }
+  }
+
+  /** A plan with the relation in it is about to run. */
+  static void planned(Transaction transaction, DataSourceV2Relation relation) {
+    Table table =
+        relation.table() instanceof RowLevelOperationTable rewritten
+            ? (Table) rewritten.table()
+            : relation.table();
+    if (relation.identifier().isDefined()) {
+      loaded(transaction, relation.identifier().get(), table, asOf(relation));
+    }
+  }
+
+  /** The data table that a table of Spark's is, or tells about; null for one that is not ours. */
+  private static TableIdentifier owner(Identifier ident, Table table) {
+    if (ident instanceof PathIdentifier) {
+      return null;
+    }
+    if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
+      return ours.identifier();
+    }
+    boolean about =
+        table instanceof SparkChangelogTable
+            || table instanceof SparkTable spark && spark.table() instanceof BaseMetadataTable;
+    return about ? TableIdentifier.of(ident.namespace()) : null;
+  }
+
+  private static boolean isOfThePast(Identifier ident, Table table, TimeTravel asOf, long readTs) {
+    if (!(table instanceof SparkTable spark) || spark.branch() != null) {
+      return false;
+    }
+    boolean selected = spark.table() instanceof TxnTable ours && !isPlainName(ident, ours);
+    if (asOf == null && !selected) {
+      return false;
+    }
+    Matcher selector = AT_TIMESTAMP.matcher(ident.name());
+    if (asOf instanceof TimeTravel.AsOfTimestamp at) {
+      return at.timestampMillis() <= readTs;
+    }
+    return !selector.matches() || Long.parseLong(selector.group(1)) <= readTs;
+  }
+
+  private static TimeTravel asOf(DataSourceV2Relation relation) {
+    TimeTravelSpec spec =
+        relation.timeTravelSpec().isDefined() ? relation.timeTravelSpec().get() : null;
+    if (spec instanceof AsOfTimestamp at) {
+      return TimeTravel.timestampMicros(at.timestamp());
+    }
+    return spec instanceof AsOfVersion at ? TimeTravel.version(at.version()) : null;
+  }
+}
