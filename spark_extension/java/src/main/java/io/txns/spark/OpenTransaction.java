@@ -3,7 +3,9 @@ package io.txns.spark;
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.Transaction;
+import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -15,6 +17,7 @@ import java.util.Optional;
 final class OpenTransaction {
 
   private final boolean ofStream;
+  private final Instant begunAt = Instant.ofEpochMilli(TxnClock.system().nowMs());
   private TxnModes modes;
   private TxnSparkCatalog catalog;
   private Transaction transaction;
@@ -39,6 +42,11 @@ final class OpenTransaction {
 
   boolean isOfStream() {
     return ofStream;
+  }
+
+  /** The moment of BEGIN, which is CURRENT_TIMESTAMP for all its statements. */
+  Instant begunAt() {
+    return begunAt;
   }
 
   /** Begins in {@code catalog}, for good; what was said before is said again there. */
