@@ -28,16 +28,22 @@ class Stranger:
     What somebody did to a table outside the protocol.
 
     Attributes:
-        head_snapshot_id: Where they left `main`, or their branch.
+        head_snapshot_id: Where they left `main`, or their branch; None where they took `main` away.
         snapshot_ids: Their snapshots that changed rows, newest first.
         adoptable: Whether they only appended.
         reason: The same in words, for messages.
     """
 
-    head_snapshot_id: int
+    head_snapshot_id: int | None
     snapshot_ids: tuple[int, ...]
     adoptable: bool
     reason: str
+
+    @property
+    def taken_in(self) -> tuple[int, ...]:
+        """Give the snapshots that an adoption names: those with rows, or where `main` stands."""
+        head = self.head_snapshot_id
+        return self.snapshot_ids or (() if head is None else (head,))
 
     def without(self, adopted: set[int]) -> Stranger | None:
         """Give what is left of them when some of their snapshots have been taken in."""
@@ -53,7 +59,7 @@ class LoggedState:
 
     Attributes:
         snapshot: The newest snapshot with the rows that the log knows: the last one that the
-            protocol put there, or a stranger's compaction of it; None for a table without one.
+            protocol put there, or a stranger's compaction of it; None where it has been expired.
         stranger: What strangers did above it.
     """
 
@@ -105,17 +111,20 @@ def logged_state(metadata: TableMetadata, mark: _mark.TableMark) -> LoggedState:
     ancestry below a run of such replaces: then the run's rows are those of `txns.applied`.
     """
     main = metadata.current_snapshot()
-    if main is None:
-        return LoggedState(None)
+    newest, was_main = _newest(metadata, mark.applied)
+    if main is None:  # the protocol puts a snapshot there before it marks a table
+        reason = "somebody replaced the table by an empty one outside the protocol"
+        return LoggedState(newest, Stranger(None, (), adoptable=False, reason=reason))
     same_rows: Snapshot | None = None
     foreign: list[Snapshot] = []
     rolled_back = False
-    newest, was_main = _newest(metadata, mark.applied)
     for at in History(metadata).ancestors(main):
         if _mark.is_ours(at):
             if _mark.commit_ts_of(at) > mark.applied or at is newest:
                 stranger = stranger_of(main.snapshot_id, foreign) if foreign else None
-                return LoggedState(same_rows or at, stranger)
+                # What was made of a marker holds its rows, none, but says nothing of the drop.
+                logged = at if _mark.is_dropped(at) else same_rows or at
+                return LoggedState(logged, stranger)
             rolled_back = True  # an older one of ours, or one inside the newest transaction
             break
         if _mark.operation_of(at) == REPLACE:
@@ -186,7 +195,10 @@ def needed_since(metadata: TableMetadata, ts: int) -> set[int]:
     mark = _mark.mark_of(metadata)
     needed: set[int] = set()
     history = History(metadata)
-    for at in history.ancestors(metadata.current_snapshot()):
+    main = metadata.current_snapshot()
+    if main is None and mark is not None:
+        main = logged_state(metadata, mark).snapshot
+    for at in history.ancestors(main):
         needed.add(at.snapshot_id)
         if mark is None:
             break

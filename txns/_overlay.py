@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.table.metadata import TableMetadataV3
-from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
@@ -115,8 +115,13 @@ def as_of(
     logged = logged_state(loaded, mark)
     if mark.created > read_ts:
         raise too_old(table, mark.created, read_ts, "the table was created later")
-    if logged.snapshot is None and loaded.current_snapshot() is not None and not run:
-        raise Quarantined(table, "the logged state of the table has been expired")
+    if logged.snapshot is None and not run:
+        raise Quarantined(
+            table,
+            "the logged state of the table has been expired",
+            "nobody can bring it back: unset the table's property txns.commit-table outside the"
+            " protocol, which keeps it as the catalog has it, then register it",
+        )
     if mark.applied <= read_ts:
         view = _with_main(loaded, logged.snapshot)
     else:
@@ -318,10 +323,11 @@ def _with_main(metadata: TableMetadata, snapshot: Snapshot | None) -> TableMetad
     """Put main on a snapshot that the table has."""
     if snapshot is None or metadata.current_snapshot_id == snapshot.snapshot_id:
         return metadata
-    main = metadata.refs.get(MAIN_BRANCH)
-    refs = dict(metadata.refs)
-    if main is not None:
-        refs[MAIN_BRANCH] = main.model_copy(update={"snapshot_id": snapshot.snapshot_id})
+    here = {"snapshot_id": snapshot.snapshot_id}
+    main = metadata.refs.get(MAIN_BRANCH) or SnapshotRef(
+        **here, snapshot_ref_type=SnapshotRefType.BRANCH
+    )
+    refs = {**metadata.refs, MAIN_BRANCH: main.model_copy(update=here)}
     log = [entry for entry in metadata.snapshot_log if entry.timestamp_ms <= snapshot.timestamp_ms]
     return metadata.model_copy(
         update={"current_snapshot_id": snapshot.snapshot_id, "refs": refs, "snapshot_log": log}
@@ -375,10 +381,11 @@ def keep_foreign(
         stranger: What stands there.
         adopted: Snapshots that the run itself takes in, which need no branch.
     """
-    branch = f"{_mark.FOREIGN_BRANCH}{stranger.head_snapshot_id}"
-    if adopted.issuperset(stranger.snapshot_ids) or branch in base.refs:
+    head = stranger.head_snapshot_id
+    branch = f"{_mark.FOREIGN_BRANCH}{head}"
+    if head is None or adopted.issuperset(stranger.snapshot_ids) or branch in base.refs:
         return ()
-    return (branch_at(branch, stranger.head_snapshot_id),)
+    return (branch_at(branch, head),)
 
 
 def keep_foreign_refs(
@@ -397,7 +404,7 @@ def keep_foreign_refs(
 def _altered(loaded: TableMetadata, unmet: Mapping[TableRequirement, str]) -> Stranger:
     """Describe somebody who made a logged change impossible, without a snapshot of their own."""
     reason = f"a logged change does not fit the table any more ({next(iter(unmet.values()))})"
-    return Stranger(loaded.current_snapshot_id or 0, (), adoptable=False, reason=reason)
+    return Stranger(loaded.current_snapshot_id, (), adoptable=False, reason=reason)
 
 
 def _before_strangers(

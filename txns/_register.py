@@ -131,8 +131,8 @@ class Registrar:
             self._append(staged, loaded, stranger)
         else:
             self._copy_state(staged, loaded, stranger)
-        ids = stranger.snapshot_ids or (stranger.head_snapshot_id,)
-        marks = {_mark.SNAPSHOT_ADOPTED: ",".join(map(str, ids))}
+        ids = ",".join(map(str, stranger.taken_in))
+        marks = {_mark.SNAPSHOT_ADOPTED: ids} if ids else {}
         kind = Kind.ADOPT if stranger.adoptable else Kind.REPAIR
         return self._repair(kind, "adopt", loaded, staged, stranger, marks)
 
@@ -237,7 +237,8 @@ class Registrar:
                 " and put what is on the branch back by hand;"
                 f" table=`{text(loaded.identifier)}`"
             )
-        source = loaded.table.metadata.snapshot_by_id(stranger.head_snapshot_id)
+        theirs = stranger.head_snapshot_id
+        source = None if theirs is None else loaded.table.metadata.snapshot_by_id(theirs)
         _change.stage_copy(
             staged, self._clock, source=source, parent=staged.current.current_snapshot()
         )
@@ -254,7 +255,7 @@ class Registrar:
         # Of the table, not of the view: whoever comes before a repair is applied makes the same.
         applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
         uuid = str(staged.base.table_uuid)
-        txn_id = derived_id(deed, uuid, stranger.head_snapshot_id, applied)
+        txn_id = derived_id(deed, uuid, stranger.head_snapshot_id or 0, applied)
         return self._commit(kind, Key(txn_id, 0, fresh=False), loaded, staged, marks)
 
     def _commit(

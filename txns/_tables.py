@@ -82,7 +82,7 @@ class Loaded:
 def _behind(created: Loaded, other: TableMetadata, read_ts: int) -> Loaded:
     """Give a table of the log whose name a stranger took before it was created: quarantine."""
     reason = "another table stands under the name of a logged one"
-    stranger = Stranger(other.current_snapshot_id or 0, (), adoptable=False, reason=reason)
+    stranger = Stranger(other.current_snapshot_id, (), adoptable=False, reason=reason)
     view = TableView(created.metadata, read_ts, stranger)
     return replace(created, view=view)
 
@@ -212,7 +212,7 @@ class DataTables:
             return Loaded(identifier, table, taken, view, table.io)
         view = self._view(identifier, metadata, taken, head, read_ts)
         reason = "somebody took the protocol's mark from the table"
-        stranger = Stranger(metadata.current_snapshot_id or 0, (), adoptable=False, reason=reason)
+        stranger = Stranger(metadata.current_snapshot_id, (), adoptable=False, reason=reason)
         marked = TableView(view.metadata, read_ts, stranger)
         return Loaded(identifier, table, taken, marked, table.io)
 

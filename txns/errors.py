@@ -108,14 +108,15 @@ class Quarantined(TxnsError):
 
     sqlstate = "55000"
 
-    def __init__(self, table: Identifier | str, reason: str) -> None:
-        """Describe why the log and the table do not fit."""
+    def __init__(self, table: Identifier | str, reason: str, cure: str = "") -> None:
+        """Describe why the log and the table do not fit, and what ends it if no repair does."""
         self.table = text(table)
         self.reason = reason
-        super().__init__(
-            f"{reason}; readers stay on the logged state; end it with `txns repair adopt"
-            f" {self.table}` or `txns repair reject {self.table}`; table=`{self.table}`"
+        repair = (
+            f"readers stay on the logged state; end it with `txns repair adopt {self.table}` or"
+            f" `txns repair reject {self.table}`"
         )
+        super().__init__(f"{reason}; {cure or repair}; table=`{self.table}`")
 
 
 class ForeignWrite(Quarantined):

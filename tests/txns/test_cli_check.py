@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyiceberg.table.update import SetSnapshotRefUpdate
+from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 
 from tests.txns.lake import Lake, rows
 from txns import _entry
@@ -248,6 +248,17 @@ def test_i5_somebody_rolled_main_back(shop):
     back = SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=parent_id)
     catalog.commit_table(table, (), (back,))
     assert ("stranger", A) in _violations(shop)
+
+
+@pytest.mark.parametrize("deed", ["adopt", "reject"])
+def test_somebody_replaced_a_table_by_an_empty_one(shop, deed):
+    catalog = shop.another_catalog()
+    gone = RemoveSnapshotRefUpdate(ref_name="main")
+    catalog.commit_table(catalog.load_table(A), (), (gone,))
+    assert [("stranger", A)] == _violations(shop)
+    handle = shop.open()
+    handle.repair_adopt(A) if deed == "adopt" else handle.repair_reject(A)
+    assert [] == _violations(shop)
 
 
 def test_i6_a_table_whose_entries_have_left_the_head_is_gone(shop):

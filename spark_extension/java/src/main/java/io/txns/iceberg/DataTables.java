@@ -172,7 +172,7 @@ final class DataTables {
     TableView view = view(identifier, metadata, taken, head, readTs);
     Stranger stranger =
         new Stranger(
-            metadata.currentSnapshot().snapshotId(),
+            LoggedState.mainId(metadata),
             List.of(),
             false,
             "somebody took the protocol's mark from the table");

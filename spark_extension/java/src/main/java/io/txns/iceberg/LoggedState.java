@@ -17,7 +17,7 @@ import org.apache.iceberg.TableMetadata;
  * Where the protocol left {@code main} of a data table, and who has been there since; pure.
  *
  * @param snapshot the newest snapshot with the rows that the log knows: the last one that the
- *     protocol put there, or a stranger's compaction of it; null for a table without one
+ *     protocol put there, or a stranger's compaction of it; null where it has been expired
  * @param stranger what strangers did above it
  */
 record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
@@ -32,17 +32,21 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
    */
   static LoggedState of(TableMetadata metadata, TableMark mark) {
     Snapshot main = metadata.currentSnapshot();
-    if (main == null) {
-      return new LoggedState(null, Optional.empty());
+    Newest newest = newest(metadata, mark.applied());
+    if (main == null) { // the protocol puts a snapshot there before it marks a table
+      String reason = "somebody replaced the table by an empty one outside the protocol";
+      return new LoggedState(
+          newest.snapshot(), Optional.of(new Stranger(null, List.of(), false, reason)));
     }
     Snapshot sameRows = null;
     List<Snapshot> foreign = new ArrayList<>();
     boolean rolledBack = false;
-    Newest newest = newest(metadata, mark.applied());
     for (Snapshot at = main; at != null; at = parent(metadata, at)) {
       if (isOurs(at)) {
         if (commitTs(at) > mark.applied() || newest.is(at)) {
-          return found(main, sameRows == null ? at : sameRows, foreign);
+          // What was made of a marker holds its rows, none, but says nothing of the drop.
+          boolean ours = sameRows == null || TableMark.isDropped(at);
+          return found(main, ours ? at : sameRows, foreign);
         }
         rolledBack = true; // an older one of ours, or one inside the newest transaction
         break;
@@ -122,6 +126,12 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
   /** The transaction id of the registration whose swap put a snapshot there. */
   static String registrationId(TableMetadata metadata, Snapshot snapshot) {
     return Entry.derivedId("register", metadata.uuid(), Long.toString(snapshot.snapshotId()));
+  }
+
+  /** Where main stands; null for nowhere. */
+  static Long mainId(TableMetadata metadata) {
+    Snapshot main = metadata.currentSnapshot();
+    return main == null ? null : main.snapshotId();
   }
 
   static Snapshot parent(TableMetadata metadata, Snapshot snapshot) {

@@ -67,8 +67,8 @@ final class Overlay {
     if (mark.created() > readTs) {
       throw TxnException.tooOld(table, readTs, mark.created(), "the table was created later");
     }
-    if (logged.snapshot() == null && loaded.currentSnapshot() != null && run.isEmpty()) {
-      throw TxnException.quarantined(table, "the logged state of the table has been expired");
+    if (logged.snapshot() == null && run.isEmpty()) {
+      throw TxnException.expired(table);
     }
     TableMetadata view =
         mark.applied() <= readTs
@@ -174,7 +174,7 @@ final class Overlay {
   /** Somebody who made a logged change impossible, without a snapshot of their own. */
   private static Stranger altered(TableMetadata loaded, Map<UpdateRequirement, String> unmet) {
     return new Stranger(
-        loaded.currentSnapshot().snapshotId(),
+        LoggedState.mainId(loaded),
         List.of(),
         false,
         String.format("a logged change does not fit the table any more (%s)", reason(unmet)));
@@ -211,12 +211,13 @@ final class Overlay {
    */
   static TableMetadata keepForeign(
       TableMetadata base, TableMetadata applied, Stranger stranger, List<Long> adopted) {
-    String branch = TableMark.FOREIGN_BRANCH + stranger.headSnapshotId();
-    if (adopted.containsAll(stranger.snapshotIds()) || base.ref(branch) != null) {
+    Long head = stranger.headSnapshotId();
+    String branch = TableMark.FOREIGN_BRANCH + head;
+    if (head == null || adopted.containsAll(stranger.snapshotIds()) || base.ref(branch) != null) {
       return applied;
     }
     return TableMetadata.buildFrom(applied)
-        .setRef(branch, SnapshotRef.branchBuilder(stranger.headSnapshotId()).build())
+        .setRef(branch, SnapshotRef.branchBuilder(head).build())
         .build();
   }
 

@@ -144,7 +144,7 @@ final class Registrar {
       copyState(staged, loaded, stranger);
     }
     EntryKind kind = stranger.adoptable() ? EntryKind.ADOPT : EntryKind.REPAIR;
-    return repair(kind, loaded, staged, stranger, adopted(stranger));
+    return repair(kind, "adopt", loaded, staged, stranger, adopted(stranger));
   }
 
   /** Put the logged state back on main; what strangers wrote stays on a branch. */
@@ -162,7 +162,7 @@ final class Registrar {
       // A copy of the marker would not be one.
       staged.stage(staged.current(), TableDrop.marked(staged.current(), staged.real()));
     }
-    return repair(EntryKind.REPAIR, loaded, staged, stranger, Map.of());
+    return repair(EntryKind.REPAIR, "reject", loaded, staged, stranger, Map.of());
   }
 
   /**
@@ -197,17 +197,15 @@ final class Registrar {
 
   private long repair(
       EntryKind kind,
+      String deed,
       DataTables.Loaded loaded,
       StagedTable staged,
       Stranger stranger,
       Map<String, String> marks) {
     // Of the table, not of the view: whoever comes before a repair is applied makes the same.
     long applied = loaded.table() == null ? 0 : TableMark.applied(loaded.real().current());
-    String txnId =
-        Entry.derivedId(
-            marks.isEmpty() ? "reject" : "adopt",
-            staged.base().uuid(),
-            stranger.headSnapshotId() + ":" + applied);
+    long head = stranger.headSnapshotId() == null ? 0 : stranger.headSnapshotId();
+    String txnId = Entry.derivedId(deed, staged.base().uuid(), head + ":" + applied);
     return commit(kind, txnId, false, loaded, staged, marks);
   }
 
@@ -388,8 +386,9 @@ final class Registrar {
                   + " put what is on the branch back by hand; table=`%s`",
               loaded.identifier()));
     }
-    SnapshotCopy.stage(
-        staged, loaded.table().snapshot(stranger.headSnapshotId()), base.currentSnapshot());
+    Long head = stranger.headSnapshotId();
+    Snapshot theirs = head == null ? null : loaded.table().snapshot(head);
+    SnapshotCopy.stage(staged, theirs, base.currentSnapshot());
   }
 
   private long newestChange(DataTables.Loaded loaded) {
@@ -399,11 +398,8 @@ final class Registrar {
   }
 
   private static Map<String, String> adopted(Stranger stranger) {
-    String ids =
-        stranger.snapshotIds().isEmpty()
-            ? Long.toString(stranger.headSnapshotId())
-            : stranger.snapshotIds().stream().map(String::valueOf).collect(Collectors.joining(","));
-    return Map.of(TableMark.SNAPSHOT_ADOPTED, ids);
+    String ids = stranger.takenIn().stream().map(String::valueOf).collect(Collectors.joining(","));
+    return ids.isEmpty() ? Map.of() : Map.of(TableMark.SNAPSHOT_ADOPTED, ids);
   }
 
   private DataTables.Loaded newest(TableIdentifier identifier) {

@@ -67,13 +67,15 @@ final class Rewound {
    * then: the builder would add an entry of now, which changes laid over it cannot be older than.
    */
   static TableMetadata withMain(TableMetadata base, Snapshot snapshot) {
-    Snapshot main = base.currentSnapshot();
-    if (snapshot == null || main == null || main.snapshotId() == snapshot.snapshotId()) {
+    Long main = LoggedState.mainId(base);
+    if (snapshot == null || (main != null && main == snapshot.snapshotId())) {
       return base;
     }
     ObjectNode node = json(base);
     node.put("current-snapshot-id", snapshot.snapshotId());
-    ((ObjectNode) node.get("refs").get(SnapshotRef.MAIN_BRANCH))
+    ((ObjectNode) node.get("refs"))
+        .withObjectProperty(SnapshotRef.MAIN_BRANCH)
+        .put("type", "branch")
         .put("snapshot-id", snapshot.snapshotId());
     ArrayNode log = (ArrayNode) node.get("snapshot-log");
     List<JsonNode> kept = new ArrayList<>();

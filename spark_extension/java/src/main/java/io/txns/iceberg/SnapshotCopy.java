@@ -1,10 +1,12 @@
 package io.txns.iceberg;
 
+import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.SnapshotSummary;
 import org.apache.iceberg.TableMetadata;
 
 /**
@@ -12,11 +14,21 @@ import org.apache.iceberg.TableMetadata;
  * manifest list of its own (invariant I2).
  */
 final class SnapshotCopy {
+  private static final Map<String, String> NO_ROWS =
+      Map.of(
+          SnapshotSummary.TOTAL_DATA_FILES_PROP, "0",
+          SnapshotSummary.TOTAL_DELETE_FILES_PROP, "0",
+          SnapshotSummary.TOTAL_RECORDS_PROP, "0",
+          SnapshotSummary.TOTAL_FILE_SIZE_PROP, "0",
+          SnapshotSummary.TOTAL_POS_DELETES_PROP, "0",
+          SnapshotSummary.TOTAL_EQ_DELETES_PROP, "0");
+
   private SnapshotCopy() {}
 
   /**
    * Stage a copy of {@code source} on top of {@code parent}.
    *
+   * @param source null for no rows
    * @param parent what main stands on in the log; null for a table without a snapshot
    */
   static void stage(StagedTable staged, Snapshot source, Snapshot parent) {
@@ -34,19 +46,15 @@ final class SnapshotCopy {
             parentId,
             sequenceNumber,
             firstRowId,
-            source.allManifests(staged.real().io()));
-    Map<String, String> totals =
-        source.summary().entrySet().stream()
-            .filter(entry -> entry.getKey().startsWith("total-"))
-            .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
+            source == null ? List.of() : source.allManifests(staged.real().io()));
     SnapshotEdit edit =
         SnapshotEdit.create(snapshotId, DataOperations.OVERWRITE)
             .parent(parentId)
             .sequenceNumber(sequenceNumber)
             .timestampMs(base.lastUpdatedMillis())
             .manifestList(location)
-            .schemaId(source.schemaId())
-            .summary(totals);
+            .schemaId(source == null ? Integer.valueOf(base.currentSchemaId()) : source.schemaId())
+            .summary(totals(source));
     if (firstRowId != null) {
       edit.rows(firstRowId, rows);
     }
@@ -55,5 +63,15 @@ final class SnapshotCopy {
         TableMetadata.buildFrom(base)
             .setBranchSnapshot(edit.build(), SnapshotRef.MAIN_BRANCH)
             .build());
+  }
+
+  /** The {@code total-} keys of a snapshot's summary; zeros for none. */
+  private static Map<String, String> totals(Snapshot source) {
+    if (source == null) {
+      return NO_ROWS;
+    }
+    return source.summary().entrySet().stream()
+        .filter(entry -> entry.getKey().startsWith("total-"))
+        .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
   }
 }

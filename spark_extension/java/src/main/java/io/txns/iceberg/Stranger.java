@@ -12,12 +12,13 @@ import org.apache.iceberg.TableMetadata;
 /**
  * Commits on a data table that did not go through the protocol.
  *
- * @param headSnapshotId the newest of them: where {@code main} stands
+ * @param headSnapshotId the newest of them: where {@code main} stands; null where they took main
+ *     away
  * @param snapshotIds those that changed rows, newest first; empty for a rollback
  * @param adoptable whether all of them only append
  * @param reason what was found, for people
  */
-record Stranger(long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason) {
+record Stranger(Long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason) {
 
   /**
    * What stands between a branch's head and the history of main, and was not adopted; empty for no
@@ -38,6 +39,11 @@ record Stranger(long headSnapshotId, List<Long> snapshotIds, boolean adoptable, 
       at = LoggedState.parent(metadata, at);
     }
     return foreign.isEmpty() ? Optional.empty() : Optional.of(of(headSnapshotId, foreign));
+  }
+
+  /** What an adoption names: the snapshots with rows, or where main stands. */
+  List<Long> takenIn() {
+    return snapshotIds.isEmpty() && headSnapshotId != null ? List.of(headSnapshotId) : snapshotIds;
   }
 
   /** What is left when some of the snapshots have been taken in; empty for none. */

@@ -106,6 +106,18 @@ public class TxnException extends RuntimeException {
         .with(TABLE, String.valueOf(table));
   }
 
+  /** A table of whose logged state nothing is left: no repair ends that. */
+  public static TxnException expired(TableIdentifier table) {
+    return new TxnException(
+            ErrorKind.QUARANTINED,
+            String.format(
+                "the logged state of the table has been expired; nobody can bring it back: unset the"
+                    + " table's property txns.commit-table outside the protocol, which keeps it as"
+                    + " the catalog has it, then register it; table=`%s`",
+                table))
+        .with(TABLE, String.valueOf(table));
+  }
+
   /** A table that somebody wrote outside the protocol. */
   public static TxnException foreignWrite(TableIdentifier table, String reason) {
     return new TxnException(

@@ -1,0 +1,218 @@
+package io.txns.iceberg;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.ids;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.nio.file.Path;
+import java.util.Map;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.Schema;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.types.Types;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** A stranger's CREATE OR REPLACE TABLE without rows: main is gone (docs/spec.md 9.1). */
+class ReplacedTableTest {
+  private static final String REASON = "somebody replaced the table by an empty one";
+
+  @TempDir Path folder;
+  private Lake lake;
+  private TxnHandle handle;
+  private TxnHandle lazy;
+  private TxnCatalog ours;
+  private Catalog outside;
+
+  @BeforeEach
+  void open() {
+    lake = new Lake(folder);
+    handle = lake.open();
+    lazy = lake.open(Map.of("txns.apply", "next"));
+    ours = handle.catalog(() -> null);
+    outside = lake.catalog();
+    lake.create(handle, "shop.a", "shop.b");
+    append(ours.loadTable(id("shop.a")), 1);
+  }
+
+  private void replace(String name) {
+    outside.buildTable(id(name), Lake.SCHEMA).replaceTransaction().commitTransaction();
+    assertThat(lake.plainIds(name)).isEmpty();
+  }
+
+  private static void isRefused(ErrorKind kind, ThrowingCallable deed) {
+    assertThatThrownBy(deed)
+        .isInstanceOfSatisfying(TxnException.class, e -> assertThat(e.kind()).isEqualTo(kind))
+        .hasMessageContaining(REASON);
+  }
+
+  @Test
+  void theLoggedRowsAreReadUntilItIsRejected() {
+    append(ours.loadTable(id("shop.a")), 2);
+    replace("shop.a");
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    isRefused(ErrorKind.QUARANTINED, () -> append(ours.loadTable(id("shop.a")), 3));
+    isRefused(ErrorKind.FOREIGN_WRITE, () -> handle.forget(id("shop.a")));
+    handle.repairReject(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+    Map<String, SnapshotRef> refs = outside.loadTable(id("shop.a")).refs();
+    assertThat(refs).containsOnlyKeys("main");
+    assertThat(refs.get("main").minSnapshotsToKeep()).isEqualTo(10);
+    append(ours.loadTable(id("shop.a")), 3);
+    replace("shop.a"); // the same deed again is another entry
+    handle.repairReject(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  /** An ALTER is not taken back: rejected or not, the schema is theirs. */
+  @Test
+  void theSchemaStaysAsAfterAReplacementWithRows() {
+    append(ours.loadTable(id("shop.b")), 1);
+    Schema theirs = new Schema(Types.NestedField.optional(1, "id", Types.LongType.get()));
+    DataFile file = Lake.file(outside.loadTable(id("shop.b")), 9);
+    outside.buildTable(id("shop.a"), theirs).replaceTransaction().commitTransaction();
+    var withRows = outside.buildTable(id("shop.b"), theirs).replaceTransaction();
+    withRows.newAppend().appendFile(file).commit();
+    withRows.commitTransaction();
+    for (String name : new String[] {"shop.a", "shop.b"}) {
+      handle.repairReject(id(name));
+      assertThat(lake.plainIds(name)).containsExactly(1L);
+      assertThat(outside.loadTable(id(name)).schema().findField("name")).isNull();
+    }
+  }
+
+  @Test
+  void itIsAdoptedAsAnEntryWithoutRows() {
+    long before = handle.upper();
+    replace("shop.a");
+    handle.repairAdopt(id("shop.a"));
+    assertThat(lake.txnIds("shop.a")).isEmpty();
+    assertThat(lake.plainIds("shop.a")).isEmpty();
+    Transaction earlier = handle.begin(BeginOptions.defaults().withAsOf(before));
+    assertThat(ids(handle.catalog(() -> earlier).loadTable(id("shop.a")))).containsExactly(1L);
+    assertThatThrownBy(() -> handle.repairAdopt(id("shop.a"))).hasMessageContaining("nothing to");
+    append(ours.loadTable(id("shop.a")), 3);
+    assertThat(lake.plainIds("shop.a")).containsExactly(3L);
+  }
+
+  /** Its id is derived, though there is no snapshot to derive it from. */
+  @Test
+  void twoWhoRejectItWriteOneEntry() {
+    replace("shop.a");
+    long first = lazy.repairReject(id("shop.a"));
+    TableMetadata raw = ((BaseTable) outside.loadTable(id("shop.a"))).operations().current();
+    String txnId = Entry.derivedId("reject", raw.uuid(), "0:" + TableMark.applied(raw));
+    assertThat(handle.transactions())
+        .filteredOn(row -> row.commitTs() == first)
+        .allMatch(row -> row.txnId().equals(txnId));
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+  }
+
+  /** What has committed is read as logged, and applied with the rejection. */
+  @Test
+  void betweenSwapAndApply() {
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    append(lazy.catalog(() -> txn).loadTable(id("shop.a")), 2);
+    append(lazy.catalog(() -> txn).loadTable(id("shop.b")), 2);
+    txn.commit();
+    replace("shop.a");
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    assertThat(lake.plainIds("shop.b")).containsExactly(2L);
+    assertThatThrownBy(() -> handle.repairAdopt(id("shop.a"))).hasMessageContaining("reject");
+    handle.repairReject(id("shop.a"));
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+  }
+
+  @Test
+  void aDroppedTableStaysDropped() {
+    ours.dropTable(id("shop.a"));
+    replace("shop.a");
+    assertThat(ours.tableExists(id("shop.a"))).isFalse();
+    isRefused(ErrorKind.QUARANTINED, () -> ours.buildTable(id("shop.a"), Lake.SCHEMA).create());
+    assertThatThrownBy(() -> handle.repairAdopt(id("shop.a"))).hasMessageContaining("dropped");
+    handle.repairReject(id("shop.a"));
+    assertThat(ours.tableExists(id("shop.a"))).isFalse();
+    append(ours.buildTable(id("shop.a"), Lake.SCHEMA).create(), 5);
+    assertThat(lake.plainIds("shop.a")).containsExactly(5L);
+  }
+
+  /** A stranger's {@code replace} holds the rows of the marker: none, of no table. */
+  @Test
+  void aDroppedTableThatIsCompactedStaysDropped() {
+    ours.dropTable(id("shop.a"));
+    TableOperations real = ((BaseTable) outside.loadTable(id("shop.a"))).operations();
+    Snapshot marker = real.current().currentSnapshot();
+    Snapshot compaction =
+        SnapshotEdit.create(77, DataOperations.REPLACE)
+            .parent(marker.snapshotId())
+            .sequenceNumber(marker.sequenceNumber() + 1)
+            .timestampMs(marker.timestampMillis())
+            .manifestList(marker.manifestListLocation())
+            .build();
+    real.commit(
+        real.current(),
+        TableMetadata.buildFrom(real.current())
+            .setBranchSnapshot(compaction, SnapshotRef.MAIN_BRANCH)
+            .build());
+    assertThatThrownBy(() -> ours.loadTable(id("shop.a"))).isInstanceOf(NoSuchTableException.class);
+    append(ours.buildTable(id("shop.a"), Lake.SCHEMA).create(), 5);
+    assertThat(lake.txnIds("shop.a")).containsExactly(5L);
+    assertThat(lake.plainIds("shop.a")).containsExactly(5L);
+  }
+
+  /** Whoever replaces a table after it was forgotten is no stranger. */
+  @Test
+  void aForgetIsAppliedAllTheSame() {
+    long before = handle.upper();
+    lazy.forget(id("shop.a"));
+    replace("shop.a");
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.txnIds("shop.a")).isEmpty();
+    Transaction earlier = handle.begin(BeginOptions.defaults().withAsOf(before));
+    assertThat(ids(handle.catalog(() -> earlier).loadTable(id("shop.a")))).containsExactly(1L);
+  }
+
+  /** Entries that are not applied tell whose the table is. */
+  @Test
+  void withoutTheMarkTheLoggedRowsAreReadToo() {
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
+    replace("shop.a");
+    outside.loadTable(id("shop.a")).updateProperties().remove(TableMark.COMMIT_TABLE).commit();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    handle.repairReject(id("shop.a"));
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+  }
+
+  @Test
+  void onceTheRowsAreExpiredNobodyReadsAnEmptyTable() {
+    replace("shop.a");
+    Table table = outside.loadTable(id("shop.a"));
+    table.expireSnapshots().expireOlderThan(Long.MAX_VALUE).retainLast(1).commit();
+    assertThat(outside.loadTable(id("shop.a")).snapshots()).isEmpty();
+    assertThatThrownBy(() -> ours.loadTable(id("shop.a")))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED))
+        .hasMessageContaining("expired")
+        .hasMessageContaining("then register it");
+    outside.loadTable(id("shop.a")).updateProperties().remove(TableMark.COMMIT_TABLE).commit();
+    handle.register(id("shop.a"));
+    append(ours.loadTable(id("shop.a")), 2);
+    assertThat(lake.plainIds("shop.a")).containsExactly(2L);
+  }
+}
