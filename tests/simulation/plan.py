@@ -44,13 +44,17 @@ _STRANGERS: dict[str, tuple[Action, float]] = {
     "expire": (strangers.expire, 4),
 }
 _RACE, _LIFE, _PURGE = "race", "life", "purge"
+_REPLACEMENT = "stranger-replacement"
 _PURGES = 0.3
 """How many seeds have purges."""
+_REPLACEMENTS = 0.2
+"""How many seeds with strangers have a table replaced by an empty one."""
 
 _KNOWN = (
     _USERS
     | {_RACE: (races.race, 0.0), _LIFE: (races.another_life, 0.0), _PURGE: (upkeep.purge, 0.0)}
     | {f"stranger-{name}": one for name, one in _STRANGERS.items()}
+    | {_REPLACEMENT: (strangers.replacement, 0.0)}
 )
 
 
@@ -101,6 +105,11 @@ def plan(seed: int) -> Plan:
         workers["p"] = tuple(f"p.{number}.{_PURGE}" for number in range(purges.randint(2, 5)))
     if rng.random() < 0.6:
         workers["s"] = _keys(rng, "s", _STRANGERS, rng.randint(1, 5), prefix="stranger-")
+        replacements = random.Random(f"{seed}/replacements")
+        if replacements.random() < _REPLACEMENTS:
+            at = replacements.randint(0, len(workers["s"]))
+            keys = workers["s"]
+            workers["s"] = (*keys[:at], f"s.replaced.{_REPLACEMENT}", *keys[at:])
     return Plan(
         seed=seed,
         server=rng.random() < 0.5,
@@ -113,6 +122,7 @@ def plan(seed: int) -> Plan:
             "apply": rng.choice(("inline", "inline", "next")),
             "tidy_after": rng.choice((1, 4, 16, 16)),
             "register": rng.choice(("created", "created", "all")),
+            "id_retention_days": 365,  # strangers let days pass while a job is still retried
         },
         reject=rng.random() < 0.5,
     )

@@ -1,7 +1,7 @@
 """
 Writers that know nothing of the protocol: engines, services and people.
 
-Imports: rows, worker, history. Used by: plan, scenarios.
+Imports: rows, table_checks, worker, history. Used by: plan, scenarios.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
+    RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
     SetSnapshotRefUpdate,
 )
@@ -18,6 +19,7 @@ from pyiceberg.types import StringType
 
 from tests.simulation.rows import compact, data_file, rows_of
 from tests.simulation.scheduler import DAY_MS
+from tests.simulation.table_checks import is_marked
 
 if TYPE_CHECKING:
     from tests.simulation.history import Identifier
@@ -104,6 +106,24 @@ def roll_back(lake: Lake, table: Any) -> None:
             ),
         ),
     )
+
+
+def replacement(worker: Worker) -> None:
+    """
+    Replace a table by an empty one: Iceberg takes `main` away, and leaves the rest.
+
+    Not where an expiry has left a compaction alone: its rows cannot be told any more then.
+    """
+    table = _table_outstanding(worker)
+    main = table.current_snapshot()
+    applied = table.properties.get("txns.applied")
+    told = any(str(_commit_ts(one)) == applied for one in table.metadata.snapshots)
+    if main is not None and (told or not is_marked(table.metadata)):
+        worker.lake.connect().commit_table(
+            table,
+            (AssertRefSnapshotId(ref="main", snapshot_id=main.snapshot_id),),
+            (RemoveSnapshotRefUpdate(ref_name="main"),),
+        )
 
 
 def alter(worker: Worker) -> None:
