@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+
 from txns import _mark
 
 if TYPE_CHECKING:
@@ -230,5 +232,25 @@ def _newest(metadata: TableMetadata, ts: int) -> tuple[Snapshot | None, bool]:
     last = max(shown or ours.values(), key=lambda one: one.sequence_number or 0, default=None)
     # Forget and register may share a timestamp, but not a transaction.
     txn_id = _mark.summary_value(last, _mark.SNAPSHOT_TXN_ID)
-    same = [one for one in shown if _mark.summary_value(one, _mark.SNAPSHOT_TXN_ID) == txn_id]
-    return (same[0], True) if same else (last, False)
+    same = [
+        one
+        for one in shown or ours.values()
+        if _mark.summary_value(one, _mark.SNAPSHOT_TXN_ID) == txn_id
+    ]
+    return (same[0], True) if shown else (_likely_main(metadata, same), False)
+
+
+def _likely_main(metadata: TableMetadata, of_txn: list[Snapshot]) -> Snapshot | None:
+    """Give which of a transaction's snapshots `main` was left on: the last of no other branch."""
+    history = History(metadata)
+    elsewhere = {
+        at.snapshot_id
+        for name, ref in metadata.refs.items()
+        if name != MAIN_BRANCH and ref.snapshot_ref_type is SnapshotRefType.BRANCH
+        for at in history.ancestors(history.get(ref.snapshot_id))
+    }
+    return max(
+        of_txn,
+        key=lambda one: (one.snapshot_id not in elsewhere, one.sequence_number or 0),
+        default=None,
+    )

@@ -9,7 +9,8 @@ from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 
 from tests.txns.lake import ids, rows
-from txns import Quarantined
+from txns import Quarantined, _mark
+from txns._logged import logged_state
 from txns._manifests import branch_at
 
 if TYPE_CHECKING:
@@ -94,6 +95,27 @@ def test_a_compaction_without_its_past_is_as_logged(lake: Lake, handle: txns.Han
         ),
     )
     assert [1] == ids(handle.snapshot().load_table(name))
+
+
+def test_without_the_history_of_main_a_branch_is_not_taken_for_it(lake: Lake, handle: txns.Handle):
+    """
+    Iceberg's replacement of a table clears the history of main: each snapshot may have been it.
+
+    1. A transaction appends to main, then to a branch. 2. A stranger replaces the table.
+    """
+    name = lake.table("a", [1])
+    with handle.begin() as txn:
+        table = txn.load_table(name)
+        table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "side").commit()
+    with handle.begin() as txn:
+        table = txn.load_table(name)
+        table.append(rows(2))
+        table.append(rows(4), branch="side")
+    metadata = lake.catalog.load_table(name).metadata
+    refs = {"side": metadata.refs["side"]}
+    gone = {"refs": refs, "current_snapshot_id": None, "snapshot_log": []}
+    logged = logged_state(metadata.model_copy(update=gone), _mark.mark_of(metadata)).snapshot
+    assert metadata.current_snapshot_id == logged.snapshot_id
 
 
 def _side(table) -> int:

@@ -11,6 +11,7 @@ import java.util.Optional;
 import java.util.Set;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
 
 /**
@@ -173,11 +174,30 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
         (shown.isEmpty() ? ours.values() : shown)
             .stream().max(Comparator.comparingLong(Snapshot::sequenceNumber)).orElse(null);
     // Forget and register may share a timestamp, but not a transaction.
-    return shown.stream()
-        .filter(at -> Objects.equals(txnId(at), txnId(last)))
-        .findFirst()
-        .map(first -> new Newest(first, true))
-        .orElse(new Newest(last, false));
+    List<Snapshot> same =
+        (shown.isEmpty() ? ours.values() : shown)
+            .stream().filter(at -> Objects.equals(txnId(at), txnId(last))).toList();
+    return shown.isEmpty()
+        ? new Newest(likelyMain(metadata, same), false)
+        : new Newest(same.get(0), true);
+  }
+
+  /** Which of a transaction's snapshots main was left on: the last of no other branch. */
+  private static Snapshot likelyMain(TableMetadata metadata, List<Snapshot> ofTxn) {
+    Set<Long> elsewhere = new HashSet<>();
+    metadata
+        .refs()
+        .forEach(
+            (name, ref) -> {
+              if (ref.isBranch() && !name.equals(SnapshotRef.MAIN_BRANCH)) {
+                elsewhere.addAll(ancestors(metadata, metadata.snapshot(ref.snapshotId())));
+              }
+            });
+    return ofTxn.stream()
+        .max(
+            Comparator.comparing((Snapshot at) -> !elsewhere.contains(at.snapshotId()))
+                .thenComparingLong(Snapshot::sequenceNumber))
+        .orElse(null);
   }
 
   private static String txnId(Snapshot snapshot) {

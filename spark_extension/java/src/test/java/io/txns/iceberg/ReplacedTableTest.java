@@ -138,6 +138,21 @@ class ReplacedTableTest {
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
   }
 
+  /** Iceberg clears the history of main with it: each snapshot of the transaction may be meant. */
+  @Test
+  void aBranchOfTheTransactionIsNotTakenForMain() {
+    ours.loadTable(id("shop.a")).manageSnapshots().createBranch("side").commit();
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    Table table = handle.catalog(() -> txn).loadTable(id("shop.a"));
+    append(table, 2);
+    table.newAppend().appendFile(Lake.file(table, 4)).toBranch("side").commit();
+    txn.commit();
+    replace("shop.a");
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    handle.repairReject(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+  }
+
   @Test
   void aDroppedTableStaysDropped() {
     ours.dropTable(id("shop.a"));
