@@ -27,6 +27,7 @@ from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.utils import executor
 
+from txns_spark import JAR_VERSION
 from txns_spark.retries import wait_before_attempt
 
 if TYPE_CHECKING:
@@ -323,7 +324,9 @@ class TxnsAdapter(SparkAdapter):
             for name, (_, kind) in zip(table.column_names, columns, strict=True)
         )
         sql = f"insert into {relation} select {casts} from "  # noqa: S608  (names)
-        if handle.upload(_SEED_VIEW, table):
+        with self.connections.exception_handler(sql):
+            uploaded = handle.upload(_SEED_VIEW, table)
+        if uploaded:
             self.execute(sql + _SEED_VIEW)
             return sql + _SEED_VIEW
         with self.connections.exception_handler(sql):
@@ -355,6 +358,7 @@ class TxnsAdapter(SparkAdapter):
                 "iceberg.spark.extensions.IcebergSparkSessionExtensions,io.txns.spark."
                 f"TxnSparkExtensions and the jar of txns_spark; {error}"
             ) from error
+        jar = self._jar_version()
         name = f"spark.sql.catalog.{credentials.database}"
         _, kind = self.execute(f"set `{name}`", fetch=True)
         if not kind[0][1].startswith("io.txns.spark."):
@@ -370,10 +374,22 @@ class TxnsAdapter(SparkAdapter):
             handle.begin(credentials.isolation, "", credentials.database)
             handle.rollback()
         logger.info(
-            f"Spark {version[0][0].split()[0]}, catalog {credentials.database} with transactions,"
+            f"Spark {version[0][0].split()[0]}, jar of txns_spark {jar},"
+            f" catalog {credentials.database} with transactions,"
             f" commit table {commit_table}; transaction: {credentials.transaction},"
             f" isolation: {credentials.isolation}, retries: {credentials.retries}"
         )
+
+    def _jar_version(self) -> str:
+        """Give the version of the jar that Spark runs, and warn if it is not this package's."""
+        _, found = self.execute("select txns_version()", fetch=True)
+        version = str(found[0][0])
+        if version != JAR_VERSION:
+            logger.warning(
+                f"Spark runs the jar of txns_spark {version}, and this is {JAR_VERSION}:"
+                " install the same version on both sides"
+            )
+        return version
 
     def run_sql_for_tests(self, sql: str, fetch: str, conn: Any) -> Any:
         """Run a statement of dbt's test suite, committed by itself."""

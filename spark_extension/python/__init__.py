@@ -18,13 +18,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from txns_spark import errors
-from txns_spark._jar import jar_path
+from txns_spark._jar import JAR_VERSION, jar_path
 from txns_spark._streaming import foreach_batch
 
 if TYPE_CHECKING:
     from txns_spark._configure import configure
 
-__all__ = ["configure", "errors", "foreach_batch", "jar_path"]
+__all__ = ["JAR_VERSION", "configure", "errors", "foreach_batch", "jar_path"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from txns_spark.errors import JarNotFound
 
-JAR_NAME = "txns-spark-4.1_2.13-0.1.0.jar"
+JAR_VERSION = "0.1.0"
+JAR_NAME = f"txns-spark-4.1_2.13-{JAR_VERSION}.jar"
 
 _CURE = """\
 the Spark extension's jar is missing: {path}

@@ -21,7 +21,7 @@ from dbt.tests.util import run_dbt, run_dbt_and_capture
 from pyspark.errors import AnalysisException
 
 from integration_tests import servers
-from txns_spark import dbapi
+from txns_spark import JAR_VERSION, dbapi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,6 +174,13 @@ class TestDebug:
         _, log = run_dbt_and_capture(["debug"])
         assert "catalog lake with transactions, commit table txns.commits" in log
         assert "transaction: model, isolation: SNAPSHOT, retries: 3" in log
+        assert f"jar of txns_spark {JAR_VERSION}," in log
+        assert "install the same version" not in log
+
+    def test_warns_of_a_jar_of_another_version(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("dbt.adapters.txns.impl.JAR_VERSION", "9.9.9")
+        _, log = run_dbt_and_capture(["debug"])
+        assert f"runs the jar of txns_spark {JAR_VERSION}, and this is 9.9.9" in log
 
 
 @pytest.mark.usefixtures("project")

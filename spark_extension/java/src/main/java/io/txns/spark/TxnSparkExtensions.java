@@ -23,6 +23,7 @@ public final class TxnSparkExtensions extends AbstractFunction1<SparkSessionExte
           SessionEnds.of(session.sparkContext());
           return new TxnParser((SparkSession) session, delegate);
         });
+    Versions.injectFunction(extensions);
     extensions.injectPlanNormalizationRule(session -> new AlignTables((SparkSession) session));
     extensions.injectPlanNormalizationRule(session -> new PinTime((SparkSession) session));
     extensions.injectColumnar(session -> new WriteGuardRule((SparkSession) session));

@@ -1,11 +1,21 @@
 package io.txns.spark;
 
 import io.txns.iceberg.TxnException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.util.Properties;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.iceberg.IcebergBuild;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.types.DataTypes;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import scala.Tuple3;
 
 /** What this jar was tested with. Another minor version fails later in worse ways. */
 final class Versions {
@@ -13,7 +23,30 @@ final class Versions {
   private static final Logger LOG = LoggerFactory.getLogger(Versions.class);
   private static final Pattern VERSION = Pattern.compile("(\\d+\\.\\d+)\\.(\\d+).*");
 
+  private static final String FUNCTION = "txns_version";
+
   private Versions() {}
+
+  /** This jar's version. */
+  static String ofJar() {
+    Properties found = new Properties();
+    try (InputStream stream = Versions.class.getResourceAsStream("version.properties")) {
+      found.load(stream);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return found.getProperty("version");
+  }
+
+  /** {@code SELECT txns_version()} tells a client which jar its server runs. */
+  static void injectFunction(SparkSessionExtensions extensions) {
+    Literal version = Literal.create(ofJar(), DataTypes.StringType);
+    extensions.injectFunction(
+        new Tuple3<>(
+            new FunctionIdentifier(FUNCTION),
+            new ExpressionInfo(Literal.class.getName(), FUNCTION),
+            arguments -> version));
+  }
 
   /**
    * Refuses other minor versions of Spark and Iceberg and warns about other patches.
