@@ -99,7 +99,7 @@ def test_a_compaction_without_its_past_is_as_logged(lake: Lake, handle: txns.Han
 
 def test_without_the_history_of_main_a_branch_is_not_taken_for_it(lake: Lake, handle: txns.Handle):
     """
-    Iceberg's replacement of a table clears the history of main: each snapshot may have been it.
+    Who clears it with the ref leaves each snapshot of the transaction in question.
 
     1. A transaction appends to main, then to a branch. 2. A stranger replaces the table.
     """

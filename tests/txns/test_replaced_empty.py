@@ -238,7 +238,7 @@ def test_while_transactions_are_off_it_is_a_plain_table(lake, handle):
 
 
 def test_the_history_of_main_is_not_needed(lake, handle):
-    """Iceberg clears it with the ref, pyiceberg leaves it: the logged state is the same."""
+    """Some clear it with the ref, some leave it: the logged state is the same."""
     a = lake.table("a", [1])
     handle.catalog().load_table(a).append(rows(2))
     main = lake.catalog.load_table(a).metadata.current_snapshot_id

@@ -16,6 +16,7 @@ import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -107,6 +108,21 @@ class ReplacedTableTest {
     assertThat(lake.plainIds("shop.a")).containsExactly(3L);
   }
 
+  /** Row ids of format 3 go on. */
+  @Test
+  void aTableOfFormatVersion3IsAdoptedAndRejected() {
+    outside.buildTable(id("shop.c"), Lake.SCHEMA).withProperty("format-version", "3").create();
+    handle.register(id("shop.c"));
+    append(ours.loadTable(id("shop.c")), 1);
+    replace("shop.c");
+    handle.repairReject(id("shop.c"));
+    assertThat(lake.plainIds("shop.c")).containsExactly(1L);
+    replace("shop.c");
+    handle.repairAdopt(id("shop.c"));
+    append(ours.loadTable(id("shop.c")), 2);
+    assertThat(lake.plainIds("shop.c")).containsExactly(2L);
+  }
+
   /** Its id is derived, though there is no snapshot to derive it from. */
   @Test
   void twoWhoRejectItWriteOneEntry() {
@@ -138,7 +154,7 @@ class ReplacedTableTest {
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
   }
 
-  /** Iceberg clears the history of main with it: each snapshot of the transaction may be meant. */
+  /** Who clears the history of main with it leaves each snapshot of the transaction in question. */
   @Test
   void aBranchOfTheTransactionIsNotTakenForMain() {
     ours.loadTable(id("shop.a")).manageSnapshots().createBranch("side").commit();
@@ -147,10 +163,17 @@ class ReplacedTableTest {
     append(table, 2);
     table.newAppend().appendFile(Lake.file(table, 4)).toBranch("side").commit();
     txn.commit();
+    Snapshot main = outside.loadTable(id("shop.a")).currentSnapshot();
     replace("shop.a");
-    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
-    handle.repairReject(id("shop.a"));
-    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+    TableMetadata replaced = ((BaseTable) outside.loadTable(id("shop.a"))).operations().current();
+    String json = TableMetadataParser.toJson(replaced);
+    String cleared = json.replaceAll("\"snapshot-log\":\\[[^]]*]", "\"snapshot-log\":[]");
+    assertThat(cleared).isNotEqualTo(json);
+    for (String each : new String[] {json, cleared}) {
+      TableMetadata metadata = TableMetadataParser.fromJson(each);
+      LoggedState logged = LoggedState.of(metadata, TableMark.of(metadata).orElseThrow());
+      assertThat(logged.snapshot().snapshotId()).isEqualTo(main.snapshotId());
+    }
   }
 
   @Test
