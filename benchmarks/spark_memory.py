@@ -1,12 +1,12 @@
 """
 Measure what a driver keeps of transactions that are over: memory and open files.
 
-1,000 small transactions run one after the other, over two tables, in turns on a session that
-stays. After every twentieth part the JVM collects its garbage, and what is left is noted: bytes
-of its heap, threads, file descriptors. The slope of the line through these points is what a
-transaction costs for good; the first parts, in which classes are loaded and caches are
-filled, are left out. Threads are those of Spark's pools, which come and go. The same statements on plain Iceberg, each in a commit of its own, stand
-beside it.
+1,000 small transactions run one after the other, over two tables, in turns on a session
+that stays. After every twentieth part the JVM collects its garbage, and what is left is
+noted: bytes of its heap, threads, file descriptors. The slope of the line through these
+points is what a transaction costs for good; the first parts, in which classes are loaded
+and caches are filled, are left out. Threads are those of Spark's pools, which come and go.
+The same statements on plain Iceberg, each in a commit of its own, stand beside it.
 
     make bench NAME=spark_memory
 
