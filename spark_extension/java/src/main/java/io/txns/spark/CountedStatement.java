@@ -1,7 +1,6 @@
 package io.txns.spark;
 
 import io.txns.iceberg.Transaction;
-import io.txns.spark.WritePlans.Dml;
 import io.txns.spark.WritePlans.ParsedDml;
 import java.util.Set;
 import java.util.stream.Collectors;
@@ -28,7 +27,11 @@ final class CountedStatement {
 
   RowCounts run(LogicalPlan plan) {
     Transaction transaction = TxnSession.of(session).current(catalog);
-    return dml.kind() == Dml.UPDATE ? runUpdate(plan, transaction) : run(plan, transaction);
+    return switch (dml.kind()) {
+      case UPDATE -> runUpdate(plan, transaction);
+      case DELETE -> runDelete(plan, transaction);
+      case INSERT, MERGE -> run(plan, transaction);
+    };
   }
 
   private RowCounts run(LogicalPlan plan, Transaction transaction) {
@@ -51,8 +54,7 @@ final class CountedStatement {
    * tasks that rewrite them count; when they have counted none, nothing is committed.
    */
   private RowCounts runUpdate(LogicalPlan plan, Transaction transaction) {
-    QueryExecution analysis = session.sessionState().executePlan(plan, CommandExecutionMode.SKIP());
-    analysis.assertAnalyzed();
+    QueryExecution analysis = analysis(plan);
     RowCounter counter = new RowCounter();
     LogicalPlan counted = UpdatedRows.counted(analysis.analyzed(), counter);
     if (counted == null) {
@@ -66,5 +68,30 @@ final class CountedStatement {
           Dataset.ofRows(session, counted);
           return new RowCounts(counter.value(), 0, 0);
         });
+  }
+
+  /**
+   * Rows that left their file before it leaves as a whole are not counted once more.
+   *
+   * <p>Whoever optimizes an analyzed DELETE must not run it: the operation in it keeps the files of
+   * the first scan that is planned.
+   */
+  private RowCounts runDelete(LogicalPlan plan, Transaction transaction) {
+    QueryExecution analysis = analysis(plan);
+    if (!DeletedRows.mayHaveLeft(session, analysis.analyzed())) {
+      return run(analysis.analyzed(), transaction);
+    }
+    if (DeletedRows.areMarked(analysis.optimizedPlan())) {
+      return run(plan, transaction);
+    }
+    long rows = Dataset.ofRows(session, DeletedRows.query(plan)).count();
+    Dataset.ofRows(session, plan);
+    return new RowCounts(0, rows, 0);
+  }
+
+  private QueryExecution analysis(LogicalPlan plan) {
+    QueryExecution analysis = session.sessionState().executePlan(plan, CommandExecutionMode.SKIP());
+    analysis.assertAnalyzed();
+    return analysis;
   }
 }
