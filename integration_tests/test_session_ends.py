@@ -26,11 +26,11 @@ _PATIENCE_S = 30
 
 
 def _files(session: SparkSession, table: str) -> set[Path]:
-    """Return the files below a table's folder, whoever refers to them."""
+    """Return the data files and manifests below a table's folder, whoever refers to them."""
     location = session.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").first()
     assert location is not None
     folder = Path(urlsplit(location.data_type).path)
-    return set(folder.rglob("*.parquet"))
+    return {path for path in folder.rglob("*") if path.suffix in {".parquet", ".avro"}}
 
 
 def _until(condition: Callable[[], bool]) -> None:
@@ -203,9 +203,10 @@ def test_a_statement_does_not_outlive_its_transaction(
 
     1. A thread runs an INSERT in a session's transaction.
     2. Another thread rolls the transaction back.
-    3. The INSERT ends with an error: it does not commit by itself.
+    3. The INSERT ends with an error: it does not commit by itself, and leaves no file.
     """
     a, _ = two_tables
+    before = _files(spark, a)
     slow = "java_method('java.lang.Thread', 'sleep', 3000L)"
     spark.sql("BEGIN")
     with ThreadPoolExecutor(1) as pool:
@@ -217,6 +218,7 @@ def test_a_statement_does_not_outlive_its_transaction(
         with refused("25P01"):
             insert.result()
     assert 2 == count(spark, a)
+    assert before == _files(spark, a)
 
 
 def test_an_error_format_for_jdbc(

@@ -4,6 +4,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CleanableFailure;
 
 /** An error of the protocol. Its {@link #kind()} says what the caller has to do. */
 public class TxnException extends RuntimeException {
@@ -29,8 +30,15 @@ public class TxnException extends RuntimeException {
     this.sqlState = sqlState;
   }
 
-  private TxnException(ErrorKind kind, String message) {
-    this(kind, kind.sqlState(), message, null);
+  private static TxnException notCommitted(ErrorKind kind, String message) {
+    return new NotCommitted(kind, kind.sqlState(), message);
+  }
+
+  /** Whoever wrote files for the commit may delete them: Spark and Iceberg do. */
+  private static final class NotCommitted extends TxnException implements CleanableFailure {
+    private NotCommitted(ErrorKind kind, String sqlState, String message) {
+      super(kind, sqlState, message, null);
+    }
   }
 
   /** A lost race over {@code table}: definitely not committed, to be run again from the start. */
@@ -68,7 +76,7 @@ public class TxnException extends RuntimeException {
         String.format(
             "%s: %s; table=`%s` txn=`%s` clashed_with=`%s` least_ts=`%d`",
             what, reason, table, txnId, otherTxnId, leastTs);
-    return new TxnException(ErrorKind.CONFLICT, message)
+    return notCommitted(ErrorKind.CONFLICT, message)
         .with(TABLE, String.valueOf(table))
         .with(TXN_ID, txnId)
         .with(OTHER_TXN_ID, otherTxnId)
@@ -92,12 +100,12 @@ public class TxnException extends RuntimeException {
 
   /** A call that has to be changed by the caller, with a SQLSTATE of class 25, 3B or 42. */
   public static TxnException invalidUsage(String sqlState, String message) {
-    return new TxnException(ErrorKind.INVALID_USAGE, sqlState, message, null);
+    return new NotCommitted(ErrorKind.INVALID_USAGE, sqlState, message);
   }
 
   /** A table whose logged change cannot be applied. */
   public static TxnException quarantined(TableIdentifier table, String reason) {
-    return new TxnException(
+    return notCommitted(
             ErrorKind.QUARANTINED,
             String.format(
                 "%s; readers stay on the logged state; end it with CALL system.repair(table => '%s',"
@@ -108,7 +116,7 @@ public class TxnException extends RuntimeException {
 
   /** A table of whose logged state nothing is left: no repair ends that. */
   public static TxnException expired(TableIdentifier table) {
-    return new TxnException(
+    return notCommitted(
             ErrorKind.QUARANTINED,
             String.format(
                 "the logged state of the table has been expired; nobody can bring it back: unset the"
@@ -120,7 +128,7 @@ public class TxnException extends RuntimeException {
 
   /** A table that somebody wrote outside the protocol. */
   public static TxnException foreignWrite(TableIdentifier table, String reason) {
-    return new TxnException(
+    return notCommitted(
             ErrorKind.FOREIGN_WRITE,
             String.format(
                 "%s; readers stay on the logged state; take it in with CALL system.repair(table =>"
@@ -131,7 +139,7 @@ public class TxnException extends RuntimeException {
 
   /** Stored state that contradicts an invariant of the specification. */
   public static TxnException corruptLog(String message) {
-    return new TxnException(ErrorKind.CORRUPT_LOG, message);
+    return notCommitted(ErrorKind.CORRUPT_LOG, message);
   }
 
   /** What needs the log, while it takes no writers. */
@@ -144,7 +152,7 @@ public class TxnException extends RuntimeException {
 
   /** Something that cannot be done here; the message names the cure. */
   public static TxnException unsupported(String message) {
-    return new TxnException(ErrorKind.UNSUPPORTED, message);
+    return notCommitted(ErrorKind.UNSUPPORTED, message);
   }
 
   private TxnException with(String key, String value) {
