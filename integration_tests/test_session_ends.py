@@ -201,19 +201,20 @@ def test_a_statement_does_not_outlive_its_transaction(
     """
     A race that the user loses with an error.
 
-    1. A thread runs an INSERT in a session's transaction.
+    1. A thread runs an INSERT in a session's transaction; its tasks run.
     2. Another thread rolls the transaction back.
     3. The INSERT ends with an error: it does not commit by itself, and leaves no file.
     """
     a, _ = two_tables
     before = _files(spark, a)
-    slow = "java_method('java.lang.Thread', 'sleep', 3000L)"
+    slow = "java_method('java.lang.Thread', 'sleep', 1000L)"
     spark.sql("BEGIN")
     with ThreadPoolExecutor(1) as pool:
         insert = pool.submit(
-            spark.sql, f"INSERT INTO {a} SELECT id, length(coalesce({slow}, '')) FROM {a}"
+            spark.sql,
+            f"INSERT INTO {a} SELECT id, length(coalesce({slow}, '')) FROM range(0, 6, 1, 1)",
         )
-        time.sleep(1.5)
+        _until(lambda: bool(spark.sparkContext.statusTracker().getActiveJobsIds()))
         spark.sql("ROLLBACK")
         with refused("25P01"):
             insert.result()

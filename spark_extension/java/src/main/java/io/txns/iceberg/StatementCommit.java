@@ -84,10 +84,10 @@ final class StatementCommit {
               ? batch
               : String.format("stream/%s/%s/%s", query, epoch, staged.base().uuid());
     }
-    // The entry of an earlier attempt may be anywhere: search as for an id of a caller's own.
+    // The entry of an earlier delivery may be anywhere: search as for an id of a caller's own.
     return batch == null
         ? new CommitLoop.Key(clock.newTxnId(), readTs, true)
-        : new CommitLoop.Key(batch, readTs, false);
+        : new CommitLoop.Key(batch, clock.nowMs() - config.idRetentionMs(), false);
   }
 
   private void commit(Transaction statement, StagedTable staged, long readTs) {

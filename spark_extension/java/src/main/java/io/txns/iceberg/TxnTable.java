@@ -146,8 +146,13 @@ public final class TxnTable extends BaseTable {
     }
   }
 
+  /** None either when it has ended under a running statement: that is for the commit to refuse. */
   private Transaction running() {
-    return transaction == null ? null : transaction.get();
+    try {
+      return transaction == null ? null : transaction.get();
+    } catch (TxnException ended) {
+      return null;
+    }
   }
 
   private <T> T tracked(Class<T> type, T scan) {

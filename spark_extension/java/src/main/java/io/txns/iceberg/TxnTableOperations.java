@@ -29,6 +29,7 @@ final class TxnTableOperations extends DelegatingOperations {
 
   private boolean replaces;
   private TableMetadata plannedOn;
+  private TableMetadata seenInTransaction;
 
   /**
    * @param loaded the first state; null for a table that does not exist yet
@@ -62,9 +63,21 @@ final class TxnTableOperations extends DelegatingOperations {
     return real;
   }
 
+  /**
+   * What is known of the table. When the transaction has ended under a running statement, too: an
+   * engine asks before it commits, and cleans up only when the commit itself is refused.
+   */
   @Override
   public TableMetadata current() {
-    Transaction explicit = explicit();
+    Transaction explicit;
+    try {
+      explicit = explicit();
+    } catch (TxnException ended) {
+      if (seenInTransaction == null) {
+        throw ended;
+      }
+      return seenInTransaction;
+    }
     if (explicit != null) {
       return inTransaction(explicit);
     }
@@ -183,7 +196,8 @@ final class TxnTableOperations extends DelegatingOperations {
     }
     StagedTable staged = stagedIn(explicit);
     real = staged.real();
-    return staged.current();
+    seenInTransaction = staged.current();
+    return seenInTransaction;
   }
 
   /** A table that is created again stands on the dropped one. */

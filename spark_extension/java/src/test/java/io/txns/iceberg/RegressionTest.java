@@ -292,4 +292,21 @@ class RegressionTest {
     }
     assertThat(lost).isEmpty();
   }
+
+  /** A stream's batch that comes again when its entry has left the head. */
+  @Test
+  void aBatchThatIsDeliveredAgainAfterTidy() {
+    for (int delivery = 0; delivery < 2; delivery++) {
+      Table table = auto("shop.a");
+      table
+          .newAppend()
+          .appendFile(Lake.file(table, 1))
+          .set("spark.sql.streaming.queryId", "q")
+          .set("spark.sql.streaming.epochId", "0")
+          .commit();
+      handle.tidy();
+      assertThat(handle.log().load().state().entries()).isEmpty();
+    }
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+  }
 }
