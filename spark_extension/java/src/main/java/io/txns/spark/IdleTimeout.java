@@ -12,7 +12,8 @@ import org.apache.spark.sql.internal.SQLConf;
 
 /**
  * Undoes a transaction that nobody goes on with, so that its files do not wait for a session that
- * has been left open. A statement that runs, however long, is no idleness.
+ * has been left open, or that its program has lost. A statement that runs, however long, is no
+ * idleness. The timer only looks: it waits for nothing and undoes nothing itself.
  */
 final class IdleTimeout implements Runnable {
 
@@ -21,6 +22,7 @@ final class IdleTimeout implements Runnable {
 
   private static final long DEFAULT_S = 3600;
   private static final int LOOKS_PER_TIMEOUT = 4;
+  private static final long MAX_LOOK_MS = 60_000;
   private static final ScheduledExecutorService TIMER =
       Executors.newSingleThreadScheduledExecutor(
           task -> {
@@ -31,24 +33,22 @@ final class IdleTimeout implements Runnable {
 
   // Weak: waiting must not keep a session alive that nobody has any more.
   private final WeakReference<SparkSession> session;
-  private final WeakReference<TxnSession> state;
-  private final WeakReference<OpenTransaction> transaction;
+  private final TxnSession state;
+  private final OpenTransaction transaction;
   private final long timeoutMs;
 
   private IdleTimeout(
       SparkSession session, TxnSession state, OpenTransaction transaction, long timeoutMs) {
     this.session = new WeakReference<>(session);
-    this.state = new WeakReference<>(state);
-    this.transaction = new WeakReference<>(transaction);
+    this.state = state;
+    this.transaction = transaction;
     this.timeoutMs = timeoutMs;
   }
 
   /** Watches a transaction that has begun, until it ends. */
   static void watch(SparkSession session, TxnSession state, OpenTransaction transaction) {
     long timeoutMs = 1000 * seconds(session.sessionState().conf());
-    if (timeoutMs > 0) {
-      new IdleTimeout(session, state, transaction, timeoutMs).again();
-    }
+    new IdleTimeout(session, state, transaction, timeoutMs).again();
   }
 
   /**
@@ -68,45 +68,52 @@ final class IdleTimeout implements Runnable {
   }
 
   private void again() {
-    TIMER.schedule(this, Math.max(1, timeoutMs / LOOKS_PER_TIMEOUT), TimeUnit.MILLISECONDS);
+    long lookMs = timeoutMs == 0 ? MAX_LOOK_MS : timeoutMs / LOOKS_PER_TIMEOUT;
+    TIMER.schedule(this, Math.max(1, Math.min(lookMs, MAX_LOOK_MS)), TimeUnit.MILLISECONDS);
   }
 
   @Override
   public void run() {
     SparkSession owner = session.get();
-    TxnSession found = state.get();
-    OpenTransaction watched = transaction.get();
-    boolean over =
-        owner == null
-            || found == null
-            || watched == null
-            || found.open().filter(open -> open == watched).isEmpty();
-    if (over) {
+    if (!state.isOpen(transaction)) {
       return;
     }
-    if (found.isWriting() || isQuerying(owner)) {
-      found.touch();
-    } else if (found.idleMs() >= timeoutMs) {
-      found.expire(
-          watched,
-          String.format(
-              Locale.ROOT,
-              "the transaction was rolled back because no statement has come for %d s; send"
-                  + " ROLLBACK and run it again from BEGIN (%s is the limit)",
-              timeoutMs / 1000,
-              OPTION));
+    if (owner == null) {
+      Undoing.soon(state::abandon);
       return;
     }
-    again();
+    if (state.isWriting() || isQuerying(owner)) {
+      state.touch();
+    }
+    if (isIdle()) {
+      Undoing.soon(this::expire);
+    } else {
+      again();
+    }
+  }
+
+  private boolean isIdle() {
+    return timeoutMs > 0 && state.idleMs() >= timeoutMs;
+  }
+
+  /** Unless a statement has come in the meantime. */
+  private void expire() {
+    if (!isIdle()) {
+      again();
+      return;
+    }
+    state.expire(
+        transaction,
+        String.format(
+            Locale.ROOT,
+            "the transaction was rolled back because no statement has come for %d s; send"
+                + " ROLLBACK and run it again from BEGIN (%s is the limit)",
+            timeoutMs / 1000,
+            OPTION));
   }
 
   private static boolean isQuerying(SparkSession session) {
     return SQLExecution$.MODULE$.executionIdToQueryExecution().values().stream()
         .anyMatch(query -> query.sparkSession() == session);
-  }
-
-  /** Runs what must not hold up the thread that learns of it. */
-  static void soon(Runnable task) {
-    TIMER.execute(task);
   }
 }

@@ -90,7 +90,7 @@ final class SessionEnds extends SparkListener {
     } else if (name.equals(THRIFT + "SessionClosed") || name.equals(CONNECT + "SessionClosed")) {
       TxnSession state = sessions.remove(text(event, 0));
       if (state != null) {
-        IdleTimeout.soon(state::abandon);
+        Undoing.soon(state::abandon);
       }
     }
   }
@@ -101,6 +101,6 @@ final class SessionEnds extends SparkListener {
 
   @Override
   public void onApplicationEnd(SparkListenerApplicationEnd end) {
-    TxnSession.all().forEach(TxnSession::abandon);
+    TxnSession.inTransaction().forEach(TxnSession::abandon);
   }
 }

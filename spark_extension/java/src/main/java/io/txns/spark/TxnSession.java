@@ -11,6 +11,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.WeakHashMap;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
@@ -41,11 +42,14 @@ final class TxnSession {
   private static final Map<SparkSession, TxnSession> SESSIONS =
       Collections.synchronizedMap(new WeakHashMap<>());
 
+  /** Who has something to undo is kept, whatever becomes of its session. */
+  private static final Set<TxnSession> IN_TRANSACTION = ConcurrentHashMap.newKeySet();
+
   private final List<TxnSparkCatalog> catalogs = new CopyOnWriteArrayList<>();
   private final Map<Thread, Statement> statements = new ConcurrentHashMap<>();
 
   private volatile long touchedAtMs = TxnClock.system().nowMs();
-  private OpenTransaction open;
+  private volatile OpenTransaction open;
   private TxnModes defaults = TxnModes.NONE;
   private TxnModes next = TxnModes.NONE;
 
@@ -71,11 +75,9 @@ final class TxnSession {
     return SESSIONS.computeIfAbsent(session, TxnSession::new);
   }
 
-  /** The states of all sessions that are reachable. */
-  static List<TxnSession> all() {
-    synchronized (SESSIONS) {
-      return List.copyOf(SESSIONS.values());
-    }
+  /** The states of the sessions in a transaction, also of those that are gone without its end. */
+  static Set<TxnSession> inTransaction() {
+    return Set.copyOf(IN_TRANSACTION);
   }
 
   /** Makes a catalog of the session known. */
@@ -123,7 +125,7 @@ final class TxnSession {
     OpenTransaction left;
     synchronized (this) {
       left = open;
-      open = null;
+      setOpen(null);
     }
     if (left != null && left.isBound() && left.alreadyCommitted().isEmpty()) {
       left.transaction().rollback();
@@ -134,6 +136,11 @@ final class TxnSession {
 
   synchronized Optional<OpenTransaction> open() {
     return Optional.ofNullable(visible());
+  }
+
+  /** Whether it is the open one; waits for no statement. */
+  boolean isOpen(OpenTransaction transaction) {
+    return open == transaction;
   }
 
   /**
@@ -164,7 +171,7 @@ final class TxnSession {
       begun.bind(catalog, options(begun.modes(), catalog));
     }
     next = TxnModes.NONE;
-    open = begun;
+    setOpen(begun);
     return begun;
   }
 
@@ -184,7 +191,16 @@ final class TxnSession {
   /** Takes the open transaction out of the session. */
   synchronized void end() {
     touch();
-    open = null;
+    setOpen(null);
+  }
+
+  private void setOpen(OpenTransaction transaction) {
+    open = transaction;
+    if (transaction == null) {
+      IN_TRANSACTION.remove(this);
+    } else {
+      IN_TRANSACTION.add(this);
+    }
   }
 
   /** SET TRANSACTION: for the open transaction, or else for the next one. */

@@ -3,9 +3,11 @@ package io.txns.spark;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import java.io.IOException;
+import java.lang.ref.WeakReference;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -88,6 +90,37 @@ class SessionTest extends SparkTestBase {
     spark.sql("ROLLBACK");
     assertThat(files()).isEqualTo(before);
     assertThat(count(spark, table)).isEqualTo(2);
+  }
+
+  /** The program has lost its session in a transaction: nobody can end it. */
+  @Test
+  void aLostSessionIsRolledBack() throws Exception {
+    Set<Path> before = files();
+    WeakReference<SparkSession> lost = begunAndLost();
+    assertThat(files()).hasSizeGreaterThan(before.size());
+    until(
+        () -> {
+          System.gc();
+          return lost.get() == null;
+        });
+    until(() -> files().equals(before));
+    assertThat(count(spark, table)).isZero();
+  }
+
+  private WeakReference<SparkSession> begunAndLost() {
+    SparkSession session = newSession();
+    session.sql("SET `spark.sql.txns.idle-timeout-s` = 20");
+    session.sql("BEGIN");
+    session.sql("INSERT INTO " + table + " VALUES (1)");
+    return new WeakReference<>(session);
+  }
+
+  private static void until(Callable<Boolean> condition) throws Exception {
+    long deadlineNs = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+    while (!condition.call()) {
+      assertThat(System.nanoTime()).as("it has not come true").isLessThan(deadlineNs);
+      Thread.sleep(200);
+    }
   }
 
   private Set<Path> files() throws IOException {
