@@ -2,6 +2,7 @@ package io.txns.iceberg;
 
 import java.util.List;
 import java.util.Map;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
@@ -78,9 +79,17 @@ final class ConflictChecker {
     return writes.values().stream().anyMatch(write -> write.base().uuid().equals(uuid));
   }
 
+  private static boolean isBasis(StagedTable write, Long snapshotId) {
+    Snapshot basis = write.base().currentSnapshot();
+    return basis != null && snapshotId != null && basis.snapshotId() == snapshotId;
+  }
+
   private static String writeClash(StagedTable write, Entry entry, Change change) {
     if (entry.kind() == EntryKind.FORGET || entry.kind() == EntryKind.REPAIR) {
       return "a table that it wrote was taken out of care or repaired";
+    }
+    if (entry.kind() == EntryKind.REGISTER && isBasis(write, change.toSnapshotId())) {
+      return null; // it came under care for this very transaction
     }
     if (write.isCreate()) {
       return "a table that it creates was created";

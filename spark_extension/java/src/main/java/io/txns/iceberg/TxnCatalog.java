@@ -124,17 +124,18 @@ public final class TxnCatalog
   public Table loadTableForWrite(TableIdentifier identifier) {
     handle.refuseCommitTable(identifier);
     Transaction running = running();
+    boolean explicit = running != null && running.explicit();
+    if (explicit) {
+      running.checkWritable();
+    }
     if (handle.config().register() == TxnConfig.Register.ALL) {
       handle.registerUnlessOff(identifier);
     }
-    if (running != null && running.explicit()) {
-      running.checkWritable();
-      if (!running.creates(identifier)) {
-        handle.checkWritable(writable(running, identifier));
-      }
+    if (explicit && !running.creates(identifier)) {
+      handle.checkWritable(writable(running, identifier));
     }
     Table table = load(identifier, null);
-    if (table instanceof TxnTable && (running == null || !running.explicit())) {
+    if (table instanceof TxnTable && !explicit) {
       handle.checkWritable(handle.loadNewest(identifier));
     }
     return table;

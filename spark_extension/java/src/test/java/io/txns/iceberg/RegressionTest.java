@@ -309,4 +309,40 @@ class RegressionTest {
     }
     assertThat(lake.txnIds("shop.a")).containsExactly(1L);
   }
+
+  /** {@code register=all}: the entry of its own registration is above its {@code read_ts}. */
+  @Test
+  void aTransactionRegistersWhatItWrites() {
+    append(lake.catalog().createTable(id("shop.new"), Lake.SCHEMA), 5);
+    TxnHandle all = lake.open(Map.of("txns.register", "all"));
+    Transaction txn = all.begin(BeginOptions.defaults());
+    TxnCatalog inside = all.catalog(() -> txn);
+    overwrite(inside.loadTableForWrite(id("shop.new")), 1);
+    append(inside.loadTableForWrite(id("shop.new")), 2);
+    assertThat(txn.commit().applied()).isTrue();
+    assertThat(lake.txnIds("shop.new")).containsExactly(1L, 2L);
+  }
+
+  /** Others' writes to what it has registered are conflicts all the same. */
+  @Test
+  void whatATransactionHasRegisteredIsValidated() {
+    append(lake.catalog().createTable(id("shop.new"), Lake.SCHEMA), 5);
+    TxnHandle all = lake.open(Map.of("txns.register", "all"));
+    Transaction txn = all.begin(BeginOptions.defaults());
+    overwrite(all.catalog(() -> txn).loadTableForWrite(id("shop.new")), 1);
+    append(auto("shop.new"), 7);
+    assertThatThrownBy(txn::commit).isInstanceOf(TxnException.class);
+    assertThat(lake.txnIds("shop.new")).containsExactly(5L, 7L);
+  }
+
+  @Test
+  void aReadOnlyTransactionRegistersNothing() {
+    lake.catalog().createTable(id("shop.new"), Lake.SCHEMA);
+    TxnHandle all = lake.open(Map.of("txns.register", "all"));
+    Transaction txn = all.begin(BeginOptions.defaults().withReadOnly(true));
+    assertThatThrownBy(() -> all.catalog(() -> txn).loadTableForWrite(id("shop.new")))
+        .isInstanceOf(TxnException.class);
+    assertThat(lake.open().catalog(() -> null).loadTable(id("shop.new")))
+        .isNotInstanceOf(TxnTable.class);
+  }
 }
