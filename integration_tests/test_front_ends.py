@@ -149,9 +149,12 @@ def test_a_failed_statement(client: Client, two_tables: tuple[str, str]) -> None
 def test_exactly_once(client: Client, other: SparkSession, two_tables: tuple[str, str]) -> None:
     """A transaction with an id of the caller's is committed once, whoever sends it again."""
     a, _ = two_tables
+    client.run(f"ALTER TABLE {a} CREATE TAG before")
+    back = f"CALL lake.system.set_current_snapshot('{a.removeprefix('lake.')}', NULL, 'before')"
     for turn in range(2):
         begun = client.run(f"BEGIN ID 'once/{a}'")[0]
         assert ("active", "committed")[turn] == begun[STATE]
+        assert 1 - turn == len(client.run(back))
         assert 1 - turn == affected(client, f"INSERT INTO {a} VALUES (3, 0)")
         assert "committed" == client.run("COMMIT")[0][STATE]
     assert 3 == count(other, a)

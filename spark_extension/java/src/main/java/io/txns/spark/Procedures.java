@@ -11,7 +11,9 @@ import java.util.Set;
 import java.util.function.Function;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.spark.Spark3Util;
+import org.apache.iceberg.spark.source.HasIcebergCatalog;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.ResolvedProcedure;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
@@ -49,6 +51,10 @@ final class Procedures {
           "repair",
           "off",
           "on");
+
+  /** Procedures, ours and Iceberg's, that may run at any time: they stage nothing. */
+  private static final Set<String> READS =
+      Set.of("transactions", "apply", "ancestors_of", "create_changelog_view");
 
   private static final StructType COMMIT_TS =
       new StructType().add("commit_ts", DataTypes.LongType, false);
@@ -96,13 +102,19 @@ final class Procedures {
     return namespace.length == 1 && namespace[0].equalsIgnoreCase("system");
   }
 
+  /** Whether a procedure, of whatever Iceberg catalog, changes nothing that a transaction keeps. */
+  static boolean isRead(ResolvedProcedure procedure) {
+    return procedure.catalog() instanceof HasIcebergCatalog
+        && isSystem(procedure.ident().namespace())
+        && READS.contains(procedure.ident().name().toLowerCase(Locale.ROOT));
+  }
+
   /**
    * Refuses what must not run inside a transaction.
    *
    * @throws TxnException 0A000
    */
   static void checkAllowed(String name, TxnSession session) {
-    session.checkNotAborted();
     if (NOT_INSIDE.contains(name.toLowerCase(Locale.ROOT))) {
       session.refuseInside("procedure " + name, "run it before BEGIN or after COMMIT");
     }

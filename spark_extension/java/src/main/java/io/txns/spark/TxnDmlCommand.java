@@ -44,7 +44,7 @@ final class TxnDmlCommand extends LeafCommand {
             catalog,
             () -> RowCounts.NONE,
             () -> {
-              state.checkWrite(new WriteTarget(catalog, String.join(".", dml.target())));
+              state.checkWrite(WriteTarget.table(catalog, String.join(".", dml.target())));
               return new CountedStatement(session, catalog, dml).run(plan);
             });
     return List.of(counts.toRow(dml.kind()));

@@ -362,21 +362,18 @@ final class TxnSession {
     TxnSparkCatalog catalog = target.catalog();
     if (catalog == null) {
       throw TxnException.unsupported(
-          "a write to "
-              + target.name()
-              + " cannot be part of a transaction: it is not in a catalog of transactions; write it"
+          target.what()
+              + " cannot be part of a transaction: it is not in a catalog of transactions; run it"
               + " before BEGIN or after COMMIT");
     }
     if (open.isBound() && open.catalog() != catalog) {
       throw TxnException.unsupported(
-          "a write to "
-              + target.name()
+          target.what()
               + " cannot be part of this transaction, which belongs to catalog "
               + open.catalog().name());
     }
     if (open.isReadOnly()) {
-      throw TxnException.invalidUsage(
-          "25006", "a write to " + target.name() + " in a READ ONLY transaction");
+      throw TxnException.invalidUsage("25006", target.what() + " in a READ ONLY transaction");
     }
   }
 

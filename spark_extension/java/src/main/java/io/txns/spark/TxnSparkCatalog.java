@@ -376,7 +376,7 @@ public final class TxnSparkCatalog extends SparkCatalog {
         () -> {
           try {
             session.use();
-            session.checkWrite(new WriteTarget(this, name() + "." + ident));
+            session.checkWrite(WriteTarget.table(this, name() + "." + ident));
             if (ident instanceof PathIdentifier) {
               session.refuseInside("a write to the path table " + ident, UNSAFE_CURE);
             }

@@ -24,6 +24,7 @@ public final class TxnSparkExtensions extends AbstractFunction1<SparkSessionExte
           return new TxnParser((SparkSession) session, delegate);
         });
     Versions.injectFunction(extensions);
+    extensions.injectHintResolutionRule(session -> new CallRule((SparkSession) session));
     extensions.injectPlanNormalizationRule(session -> new AlignTables((SparkSession) session));
     extensions.injectPlanNormalizationRule(session -> new PinTime((SparkSession) session));
     extensions.injectColumnar(session -> new WriteGuardRule((SparkSession) session));

@@ -7,6 +7,7 @@ import java.util.Set;
 import org.apache.iceberg.spark.source.SparkTable;
 import org.apache.spark.sql.catalyst.analysis.PlanWithUnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.ResolvedIdentifier;
+import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace;
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
@@ -21,6 +22,7 @@ import org.apache.spark.sql.catalyst.plans.logical.CreateTable;
 import org.apache.spark.sql.catalyst.plans.logical.CreateTableAsSelect;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTableWithFilters;
+import org.apache.spark.sql.catalyst.plans.logical.DropNamespace;
 import org.apache.spark.sql.catalyst.plans.logical.DropTable;
 import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -41,14 +43,8 @@ import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.execution.command.CreateDataSourceTableAsSelectCommand;
-import org.apache.spark.sql.execution.command.CreateDataSourceTableCommand;
-import org.apache.spark.sql.execution.command.CreateTableCommand;
 import org.apache.spark.sql.execution.command.DataWritingCommand;
-import org.apache.spark.sql.execution.command.DropTableCommand;
-import org.apache.spark.sql.execution.command.TruncateTableCommand;
-import org.apache.spark.sql.execution.datasources.InsertIntoDataSourceCommand;
-import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand;
+import org.apache.spark.sql.execution.command.RunnableCommand;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import scala.collection.immutable.Seq;
@@ -205,7 +201,17 @@ final class WritePlans {
     } else if (isIcebergDdl(plan) && plan.productElement(0) instanceof Seq<?> name) {
       return ofIcebergDdl(name, session);
     }
-    return elsewhere(plan);
+    return plan instanceof DropNamespace drop && drop.cascade()
+        ? withItsTables(drop)
+        : elsewhere(plan);
+  }
+
+  /** Spark's catalog drops the tables, too; Iceberg's refuse a namespace that has some. */
+  private static Optional<WriteTarget> withItsTables(DropNamespace drop) {
+    return drop.namespace() instanceof ResolvedNamespace namespace
+            && !(namespace.catalog() instanceof TxnSparkCatalog)
+        ? Optional.of(new WriteTarget(null, "DROP NAMESPACE CASCADE"))
+        : Optional.empty();
   }
 
   private static Optional<WriteTarget> ofPlan(LogicalPlan table) {
@@ -220,7 +226,7 @@ final class WritePlans {
           : Optional.of(
               relation.catalog().isDefined() && relation.identifier().isDefined()
                   ? target(relation)
-                  : new WriteTarget(null, relation.table().name()));
+                  : WriteTarget.table(null, relation.table().name()));
     } else if (table instanceof ResolvedTable resolved) {
       return Optional.of(target(resolved.catalog(), resolved.identifier()));
     } else if (table instanceof ResolvedIdentifier resolved) {
@@ -231,7 +237,7 @@ final class WritePlans {
 
   private static Optional<WriteTarget> ofIcebergDdl(Seq<?> name, SparkSession session) {
     List<String> parts = strings(name);
-    return Optional.of(new WriteTarget(Catalogs.ofName(session, parts), String.join(".", parts)));
+    return Optional.of(WriteTarget.table(Catalogs.ofName(session, parts), String.join(".", parts)));
   }
 
   private static WriteTarget target(DataSourceV2Relation relation) {
@@ -239,12 +245,12 @@ final class WritePlans {
     Identifier identifier = relation.identifier().get();
     // Perhaps one that is being created, and is not in its catalog yet.
     return relation.table() instanceof SparkTable
-        ? new WriteTarget(Catalogs.ours(catalog), catalog.name() + "." + identifier)
+        ? WriteTarget.table(Catalogs.ours(catalog), catalog.name() + "." + identifier)
         : target(catalog, identifier);
   }
 
   private static WriteTarget target(CatalogPlugin catalog, Identifier identifier) {
-    return new WriteTarget(Catalogs.ours(catalog, identifier), catalog.name() + "." + identifier);
+    return WriteTarget.table(Catalogs.ours(catalog, identifier), catalog.name() + "." + identifier);
   }
 
   /** A new table of Iceberg's in a session catalog is ours, although it is not there yet. */
@@ -254,7 +260,7 @@ final class WritePlans {
             && iceberg
             && create.name() instanceof ResolvedIdentifier name
             && name.catalog() instanceof TxnSparkSessionCatalog<?> session
-        ? new WriteTarget(session.tables(), target.name())
+        ? new WriteTarget(session.tables(), target.what())
         : target;
   }
 
@@ -274,19 +280,13 @@ final class WritePlans {
         : Optional.of(spec.provider().get());
   }
 
-  /** Files, JDBC and tables of Spark's own catalog. */
+  /** Files, JDBC, tables of Spark's own catalog, and what nobody knows. */
   private static Optional<WriteTarget> elsewhere(LogicalPlan plan) {
     boolean writes =
         plan instanceof DataWritingCommand
-            || plan instanceof SaveIntoDataSourceCommand
-            || plan instanceof InsertIntoDataSourceCommand
-            || plan instanceof CreateDataSourceTableCommand
-            || plan instanceof CreateDataSourceTableAsSelectCommand
-            || plan instanceof CreateTableCommand
-            || plan instanceof DropTableCommand
-            || plan instanceof TruncateTableCommand;
+            || plan instanceof RunnableCommand && SparkCommands.isWrite(plan);
     return writes
-        ? Optional.of(new WriteTarget(null, "another place (" + plan.nodeName() + ")"))
+        ? Optional.of(WriteTarget.table(null, "another place (" + plan.nodeName() + ")"))
         : Optional.empty();
   }
 }

@@ -3,6 +3,7 @@ package io.txns.spark;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -296,7 +297,12 @@ class SparkSurfaceTest extends SparkTestBase {
   void writesElsewhereAreRefused(@TempDir Path directory) {
     String file = directory.resolve("x.parquet").toString();
     String second = table.replace("lake.db.", "second.db.w");
+    String v1 = "spark_catalog.default." + table.substring("lake.db.".length());
+    String dropped = "dropped_" + table.substring("lake.db.".length());
     spark.sql("CREATE TABLE " + second + " (id BIGINT) USING iceberg");
+    spark.sql("CREATE TABLE " + v1 + " (id INT, day INT) USING parquet PARTITIONED BY (day)");
+    spark.sql("INSERT INTO " + v1 + " VALUES (1, 1)");
+    spark.sql("CREATE NAMESPACE spark_catalog." + dropped);
     List<Action> writes =
         List.of(
             () -> spark.sql("INSERT INTO " + second + " VALUES (1)"),
@@ -307,7 +313,15 @@ class SparkSurfaceTest extends SparkTestBase {
             () -> spark.sql("DROP TABLE " + second),
             () -> spark.range(1).write().parquet(file),
             () -> spark.sql("INSERT OVERWRITE DIRECTORY '" + file + "' USING parquet SELECT 1"),
-            () -> spark.sql("CREATE TABLE spark_catalog.default.v1 (id INT) USING parquet"));
+            () -> spark.sql("CREATE TABLE spark_catalog.default.v1 (id INT) USING parquet"),
+            () -> spark.sql("CREATE TABLE default.v1 LIKE " + v1.substring(14)),
+            () -> spark.sql("ALTER TABLE " + v1 + " DROP PARTITION (day = 1)"),
+            () -> spark.sql("ALTER TABLE " + v1 + " ADD COLUMN more INT"),
+            () -> spark.sql("MSCK REPAIR TABLE " + v1),
+            () -> spark.sql("ANALYZE TABLE " + v1 + " COMPUTE STATISTICS"),
+            () -> spark.sql("TRUNCATE TABLE " + v1),
+            () -> spark.sql("DROP NAMESPACE spark_catalog." + dropped + " CASCADE"),
+            () -> spark.sql("LOAD DATA LOCAL INPATH '" + file + "' INTO TABLE " + v1));
     for (int i = 0; i < writes.size(); i++) {
       spark.sql("BEGIN");
       spark.sql("INSERT INTO " + table + " VALUES (1, 'a')");
@@ -315,9 +329,66 @@ class SparkSurfaceTest extends SparkTestBase {
       assertThat(state(spark)).as("write " + i).isEqualTo("aborted");
       spark.sql("ROLLBACK");
     }
+    assertThat(rows(spark, "SELECT * FROM " + v1)).containsExactly("1|1");
+  }
+
+  @Test
+  void whatIsNoWriteRunsInside(@TempDir Path directory) throws Exception {
+    Path file = Files.createFile(directory.resolve("a.txt"));
+    String v1 = "spark_catalog.default." + table.substring("lake.db.".length());
+    spark.sql("CREATE TABLE " + v1 + " (id INT, day INT) USING parquet PARTITIONED BY (day)");
     spark.sql("BEGIN");
+    for (String statement :
+        List.of(
+            "SET spark.sql.shuffle.partitions = 1",
+            "SET",
+            "RESET spark.sql.shuffle.partitions",
+            "SHOW TABLES IN lake.db",
+            "SHOW CATALOGS",
+            "SHOW NAMESPACES IN spark_catalog",
+            "SHOW FUNCTIONS",
+            "SHOW VIEWS",
+            "SHOW PARTITIONS " + v1,
+            "SHOW CREATE TABLE " + v1,
+            "SHOW COLUMNS IN " + v1,
+            "SHOW CURRENT NAMESPACE",
+            "DESCRIBE " + v1,
+            "DESCRIBE EXTENDED " + table,
+            "DESCRIBE FUNCTION abs",
+            "DESCRIBE QUERY SELECT 1",
+            "EXPLAIN SELECT * FROM " + table,
+            "EXPLAIN EXTENDED INSERT INTO " + table + " VALUES (1, 'a')",
+            "CACHE TABLE " + v1,
+            "UNCACHE TABLE " + v1,
+            "CLEAR CACHE",
+            "REFRESH TABLE " + v1,
+            "REFRESH '" + directory + "'",
+            "ADD FILE '" + file + "'",
+            "LIST FILES",
+            "DECLARE VARIABLE counter INT",
+            "SET VAR counter = 1",
+            "CREATE TEMPORARY VIEW inside AS SELECT * FROM " + table,
+            "CREATE OR REPLACE TEMPORARY VIEW inside AS SELECT 1 AS one",
+            "ALTER VIEW inside AS SELECT 2 AS two",
+            "ALTER VIEW inside RENAME TO renamed",
+            "DROP VIEW renamed",
+            "CREATE TEMPORARY VIEW of_file USING text OPTIONS (path '" + file + "')",
+            "DROP TEMPORARY FUNCTION IF EXISTS nosuch",
+            "CREATE VIEW " + v1 + "_view AS SELECT * FROM " + v1,
+            "ALTER VIEW " + v1 + "_view SET TBLPROPERTIES ('a' = 'b')",
+            "DROP VIEW " + v1 + "_view",
+            "CREATE NAMESPACE spark_catalog.inside",
+            "DROP NAMESPACE spark_catalog.inside",
+            "USE spark_catalog.default",
+            "USE lake.db",
+            "CALL lake.system.transactions()")) {
+      rows(spark, statement);
+      assertThat(state(spark)).as(statement).isEqualTo("active");
+    }
     spark.table(table).write().format("noop").mode("overwrite").save();
     spark.range(1).createOrReplaceTempView("a_view");
+    spark.range(1).createOrReplaceGlobalTempView("a_global_view");
+    spark.catalog().refreshTable(v1);
     spark.sql("COMMIT");
   }
 
