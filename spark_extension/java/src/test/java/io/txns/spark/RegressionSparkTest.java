@@ -102,6 +102,26 @@ class RegressionSparkTest extends SparkTestBase {
     assertThat(df.count()).isEqualTo(3);
   }
 
+  /** What a DataFrame has run once is its plan, as on plain Iceberg: the guide says so. */
+  @Test
+  void dataFrameThatWasCollectedBeforeBegin() {
+    create(table, "(1)");
+    create(table + "x", null);
+    Dataset<Row> df = spark.table(table);
+    assertThat(df.collectAsList()).hasSize(1);
+    other.sql("INSERT INTO " + table + " VALUES (2)");
+    spark.sql("BEGIN");
+    assertThat(df.collectAsList()).hasSize(1);
+    assertThat(df.count()).isEqualTo(2);
+    spark.sql("ROLLBACK");
+
+    spark.sql("BEGIN");
+    assertThat(df.collectAsList()).hasSize(1);
+    spark.sql("INSERT INTO " + table + "x VALUES (9)");
+    other.sql("INSERT INTO " + table + " VALUES (3)");
+    spark.sql("COMMIT");
+  }
+
   @Test
   void dataFrameOfARolledBackTransaction() {
     create(table, "(1)");

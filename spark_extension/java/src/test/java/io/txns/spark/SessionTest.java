@@ -1,6 +1,7 @@
 package io.txns.spark;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.io.IOException;
 import java.lang.ref.WeakReference;
@@ -169,6 +170,20 @@ class SessionTest extends SparkTestBase {
     spark.sql("INSERT INTO " + table + "_renamed VALUES (2)");
     spark.sql("COMMIT");
     assertThat(count(other, table + "_renamed")).isEqualTo(2);
+  }
+
+  /** The catalog underneath keeps the table until it is purged. */
+  @Test
+  void aNamespaceIsNotDroppedBeforeItsDroppedTablesArePurged() {
+    String namespace = table.replace("db.", "");
+    spark.sql("CREATE NAMESPACE " + namespace);
+    spark.sql("CREATE TABLE " + namespace + ".t (id BIGINT) USING iceberg");
+    spark.sql("DROP TABLE " + namespace + ".t");
+    assertThat(rows(spark, "SHOW TABLES IN " + namespace)).isEmpty();
+    assertThatThrownBy(() -> spark.sql("DROP NAMESPACE " + namespace))
+        .hasMessageContaining("not empty");
+    assertThat(rows(spark, "SHOW NAMESPACES IN lake"))
+        .contains(namespace.substring("lake.".length()));
   }
 
   @Test
