@@ -208,6 +208,20 @@ def test_a_failed_write_aborts_until_rollback(open_connection: Open, table: str)
     assert "42P01" == caught.value.sqlstate
 
 
+def test_rows_that_nobody_counted_are_not_known(open_connection: Open, table: str) -> None:
+    connection = open_connection(autocommit=True)
+    cursor = connection.cursor()
+    cursor.execute(f"CREATE TABLE {table} (id BIGINT) USING iceberg")
+    cursor.executemany(f"INSERT INTO {table} VALUES (?)", [(1,), (2,)])
+    cursor.execute("SET `spark.sql.txns.count-rows` = false")
+    cursor.execute(f"UPDATE {table} SET id = 3 WHERE id = ?", (1,))
+    assert -1 == cursor.rowcount
+    cursor.executemany(f"UPDATE {table} SET id = 4 WHERE id = ?", [(3,), (5,)])
+    assert -1 == cursor.rowcount
+    cursor.execute(f"UPDATE {table} SET id = 1 WHERE id = ?", (5,))
+    assert 0 == cursor.rowcount
+
+
 def test_rows_can_be_streamed_and_fetched_as_arrow(open_connection: Open) -> None:
     connection = open_connection()
     query = "SELECT id, CAST(id AS STRING) AS text FROM range(2500)"

@@ -47,7 +47,8 @@ class Cursor:
     Attributes:
         arraysize: How many rows `fetchmany` returns if not told; rows of a streamed batch.
         rowcount: Rows of the last query, or rows that the last INSERT, UPDATE, DELETE or
-            MERGE changed; -1 if nobody knows (DDL, a streamed query).
+            MERGE changed; -1 if nobody knows (DDL, a streamed query, rows that
+            `spark.sql.txns.count-rows` leaves uncounted).
         description: The columns of the last query; None after a statement without rows.
         lastrowid: None; rows have no ids.
     """
@@ -86,7 +87,7 @@ class Cursor:
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[Any]]) -> Self:
         """
-        Run a statement for each set of parameters; `rowcount` is the sum.
+        Run a statement for each set of parameters; `rowcount` is the sum, -1 if one is unknown.
 
         INSERT ... VALUES (...) runs as one statement with many rows.
 
@@ -97,17 +98,17 @@ class Cursor:
         self._forget_rows()
         rows = [tuple(parameters) for parameters in seq_of_parameters]
         insert = insert_rows(operation)
-        total = 0
+        counts = []
         if insert and rows:
             for text, values in _multi_row(*insert, rows):
                 self._take(self.connection._execute(text, values, None, inline=True))  # noqa: SLF001
-                total += max(self.rowcount, 0)
+                counts.append(self.rowcount)
         else:
             for parameters in rows:
                 self._take(self.connection._execute(operation, parameters, None))  # noqa: SLF001
-                total += max(self.rowcount, 0)
+                counts.append(self.rowcount)
         self._forget_rows()
-        self.rowcount = total
+        self.rowcount = -1 if -1 in counts else sum(counts)
         return self
 
     # Rows
@@ -194,7 +195,8 @@ class Cursor:
         names = answer.columns.column_names
         self.rowcount, self.description = -1, None
         if answer.is_command and names[:1] == [_AFFECTED]:
-            self.rowcount = answer.columns.column(0)[0].as_py() or 0
+            affected = answer.columns.column(0)[0].as_py()
+            self.rowcount = -1 if affected is None else affected
             return
         if not names:
             return

@@ -54,12 +54,17 @@ final class CountedStatement {
    * tasks that rewrite them count; when they have counted none, nothing is committed.
    */
   private RowCounts runUpdate(LogicalPlan plan, Transaction transaction) {
+    boolean countsRows = SessionOptions.countsRows(session.sessionState().conf());
     QueryExecution analysis = analysis(plan);
     RowCounter counter = new RowCounter();
     LogicalPlan counted = UpdatedRows.counted(analysis.analyzed(), counter);
     if (counted == null) {
       return transaction.unlessNothing(
           files -> files == 0, () -> run(analysis.analyzed(), transaction));
+    }
+    if (!countsRows) {
+      return transaction.unlessNothing(
+          files -> files == 0, () -> uncounted(analysis.analyzed(), transaction));
     }
     counter.register(session.sparkContext(), Option.apply("updated rows"), false);
     return transaction.unlessNothing(
@@ -77,6 +82,7 @@ final class CountedStatement {
    * the first scan that is planned.
    */
   private RowCounts runDelete(LogicalPlan plan, Transaction transaction) {
+    boolean countsRows = SessionOptions.countsRows(session.sessionState().conf());
     QueryExecution analysis = analysis(plan);
     if (!DeletedRows.mayHaveLeft(session, analysis.analyzed())) {
       return run(analysis.analyzed(), transaction);
@@ -84,9 +90,19 @@ final class CountedStatement {
     if (DeletedRows.areMarked(analysis.optimizedPlan())) {
       return run(plan, transaction);
     }
+    if (!countsRows) {
+      return uncounted(plan, transaction);
+    }
     long rows = Dataset.ofRows(session, DeletedRows.query(plan)).count();
     Dataset.ofRows(session, plan);
     return new RowCounts(0, rows, 0);
+  }
+
+  /** A statement that made no snapshot has changed no row; no summary tells more. */
+  private RowCounts uncounted(LogicalPlan plan, Transaction transaction) {
+    Set<Long> before = ids(transaction);
+    Dataset.ofRows(session, plan);
+    return before.containsAll(ids(transaction)) ? RowCounts.NONE : RowCounts.UNKNOWN;
   }
 
   private QueryExecution analysis(LogicalPlan plan) {

@@ -12,6 +12,9 @@ record RowCounts(long updated, long deleted, long inserted) {
 
   static final RowCounts NONE = new RowCounts(0, 0, 0);
 
+  /** Nobody has counted them. */
+  static final RowCounts UNKNOWN = new RowCounts(-1, -1, -1);
+
   private static final String MERGE = "spark.merge-into.num-target-rows-";
 
   long affected() {
@@ -69,6 +72,9 @@ record RowCounts(long updated, long deleted, long inserted) {
   }
 
   Row toRow(Dml kind) {
+    if (equals(UNKNOWN)) {
+      return RowFactory.create((Object) null);
+    }
     return kind == Dml.MERGE
         ? RowFactory.create(affected(), updated, deleted, inserted)
         : RowFactory.create(affected());

@@ -1,13 +1,14 @@
 package io.txns.spark;
 
+import io.txns.iceberg.TxnException;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.internal.SQLConf;
 
 /**
- * The catalog options that a session may set for itself, for all its catalogs: {@code SET
- * `spark.sql.txns.isolation` = snapshot} stands above {@code
+ * What a session sets for itself. The options that catalogs have, too, hold for all its catalogs:
+ * {@code SET `spark.sql.txns.isolation` = snapshot} stands above {@code
  * spark.sql.catalog.lake.txns.isolation}.
  */
 final class SessionOptions {
@@ -16,7 +17,25 @@ final class SessionOptions {
   private static final List<String> OPTIONS =
       List.of("txns.isolation", "txns.autocommit-isolation", "txns.apply", "txns.register");
 
+  private static final String COUNT_ROWS = PREFIX + "txns.count-rows";
+
   private SessionOptions() {}
+
+  /**
+   * Whether a statement may do more work for the sake of its count.
+   *
+   * @throws TxnException 42000 when the option is neither true nor false
+   */
+  static boolean countsRows(SQLConf conf) {
+    String value = conf.getConfString(COUNT_ROWS, "true").trim();
+    return switch (value) {
+      case "true" -> true;
+      case "false" -> false;
+      default ->
+          throw TxnException.invalidUsage(
+              "42000", String.format("%s must be true or false; value=`%s`", COUNT_ROWS, value));
+    };
+  }
 
   /** What the session has set, under the names of the catalog's options. */
   static Map<String, String> of(SQLConf conf) {

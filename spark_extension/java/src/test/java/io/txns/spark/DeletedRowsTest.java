@@ -66,6 +66,20 @@ class DeletedRowsTest extends SparkTestBase {
     assertThat(affected(spark, "DELETE FROM " + table)).isEqualTo(20);
   }
 
+  /** Deletion vectors leave with their file, so only format 2 has to scan for the count. */
+  @ParameterizedTest
+  @CsvSource({"2", "3"})
+  void areNotScannedForWhenNobodyWantsTheCount(int format) {
+    create(format, "merge-on-read");
+    spark.sql("SET `spark.sql.txns.count-rows` = false");
+    spark.sql("DELETE FROM " + table + " WHERE id = 2");
+    Object whole = row(spark, "DELETE FROM " + table + " WHERE day = 0").getAs("num_affected_rows");
+    assertThat(whole).isEqualTo(format == 2 ? null : 9L);
+    assertThat(count(spark, table)).isEqualTo(10);
+    assertThat(affected(spark, "DELETE FROM " + table + " WHERE id = 5")).isEqualTo(1);
+    assertThat(affected(spark, "DELETE FROM " + table + " WHERE id = 5")).isZero();
+  }
+
   @ParameterizedTest
   @CsvSource({"2", "3"})
   void ofABranch(int format) {
