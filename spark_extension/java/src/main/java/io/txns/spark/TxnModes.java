@@ -1,5 +1,6 @@
 package io.txns.spark;
 
+import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Isolation;
 
 /**
@@ -56,6 +57,28 @@ record TxnModes(
         basis != null ? basis : defaults.basis,
         timeoutMs != null ? timeoutMs : defaults.timeoutMs,
         comment != null ? comment : defaults.comment);
+  }
+
+  /** How a transaction with these modes begins; what is left open has the catalog's default. */
+  BeginOptions options() {
+    BeginOptions options = BeginOptions.defaults();
+    if (id != null) {
+      options = options.withId(id);
+    }
+    if (readOnly != null) {
+      options = options.withReadOnly(readOnly);
+    }
+    if (isolation != null) {
+      options = options.withIsolation(isolation);
+    }
+    if (asOf != null) {
+      options = options.withAsOf(Timestamps.toMillis(asOf));
+    }
+    if (basis != null) {
+      long timeout = timeoutMs != null ? timeoutMs : options.basisTimeoutMs();
+      options = options.withBasis(Timestamps.toMillis(basis), timeout);
+    }
+    return options;
   }
 
   /** Whether a session can have them for all its transactions. */

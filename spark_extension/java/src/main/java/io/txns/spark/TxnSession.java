@@ -1,6 +1,5 @@
 package io.txns.spark;
 
-import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.Transaction;
 import io.txns.iceberg.TxnClock;
@@ -26,18 +25,12 @@ import org.apache.spark.sql.internal.SQLConf;
  * The transaction state of one Spark session, found by the session's identity.
  *
  * <p>An explicit transaction belongs to the session, whatever thread runs a statement: Spark
- * Connect and the Thrift server change threads between statements. Only the mark of a running write
- * statement belongs to a thread, because a statement begins and ends in one call.
+ * Connect and the Thrift server change threads between statements.
  */
 final class TxnSession {
 
-  /** Runtime option: whether a failed statement aborts the explicit transaction. */
-  static final String ABORT_ON_ERROR = "spark.sql.txns.abort-on-error";
-
   /** What Spark sets in the threads of a streaming query. */
   private static final String STREAMING_QUERY = "sql.streaming.queryId";
-
-  private static final String STATEMENT_SAVEPOINT = "__txns_statement";
 
   private static final Map<SparkSession, TxnSession> SESSIONS =
       Collections.synchronizedMap(new WeakHashMap<>());
@@ -46,22 +39,12 @@ final class TxnSession {
   private static final Set<TxnSession> IN_TRANSACTION = ConcurrentHashMap.newKeySet();
 
   private final List<TxnSparkCatalog> catalogs = new CopyOnWriteArrayList<>();
-  private final Map<Thread, Statement> statements = new ConcurrentHashMap<>();
+  private final WriteStatements statements = new WriteStatements(this);
 
   private volatile long touchedAtMs = TxnClock.system().nowMs();
   private volatile OpenTransaction open;
   private TxnModes defaults = TxnModes.NONE;
   private TxnModes next = TxnModes.NONE;
-
-  /**
-   * A write statement that runs: as a transaction of its own, or in the session's open one.
-   *
-   * @param catalog the catalog of its own transaction, else null
-   * @param transaction its own transaction, else null
-   * @param owner the open transaction that it belongs to, else null
-   */
-  private record Statement(
-      TxnSparkCatalog catalog, Transaction transaction, OpenTransaction owner) {}
 
   private final SparkContext context;
   private final WeakReference<SparkSession> session; // it is the key that this is the value of
@@ -168,7 +151,7 @@ final class TxnSession {
     }
     OpenTransaction begun = new OpenTransaction(modes.orElse(next).orElse(defaults), isStream());
     if (catalog != null) {
-      begun.bind(catalog, options(begun.modes(), catalog));
+      begun.bind(catalog, begun.modes().options());
     }
     next = TxnModes.NONE;
     setOpen(begun);
@@ -220,32 +203,11 @@ final class TxnSession {
               + " ISOLATION LEVEL SERIALIZABLE; put the modes after BEGIN");
     }
     TxnModes changed = modes.orElse(open.modes());
-    open.changeModes(changed, open.isBound() ? options(changed, open.catalog()) : null);
+    open.changeModes(changed, open.isBound() ? changed.options() : null);
   }
 
   synchronized void setDefaults(TxnModes modes) {
     defaults = modes.orElse(defaults);
-  }
-
-  private static BeginOptions options(TxnModes modes, TxnSparkCatalog catalog) {
-    BeginOptions options = BeginOptions.defaults();
-    if (modes.id() != null) {
-      options = options.withId(modes.id());
-    }
-    if (modes.readOnly() != null) {
-      options = options.withReadOnly(modes.readOnly());
-    }
-    if (modes.isolation() != null) {
-      options = options.withIsolation(modes.isolation());
-    }
-    if (modes.asOf() != null) {
-      options = options.withAsOf(Timestamps.toMillis(modes.asOf()));
-    }
-    if (modes.basis() != null) {
-      long timeout = modes.timeoutMs() != null ? modes.timeoutMs() : options.basisTimeoutMs();
-      options = options.withBasis(Timestamps.toMillis(modes.basis()), timeout);
-    }
-    return options;
   }
 
   // What catalogs and rules ask
@@ -256,7 +218,7 @@ final class TxnSession {
    * has none yet.
    */
   synchronized Transaction current(TxnSparkCatalog catalog) {
-    Statement statement = statements.get(Thread.currentThread());
+    WriteStatements.Statement statement = statements.ofThisThread();
     if (statement != null && statement.owner() != null) {
       checkStillOpen(statement.owner());
     }
@@ -264,7 +226,7 @@ final class TxnSession {
       return statement != null && statement.catalog() == catalog ? statement.transaction() : null;
     }
     if (!open.isBound()) {
-      open.bind(catalog, options(open.modes(), catalog));
+      open.bind(catalog, open.modes().options());
     }
     return open.catalog() == catalog && open.alreadyCommitted().isEmpty()
         ? open.transaction()
@@ -381,75 +343,23 @@ final class TxnSession {
 
   /** Whether any thread is inside a write statement. */
   boolean isWriting() {
-    return !statements.isEmpty();
+    return statements.isAny();
   }
 
   /** Whether this thread is inside a write statement. */
   boolean isInStatement() {
-    return statements.containsKey(Thread.currentThread());
+    return statements.ofThisThread() != null;
   }
 
-  /**
-   * Runs a write statement. In an explicit transaction a failure aborts it; outside, and with a
-   * catalog, the statement is an implicit transaction that reads everything at one moment.
-   *
-   * @param catalog the target's catalog, or null when it is not ours
-   * @param skipped the answer when the transaction has committed earlier
-   */
+  /** Runs a write statement as {@link WriteStatements} says. */
   <T> T write(SparkSession session, TxnSparkCatalog catalog, Supplier<T> skipped, Callable<T> body)
       throws Exception {
-    if (catalog != null) {
-      current(catalog); // only a transaction that has begun knows whether its id has committed
-    }
-    if (isSkipping()) {
-      return skipped.get();
-    }
-    if (isInStatement()) {
-      return body.call();
-    }
-    checkNotAborted();
-    if (isExplicit()) {
-      return writeExplicit(session, body);
-    }
-    return catalog == null ? body.call() : writeImplicit(catalog, body);
-  }
-
-  private <T> T writeImplicit(TxnSparkCatalog catalog, Callable<T> body) throws Exception {
-    Statement statement = new Statement(catalog, catalog.handle().beginStatement(), null);
-    statements.put(Thread.currentThread(), statement);
-    try {
-      return body.call();
-    } finally {
-      statements.remove(Thread.currentThread());
-    }
-  }
-
-  private <T> T writeExplicit(SparkSession session, Callable<T> body) throws Exception {
-    boolean abortOnError = abortsOnError(session.sessionState().conf());
-    OpenTransaction owner = require("a write");
-    if (!abortOnError) {
-      ifOpen(owner, transaction -> transaction.savepoint(STATEMENT_SAVEPOINT));
-    }
-    statements.put(Thread.currentThread(), new Statement(null, null, owner));
-    try {
-      T result = body.call();
-      if (!abortOnError) {
-        ifOpen(owner, transaction -> transaction.release(STATEMENT_SAVEPOINT));
-      }
-      return result;
-    } catch (Throwable e) {
-      failed(owner, abortOnError, e);
-      throw e;
-    } finally {
-      statements.remove(Thread.currentThread());
-      touch();
-    }
+    return statements.run(session, catalog, skipped, body);
   }
 
   /** A script undoes its failed statement alone: it may handle the error, or else ends by it. */
-  private synchronized boolean abortsOnError(SQLConf conf) {
-    return (open == null || !open.isAtomic())
-        && Boolean.parseBoolean(conf.getConfString(ABORT_ON_ERROR, "true"));
+  synchronized boolean abortsOnError(SQLConf conf) {
+    return (open == null || !open.isAtomic()) && SessionOptions.abortsOnError(conf);
   }
 
   /** The catalog has refused a write, perhaps before a statement's execution has begun. */
@@ -459,26 +369,10 @@ final class TxnSession {
     }
   }
 
-  private void failed(OpenTransaction owner, boolean abortOnError, Throwable failure) {
-    try {
-      ifOpen(
-          owner,
-          transaction -> {
-            if (abortOnError) {
-              transaction.abort();
-            } else {
-              transaction.rollbackTo(STATEMENT_SAVEPOINT);
-              transaction.release(STATEMENT_SAVEPOINT);
-            }
-          });
-    } catch (RuntimeException e) {
-      failure.addSuppressed(e);
-    }
-  }
-
-  private synchronized void ifOpen(OpenTransaction owner, Consumer<OpenTransaction> action) {
-    if (open == owner && owner.expired().isEmpty()) {
-      action.accept(owner);
+  /** Does something with a transaction, unless it has ended in the meantime. */
+  synchronized void ifOpen(OpenTransaction transaction, Consumer<OpenTransaction> action) {
+    if (open == transaction && transaction.expired().isEmpty()) {
+      action.accept(transaction);
     }
   }
 
