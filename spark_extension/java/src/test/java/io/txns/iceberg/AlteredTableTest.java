@@ -7,35 +7,15 @@ import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import java.nio.file.Path;
 import java.util.Map;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Table;
-import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.types.Types;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Strangers who alter a table between commit and apply (docs/spec.md 6.3, 8.1, 9.4). */
-class AlteredTableTest {
-  @TempDir Path folder;
-  private Lake lake;
-  private TxnHandle handle;
-  private TxnHandle lazy;
-  private Catalog outside;
-
-  @BeforeEach
-  void open() {
-    lake = new Lake(folder);
-    handle = lake.open();
-    lazy = lake.open(Map.of("txns.apply", "next"));
-    outside = lake.catalog();
-    lake.create(handle, "shop.a", "shop.b");
-    append(handle.catalog(() -> null).loadTable(id("shop.a")), 1);
-  }
-
+class AlteredTableTest extends TwoTables {
   private void alter(Table table, String column) {
     table.updateSchema().addColumn(column, Types.StringType.get()).commit();
   }

@@ -9,7 +9,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
-import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -20,32 +19,10 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
 import org.junit.jupiter.api.Assertions;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Corners of the protocol that a reading of the specification against the code has found. */
-class ProtocolEdgesTest {
-  @TempDir Path folder;
-  Lake lake;
-  TxnHandle handle;
-  TxnCatalog plain;
-  Catalog outside;
-
-  @BeforeEach
-  void open() {
-    lake = new Lake(folder);
-    handle = lake.open();
-    plain = handle.catalog(() -> null);
-    outside = lake.catalog();
-    lake.create(handle, "shop.a", "shop.b");
-    append(plain.loadTable(id("shop.a")), 1);
-  }
-
-  TxnHandle lazy() {
-    return lake.open(Map.of("txns.apply", "next"));
-  }
-
+class ProtocolEdgesTest extends TwoTables {
   Table on(TxnHandle h, Transaction t, String n) {
     return h.catalog(() -> t).loadTable(id(n));
   }
@@ -53,17 +30,17 @@ class ProtocolEdgesTest {
   /** Entry outstanding, stranger overwrites, reject must end it. */
   @Test
   void rejectEndsAQuarantineWithAnOutstandingEntry() {
-    overwrite(lazy().catalog(() -> null).loadTable(id("shop.a")), 5);
+    overwrite(lazy.catalog(() -> null).loadTable(id("shop.a")), 5);
     overwrite(outside.loadTable(id("shop.a")), 9);
     handle.repairReject(id("shop.a"));
     assertThat(lake.plainIds("shop.a")).containsExactly(5L);
-    append(plain.loadTable(id("shop.a")), 6);
+    append(ours.loadTable(id("shop.a")), 6);
   }
 
   /** The stranger's state does not have the row of the entry: adopting it would lose it. */
   @Test
   void adoptIsRefusedWithAnOutstandingEntry() {
-    append(lazy().catalog(() -> null).loadTable(id("shop.a")), 5);
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 5);
     overwrite(outside.loadTable(id("shop.a")), 9);
     assertThatThrownBy(() -> handle.repairAdopt(id("shop.a"))).hasMessageContaining("reject");
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 5L);
@@ -89,14 +66,14 @@ class ProtocolEdgesTest {
     Transaction t = handle.begin(BeginOptions.defaults());
     assertThat(handle.catalog(() -> t).tableExists(id("shop.new"))).isFalse();
     append(on(handle, t, "shop.b"), 1);
-    plain.renameTable(id("shop.a"), id("shop.new"));
+    ours.renameTable(id("shop.a"), id("shop.new"));
     assertThatThrownBy(t::commit).hasMessageContaining("absent");
   }
 
   /** A mark that names this commit table with another uuid: one of the two was restored. */
   @Test
   void nothingIsAppliedToATableOfAnotherCommitTable() {
-    append(lazy().catalog(() -> null).loadTable(id("shop.a")), 5);
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 5);
     outside
         .loadTable(id("shop.a"))
         .updateProperties()
@@ -113,14 +90,14 @@ class ProtocolEdgesTest {
   /** Forget logged, not applied; a later write must not be lost. */
   @Test
   void aWriteAfterAForgetThatIsNotAppliedIsNotLost() {
-    lazy().forget(id("shop.a"));
+    lazy.forget(id("shop.a"));
     append(handle.catalog(() -> null).loadTable(id("shop.a")), 2);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
   }
 
   @Test
   void aTransactionAfterAForgetThatIsNotAppliedLosesNothing() {
-    lazy().forget(id("shop.a"));
+    lazy.forget(id("shop.a"));
     Transaction t = handle.begin(BeginOptions.defaults());
     assertThatThrownBy(() -> append(on(handle, t, "shop.a"), 2)).hasMessageContaining("register");
     append(on(handle, t, "shop.b"), 2);
@@ -135,14 +112,14 @@ class ProtocolEdgesTest {
     int before = handle.transactions().size();
     handle.register(id("shop.a"));
     handle.register(id("shop.a"));
-    append(plain.loadTable(id("shop.a")), 2);
+    append(ours.loadTable(id("shop.a")), 2);
     handle.register(id("shop.a"));
     assertThat(handle.transactions().size() - before - 1).isZero();
   }
 
   @Test
   void registerOfACreatedTable() {
-    plain.createTable(id("shop.c"), Lake.SCHEMA);
+    ours.createTable(id("shop.c"), Lake.SCHEMA);
     int before = handle.transactions().size();
     handle.register(id("shop.c"));
     assertThat(handle.transactions().size()).isEqualTo(before);
@@ -151,7 +128,7 @@ class ProtocolEdgesTest {
   /** Stranger's append between swap and apply can be adopted. */
   @Test
   void adoptFromTheBranch() {
-    overwrite(lazy().catalog(() -> null).loadTable(id("shop.a")), 5);
+    overwrite(lazy.catalog(() -> null).loadTable(id("shop.a")), 5);
     append(outside.loadTable(id("shop.a")), 2);
     handle.repairAdopt(id("shop.a"));
     assertThat(lake.txnIds("shop.a")).containsExactly(2L, 5L);
@@ -160,7 +137,7 @@ class ProtocolEdgesTest {
   /** The same rollback twice. */
   @Test
   void twoRollbacksToOneSnapshot() {
-    append(plain.loadTable(id("shop.a")), 2);
+    append(ours.loadTable(id("shop.a")), 2);
     for (int i = 0; i < 2; i++) {
       Table table = outside.loadTable(id("shop.a"));
       Snapshot at = table.currentSnapshot();
@@ -181,8 +158,8 @@ class ProtocolEdgesTest {
     Transaction t = handle.begin(BeginOptions.defaults());
     assertThat(handle.catalog(() -> t).tableExists(id("shop.n"))).isFalse();
     append(on(handle, t, "shop.b"), 1);
-    plain.createTable(id("shop.n"), Lake.SCHEMA);
-    append(plain.loadTable(id("shop.n")), 1);
+    ours.createTable(id("shop.n"), Lake.SCHEMA);
+    append(ours.loadTable(id("shop.n")), 1);
     handle.tidy();
     assertThatThrownBy(t::commit).hasMessageContaining("absent");
   }
@@ -190,7 +167,7 @@ class ProtocolEdgesTest {
   /** A stranger removes the mark while an entry is outstanding. */
   @Test
   void markRemovedByAStranger() {
-    append(lazy().catalog(() -> null).loadTable(id("shop.a")), 2);
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
     outside.loadTable(id("shop.a")).updateProperties().remove("txns.commit-table").commit();
     assertThat(handle.log().load().state().entries()).isNotEmpty();
     assertThat(handle.apply()).isEqualTo(1);
@@ -200,7 +177,7 @@ class ProtocolEdgesTest {
   @Test
   void anotherTableUnderTheNameWithTheProperties() {
     Map<String, String> p = new HashMap<>(outside.loadTable(id("shop.a")).properties());
-    append(lazy().catalog(() -> null).loadTable(id("shop.a")), 2);
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
     p.put("txns.applied", Long.toString(handle.upper()));
     outside.dropTable(id("shop.a"), false);
     outside.buildTable(id("shop.a"), Lake.SCHEMA).withProperties(p).create();
@@ -211,7 +188,7 @@ class ProtocolEdgesTest {
   /** Retention of a created table. */
   @Test
   void retentionOfACreatedTable() {
-    plain.createTable(id("shop.c"), Lake.SCHEMA);
+    ours.createTable(id("shop.c"), Lake.SCHEMA);
     SnapshotRef main = outside.loadTable(id("shop.c")).refs().get("main");
     assertThat(main.minSnapshotsToKeep()).isEqualTo(10);
     assertThat(main.maxSnapshotAgeMs()).isGreaterThanOrEqualTo(86400000L);
@@ -226,8 +203,8 @@ class ProtocolEdgesTest {
   /** A stranger drops a created table whose entry is applied and stands in the head. */
   @Test
   void droppedByAStrangerAfterApply() {
-    plain.createTable(id("shop.c"), Lake.SCHEMA);
-    append(plain.loadTable(id("shop.c")), 1);
+    ours.createTable(id("shop.c"), Lake.SCHEMA);
+    append(ours.loadTable(id("shop.c")), 1);
     outside.dropTable(id("shop.c"), true);
     assertThat(outside.tableExists(id("shop.c"))).isFalse();
   }
@@ -238,7 +215,7 @@ class ProtocolEdgesTest {
     Transaction t = handle.begin(BeginOptions.defaults());
     ids(on(handle, t, "shop.a"));
     append(on(handle, t, "shop.b"), 1);
-    append(plain.loadTable(id("shop.a")), 2);
+    append(ours.loadTable(id("shop.a")), 2);
     handle.tidy();
     assertThatThrownBy(t::commit)
         .isInstanceOfSatisfying(
@@ -251,7 +228,7 @@ class ProtocolEdgesTest {
     Transaction t = handle.begin(BeginOptions.defaults());
     handle.catalog(() -> t).listTables(id("shop.a").namespace());
     append(on(handle, t, "shop.b"), 1);
-    plain.createTable(id("shop.n"), Lake.SCHEMA);
+    ours.createTable(id("shop.n"), Lake.SCHEMA);
     handle.tidy();
     assertThatThrownBy(t::commit)
         .isInstanceOfSatisfying(
@@ -261,25 +238,25 @@ class ProtocolEdgesTest {
   /** Drop, applied and tidied, then the table is absent for readers and can be created again. */
   @Test
   void dropTidyCreate() {
-    plain.dropTable(id("shop.a"), false);
+    ours.dropTable(id("shop.a"), false);
     handle.tidy();
-    assertThat(plain.tableExists(id("shop.a"))).isFalse();
+    assertThat(ours.tableExists(id("shop.a"))).isFalse();
     long before = handle.upper();
-    plain.createTable(id("shop.a"), Lake.SCHEMA);
+    ours.createTable(id("shop.a"), Lake.SCHEMA);
     assertThat(lake.txnIds("shop.a")).isEmpty();
-    append(plain.loadTable(id("shop.a")), 4);
+    append(ours.loadTable(id("shop.a")), 4);
     assertThat(lake.plainIds("shop.a")).containsExactly(4L);
     assertThat(outside.loadTable(id("shop.a")).properties().get("txns.created")).isNotNull();
     List<String> ops =
         handle.transactions().stream().map(r -> r.table() + ":" + r.operation()).toList();
-    assertThatThrownBy(() -> ids(plain.loadTableAt(id("shop.a"), before)))
+    assertThatThrownBy(() -> ids(ours.loadTableAt(id("shop.a"), before)))
         .isInstanceOf(RuntimeException.class);
   }
 
   /** Replace keeps history. */
   @Test
   void replaceKeepsTheHistory() {
-    plain.buildTable(id("shop.a"), Lake.SCHEMA).replaceTransaction().commitTransaction();
+    ours.buildTable(id("shop.a"), Lake.SCHEMA).replaceTransaction().commitTransaction();
     assertThat(lake.txnIds("shop.a")).isEmpty();
     assertThat(lake.plainIds("shop.a")).isEmpty();
     Table t = outside.loadTable(id("shop.a"));
@@ -310,7 +287,7 @@ class ProtocolEdgesTest {
   /** Adopt after a rejected rollback. */
   @Test
   void adoptAfterARejectedRollback() {
-    append(plain.loadTable(id("shop.a")), 2);
+    append(ours.loadTable(id("shop.a")), 2);
     Table table = outside.loadTable(id("shop.a"));
     table.manageSnapshots().rollbackTo(table.currentSnapshot().parentId()).commit();
     handle.repairReject(id("shop.a"));
@@ -320,14 +297,14 @@ class ProtocolEdgesTest {
   /** A branch, outside a transaction. */
   @Test
   void createBranchOutsideATransaction() {
-    plain.loadTable(id("shop.a")).manageSnapshots().createBranch("audit").commit();
+    ours.loadTable(id("shop.a")).manageSnapshots().createBranch("audit").commit();
     assertThat(outside.loadTable(id("shop.a")).refs()).containsKey("audit");
   }
 
   /** Retention survives CREATE OR REPLACE. */
   @Test
   void retentionSurvivesReplace() {
-    plain.buildTable(id("shop.a"), Lake.SCHEMA).replaceTransaction().commitTransaction();
+    ours.buildTable(id("shop.a"), Lake.SCHEMA).replaceTransaction().commitTransaction();
     assertThat(outside.loadTable(id("shop.a")).refs().get("main").minSnapshotsToKeep())
         .isEqualTo(10);
   }
@@ -335,7 +312,7 @@ class ProtocolEdgesTest {
   /** A create's payload says which schema, spec and order are current. */
   @Test
   void createIsComplete() {
-    plain.createTable(id("shop.c"), Lake.SCHEMA);
+    ours.createTable(id("shop.c"), Lake.SCHEMA);
     Entry e =
         handle.log().load().state().entries().stream()
             .filter(x -> x.applies() && x.changes().get(0).operation() == Operation.CREATE)

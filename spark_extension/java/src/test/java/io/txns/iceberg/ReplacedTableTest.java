@@ -6,7 +6,6 @@ import static io.txns.iceberg.Lake.ids;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
-import java.nio.file.Path;
 import java.util.Map;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
@@ -18,35 +17,14 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.TableOperations;
-import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.types.Types;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** A stranger's CREATE OR REPLACE TABLE without rows: main is gone (docs/spec.md 9.1). */
-class ReplacedTableTest {
+class ReplacedTableTest extends TwoTables {
   private static final String REASON = "somebody replaced the table by an empty one";
-
-  @TempDir Path folder;
-  private Lake lake;
-  private TxnHandle handle;
-  private TxnHandle lazy;
-  private TxnCatalog ours;
-  private Catalog outside;
-
-  @BeforeEach
-  void open() {
-    lake = new Lake(folder);
-    handle = lake.open();
-    lazy = lake.open(Map.of("txns.apply", "next"));
-    ours = handle.catalog(() -> null);
-    outside = lake.catalog();
-    lake.create(handle, "shop.a", "shop.b");
-    append(ours.loadTable(id("shop.a")), 1);
-  }
 
   private void replace(String name) {
     outside.buildTable(id(name), Lake.SCHEMA).replaceTransaction().commitTransaction();

@@ -15,30 +15,11 @@ import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
-import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** What happens when somebody writes a registered table outside the protocol. */
-class StrangerTest {
-  @TempDir Path folder;
-  private Lake lake;
-  private TxnHandle handle;
-  private TxnCatalog plain;
-  private Catalog outside;
-
-  @BeforeEach
-  void open() {
-    lake = new Lake(folder);
-    handle = lake.open();
-    plain = handle.catalog(() -> null);
-    outside = lake.catalog();
-    lake.create(handle, "shop.a", "shop.b");
-    append(plain.loadTable(id("shop.a")), 1);
-  }
-
+class StrangerTest extends TwoTables {
   private TxnException refusal(org.assertj.core.api.ThrowableAssert.ThrowingCallable call) {
     return (TxnException) org.assertj.core.api.Assertions.catchThrowable(call);
   }
@@ -53,10 +34,10 @@ class StrangerTest {
 
   @Test
   void aStrangersCompactionIsTolerated() {
-    append(plain.loadTable(id("shop.a")), 2);
+    append(ours.loadTable(id("shop.a")), 2);
     compact();
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
-    overwrite(plain.loadTable(id("shop.a")), 3);
+    overwrite(ours.loadTable(id("shop.a")), 3);
     assertThat(lake.plainIds("shop.a")).containsExactly(3L);
   }
 
@@ -74,7 +55,7 @@ class StrangerTest {
     assertThat(outside.loadTable(id("shop.a")).snapshots()).hasSize(1);
     assertThat(handle.apply()).isZero();
     assertThat(lake.txnIds("shop.a")).containsExactly(1L);
-    append(plain.loadTable(id("shop.a")), 2);
+    append(ours.loadTable(id("shop.a")), 2);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
   }
 
@@ -82,13 +63,13 @@ class StrangerTest {
   void aStrangersAppendIsInvisibleUntilItIsAdopted() {
     append(outside.loadTable(id("shop.a")), 2);
     assertThat(lake.txnIds("shop.a")).containsExactly(1L);
-    TxnException e = refusal(() -> append(plain.loadTable(id("shop.a")), 3));
+    TxnException e = refusal(() -> append(ours.loadTable(id("shop.a")), 3));
     assertThat(e.kind()).isEqualTo(ErrorKind.FOREIGN_WRITE);
     assertThat(e).hasMessageContaining("system.repair");
     handle.repairAdopt(id("shop.a"));
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
-    append(plain.loadTable(id("shop.a")), 3);
+    append(ours.loadTable(id("shop.a")), 3);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
     assertThat(outside.loadTable(id("shop.a")).refs()).containsOnlyKeys("main");
   }
@@ -100,7 +81,7 @@ class StrangerTest {
     handle.repairReject(id("shop.a"));
     assertThat(lake.plainIds("shop.a")).containsExactly(1L);
     assertThat(outside.loadTable(id("shop.a")).refs()).containsKey("txns-foreign-" + foreign);
-    append(plain.loadTable(id("shop.a")), 3);
+    append(ours.loadTable(id("shop.a")), 3);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 3L);
   }
 
@@ -108,12 +89,12 @@ class StrangerTest {
   void aStrangersOverwriteQuarantinesTheTable() {
     overwrite(outside.loadTable(id("shop.a")), 9);
     assertThat(lake.txnIds("shop.a")).containsExactly(1L);
-    TxnException e = refusal(() -> append(plain.loadTable(id("shop.a")), 3));
+    TxnException e = refusal(() -> append(ours.loadTable(id("shop.a")), 3));
     assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED);
     assertThat(e.sqlState()).isEqualTo("55000");
     handle.repairAdopt(id("shop.a"));
     assertThat(lake.txnIds("shop.a")).containsExactly(9L);
-    append(plain.loadTable(id("shop.a")), 10);
+    append(ours.loadTable(id("shop.a")), 10);
     assertThat(lake.plainIds("shop.a")).containsExactly(9L, 10L);
   }
 
@@ -126,7 +107,7 @@ class StrangerTest {
     assertThat(handle.on()).isEmpty();
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
     assertThat(lake.txnIds("shop.b")).containsExactly(7L);
-    append(plain.loadTable(id("shop.a")), 3);
+    append(ours.loadTable(id("shop.a")), 3);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
   }
 
@@ -154,13 +135,13 @@ class StrangerTest {
 
   @Test
   void onNamesWhatItCannotAdopt() {
-    plain.dropTable(id("shop.b"));
+    ours.dropTable(id("shop.b"));
     handle.off();
     append(outside.loadTable(id("shop.a")), 2);
     append(outside.loadTable(id("shop.b")), 2);
     assertThat(handle.on()).containsOnlyKeys(id("shop.b"));
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
-    assertThat(plain.tableExists(id("shop.b"))).isFalse();
+    assertThat(ours.tableExists(id("shop.b"))).isFalse();
   }
 
   /** One is ahead of its log, one has lost its metadata: both are named, others are adopted. */
@@ -186,19 +167,19 @@ class StrangerTest {
     overwrite(outside.loadTable(id("shop.a")), 9);
     handle.repairReject(id("shop.a"));
     assertThat(lake.plainIds("shop.a")).containsExactly(1L);
-    append(plain.loadTable(id("shop.a")), 2);
+    append(ours.loadTable(id("shop.a")), 2);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
   }
 
   /** Schedule 12: what has been applied does not vanish unreported. */
   @Test
   void aStrangersRollbackQuarantinesTheTable() {
-    append(plain.loadTable(id("shop.a")), 2);
+    append(ours.loadTable(id("shop.a")), 2);
     Table table = outside.loadTable(id("shop.a"));
     Snapshot parent = table.snapshot(table.currentSnapshot().parentId());
     table.manageSnapshots().rollbackTo(parent.snapshotId()).commit();
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
-    TxnException e = refusal(() -> append(plain.loadTable(id("shop.a")), 3));
+    TxnException e = refusal(() -> append(ours.loadTable(id("shop.a")), 3));
     assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED);
     handle.repairReject(id("shop.a"));
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
@@ -216,7 +197,7 @@ class StrangerTest {
     assertThat(lake.plainIds("shop.a")).containsExactly(5L);
     Table table = outside.loadTable(id("shop.a"));
     assertThat(table.refs()).containsKey("txns-foreign-" + foreign);
-    append(plain.loadTable(id("shop.a")), 6);
+    append(ours.loadTable(id("shop.a")), 6);
     assertThat(lake.plainIds("shop.a")).containsExactly(5L, 6L);
     handle.repairAdopt(id("shop.a"));
     assertThat(lake.plainIds("shop.a")).containsExactly(2L, 5L, 6L);
@@ -237,7 +218,7 @@ class StrangerTest {
     assertThat(lake.plainIds("shop.a")).containsExactly(9L);
     assertThat(lake.txnIds("shop.a")).containsExactly(5L);
     assertThat(lake.txnIds("shop.b")).containsExactly(5L);
-    append(plain.loadTable(id("shop.b")), 6);
+    append(ours.loadTable(id("shop.b")), 6);
     handle.tidy();
     assertThat(lake.txnIds("shop.a")).containsExactly(5L);
     handle.repairReject(id("shop.a"));
@@ -288,7 +269,7 @@ class StrangerTest {
       String name = "shop.v" + version;
       outside.buildTable(id(name), Lake.SCHEMA).withProperty("format-version", version).create();
       handle.register(id(name));
-      append(plain.loadTable(id(name)), 1);
+      append(ours.loadTable(id(name)), 1);
       TxnHandle lazy = lake.open(Map.of("txns.apply", "next"));
       append(lazy.catalog(() -> null).loadTable(id(name)), 2);
       Table table = outside.loadTable(id(name));
@@ -298,7 +279,7 @@ class StrangerTest {
       assertThat(lake.txnIds(name)).containsExactly(1L, 2L);
       assertThat(handle.apply()).isZero();
       assertThat(lake.plainIds(name)).containsExactly(1L, 2L);
-      append(plain.loadTable(id(name)), 3);
+      append(ours.loadTable(id(name)), 3);
       assertThat(lake.plainIds(name)).containsExactly(1L, 2L, 3L);
     }
   }
@@ -318,8 +299,8 @@ class StrangerTest {
         .addColumn("y", org.apache.iceberg.types.Types.IntegerType.get())
         .commit();
     assertThat(handle.apply()).isEqualTo(1);
-    append(plain.loadTable(id("shop.b")), 1);
-    assertThatThrownBy(() -> append(plain.loadTable(id("shop.a")), 2))
+    append(ours.loadTable(id("shop.b")), 1);
+    assertThatThrownBy(() -> append(ours.loadTable(id("shop.a")), 2))
         .isInstanceOfSatisfying(
             TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED));
   }
@@ -343,7 +324,7 @@ class StrangerTest {
             .buildTable(id("shop.copy"), Lake.SCHEMA)
             .withProperties(marked.properties())
             .create();
-    append(plain.loadTable(id("shop.copy")), 4);
+    append(ours.loadTable(id("shop.copy")), 4);
     assertThat(ids(outside.loadTable(id("shop.copy")))).containsExactly(4L);
     assertThat(copy.uuid()).isNotEqualTo(marked.uuid());
   }

@@ -7,7 +7,6 @@ import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.catchThrowable;
 
-import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.Table;
@@ -16,26 +15,13 @@ import org.apache.iceberg.types.Types;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** Our catalog while transactions are off, and who writes while they are turned off and on. */
-class SwitchedOffTest {
+class SwitchedOffTest extends TwoTables {
   private static final String MARK = "txns.commit-table";
 
-  @TempDir Path folder;
-  private Lake lake;
-  private TxnHandle handle;
-  private TxnCatalog ours;
-  private Catalog outside;
-
   @BeforeEach
-  void open() {
-    lake = new Lake(folder);
-    handle = lake.open();
-    ours = handle.catalog(() -> null);
-    outside = lake.catalog();
-    lake.create(handle, "shop.a", "shop.b");
-    append(ours.loadTable(id("shop.a")), 1);
+  void fillTheOtherTable() {
     append(ours.loadTable(id("shop.b")), 1);
   }
 
