@@ -222,7 +222,14 @@ public final class TxnCatalog
             ? base.reporter()
             : LoggingMetricsReporter.instance();
     return new TxnTable(
-        operations, fullName(identifier), identifier, readTs, transaction, reporter, notesReads);
+        operations,
+        fullName(identifier),
+        identifier,
+        handle.log().uuid(),
+        readTs,
+        transaction,
+        reporter,
+        notesReads);
   }
 
   private String fullName(TableIdentifier identifier) {

@@ -35,6 +35,7 @@ public final class TxnTable extends BaseTable {
   private static final Set<String> PLANS = Set.of("planFiles", "planTasks");
 
   private final TableIdentifier identifier;
+  private final String commitTableUuid;
   private final long readTs;
   private final transient Supplier<Transaction> transaction;
   private final boolean notesReads;
@@ -46,18 +47,25 @@ public final class TxnTable extends BaseTable {
       TableOperations ops,
       String name,
       TableIdentifier identifier,
+      String commitTableUuid,
       long readTs,
       Supplier<Transaction> transaction,
       MetricsReporter reporter,
       boolean notesReads) {
     super(ops, name, reporter);
     this.identifier = identifier;
+    this.commitTableUuid = commitTableUuid;
     this.readTs = readTs;
     this.transaction = transaction;
     this.notesReads = notesReads;
   }
 
-  /** What the table was loaded at, in ms. */
+  /** Of the commit table that cares for it: timestamps of two of them do not compare. */
+  public String commitTableUuid() {
+    return commitTableUuid;
+  }
+
+  /** What the table was loaded at, in ms, in the time of its commit table. */
   public long readTs() {
     return readTs;
   }

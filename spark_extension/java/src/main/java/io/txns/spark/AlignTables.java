@@ -2,9 +2,9 @@ package io.txns.spark;
 
 import io.txns.iceberg.Transaction;
 import io.txns.iceberg.TxnTable;
-import java.util.ArrayList;
-import java.util.List;
-import java.util.OptionalLong;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
 import java.util.function.BiFunction;
 import java.util.function.Predicate;
 import org.apache.iceberg.spark.source.SparkTable;
@@ -21,8 +21,9 @@ import scala.runtime.AbstractPartialFunction;
 import scala.runtime.BoxedUnit;
 
 /**
- * One {@code read_ts} for all tables of a statement. Spark loads them at several moments; this rule
- * sees the whole plan after the last load, also for the DataFrame API, and reloads what differs.
+ * One {@code read_ts} for all tables of a statement that are under one commit table's care. Spark
+ * loads them at several moments; this rule sees the whole plan after the last load, also for the
+ * DataFrame API, and reloads what differs.
  *
  * <p>Inside an explicit transaction every load is pinned already; there, and in the implicit one of
  * a statement, the rule notes what the plan reads.
@@ -53,52 +54,52 @@ final class AlignTables extends Rule<LogicalPlan> {
 
   private static LogicalPlan loadAgain(LogicalPlan plan) {
     return replace(
-        plan,
-        relation -> readTs(relation).isPresent(),
-        (catalog, table) -> catalog.loadTableAgain(table.identifier()));
+        plan, table -> true, (catalog, table) -> catalog.loadTableAgain(table.identifier()));
   }
 
   private static LogicalPlan align(LogicalPlan plan) {
-    List<Long> moments = new ArrayList<>();
-    List<Long> targets = new ArrayList<>();
+    Map<String, Long> moments = new HashMap<>();
+    Map<String, Long> targets = new HashMap<>();
     forEach(
         plan,
         leaf -> {
           if (leaf instanceof DataSourceV2Relation relation) {
-            readTs(relation).ifPresent(moments::add);
-            targetReadTs(relation.table()).ifPresent(targets::add);
+            movable(relation).ifPresent(table -> newest(moments, table));
+            target(relation.table()).ifPresent(table -> newest(targets, table));
           }
         });
-    // The rows that an UPDATE, DELETE or MERGE rewrites are fixed; others follow them.
-    List<Long> deciding = targets.isEmpty() ? moments : targets;
-    if (deciding.isEmpty()) {
-      return plan;
-    }
-    long common = deciding.stream().mapToLong(Long::longValue).max().getAsLong();
+    // The rows that an UPDATE, DELETE or MERGE rewrites are fixed; others of its log follow them.
+    moments.putAll(targets);
     return replace(
         plan,
-        relation -> readTs(relation).isPresent() && readTs(relation).getAsLong() != common,
-        (catalog, table) -> catalog.loadTableAt(table.identifier(), common));
+        table -> table.readTs() != moments.get(table.commitTableUuid()),
+        (catalog, table) ->
+            catalog.loadTableAt(table.identifier(), moments.get(table.commitTableUuid())));
+  }
+
+  /** By commit table: each has a time of its own. */
+  private static void newest(Map<String, Long> moments, TxnTable table) {
+    moments.merge(table.commitTableUuid(), table.readTs(), Math::max);
   }
 
   private static LogicalPlan replace(
       LogicalPlan plan,
-      Predicate<DataSourceV2Relation> which,
+      Predicate<TxnTable> which,
       BiFunction<TxnSparkCatalog, TxnTable, Table> load) {
     return plan.transformWithSubqueries(
         new AbstractPartialFunction<>() {
           @Override
           public boolean isDefinedAt(LogicalPlan node) {
-            return node instanceof DataSourceV2Relation relation && which.test(relation);
+            return node instanceof DataSourceV2Relation relation
+                && movable(relation).filter(which).isPresent();
           }
 
           @Override
           public LogicalPlan apply(LogicalPlan node) {
             DataSourceV2Relation relation = (DataSourceV2Relation) node;
             TxnSparkCatalog catalog = Catalogs.ours(relation.catalog().get());
-            TxnTable table = (TxnTable) ((SparkTable) relation.table()).table();
             return relation.copy(
-                load.apply(catalog, table),
+                load.apply(catalog, movable(relation).get()),
                 relation.output(),
                 relation.catalog(),
                 relation.identifier(),
@@ -108,30 +109,28 @@ final class AlignTables extends Rule<LogicalPlan> {
         });
   }
 
-  /** What a relation that may be reloaded is read at. */
-  private static OptionalLong readTs(DataSourceV2Relation relation) {
-    boolean movable =
+  /** The table of a relation that may be reloaded. */
+  private static Optional<TxnTable> movable(DataSourceV2Relation relation) {
+    boolean named =
         relation.timeTravelSpec().isEmpty()
             && relation.catalog().isDefined()
             && Catalogs.ours(relation.catalog().get()) != null
-            && relation.table() instanceof SparkTable table
-            && table.branch() == null
-            && table.table() instanceof TxnTable ours
-            && relation.identifier().isDefined()
-            && SparkReads.isPlainName(relation.identifier().get(), ours);
-    return movable ? readTs(relation.table()) : OptionalLong.empty();
+            && relation.identifier().isDefined();
+    return named && relation.table() instanceof SparkTable table && table.branch() == null
+        ? ours(table).filter(found -> SparkReads.isPlainName(relation.identifier().get(), found))
+        : Optional.empty();
   }
 
-  private static OptionalLong targetReadTs(Table table) {
+  private static Optional<TxnTable> target(Table table) {
     return table instanceof RowLevelOperationTable target
-        ? readTs((Table) target.table())
-        : OptionalLong.empty();
+        ? ours((Table) target.table())
+        : Optional.empty();
   }
 
-  private static OptionalLong readTs(Table table) {
+  private static Optional<TxnTable> ours(Table table) {
     return table instanceof SparkTable spark && spark.table() instanceof TxnTable ours
-        ? OptionalLong.of(ours.readTs())
-        : OptionalLong.empty();
+        ? Optional.of(ours)
+        : Optional.empty();
   }
 
   private static void recordRead(LogicalPlan leaf, TxnSession state) {

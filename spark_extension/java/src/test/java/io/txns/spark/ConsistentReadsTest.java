@@ -14,6 +14,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.expressions.Expressions;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -48,6 +50,14 @@ class ConsistentReadsTest extends SparkTestBase {
     assertThat(rows(spark, counts.formatted(table, twin))).containsExactly("0|0");
     assertThat(spark.table(twin).join(spark.table(table).select("n"), "n").count()).isZero();
     spark.sql("UNCACHE TABLE " + table);
+  }
+
+  /** Each session has a catalog instance of its own over the same commit table. */
+  @Test
+  void tablesThatTwoSessionsHaveLoadedAreReadAtOneMoment() throws Exception {
+    Dataset<Row> before = other.table(twin);
+    emptyBothInAnotherProcess();
+    assertThat(spark.table(table).union(before).count()).isZero();
   }
 
   /** Spark's caches do not hear of it, as if another process had done it. */
