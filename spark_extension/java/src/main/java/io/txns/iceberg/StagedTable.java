@@ -130,7 +130,12 @@ final class StagedTable {
 
   /** The snapshots that were staged, in order. */
   List<Snapshot> snapshots() {
-    return point.changes().stream()
+    return snapshots(point.changes());
+  }
+
+  /** The snapshots that changes of a table add, in order. */
+  static List<Snapshot> snapshots(List<MetadataUpdate> changes) {
+    return changes.stream()
         .filter(MetadataUpdate.AddSnapshot.class::isInstance)
         .map(change -> ((MetadataUpdate.AddSnapshot) change).snapshot())
         .toList();

@@ -5,6 +5,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.IntPredicate;
 import java.util.function.Supplier;
 import org.apache.iceberg.Snapshot;
@@ -43,13 +44,15 @@ public final class Transaction {
   private final Map<TableIdentifier, DataTables.Loaded> loaded = new LinkedHashMap<>();
   private final Map<TableIdentifier, StagedTable> staged = new LinkedHashMap<>();
   private final Map<String, Map<StagedTable, StagedTable.Point>> savepoints = new LinkedHashMap<>();
-  private final List<Snapshot> committedSnapshots = new ArrayList<>();
   private final List<StagedTable> unstaged = new ArrayList<>();
   private final List<StagedFiles> discarded = new ArrayList<>();
   private State state = State.ACTIVE;
   private Committed committed;
   private String comment = "";
-  private volatile IntPredicate changesNothing;
+
+  // Of statements, each in the thread that runs it.
+  private final Map<Thread, IntPredicate> changesNothing = new ConcurrentHashMap<>();
+  private final Map<Thread, List<Snapshot>> made = new ConcurrentHashMap<>();
 
   Transaction(
       TxnHandle handle,
@@ -151,33 +154,42 @@ public final class Transaction {
     reads.unprotected(name);
   }
 
-  /**
-   * The snapshots that it has staged or, for an implicit one, committed; those of one table in
-   * order.
-   */
-  public synchronized List<Snapshot> snapshots() {
-    List<Snapshot> all = new ArrayList<>(committedSnapshots);
-    staged.values().forEach(table -> all.addAll(table.snapshots()));
-    return all;
+  /** Run a statement; give the snapshots that it stages or, in an implicit one, commits. */
+  public List<Snapshot> snapshotsOf(Runnable statement) {
+    List<Snapshot> snapshots = new ArrayList<>();
+    made.put(Thread.currentThread(), snapshots);
+    try {
+      statement.run();
+      return snapshots;
+    } finally {
+      made.remove(Thread.currentThread());
+    }
+  }
+
+  private void note(List<Snapshot> snapshots) {
+    List<Snapshot> noted = made.get(Thread.currentThread());
+    if (noted != null) {
+      noted.addAll(snapshots);
+    }
   }
 
   /**
-   * Run an UPDATE, which leaves no snapshot when it has changed nothing.
+   * Run an UPDATE in this thread, which leaves no snapshot when it has changed nothing.
    *
    * @param nothing tells so, when its only commit is due, from the number of files it has written
    */
   public <T> T unlessNothing(IntPredicate nothing, Supplier<T> statement) {
-    changesNothing = nothing;
+    changesNothing.put(Thread.currentThread(), nothing);
     try {
       return statement.get();
     } finally {
-      changesNothing = null;
+      changesNothing.remove(Thread.currentThread());
     }
   }
 
-  /** What {@link #unlessNothing} was told; null while no such statement runs. */
+  /** What {@link #unlessNothing} was told; null while this thread runs no such statement. */
   IntPredicate changesNothing() {
-    return changesNothing;
+    return changesNothing.get(Thread.currentThread());
   }
 
   /** Remember this moment under a name; a name used again hides the older one. */
@@ -379,17 +391,18 @@ public final class Transaction {
   synchronized void stage(StagedTable table, TableMetadata base, TableMetadata updated) {
     checkWritable();
     table.stage(base, updated);
+    note(StagedTable.snapshots(updated.changes()));
   }
 
   /** An implicit transaction's operation has committed. */
   void statementCommitted(Committed entry, List<Snapshot> snapshots) {
     this.committed = entry;
-    committedSnapshots.addAll(snapshots);
+    note(snapshots);
   }
 
   /** A statement has written a table that nobody registered. */
   void committedElsewhere(List<Snapshot> snapshots) {
-    committedSnapshots.addAll(snapshots);
+    note(snapshots);
   }
 
   /**

@@ -2,8 +2,7 @@ package io.txns.spark;
 
 import io.txns.iceberg.Transaction;
 import io.txns.spark.WritePlans.ParsedDml;
-import java.util.Set;
-import java.util.stream.Collectors;
+import java.util.List;
 import org.apache.iceberg.Snapshot;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
@@ -35,18 +34,8 @@ final class CountedStatement {
   }
 
   private RowCounts run(LogicalPlan plan, Transaction transaction) {
-    Set<Long> before = ids(transaction);
-    Dataset.ofRows(session, plan);
-    return RowCounts.of(
-        dml.kind(),
-        transaction.snapshots().stream()
-            .filter(snapshot -> !before.contains(snapshot.snapshotId()))
-            .map(Snapshot::summary)
-            .toList());
-  }
-
-  private static Set<Long> ids(Transaction transaction) {
-    return transaction.snapshots().stream().map(Snapshot::snapshotId).collect(Collectors.toSet());
+    List<Snapshot> made = transaction.snapshotsOf(() -> Dataset.ofRows(session, plan));
+    return RowCounts.of(dml.kind(), made.stream().map(Snapshot::summary).toList());
   }
 
   /**
@@ -100,9 +89,8 @@ final class CountedStatement {
 
   /** A statement that made no snapshot has changed no row; no summary tells more. */
   private RowCounts uncounted(LogicalPlan plan, Transaction transaction) {
-    Set<Long> before = ids(transaction);
-    Dataset.ofRows(session, plan);
-    return before.containsAll(ids(transaction)) ? RowCounts.NONE : RowCounts.UNKNOWN;
+    List<Snapshot> made = transaction.snapshotsOf(() -> Dataset.ofRows(session, plan));
+    return made.isEmpty() ? RowCounts.NONE : RowCounts.UNKNOWN;
   }
 
   private QueryExecution analysis(LogicalPlan plan) {

@@ -128,10 +128,16 @@ final class TxnSession {
 
   /**
    * The open transaction, as the running thread may see it. A stream that was started from the
-   * session goes on beside it: its batches are not part of what the session begins and ends.
+   * session goes on beside it: its batches are not part of what the session begins and ends. Nor is
+   * a single statement that ran already when another thread began.
    */
   private OpenTransaction visible() {
-    return open != null && !open.isOfStream() && isStream() ? null : open;
+    boolean besides = open != null && (isBesideStream() || statements.isImplicit());
+    return besides ? null : open;
+  }
+
+  private boolean isBesideStream() {
+    return !open.isOfStream() && isStream();
   }
 
   /** Whether this thread runs a streaming query's batches. */

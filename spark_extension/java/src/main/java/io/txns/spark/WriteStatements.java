@@ -4,6 +4,7 @@ import io.txns.iceberg.Transaction;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 import org.apache.spark.sql.SparkSession;
 
@@ -17,6 +18,9 @@ final class WriteStatements {
 
   private final TxnSession state;
   private final Map<Thread, Statement> running = new ConcurrentHashMap<>();
+
+  /** Statements that are undone by themselves take turns: a savepoint holds what all have done. */
+  private final ReentrantLock turn = new ReentrantLock();
 
   /**
    * A write statement that runs: as a transaction of its own, or in the session's open one.
@@ -39,6 +43,12 @@ final class WriteStatements {
   /** The one that this thread runs, or null. */
   Statement ofThisThread() {
     return running.get(Thread.currentThread());
+  }
+
+  /** Whether this thread runs one that is a transaction of its own. */
+  boolean isImplicit() {
+    Statement statement = ofThisThread();
+    return statement != null && statement.owner() == null;
   }
 
   /**
@@ -77,7 +87,18 @@ final class WriteStatements {
   }
 
   private <T> T runExplicit(SparkSession session, Callable<T> body) throws Exception {
-    boolean abortOnError = state.abortsOnError(session.sessionState().conf());
+    if (state.abortsOnError(session.sessionState().conf())) {
+      return runExplicit(true, body);
+    }
+    turn.lockInterruptibly();
+    try {
+      return runExplicit(false, body);
+    } finally {
+      turn.unlock();
+    }
+  }
+
+  private <T> T runExplicit(boolean abortOnError, Callable<T> body) throws Exception {
     OpenTransaction owner = state.require("a write");
     if (!abortOnError) {
       state.ifOpen(owner, transaction -> transaction.savepoint(SAVEPOINT));
