@@ -7,8 +7,9 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.util.AccumulatorV2;
 
 /**
- * Counts rows in the tasks of a job, exactly: of the attempts of a task the last one counts, and of
- * several stages that went over the same rows (sampling for a range partitioning) the newest.
+ * Counts rows in the tasks of a job, exactly. Several stages may go over the same partitions: one
+ * samples them for a range partitioning, one makes again what was lost with an executor. Of a
+ * partition the newest stage counts, and there the last attempt.
  */
 public final class RowCounter extends AccumulatorV2<Long, Long> {
   private static final long serialVersionUID = 1L;
@@ -26,10 +27,15 @@ public final class RowCounter extends AccumulatorV2<Long, Long> {
   public void increment() {
     if (stage == NO_TASK) {
       TaskContext task = TaskContext.get();
-      stage = task.stageId();
-      partition = task.partitionId();
+      countIn(task.stageId(), task.partitionId());
     }
     count++;
+  }
+
+  /** What comes is counted in this task. */
+  void countIn(int ofStage, int ofPartition) {
+    stage = ofStage;
+    partition = ofPartition;
   }
 
   @Override
@@ -73,8 +79,11 @@ public final class RowCounter extends AccumulatorV2<Long, Long> {
 
   @Override
   public Long value() {
-    return stages.isEmpty()
-        ? count
-        : stages.lastEntry().getValue().values().stream().mapToLong(Long::longValue).sum();
+    if (stages.isEmpty()) {
+      return count;
+    }
+    Map<Integer, Long> newest = new HashMap<>();
+    stages.values().forEach(newest::putAll);
+    return newest.values().stream().mapToLong(Long::longValue).sum();
   }
 }
