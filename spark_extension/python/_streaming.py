@@ -114,7 +114,7 @@ def _end_what_was_left(session: SparkSession, query: str) -> None:
     left: Row | None = session.sql("SHOW TRANSACTION").first()
     if left is None or left.state == "none":
         return
-    if not left.txn_id.startswith(query):
+    if not (left.txn_id or "").startswith(query):
         raise ConfigurationError(
             "a streaming query with foreach_batch needs a session of its own, and this one is in "
             "another transaction: over Spark Connect start the query from a session that nothing "

@@ -65,6 +65,8 @@ final class SessionEnds extends SparkListener {
     }
     String statement = context.getLocalProperty(JOB_GROUP);
     if (statement != null) {
+      // Others than the Thrift server give their jobs groups, too, and tell of no end.
+      begunByStatement.values().retainAll(TxnSession.inTransaction());
       begunByStatement.put(statement, state);
       join(statement);
     }

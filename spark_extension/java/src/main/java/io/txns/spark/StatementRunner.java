@@ -8,10 +8,13 @@ import java.util.concurrent.TimeUnit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Carries out transaction statements in one session. */
 final class StatementRunner {
 
+  private static final Logger LOG = LoggerFactory.getLogger(StatementRunner.class);
   private static final int ATOMIC_ATTEMPTS = 10;
   private static final long BACK_OFF_MS = 20;
   private static final long PAUSE_MAX_MS = 10_000;
@@ -167,7 +170,17 @@ final class StatementRunner {
   /** Spark's caches must not go on serving what the transaction saw. */
   private void ended(OpenTransaction transaction) {
     if (state.open().isEmpty() && transaction.isBound()) {
+      refreshCaches(transaction);
+    }
+  }
+
+  /** Whatever it meets, an outage or a cancelled job: the transaction's own outcome is told. */
+  private void refreshCaches(OpenTransaction transaction) {
+    try {
       PlanCaches.refresh(session, transaction.catalog());
+    } catch (Exception e) {
+      LOG.warn("what is cached could not be read again and is dropped", e);
+      PlanCaches.drop(session, List.of(transaction.catalog()));
     }
   }
 
@@ -186,7 +199,7 @@ final class StatementRunner {
     if (transaction.alreadyCommitted().isEmpty()) {
       transaction.rollbackTo(name);
       if (transaction.isBound()) {
-        PlanCaches.refresh(session, transaction.catalog());
+        refreshCaches(transaction);
       }
     }
     return transaction.row();
