@@ -95,6 +95,12 @@ def configure(
 def _check_names(catalog: str, options: Mapping[str, object]) -> None:
     if not catalog.isidentifier():
         raise ConfigurationError(f"a catalog's name is one identifier: catalog={catalog!r}")
+    if catalog == "spark_catalog":
+        raise ConfigurationError(
+            "spark_catalog holds Spark's own tables, too, and takes a class of its own: set "
+            "spark.sql.catalog.spark_catalog to io.txns.spark.TxnSparkSessionCatalog by "
+            "builder.config(...), and call configure() for another catalog"
+        )
     # No option of Iceberg or txns is spelled like that; it would be ignored in silence.
     for name in options:
         if name.isidentifier() and "_" in name:

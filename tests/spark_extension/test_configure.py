@@ -48,6 +48,11 @@ def defaults(text: str) -> None:
     Path("conf/spark-defaults.conf").write_text(text)
 
 
+def test_the_session_catalog_has_a_class_of_its_own() -> None:
+    with pytest.raises(errors.ConfigurationError, match="TxnSparkSessionCatalog"):
+        txns_spark.configure(builder(), catalog="spark_catalog")
+
+
 def test_embedded_default(tmp_path: Path) -> None:
     """Without arguments it is a SQLite catalog and files below ./txns-warehouse."""
     warehouse = tmp_path / "txns-warehouse"

@@ -40,6 +40,8 @@ final class Procedures {
           "rewrite_data_files",
           "rewrite_manifests",
           "rewrite_position_delete_files",
+          "compute_table_stats",
+          "compute_partition_stats",
           "rewrite_table_path",
           "migrate",
           "snapshot",

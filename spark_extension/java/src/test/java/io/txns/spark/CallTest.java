@@ -105,6 +105,20 @@ class CallTest extends SparkTestBase {
     assertThat(count(spark, elsewhere)).isEqualTo(1);
   }
 
+  @ParameterizedTest
+  @ValueSource(strings = {"compute_table_stats", "compute_partition_stats"})
+  void statisticsAreMadeOutside(String procedure) {
+    String call = "CALL lake.system." + procedure + "('" + name + "')";
+    spark.sql("ALTER TABLE " + table + " ADD PARTITION FIELD bucket(2, id)");
+    spark.sql("INSERT OVERWRITE " + table + " VALUES (1), (2)");
+    spark.sql("BEGIN");
+    fails("0A000", spark, call);
+    spark.sql("ROLLBACK");
+    assertThat(rows(spark, call)).hasSize(1);
+    spark.sql("INSERT INTO " + table + " VALUES (3)");
+    assertThat(ids()).containsExactly("1", "2", "3");
+  }
+
   @Test
   void whatOnlyReadsIsCalledAnywhere() {
     createTagged(table.replace("lake.", "second."));
