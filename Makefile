@@ -120,6 +120,9 @@ format: install ## rewrite Python and Java code in the project's format
 	$(BIN)/ruff format $(PYTHON_FOLDERS)
 	$(MVN) spotless:apply
 
+# Much of a test on Spark is one thread's work: two processes, each with a JVM and servers of its own.
+TWO_AT_ONCE := -n 2 --dist loadfile
+
 .PHONY: test
 test: test-java test-python test-integration test-sqlalchemy test-dbt ## run the unit tests and the fast integration tests
 
@@ -138,7 +141,7 @@ simulate: install ## run the simulation of the Python core: make simulate SEEDS=
 
 .PHONY: test-integration
 test-integration: install .venv-connect/.installed ## run the fast integration tests, on real Spark
-	$(BIN)/python -m pytest integration_tests -m "not slow"
+	$(BIN)/python -m pytest integration_tests -m "not slow" $(TWO_AT_ONCE)
 
 # The suites of SQLAlchemy and Alembic run as one program, which knows them by their names.
 ALCHEMY := -m integration_tests.compliance.sqlalchemy
@@ -161,7 +164,7 @@ test-slow: install .venv-connect/.installed .venv-pandas3/.installed ## run the 
 
 .PHONY: test-spark413
 test-spark413: install .venv-spark413/.installed .venv-connect/.installed ## run the fast integration tests on pyspark 4.1.3
-	.venv-spark413/bin/python -m pytest integration_tests -m "not slow"
+	.venv-spark413/bin/python -m pytest integration_tests -m "not slow" $(TWO_AT_ONCE)
 
 .PHONY: compliance-pyiceberg
 compliance-pyiceberg: .venv-compliance/.installed ## run pyiceberg's own catalog suite over our catalogs

@@ -59,6 +59,7 @@ def start(folder: Path, **options: str) -> SparkSession:
     small = builder()
     for key in [key for key in options if key.startswith("spark.")]:
         small = small.config(key, options.pop(key))
+    small = small.config("spark.sql.warehouse.dir", str(folder.parent / "spark-warehouse"))
     session = txns_spark.configure(small, warehouse=str(folder), **options).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
