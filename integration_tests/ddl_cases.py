@@ -13,7 +13,11 @@ DDL = [
         "add column",
         ["ALTER TABLE {} ADD COLUMN n INT COMMENT 'number' AFTER id", "UPDATE {} SET n = 1"],
     ),
-    Case("add column with default", ["ALTER TABLE {} ADD COLUMN n INT DEFAULT 3"]),
+    Case(
+        "add column with default",
+        ["ALTER TABLE {} ADD COLUMN n INT DEFAULT 3"],
+        error="UnsupportedOperationException",
+    ),
     Case(
         "add nested column",
         [
@@ -36,10 +40,26 @@ DDL = [
         ["ALTER TABLE {} ALTER COLUMN v COMMENT 'text'", "ALTER TABLE {} ALTER COLUMN v FIRST"],
     ),
     Case("drop not null", ["ALTER TABLE {} ALTER COLUMN id DROP NOT NULL"]),
-    Case("set not null", ["ALTER TABLE {} ALTER COLUMN v SET NOT NULL"]),
-    Case("narrow column", ["ALTER TABLE {} ALTER COLUMN id TYPE INT"]),
-    Case("drop an unknown column", ["ALTER TABLE {} DROP COLUMN nope"]),
-    Case("replace columns", ["ALTER TABLE {} REPLACE COLUMNS (id BIGINT, z STRING, day INT)"]),
+    Case(
+        "set not null",
+        ["ALTER TABLE {} ALTER COLUMN v SET NOT NULL"],
+        error="_LEGACY_ERROR_TEMP_2330",
+    ),
+    Case(
+        "narrow column",
+        ["ALTER TABLE {} ALTER COLUMN id TYPE INT"],
+        error="NOT_SUPPORTED_CHANGE_COLUMN",
+    ),
+    Case(
+        "drop an unknown column",
+        ["ALTER TABLE {} DROP COLUMN nope"],
+        error="UNRESOLVED_COLUMN.WITH_SUGGESTION",
+    ),
+    Case(
+        "replace columns",
+        ["ALTER TABLE {} REPLACE COLUMNS (id BIGINT, z STRING, day INT)"],
+        error="ValidationException",
+    ),
     Case(
         "add partition field",
         [
@@ -94,7 +114,11 @@ DDL = [
             "ALTER TABLE {} DROP IDENTIFIER FIELDS day",
         ],
     ),
-    Case("identifier field that may be null", ["ALTER TABLE {} SET IDENTIFIER FIELDS v"]),
+    Case(
+        "identifier field that may be null",
+        ["ALTER TABLE {} SET IDENTIFIER FIELDS v"],
+        error="IllegalArgumentException",
+    ),
     Case(
         "branch",
         [
@@ -151,11 +175,21 @@ DDL = [
         "SELECT * FROM {}.branch_b",
     ),
     Case("branch dropped", ["ALTER TABLE {} CREATE BRANCH b", "ALTER TABLE {} DROP BRANCH b"]),
-    Case("branch dropped that is not there", ["ALTER TABLE {} DROP BRANCH nope"]),
     Case(
-        "branch created twice", ["ALTER TABLE {} CREATE BRANCH b", "ALTER TABLE {} CREATE BRANCH b"]
+        "branch dropped that is not there",
+        ["ALTER TABLE {} DROP BRANCH nope"],
+        error="IllegalArgumentException",
     ),
-    Case("branch written that is not there", ["INSERT INTO {}.branch_nope VALUES (5, 'e', 3)"]),
+    Case(
+        "branch created twice",
+        ["ALTER TABLE {} CREATE BRANCH b", "ALTER TABLE {} CREATE BRANCH b"],
+        error="IllegalArgumentException",
+    ),
+    Case(
+        "branch written that is not there",
+        ["INSERT INTO {}.branch_nope VALUES (5, 'e', 3)"],
+        error="ValidationException",
+    ),
     Case(
         "tag",
         ["ALTER TABLE {} CREATE TAG old RETAIN 30 DAYS", "DELETE FROM {}"],
@@ -167,6 +201,7 @@ DDL = [
     Case(
         "tag written",
         ["ALTER TABLE {} CREATE TAG old", "INSERT INTO {}.branch_old VALUES (5, 'e', 3)"],
+        error="IllegalArgumentException",
     ),
     Case(
         "fast forward",
@@ -221,10 +256,19 @@ DDL = [
     Case(
         "replace that fails",
         ["CREATE OR REPLACE TABLE {0} USING iceberg AS SELECT CAST(v AS INT) AS z FROM {0}"],
+        error="CAST_INVALID_INPUT",
     ),
-    Case("create that exists", ["CREATE TABLE {} (z INT) USING iceberg"]),
+    Case(
+        "create that exists",
+        ["CREATE TABLE {} (z INT) USING iceberg"],
+        error="TABLE_OR_VIEW_ALREADY_EXISTS",
+    ),
     Case("create if not exists", ["CREATE TABLE IF NOT EXISTS {} (z INT) USING iceberg"]),
-    Case("create as that exists", ["CREATE TABLE {} USING iceberg AS SELECT 1 AS z"]),
+    Case(
+        "create as that exists",
+        ["CREATE TABLE {} USING iceberg AS SELECT 1 AS z"],
+        error="TABLE_OR_VIEW_ALREADY_EXISTS",
+    ),
     Case(
         "drop and create",
         ["DROP TABLE {}", "CREATE TABLE {} (z INT) USING iceberg", "INSERT INTO {} VALUES (1)"],
@@ -244,15 +288,25 @@ DDL = [
         "tag, drop and create",
         ["ALTER TABLE {} CREATE TAG old", "DROP TABLE {}", "CREATE TABLE {} (z INT) USING iceberg"],
     ),
-    Case("drop twice", ["DROP TABLE {}", "DROP TABLE {}"], "SELECT 1"),
+    Case(
+        "drop twice",
+        ["DROP TABLE {}", "DROP TABLE {}"],
+        "SELECT 1",
+        error="TABLE_OR_VIEW_NOT_FOUND",
+    ),
     Case("drop if exists twice", ["DROP TABLE {}", "DROP TABLE IF EXISTS {}"], "SELECT 1"),
     Case(
         "show and describe",
         [
             lambda s, t: s.sql(f"DESCRIBE EXTENDED {t}").collect(),
             lambda s, t: s.sql(f"SHOW COLUMNS IN {t}").collect(),
-            lambda s, t: s.sql(f"SHOW PARTITIONS {t}").collect(),
+            lambda s, t: s.sql(f"SHOW TBLPROPERTIES {t}").collect(),
         ],
+    ),
+    Case(
+        "show partitions",
+        ["SHOW PARTITIONS {}"],
+        error="INVALID_PARTITION_OPERATION.PARTITION_MANAGEMENT_IS_UNSUPPORTED",
     ),
 ]
 
@@ -282,6 +336,23 @@ TRAVEL = [
                 f"CALL lake.system.rollback_to_snapshot('{t.removeprefix('lake.')}', "
                 + str(s.sql(f"SELECT snapshot_id FROM {t}.refs WHERE name = 'first'").first()[0])
                 + ")"
+            ),
+        ],
+    ),
+    Case(
+        "rollback to timestamp",
+        [
+            "ALTER TABLE {} CREATE TAG first",
+            "DELETE FROM {} WHERE id > 1",
+            lambda s, t: s.sql(
+                f"CALL lake.system.rollback_to_timestamp('{t.removeprefix('lake.')}', TIMESTAMP '"
+                + str(
+                    s.sql(
+                        f"SELECT committed_at + INTERVAL 1 MILLISECOND FROM {t}.snapshots JOIN"
+                        f" {t}.refs USING (snapshot_id) WHERE name = 'first'"
+                    ).first()[0]
+                )
+                + "')"
             ),
         ],
     ),

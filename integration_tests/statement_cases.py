@@ -19,11 +19,20 @@ SOURCE = "SELECT * FROM VALUES (1L, 'x', 1), (3L, 'y', 2), (6L, 'f', 3) s(id, v,
 
 
 class Case(NamedTuple):
-    """Statements, with {} for the table, or calls that get a session and the table's name."""
+    """
+    Statements, with {} for the table, or calls that get a session and the table's name.
+
+    Attributes:
+        name: What the statements do.
+        steps: They.
+        rows: The query whose rows are compared behind them.
+        error: The condition, or the class, of the error that one of them has to end with.
+    """
 
     name: str
     steps: list[str | Callable[[SparkSession, str], object]]
     rows: str = "SELECT * FROM {}"
+    error: str = ""
 
 
 def _frame(session: SparkSession) -> DataFrame:
@@ -45,8 +54,16 @@ DML = [
     Case(
         "insert twice", ["INSERT INTO {} VALUES (5, 'e', 3)", "INSERT INTO {} VALUES (5, 'e', 3)"]
     ),
-    Case("insert too few columns", ["INSERT INTO {} VALUES (5, 'e')"]),
-    Case("insert a wrong type", ["INSERT INTO {} VALUES ('five', 'e', 3)"]),
+    Case(
+        "insert too few columns",
+        ["INSERT INTO {} VALUES (5, 'e')"],
+        error="INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS",
+    ),
+    Case(
+        "insert a wrong type",
+        ["INSERT INTO {} VALUES ('five', 'e', 3)"],
+        error="INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST",
+    ),
     Case("insert overwrite", ["INSERT OVERWRITE {} VALUES (5, 'e', 3)"]),
     Case("insert overwrite partition", ["INSERT OVERWRITE {} PARTITION (day = 2) SELECT 5L, 'e'"]),
     Case(
@@ -71,8 +88,16 @@ DML = [
     Case("update none", ["UPDATE {} SET v = 'none' WHERE id = 99"]),
     Case("update with subquery", ["UPDATE {0} SET v = 'max' WHERE id = (SELECT max(id) FROM {0})"]),
     Case("update in", ["UPDATE {0} SET v = 'in' WHERE id IN (SELECT id + 1 FROM {0})"]),
-    Case("update an unknown column", ["UPDATE {} SET nope = 1"]),
-    Case("update where the cast fails", ["UPDATE {} SET id = CAST(v AS BIGINT)"]),
+    Case(
+        "update an unknown column",
+        ["UPDATE {} SET nope = 1"],
+        error="UNRESOLVED_COLUMN.WITH_SUGGESTION",
+    ),
+    Case(
+        "update where the cast fails",
+        ["UPDATE {} SET id = CAST(v AS BIGINT)"],
+        error="CAST_INVALID_INPUT",
+    ),
     Case("delete", ["DELETE FROM {} WHERE id = 2"]),
     Case("delete partition", ["DELETE FROM {} WHERE day = 1"]),
     Case("delete none", ["DELETE FROM {} WHERE id = 99"]),
@@ -116,11 +141,11 @@ DML = [
                 "WHEN MATCHED THEN UPDATE SET v = 'no'"
             )
         ],
+        error="MERGE_CARDINALITY_VIOLATION",
     ),
     Case(
         "merge with schema evolution",
         [
-            "ALTER TABLE {} SET TBLPROPERTIES ('write.spark.accept-any-schema' = 'true')",
             (
                 f"MERGE WITH SCHEMA EVOLUTION INTO {{}} t "
                 f"USING (SELECT *, 1.5D w FROM ({SOURCE})) s "
@@ -145,7 +170,11 @@ FRAMES = [
     Case("writeTo append", [lambda s, t: _frame(s).writeTo(t).append()]),
     Case("writeTo overwrite", [lambda s, t: _frame(s).writeTo(t).overwrite(fn.col("day") == 1)]),
     Case("writeTo overwritePartitions", [lambda s, t: _frame(s).writeTo(t).overwritePartitions()]),
-    Case("writeTo create", [lambda s, t: _frame(s).writeTo(t).create()]),
+    Case(
+        "writeTo create",
+        [lambda s, t: _frame(s).writeTo(t).create()],
+        error="TABLE_OR_VIEW_ALREADY_EXISTS",
+    ),
     Case("writeTo createOrReplace", [lambda s, t: _frame(s).writeTo(t).createOrReplace()]),
     Case(
         "writeTo replace",
@@ -154,7 +183,11 @@ FRAMES = [
     Case("write append", [lambda s, t: _frame(s).write.mode("append").saveAsTable(t)]),
     Case("write overwrite", [lambda s, t: _frame(s).write.mode("overwrite").saveAsTable(t)]),
     Case("write ignore", [lambda s, t: _frame(s).write.mode("ignore").saveAsTable(t)]),
-    Case("write error", [lambda s, t: _frame(s).write.mode("error").saveAsTable(t)]),
+    Case(
+        "write error",
+        [lambda s, t: _frame(s).write.mode("error").saveAsTable(t)],
+        error="TABLE_OR_VIEW_ALREADY_EXISTS",
+    ),
     Case("write insertInto", [lambda s, t: _frame(s).write.insertInto(t)]),
     Case(
         "write insertInto overwrite", [lambda s, t: _frame(s).write.insertInto(t, overwrite=True)]
@@ -171,7 +204,8 @@ FRAMES = [
         [
             lambda s, t: (
                 _frame(s)
-                .mergeInto(t, fn.expr(f"{t}.id = 2"))
+                .alias("s")
+                .mergeInto(t, fn.expr(f"{t}.id = s.id"))
                 .whenMatched()
                 .update({"v": fn.lit("m")})
                 .whenNotMatched()
@@ -195,6 +229,7 @@ SCRIPTS = [
     Case(
         "script that fails half way",
         ["BEGIN INSERT INTO {0} VALUES (5, 'e', 3); INSERT INTO {0} VALUES ('no', 'e', 3); END"],
+        error="INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST",
     ),
     Case(
         "execute immediate", ["EXECUTE IMMEDIATE 'INSERT INTO {} VALUES (?, ?, ?)' USING 5, 'e', 3"]

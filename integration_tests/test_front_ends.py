@@ -160,6 +160,22 @@ def test_exactly_once(client: Client, other: SparkSession, two_tables: tuple[str
     assert 3 == count(other, a)
 
 
+def test_a_block(
+    client: Client, other: SparkSession, two_tables: tuple[str, str], front_end: FrontEnd
+) -> None:
+    """BEGIN ATOMIC ... END commits as one, or nothing of it, and leaves the session outside."""
+    a, b = two_tables
+    # spark-sql cuts at semicolons.
+    end = "\\;" if isinstance(front_end, front_ends.SparkSql) else ";"
+    inserts = f"INSERT INTO {a} VALUES (3, 0){end} INSERT INTO {b} SELECT id + 9, v FROM {a}{end}"
+    assert "committed" == client.run(f"BEGIN ATOMIC {inserts} END")[0][STATE]
+    assert (3, 5) == (count(other, a), count(other, b))
+    with pytest.raises(SqlError):
+        client.run(f"BEGIN ATOMIC {inserts} SELECT raise_error('no'){end} END")
+    assert "none" == client.run("SHOW TRANSACTION")[0][STATE]
+    assert (3, 5) == (count(other, a), count(other, b))
+
+
 def test_ddl(client: Client, other: SparkSession, table: str) -> None:
     """CREATE, ALTER and DROP are part of the transaction."""
     client.run("BEGIN")
@@ -255,12 +271,12 @@ OF_EACH_KIND = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("front_end", ["connect", "thrift"], indirect=True)
+@pytest.mark.parametrize("front_end", ["connect", "thrift", "spark-sql"], indirect=True)
 @pytest.mark.parametrize("name", OF_EACH_KIND)
 def test_a_statement_of_each_kind(
     client: Client, other: SparkSession, outsider: SparkSession, table: str, name: str
 ) -> None:
-    """In a transaction of a server it does what it does on a plain table, or fails as well."""
+    """In a transaction of another process it does what it does on a plain table, or fails too."""
     number = OF_EACH_KIND.index(name)
     kind = KINDS[number % len(KINDS)]
     case = next(case for case in (*STATEMENTS, *CHANGES) if case.name == name)
@@ -269,11 +285,11 @@ def test_a_statement_of_each_kind(
     fill(other, ours, kind)
     as_it_is = Case("", [])
     before = state_of(other, ours, as_it_is)
-    expected_error = _condition(lambda step: outsider.sql(step).collect(), plain, case)
+    assert case.error == _condition(lambda step: outsider.sql(step).collect(), plain, case)
     client.run("BEGIN")
-    assert expected_error == _condition(client.run, ours, case)
+    assert case.error == _condition(client.run, ours, case)
     assert before == state_of(other, ours, as_it_is)
-    if expected_error:
+    if case.error:
         client.run("ROLLBACK")
         assert before == state_of(other, ours, as_it_is)
     else:
@@ -283,14 +299,14 @@ def test_a_statement_of_each_kind(
         assert len(expected["rows"]) == len(client.run(case.rows.format(ours)))
 
 
-def _condition(run: Callable[[str], object], table: str, case: Case) -> str | None:
+def _condition(run: Callable[[str], object], table: str, case: Case) -> str:
     """Run a case's steps; return the condition of the error that ended it."""
     try:
         for step in case.steps:
             assert isinstance(step, str)
             run(step.format(table))
     except SqlError as error:
-        return error.condition
+        return str(error.condition)
     except PySparkException as error:
         return str(error.getCondition())
-    return None
+    return ""

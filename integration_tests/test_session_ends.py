@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
-from integration_tests import front_ends
+from integration_tests import front_ends, servers
 from integration_tests.checks import affected as affected_in_session
 from integration_tests.checks import count, one, refused, rows, state
 from integration_tests.front_ends import SqlError, affected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -89,7 +92,7 @@ def test_a_lost_connection(
 def test_the_end_of_a_program(
     spark: SparkSession, lake_folder: Path, tmp_path: Path, two_tables: tuple[str, str]
 ) -> None:
-    """A program that ends inside a transaction leaves nothing; a failing script is one."""
+    """A program that ends inside a transaction leaves nothing."""
     a, _ = two_tables
     before = _files(spark, a)
     client = front_ends.SparkSql(lake_folder, tmp_path / "log").client()
@@ -97,6 +100,29 @@ def test_the_end_of_a_program(
     affected(client, f"INSERT INTO {a} VALUES (3, 0)")
     assert before < _files(spark, a)
     client.close()
+    assert before == _files(spark, a)
+    assert 2 == count(spark, a)
+
+
+@pytest.mark.slow
+def test_a_file_that_fails_half_way(
+    spark: SparkSession, lake_folder: Path, tmp_path: Path, two_tables: tuple[str, str]
+) -> None:
+    """`spark-sql -f` stops at the first error: what its transaction wrote is gone."""
+    a, _ = two_tables
+    before = _files(spark, a)
+    script = tmp_path / "script.sql"
+    script.write_text(f"BEGIN; INSERT INTO {a} VALUES (3, 0); SELECT raise_error('no'); COMMIT;")
+    ran = subprocess.run(
+        [*servers.spark_submit(servers.SPARK_SQL, lake_folder), "-f", str(script)],
+        cwd=lake_folder,
+        env=servers.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode != 0
+    assert "USER_RAISED_EXCEPTION" in ran.stderr
     assert before == _files(spark, a)
     assert 2 == count(spark, a)
 
@@ -164,15 +190,13 @@ def test_64_sessions(
 
     All begin and write before the first one commits, and a half of them rolls back: nobody
     sees or hinders anybody else, and what threads run a session's statements does not matter.
+    An INSERT of one more session runs from before they begin until after they have ended.
     """
     a, b = two_tables
     sessions = [new_session() for _ in range(64)]
-    with ThreadPoolExecutor(8) as pool:
-        begun = list(
-            pool.map(
-                lambda session: one(session, "BEGIN ISOLATION LEVEL SNAPSHOT").txn_id, sessions
-            )
-        )
+    begin = "BEGIN ISOLATION LEVEL SNAPSHOT"
+    with _long_insert(new_session(), begin, b), ThreadPoolExecutor(8) as pool:
+        begun = list(pool.map(lambda session: one(session, begin).txn_id, sessions))
         assert 64 == len(set(begun))
 
         def write(number: int) -> None:
@@ -190,9 +214,35 @@ def test_64_sessions(
 
         for step in (write, read, end):
             list(pool.map(step, range(64)))
-    expected = [(100 + number,) for number in range(1, 64, 2)]
-    assert expected == rows(spark, f"SELECT id FROM {a} WHERE id >= 100")
-    assert 2 == count(spark, b)
+        expected = [(100 + number,) for number in range(1, 64, 2)]
+        assert expected == rows(spark, f"SELECT id FROM {a} WHERE id >= 100")
+        assert 2 == count(spark, b)
+    assert 3 == count(spark, b)
+
+
+@contextmanager
+def _long_insert(session: SparkSession, begin: str, table: str) -> Iterator[None]:
+    """Let a transaction of the session insert one row: it ends with the block, or after 500 s."""
+    system = session.sparkContext._jvm.java.lang.System  # type: ignore[union-attr]
+    gate = f"txns.test.gate.{uuid.uuid4()}"
+    wait = (
+        f"IF(java_method('java.lang.System', 'getProperty', '{gate}') = 'null',"
+        " java_method('java.lang.Thread', 'sleep', 50L), NULL)"
+    )
+    insert = (
+        f"INSERT INTO {table} SELECT 99, max(length(coalesce(waited, '')))"
+        f" FROM (SELECT {wait} AS waited FROM range(0, 10000, 1, 1))"
+    )
+    with ThreadPoolExecutor(1) as pool:
+        session.sql(begin)
+        inserting = pool.submit(affected_in_session, session, insert)
+        try:
+            yield
+            assert not inserting.done(), "the others waited for it"
+        finally:
+            system.setProperty(gate, "open")
+        assert 1 == inserting.result(_PATIENCE_S)
+        assert "committed" == one(session, "COMMIT").state
 
 
 def test_a_statement_does_not_outlive_its_transaction(

@@ -600,3 +600,47 @@ def test_id_commits_once(spark: SparkSession, other: SparkSession, filled: str) 
         ("committed", 0, "committed", first_ts),
     ] == answers
     assert "1a! 2b 3c 4d" == _text(spark, filled)
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_row_lineage(
+    spark: SparkSession, other: SparkSession, outsider: SparkSession, table: str, mode: str
+) -> None:
+    """Rows of format 3 keep their ids as on a plain table, staged, committed and beside others."""
+    plain = f"{table}_plain"
+    changes = [
+        "INSERT INTO {} VALUES (3, 'c'), (4, 'd')",
+        "UPDATE {} SET v = upper(v) WHERE id IN (1, 3)",
+        "DELETE FROM {} WHERE id = 2",
+        """
+        MERGE INTO {} t USING (SELECT 4L AS id, 'm' AS v UNION ALL SELECT 5L, 'n') s
+        ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *
+        """,
+    ]
+    for session, name in ((outsider, plain), (spark, table)):
+        session.sql(
+            f"CREATE TABLE {name} (id BIGINT, v STRING) USING iceberg TBLPROPERTIES "
+            f"('format-version' = '3', 'write.update.mode' = '{mode}', "
+            f"'write.delete.mode' = '{mode}', 'write.merge.mode' = '{mode}')"
+        )
+        session.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b')")
+    lineage = "SELECT id, v, _row_id FROM {} ORDER BY id"
+    spark.sql("BEGIN")
+    for change in changes:
+        outsider.sql(change.format(plain))
+        spark.sql(change.format(table))
+        assert rows(outsider, lineage.format(plain)) == rows(spark, lineage.format(table)), change
+    spark.sql("COMMIT")
+    kept = rows(outsider, lineage.format(plain))
+    assert kept == rows(other, lineage.format(table)) == rows(outsider, lineage.format(table))
+
+    spark.sql("BEGIN ISOLATION LEVEL SNAPSHOT")
+    spark.sql(f"INSERT INTO {table} VALUES (6, 'ours')")
+    other.sql(f"INSERT INTO {table} VALUES (7, 'theirs')")
+    spark.sql("COMMIT")
+    both = rows(other, lineage.format(table))
+    assert kept == both[: len(kept)]
+    assert [(6, "ours"), (7, "theirs")] == [row[:2] for row in both[len(kept) :]]
+    ids = [row_id for _, _, row_id in both]
+    assert None not in ids
+    assert len(set(ids)) == len(ids)
