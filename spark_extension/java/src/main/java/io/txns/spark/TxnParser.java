@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.plans.logical.CompoundBody;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkSqlParser;
+import org.apache.spark.sql.execution.command.ExplainCommand;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
@@ -91,6 +92,9 @@ final class TxnParser implements ParserInterface {
     if (plan instanceof CompoundBody script) {
       return ScriptStatements.wrapped(script, this::wrap);
     }
+    if (plan instanceof ExplainCommand explain) {
+      return isWrite(explain.logicalPlan()) ? new TxnExplainCommand(explain) : plan;
+    }
     boolean inTransaction = TxnSession.of(session).open().isPresent();
     Optional<ParsedDml> dml = WritePlans.dml(plan, delegate);
     if (dml.isPresent()) {
@@ -104,6 +108,10 @@ final class TxnParser implements ParserInterface {
       return new TxnDdlCommand(plan, catalogOf(WritePlans.ddlTarget(plan, delegate)));
     }
     return inTransaction && WritePlans.isMultiInsert(plan) ? new TxnDdlCommand(plan, null) : plan;
+  }
+
+  private boolean isWrite(LogicalPlan plan) {
+    return WritePlans.dml(plan, delegate).isPresent() || WritePlans.isMultiInsert(plan);
   }
 
   private TxnSparkCatalog catalogOf(List<String> name) {

@@ -160,6 +160,9 @@ public final class TxnSparkCatalog extends SparkCatalog {
   @Override
   public Table loadTable(Identifier ident, Set<TableWritePrivilege> privileges)
       throws NoSuchTableException {
+    if (TxnExplainCommand.isRunning()) {
+      return reading(ident, () -> super.loadTable(ident));
+    }
     return writing(
         ident,
         () -> {

@@ -176,6 +176,53 @@ class SparkSurfaceTest extends SparkTestBase {
     assertThat(count(spark, table)).isZero();
   }
 
+  /** Nor does it register a table, or refuse what it does not do. */
+  @Test
+  void explainOfAWriteChangesNothing() {
+    spark.sql("INSERT INTO " + table + " VALUES (1, 'a')");
+    spark.sql("CALL lake.system.forget('" + table.substring("lake.".length()) + "')");
+    List<String> writes =
+        List.of(
+            "INSERT INTO " + table + " VALUES (2, 'b')",
+            "INSERT OVERWRITE " + table + " VALUES (2, 'b')",
+            "UPDATE " + table + " SET v = 'b'",
+            "DELETE FROM " + table + " WHERE id = (SELECT max(id) FROM " + table + ")",
+            "MERGE INTO "
+                + table
+                + " t USING "
+                + table
+                + " s ON t.id = s.id"
+                + " WHEN MATCHED THEN DELETE",
+            "FROM (SELECT 2L AS id, 'b' AS v) INSERT INTO "
+                + table
+                + " SELECT id, v INSERT INTO "
+                + table
+                + " SELECT id, v");
+    spark.conf().set("spark.sql.txns.register", "all");
+    for (String begin : List.of("SELECT 1", "BEGIN", "BEGIN READ ONLY")) {
+      for (String write : writes) {
+        spark.sql(begin);
+        assertThat(row(spark, "EXPLAIN " + write).getString(0))
+            .as(begin + "; " + write)
+            .contains("== Physical Plan ==")
+            .doesNotContain("Error occurred");
+        assertThat(state(spark)).isNotEqualTo("aborted");
+        spark.sql("ROLLBACK");
+        assertThat(rows(other, "SHOW TBLPROPERTIES " + table).toString())
+            .doesNotContain("txns.commit-table");
+      }
+    }
+    spark.conf().unset("spark.sql.txns.register");
+    spark.sql("BEGIN");
+    for (String write : writes) {
+      assertThat(row(spark, "EXPLAIN " + write).getString(0)).doesNotContain("Error occurred");
+    }
+    assertThat(state(spark)).isEqualTo("active");
+    fails("0A000", spark, writes.get(0));
+    assertThat(state(spark)).isEqualTo("aborted");
+    spark.sql("ROLLBACK");
+  }
+
   @Test
   void icebergStatements() {
     spark.sql("INSERT INTO " + table + " VALUES (1, 'a')");
