@@ -33,10 +33,10 @@ public final class Transaction {
   }
 
   private final TxnHandle handle;
-  private final Head head;
+  private Head head;
   private final BeginOptions options;
   private final String id;
-  private final long readTs;
+  private volatile long readTs;
   private final long bornMs;
   private Isolation isolation;
   private final boolean explicit;
@@ -303,7 +303,11 @@ public final class Transaction {
     return comment;
   }
 
-  Head head() {
+  /** A head that holds everything up to {@code read_ts}. */
+  synchronized Head head() {
+    if (head.upper() < readTs) {
+      head = handle.log().loadIfExists();
+    }
     return head;
   }
 
@@ -318,8 +322,8 @@ public final class Transaction {
     if (known == null) {
       try {
         Optional<DataTables.Loaded> plain =
-            explicit ? Optional.empty() : handle.tables().loadPlain(table, head);
-        known = plain.orElseGet(() -> handle.tables().load(table, head, readTs));
+            explicit ? Optional.empty() : handle.tables().loadPlain(table, head());
+        known = plain.orElseGet(() -> handle.tables().load(table, head(), readTs));
       } catch (NoSuchTableException e) {
         reads.absent(table);
         throw e;
@@ -394,10 +398,16 @@ public final class Transaction {
     note(StagedTable.snapshots(updated.changes()));
   }
 
-  /** An implicit transaction's operation has committed. */
-  void statementCommitted(Committed entry, List<Snapshot> snapshots) {
+  /**
+   * An operation of an implicit transaction has committed. A MERGE WITH SCHEMA EVOLUTION has two,
+   * and the second stands on the first: from here on everything is read as of this entry. What was
+   * read before it still is what was read, since a level that validates reads has validated them.
+   */
+  synchronized void statementCommitted(Committed entry, List<Snapshot> snapshots) {
     this.committed = entry;
     note(snapshots);
+    readTs = entry.commitTs();
+    loaded.clear();
   }
 
   /** A statement has written a table that nobody registered. */

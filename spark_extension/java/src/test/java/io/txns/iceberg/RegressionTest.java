@@ -19,8 +19,10 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.NotAuthorizedException;
 import org.apache.iceberg.jdbc.JdbcCatalog;
+import org.apache.iceberg.types.Types;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -250,6 +252,52 @@ class RegressionTest {
     append(auto("shop.a"), 1);
     append(table, 2);
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+  }
+
+  /** A statement as Spark's MERGE WITH SCHEMA EVOLUTION is one: it alters its target first. */
+  private Transaction altering(TxnHandle strict) {
+    append(auto("shop.a"), 1);
+    Transaction statement = strict.beginStatement();
+    statement.recordRead(id("shop.a"));
+    statement.recordRead(id("shop.b"));
+    return statement;
+  }
+
+  @Test
+  void aStatementGoesOnFromItsOwnEntry() {
+    TxnHandle strict = lake.open(Map.of("txns.autocommit-isolation", "serializable"));
+    Transaction statement = altering(strict);
+    TxnCatalog inside = strict.catalog(() -> statement);
+    inside.loadTable(id("shop.a")).updateSchema().addColumn("n", Types.LongType.get()).commit();
+    Table altered = inside.loadTable(id("shop.a"));
+    assertThat(altered.schema().findField("n")).isNotNull();
+    overwrite(altered, 2);
+    assertThat(lake.txnIds("shop.a")).containsExactly(2L);
+  }
+
+  @Test
+  void whatAStatementHasReadIsValidatedAfterItsOwnEntryToo() {
+    TxnHandle strict = lake.open(Map.of("txns.autocommit-isolation", "serializable"));
+    Transaction statement = altering(strict);
+    TxnCatalog inside = strict.catalog(() -> statement);
+    inside.loadTable(id("shop.a")).updateSchema().addColumn("n", Types.LongType.get()).commit();
+    append(auto("shop.b"), 9);
+    assertThatThrownBy(() -> overwrite(inside.loadTable(id("shop.a")), 2))
+        .isInstanceOf(CommitFailedException.class)
+        .hasMessageContaining("shop.b");
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+  }
+
+  @Test
+  void aStatementThatHasReadSomethingOldAltersNothing() {
+    TxnHandle strict = lake.open(Map.of("txns.autocommit-isolation", "serializable"));
+    Transaction statement = altering(strict);
+    append(auto("shop.b"), 9);
+    Table table = strict.catalog(() -> statement).loadTable(id("shop.a"));
+    assertThatThrownBy(() -> table.updateSchema().addColumn("n", Types.LongType.get()).commit())
+        .isInstanceOf(CommitFailedException.class)
+        .hasMessageContaining("shop.b");
+    assertThat(auto("shop.a").schema().findField("n")).isNull();
   }
 
   @Test
