@@ -134,17 +134,29 @@ public final class TxnHandle implements Closeable {
    * Iceberg operation commits at once, on whatever base Iceberg's own retry has come to.
    */
   public Transaction beginStatement() {
-    Isolation isolation =
-        config().autocommitIsolation() == null
-            ? Isolation.SNAPSHOT
-            : config().autocommitIsolation();
     Head head = log.loadIfExists();
+    return beginStatement(head, head.upper());
+  }
+
+  /** The same for a statement whose tables were loaded before it, from {@code readTs} on, in ms. */
+  public Transaction beginStatement(long readTs) {
+    return beginStatement(log.loadIfExists(), readTs);
+  }
+
+  /** Whether what single statements read is validated, as options may ask for. */
+  public boolean validatesStatements() {
+    return config().autocommitIsolation() != null;
+  }
+
+  private Transaction beginStatement(Head head, long readTs) {
+    Isolation isolation =
+        validatesStatements() ? config().autocommitIsolation() : Isolation.SNAPSHOT;
     return new Transaction(
         this,
         head,
         BeginOptions.defaults(),
         clock.newTxnId(),
-        head.upper(),
+        readTs,
         isolation,
         false,
         clock.nowMs());

@@ -363,6 +363,11 @@ final class TxnSession {
     return statements.run(session, catalog, skipped, body);
   }
 
+  /** Runs a write as a transaction of its own that has begun. */
+  <T> T writeAlone(TxnSparkCatalog catalog, Transaction own, Callable<T> body) throws Exception {
+    return statements.runImplicit(catalog, own, body);
+  }
+
   /** A script undoes its failed statement alone: it may handle the error, or else ends by it. */
   synchronized boolean abortsOnError(SQLConf conf) {
     return (open == null || !open.isAtomic()) && SessionOptions.abortsOnError(conf);

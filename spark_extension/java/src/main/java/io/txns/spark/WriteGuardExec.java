@@ -47,9 +47,11 @@ final class WriteGuardExec extends SparkPlan {
         () -> {
           TxnSession state = TxnSession.of(session());
           Optional<WriteTarget> target = target(child, session());
-          boolean free = !state.isExplicit() && !state.isSkipping();
-          if (free || target.isEmpty()) {
+          if (target.isEmpty()) {
             return body.call();
+          }
+          if (!state.isExplicit() && !state.isSkipping()) {
+            return alone(target.get().catalog(), state, body);
           }
           return state.write(
               session(),
@@ -60,6 +62,20 @@ final class WriteGuardExec extends SparkPlan {
                 return body.call();
               });
         });
+  }
+
+  /** Outside a transaction: validated where the options say so. */
+  private <T> T alone(TxnSparkCatalog catalog, TxnSession state, Callable<T> body)
+      throws Exception {
+    LogicalPlan write = child.logicalLink().get();
+    boolean validates =
+        catalog != null
+            && !state.isInStatement()
+            && PlannedStatement.hasQuery(write)
+            && catalog.handle().validatesStatements();
+    return validates
+        ? state.writeAlone(catalog, PlannedStatement.begin(write, catalog), body)
+        : body.call();
   }
 
   /** What the plan of a command writes to; empty for queries and for commands that do not write. */

@@ -73,12 +73,14 @@ final class WriteStatements {
     if (state.isExplicit()) {
       return runExplicit(session, body);
     }
-    return catalog == null ? body.call() : runImplicit(catalog, body);
+    return catalog == null
+        ? body.call()
+        : runImplicit(catalog, catalog.handle().beginStatement(), body);
   }
 
-  private <T> T runImplicit(TxnSparkCatalog catalog, Callable<T> body) throws Exception {
-    Statement statement = new Statement(catalog, catalog.handle().beginStatement(), null);
-    running.put(Thread.currentThread(), statement);
+  /** Runs a write outside a transaction as {@code own}. */
+  <T> T runImplicit(TxnSparkCatalog catalog, Transaction own, Callable<T> body) throws Exception {
+    running.put(Thread.currentThread(), new Statement(catalog, own, null));
     try {
       return body.call();
     } finally {
