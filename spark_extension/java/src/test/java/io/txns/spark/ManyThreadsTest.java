@@ -60,6 +60,11 @@ class ManyThreadsTest extends SparkTestBase {
     return running;
   }
 
+  private Future<Long> insertTwoUpToTheGate() throws InterruptedException {
+    String insert = "INSERT INTO " + table + " SELECT gated(id) FROM range(3, 5, 1, 1)";
+    return upToTheGate(() -> affected(spark, insert));
+  }
+
   private int snapshots(String of) {
     return rows(spark, "SELECT snapshot_id FROM " + of + ".snapshots").size();
   }
@@ -82,11 +87,7 @@ class ManyThreadsTest extends SparkTestBase {
   @Test
   void rowsAreCountedInTheStatementThatWroteThem() throws Exception {
     spark.sql("BEGIN");
-    Future<Long> insert =
-        upToTheGate(
-            () ->
-                affected(
-                    spark, "INSERT INTO " + table + " SELECT gated(id) FROM range(3, 5, 1, 1)"));
+    Future<Long> insert = insertTwoUpToTheGate();
     assertThat(affected(spark, "INSERT INTO " + u + " VALUES (3)")).isEqualTo(1);
     gate.countDown();
     assertThat(insert.get()).isEqualTo(2);
@@ -96,11 +97,7 @@ class ManyThreadsTest extends SparkTestBase {
 
   @Test
   void aStatementThatRunsIsNoPartOfATransactionThatBegins() throws Exception {
-    Future<Long> insert =
-        upToTheGate(
-            () ->
-                affected(
-                    spark, "INSERT INTO " + table + " SELECT gated(id) FROM range(3, 5, 1, 1)"));
+    Future<Long> insert = insertTwoUpToTheGate();
     spark.sql("BEGIN");
     spark.sql("DELETE FROM " + u);
     gate.countDown();
@@ -114,11 +111,7 @@ class ManyThreadsTest extends SparkTestBase {
   void statementsThatAreUndoneByThemselvesTakeTurns() throws Exception {
     spark.conf().set("spark.sql.txns.abort-on-error", "false");
     spark.sql("BEGIN");
-    Future<Long> insert =
-        upToTheGate(
-            () ->
-                affected(
-                    spark, "INSERT INTO " + table + " SELECT gated(id) FROM range(3, 5, 1, 1)"));
+    Future<Long> insert = insertTwoUpToTheGate();
     ExecutorService quick = Executors.newSingleThreadExecutor();
     Future<Long> other = quick.submit(() -> affected(spark, "INSERT INTO " + u + " VALUES (3)"));
     try {
