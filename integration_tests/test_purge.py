@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-_AGES = {"txns_max_age_s": "1", "txns_shared_max_age_s": "1"}
+_AGES = {"txns_max_age_s": "1"}
 
 
 def _files(folder: Path) -> list[Path]:
@@ -76,10 +76,10 @@ def test_one_language_purges_what_the_other_dropped(
 ) -> None:
     """And each is refused what the other has claimed, until it is done."""
     lake = make_lake(new_session, tmp_path / "lake")
-    spark, handle = lake.spark(**_AGES), lake.python(max_age_s=1, shared_max_age_s=1)
+    spark, handle = lake.spark(**_AGES), lake.python(max_age_s=1)
     spark.sql("DROP TABLE lake.db.t")
     time.sleep(1.1)
-    dead = lake.python(max_age_s=1, shared_max_age_s=1)
+    dead = lake.python(max_age_s=1)
     dead.parts.catalog.rename_table = _dies
     with pytest.raises(_Died):
         dead.purge("db.t")

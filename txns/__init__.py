@@ -29,7 +29,6 @@ from txns._committed import Applied, Committed, State
 from txns._entry import Isolation
 from txns._handle import Handle, open  # noqa: A004 -- txns.open() is how a user says it
 from txns._purge import Purgeable, Purged
-from txns._resume import deserialize, merge
 from txns._run import run
 from txns._subscribe import Delivery, TableRows
 from txns._transaction import Transaction
@@ -66,8 +65,6 @@ __all__ = [
     "TxnsError",
     "Unsupported",
     "__version__",
-    "deserialize",
-    "merge",
     "open",
     "run",
 ]

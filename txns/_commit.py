@@ -56,7 +56,6 @@ class Request:
         reads: What was read.
         comment: The user's words.
         marks: Summary keys for the data tables' snapshots.
-        shared: Whether several processes have built it, which may take longer.
     """
 
     kind: Kind
@@ -68,7 +67,6 @@ class Request:
     reads: ReadSet = field(default_factory=ReadSet)
     comment: str = ""
     marks: Mapping[str, str] = field(default_factory=dict)
-    shared: bool = False
 
 
 class _Versions:
@@ -199,12 +197,10 @@ class Committer:
 
     def _refuse_old(self, request: Request) -> None:
         age_ms = self._clock.now_ms() - request.born_ms
-        config = self._config
-        max_age_ms = config.shared_max_age_ms if request.shared else config.max_age_ms
+        max_age_ms = self._config.max_age_ms
         if age_ms > max_age_ms:
             raise Conflict(
-                f"it is {age_ms // 1000} s old, and may be {max_age_ms // 1000} s (max_age_s, or"
-                " shared_max_age_s of one that several processes build)",
+                f"it is {age_ms // 1000} s old, and may be {max_age_ms // 1000} s (max_age_s)",
                 what="transaction is too old, run it again",
                 table=next(iter(request.writes)),
                 txn_id=request.key.txn_id,

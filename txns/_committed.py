@@ -23,8 +23,6 @@ class State(Enum):
     COMMITTED = "committed"
     ROLLED_BACK = "rolled back"
     UNKNOWN = "unknown"
-    HANDED_OVER = "handed over"
-    """Serialized, or merged into another one."""
 
 
 @dataclass(frozen=True, slots=True)

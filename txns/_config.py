@@ -30,7 +30,6 @@ class Config:
             `next` writer.
         tidy_after: How many applied entries may stand in the head.
         max_age_ms: The greatest age of a transaction, in ms.
-        shared_max_age_ms: The same of one that several processes build, in ms.
         id_retention_ms: How far back the archive is searched for a caller's id, in ms.
     """
 
@@ -40,20 +39,18 @@ class Config:
     apply: str
     tidy_after: int
     max_age_ms: int
-    shared_max_age_ms: int
     id_retention_ms: int
 
     @staticmethod
     def of(
         *,
-        commit_table: str | Identifier,
-        register: str,
-        isolation: str | Isolation,
-        apply: str,
-        tidy_after: int,
-        max_age_s: int,
-        id_retention_days: int,
-        shared_max_age_s: int = _DAY_MS // 1000,
+        commit_table: str | Identifier = "txns.commits",
+        register: str = "created",
+        isolation: str | Isolation = Isolation.STRICT_SERIALIZABLE,
+        apply: str = "inline",
+        tidy_after: int = 16,
+        max_age_s: int = _DAY_MS // 1000,
+        id_retention_days: int = 7,
     ) -> Config:
         """
         Check options as a user writes them.
@@ -66,7 +63,6 @@ class Config:
         numbers = {
             "tidy_after": tidy_after,
             "max_age_s": max_age_s,
-            "shared_max_age_s": shared_max_age_s,
             "id_retention_days": id_retention_days,
         }
         for name, value in numbers.items():
@@ -86,7 +82,6 @@ class Config:
             apply=apply,
             tidy_after=tidy_after,
             max_age_ms=1000 * max_age_s,
-            shared_max_age_ms=1000 * max(max_age_s, shared_max_age_s),
             id_retention_ms=_DAY_MS * id_retention_days,
         )
 

@@ -44,9 +44,8 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
     isolation: str | Isolation = Isolation.STRICT_SERIALIZABLE,
     apply: str = "inline",
     tidy_after: int = 16,
-    max_age_s: int = 3600,
+    max_age_s: int = 24 * 3600,
     id_retention_days: int = 7,
-    shared_max_age_s: int = 24 * 3600,
     clock: Clock | None = None,
 ) -> Handle:
     """
@@ -60,10 +59,9 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
         isolation: The level of transactions that do not name one.
         apply: `inline`: whoever commits carries the changes over; `next`: the next writer.
         tidy_after: How many applied entries may stand in the head.
-        max_age_s: The greatest age of a transaction, in seconds.
+        max_age_s: The greatest age of a transaction, in seconds; the same for all of a lake, since
+            expiry keeps what was current for that long, and a purge waits for it.
         id_retention_days: How far back a caller's transaction id is looked for.
-        shared_max_age_s: The greatest age of a transaction that several processes build, in
-            seconds.
         clock: The source of time and ids; the system's where it is not given.
 
     Raises:
@@ -79,7 +77,6 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
         tidy_after=tidy_after,
         max_age_s=max_age_s,
         id_retention_days=id_retention_days,
-        shared_max_age_s=shared_max_age_s,
     )
     parts = Parts.of(catalog, config, clock or SystemClock())
     parts.log.load_or_create()
@@ -251,7 +248,7 @@ class Handle:
         """
         Take a dropped table out of the catalog for good, and delete its files.
 
-        Possible when the drop is older than any transaction may be (`shared_max_age_s`), no
+        Possible when the drop is older than any transaction may be (`max_age_s`), no
         hold needs the table and nobody has written it outside the protocol since. A purge that
         died is gone on with after 10 minutes, by anyone. Data files of a table with
         `gc.enabled` = `false` stay.

@@ -81,7 +81,7 @@ class Parts:
         """Give updates without the removal of snapshots that a running transaction can need."""
         if not any(isinstance(update, RemoveSnapshotsUpdate) for update in updates):
             return updates
-        needed = needed_since(metadata, self.clock.now_ms() - self.config.shared_max_age_ms)
+        needed = needed_since(metadata, self.clock.now_ms() - self.config.max_age_ms)
         kept: list[TableUpdate] = []
         for update in updates:
             if not isinstance(update, RemoveSnapshotsUpdate):

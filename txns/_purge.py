@@ -85,7 +85,7 @@ class Purger:
         What the handle was opened with where it is not given.
         """
         self._parts = parts
-        self._max_age_ms = parts.config.shared_max_age_ms if max_age_ms is None else max_age_ms
+        self._max_age_ms = parts.config.max_age_ms if max_age_ms is None else max_age_ms
 
     def check(self, name: Identifier) -> Purgeable:
         """

@@ -50,14 +50,3 @@ class ReadSet:
         """Give the filters under which a table was read, in words."""
         filters = self.tables.get(table, [])
         return "true" if "true" in filters else " or ".join(filters)
-
-    def merge(self, other: ReadSet) -> None:
-        """Add what another one has seen."""
-        for table, filters in other.tables.items():
-            for row_filter in filters:
-                self.read(table, row_filter)
-        self.present |= other.present
-        self.absent |= other.absent
-        self.listed |= other.listed
-        self.overwritten |= other.overwritten
-        self.unprotected |= other.unprotected

@@ -22,8 +22,6 @@ from txns._txn_table import TxnTable
 from txns.errors import text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
@@ -69,12 +67,6 @@ class Staging:
         shared = self.shared.get(staged.identifier)
         if shared is not None:
             shared.metadata = staged.current
-
-    def take_over(self, staging: Iterable[StagedTable]) -> None:
-        """Go on with what another transaction has staged."""
-        for staged in staging:
-            self.staged[staged.identifier] = staged
-            self.shared.pop(staged.identifier, None)
 
     def files(self, name: Identifier, io: FileIO) -> RecordedIO:
         """Give the files of a table, whose creation is noted."""

@@ -2,14 +2,13 @@
 A transaction as a catalog: staged changes over many tables, what was read, savepoints.
 
 Imports: _catalog, _change, _commit, _committed, _creation, _entry, _loop, _read_set,
-_savepoints, _serialize, _staging, errors. Used by: _handle, _resume.
+_savepoints, _staging, errors. Used by: _handle.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -28,12 +27,11 @@ from txns._entry import Entry, Isolation, Kind
 from txns._loop import Key
 from txns._read_set import ReadSet
 from txns._savepoints import Savepoints
-from txns._serialize import Serialized, dump
 from txns._staging import Staging
 from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
 
     import pyarrow as pa
@@ -73,8 +71,6 @@ class Transaction(TxnCatalog):
         """What became of it; set from the start where its id had committed before."""
         self._staging = Staging(parts, head, options, self.reads)
         self._savepoints = Savepoints()
-        self._files_are_shared = False
-        """Whether another process may commit the same files."""
         self._lock = threading.RLock()
 
     @property
@@ -309,7 +305,6 @@ class Transaction(TxnCatalog):
             isolation=options.isolation,
             reads=self.reads,
             comment=self.comment,
-            shared=self._files_are_shared,
         )
         try:
             return self._parts.committer.commit(request)
@@ -320,8 +315,7 @@ class Transaction(TxnCatalog):
             raise
         except Exception:
             self.state = State.ROLLED_BACK
-            if not self._files_are_shared:  # whoever else has them may still commit them
-                self._staging.discard()
+            self._staging.discard()
             raise
 
     def rollback(self) -> None:
@@ -330,58 +324,7 @@ class Transaction(TxnCatalog):
             if self.state is not State.ACTIVE:
                 return
             self.state = State.ROLLED_BACK
-            if not (self._files_are_shared and self._has_committed_elsewhere()):
-                self._staging.discard()
-
-    def _has_committed_elsewhere(self) -> bool:
-        """Whether somebody has committed the same bytes, and with them the same files (I8)."""
-        try:
-            head = self._parts.log.load()
-            found = self._parts.loop.find(head, self.txn_id, self.options.read_ts)
-        except Exception:  # noqa: BLE001 -- the log cannot be asked: files that stay harm nobody
-            _LOG.warning("its files stay: txn=%s", self.txn_id, exc_info=True)
-            return True
-        return found is not None
-
-    def serialize(self) -> bytes:
-        """Give it as bytes, for another process to go on with; see `txns.deserialize`."""
-        with self._lock:
-            writes = tuple(self.hand_over().values())
-            stored = Serialized(self.options, self.comment, self.reads, writes)
-            return dump(self._parts, stored)
-
-    def hand_over(self) -> dict[Identifier, StagedTable]:
-        """Give what was staged away; the transaction is over here, its files stay."""
-        with self._lock:
-            self._check_active()
-            self.state = State.HANDED_OVER
-            return self._staging.writes()
-
-    def take_over(self, staging: Iterable[StagedTable]) -> None:
-        """Go on with what another transaction has staged."""
-        with self._lock:
-            self._check_active()
-            self._files_are_shared = True
-            self._staging.take_over(staging)
-
-    def widen(self, other: Transaction) -> None:
-        """Take on what another transaction promises: what it has read, since when."""
-        with self._lock:
-            self.reads.merge(other.reads)
-            mine, theirs = self.options, other.options
-            levels = list(Isolation)
-            self.options = replace(
-                mine,
-                read_ts=min(mine.read_ts, theirs.read_ts),
-                born_ms=min(mine.born_ms, theirs.born_ms),
-                isolation=max(mine.isolation, theirs.isolation, key=levels.index),
-            )
-            self._staging.options = self.options
-
-    def staged(self, name: Identifier) -> StagedTable | None:
-        """Give what was staged on a table."""
-        staged = self._staging.staged.get(name)
-        return staged if staged is not None and staged.changed else None
+            self._staging.discard()
 
     def savepoint(self, name: str) -> None:
         """Remember this moment under a name; a name used again hides the older one."""

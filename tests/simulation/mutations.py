@@ -27,14 +27,11 @@ from txns import (
     _overlay,
     _purge,
     _register,
-    _serialize,
     _state,
     _subscribe,
     _tables,
     _tidy,
-    _transaction,
 )
-from txns._read_set import ReadSet
 from txns._staged import StagedTable
 from txns.errors import Conflict
 
@@ -342,23 +339,6 @@ def group_members_unaware() -> list[Patch]:
     ]
 
 
-def merged_at_the_greatest_read_ts() -> list[Patch]:
-    """Let a merged transaction keep its own `read_ts`, whatever the others have read."""
-    widen = _transaction.Transaction.widen
-
-    def kept(self: Any, other: Any) -> None:
-        read_ts = self.read_ts
-        widen(self, other)
-        self.options = self._staging.options = replace(self.options, read_ts=read_ts)
-
-    return [(_transaction.Transaction, "widen", kept)]
-
-
-def reads_not_serialized() -> list[Patch]:
-    """Leave what a transaction has read out of its bytes."""
-    return [(_serialize, "_reads", lambda _stored: ReadSet())]
-
-
 def subscription_without_archive() -> list[Patch]:
     """Deliver what stands in the head only."""
 
@@ -407,8 +387,6 @@ MUTATIONS: dict[str, Mutation] = {
         purge_without_claim,
         register_without_applied,
         group_members_unaware,
-        merged_at_the_greatest_read_ts,
-        reads_not_serialized,
         subscription_without_archive,
         registered_once,
     )

@@ -1,7 +1,7 @@
 """
 From a seed to everything that is going to happen, but for the order of steps.
 
-Imports: actions, races, relays, strangers, subscriptions, threads, upkeep, worker.
+Imports: actions, races, strangers, subscriptions, threads, upkeep, worker.
 Used by: run, shrink.
 """
 
@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.simulation import actions, races, relays, strangers, subscriptions, threads, upkeep
+from tests.simulation import actions, races, strangers, subscriptions, threads, upkeep
 from tests.simulation.worker import Worker
 
 Action = Callable[[Worker], None]
@@ -20,8 +20,6 @@ _USERS: dict[str, tuple[Action, float]] = {
     "transaction": (actions.transaction, 12),
     "autocommit": (actions.autocommit, 2),
     "threads": (threads.transactions, 1),
-    "hand_over": (relays.hand_over, 0.6),
-    "take_over": (relays.take_over, 1.2),
     "subscribe": (subscriptions.subscribe, 1),
     "rename": (upkeep.rename, 0.3),
     "register": (upkeep.register, 0.7),

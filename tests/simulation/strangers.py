@@ -158,7 +158,7 @@ def expire(worker: Worker) -> None:
 
 def _least_ts_in_use(lake: Lake) -> int | None:
     """Give the least timestamp at which somebody may have staged something; None: nobody."""
-    least = [letter.attempt.read_ts for letter in lake.letters]
+    least: list[int] = []
     for process in lake.world.processes:
         staging = process.doing.rpartition(".")[2].partition("#")[0] in _STAGING
         if process.attempt and not process.dead:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from tests.simulation.history import Attempt, Identifier
     from tests.simulation.observer import Observer
-    from tests.simulation.relays import Letter
 
 EXPECTED = (
     TxnsError,
@@ -61,7 +60,6 @@ class Lake:
         tables: Names of tables that are registered from the start.
         creatable: Names that transactions create and drop.
         spare: A name that tables are renamed to, and the name of a table without care.
-        letters: Uncommitted transactions that some process has left to others.
     """
 
     world: World
@@ -72,7 +70,6 @@ class Lake:
     tables: tuple[Identifier, ...] = ()
     creatable: tuple[Identifier, ...] = ()
     spare: tuple[Identifier, ...] = ()
-    letters: list[Letter] = field(default_factory=list)
     rows_made: int = 0
 
     def new_row(self) -> int:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import threading
 
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.types import LongType
 
 import txns
 from tests.txns.lake import ids, rows
@@ -119,96 +117,6 @@ def test_subscribe(lake, handle):
     ] == seen
     assert (handle.upper, None) == (progress.commit_ts, progress.txn_id)
     assert [] == list(handle.subscribe([a], as_of=handle.upper, until=handle.upper))
-
-
-def test_serialize_and_merge(lake, handle):
-    """Built in two processes, committed by a third: one entry, each row once."""
-    a, b = lake.table("a", [1]), lake.table("b", [1])
-    parts = []
-    for number in (2, 3):
-        worker = lake.open(lake.another_catalog())
-        txn = worker.begin()
-        txn.load_table(a).append(rows(number))
-        if number == 2:
-            txn.load_table(b).delete("id = 1")
-            txn.create_table("shop.new", rows(1).schema).append(rows(7))
-        parts.append(txn.serialize())
-        with pytest.raises(txns.InvalidUsage, match="handed over"):
-            txn.commit()
-        handle.catalog().load_table(a).append(rows(10 + number))
-    merged = txns.merge(*(txns.deserialize(handle, each) for each in parts))
-    committed = merged.commit()
-    assert 3 == len(committed.tables)
-    assert [1, 2, 3, 12, 13] == lake.plain_ids(a)
-    assert ([], [7]) == (lake.plain_ids(b), lake.plain_ids("shop.new"))
-
-
-def test_the_same_bytes_commit_once(lake, handle):
-    """Two that go on with one serialized transaction make one entry."""
-    a = lake.table("a", [1])
-    txn = handle.begin()
-    txn.load_table(a).append(rows(2))
-    stored = txn.serialize()
-    one, two = (txns.deserialize(handle, stored) for _ in range(2))
-    assert one.commit().commit_ts == two.commit().commit_ts
-    assert [1, 2] == lake.plain_ids(a)
-
-
-@pytest.mark.parametrize("deed", ["append", "alter", "create"])
-def test_bytes_that_have_committed_are_answered_with_their_entry(lake, handle, deed):
-    """Whoever comes when the tables show it already gets the entry; nothing is deleted."""
-    a = lake.table("a", [1])
-    txn = handle.begin()
-    if deed == "append":
-        txn.load_table(a).append(rows(2))
-    elif deed == "alter":
-        with txn.load_table(a).update_schema() as update:
-            update.add_column("more", LongType())
-    else:
-        txn.create_table("shop.new", rows(1).schema).append(rows(3))
-    stored = txn.serialize()
-    commit_ts = txns.deserialize(handle, stored).commit().commit_ts
-    files = lake.files()
-    late = txns.deserialize(handle, stored)
-    assert late.committed.commit_ts == commit_ts
-    assert late.commit().commit_ts == commit_ts
-    with pytest.raises(txns.InvalidUsage, match="committed"):
-        txns.merge(handle.begin(), late)
-    assert files <= lake.files()
-    assert handle.upper == commit_ts
-
-
-def test_a_serialized_transaction_is_rolled_back_elsewhere(lake, handle):
-    """Whoever has it deletes its files."""
-    a = lake.table("a", [1])
-    before = lake.files()
-    txn = handle.begin()
-    txn.load_table(a).append(rows(2))
-    txns.deserialize(handle, txn.serialize()).rollback()
-    assert before == lake.files()
-
-
-def test_merge_refuses_an_overwrite_of_both(lake, handle):
-    """Which of the two would win is nobody's to say."""
-    a = lake.table("a", [1, 2])
-    one, two = handle.begin(), handle.begin()
-    one.load_table(a).delete("id = 1")
-    two.load_table(a).append(rows(3))
-    with pytest.raises(txns.InvalidUsage, match="appended to by each"):
-        txns.merge(one, two)
-
-
-def test_bytes_of_another_format_or_catalog(lake, handle):
-    """Refused, with what differs."""
-    a = lake.table("a", [1])
-    txn = handle.begin()
-    txn.load_table(a).append(rows(2))
-    stored = json.loads(txn.serialize())
-    for key, value in (("format", 2), ("catalog", "pond"), ("commit-table-uuid", "other")):
-        with pytest.raises(txns.Unsupported, match=str(value)):
-            txns.deserialize(handle, json.dumps({**stored, key: value}).encode())
-    with pytest.raises(txns.Unsupported, match="no serialized transaction"):
-        txns.deserialize(handle, b"nonsense")
 
 
 def test_threads_share_swaps(lake):

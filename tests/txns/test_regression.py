@@ -224,23 +224,6 @@ def test_a_rollback_with_an_append_is_no_append(lake, handle):
     assert "overwrite" == handle.transactions()[-1]["operation"]
 
 
-def test_a_rollback_keeps_what_others_committed_of_the_same_bytes(lake, handle):
-    """
-    Nothing is deleted before the log was asked (I8).
-
-    1. Two processes go on with the same bytes; one commits.
-    2. The other one rolls back.
-    """
-    a = lake.table("a", [1])
-    txn = handle.begin()
-    txn.load_table(a).append(rows(2))
-    stored = txn.serialize()
-    one, two = (txns.deserialize(handle, stored) for _ in range(2))
-    one.commit()
-    two.rollback()
-    assert [1, 2] == lake.plain_ids(a)
-
-
 def test_an_interrupt_between_the_swap_and_its_answer(lake, handle, monkeypatch):
     """
     The files of what may have committed stay.

@@ -27,7 +27,7 @@ def test_an_expiry_that_somebody_was_faster_with(lake):
     for value in (2, 3):
         lake.open().catalog().load_table(a).append(rows(value))
     first, second, *_ = (each.snapshot_id for each in lake.catalog.load_table(a).snapshots())
-    handle = lake.open(apply="next", max_age_s=1, shared_max_age_s=1)
+    handle = lake.open(apply="next", max_age_s=1)
     lake.clock.ahead_ms += 5000
     table = handle.catalog().load_table(a)
     table.maintenance.expire_snapshots().by_ids([first, second]).commit()

@@ -17,7 +17,6 @@ from pyiceberg.catalog import load_catalog
 from txns._cli._exit import flat
 from txns._clock import SystemClock
 from txns._config import Config
-from txns._entry import Isolation
 from txns._handle import Handle
 from txns._parts import Parts
 
@@ -45,15 +44,7 @@ class Lake:
     def handle(self) -> Handle:
         """The protocol over the catalog; the commit table is not created."""
         if self._handle is None:
-            config = Config.of(
-                commit_table=self.commit_table,
-                register="created",
-                isolation=Isolation.STRICT_SERIALIZABLE,
-                apply="inline",
-                tidy_after=16,
-                max_age_s=3600,
-                id_retention_days=7,
-            )
+            config = Config.of(commit_table=self.commit_table)
             self._handle = Handle(Parts.of(self._open(), config, SystemClock()))
         return self._handle
 

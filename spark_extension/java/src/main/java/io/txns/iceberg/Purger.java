@@ -122,7 +122,7 @@ final class Purger {
               held.get(0), table, String.join(", ", held)));
     }
     long droppedTs = Claim.droppedTs(metadata);
-    long possibleTs = droppedTs + handle.config().greatestAgeMs();
+    long possibleTs = droppedTs + handle.config().maxAgeMs();
     if (nowMs < possibleTs) {
       throw TxnException.unsupported(
           String.format(

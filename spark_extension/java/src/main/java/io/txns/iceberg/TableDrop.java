@@ -86,10 +86,9 @@ final class TableDrop {
                   + " first; table=`%2$s`",
               handle.catalogName(),
               table,
-              handle.config().greatestAgeMs() / 1000,
+              handle.config().maxAgeMs() / 1000,
               Claim.time(
-                  Math.max(handle.clock().nowMs(), handle.upper())
-                      + handle.config().greatestAgeMs())));
+                  Math.max(handle.clock().nowMs(), handle.upper()) + handle.config().maxAgeMs())));
     }
     handle
         .statementCommit()

@@ -18,7 +18,6 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * @param apply when a committed transaction is carried over to its tables
  * @param tidyAfter how many applied entries may stand in the head
  * @param maxAgeMs the greatest age of a transaction, in ms
- * @param sharedMaxAgeMs the same of one that several processes build, as Python programs can, in ms
  * @param idRetentionMs how far back the archive is searched for a caller's transaction id, in ms
  */
 public record TxnConfig(
@@ -29,7 +28,6 @@ public record TxnConfig(
     Apply apply,
     int tidyAfter,
     long maxAgeMs,
-    long sharedMaxAgeMs,
     long idRetentionMs) {
 
   /** Which tables come under care without {@code register}. */
@@ -58,13 +56,7 @@ public record TxnConfig(
           "txns.apply",
           "txns.tidy-after",
           "txns.max-age-s",
-          "txns.shared-max-age-s",
           "txns.id-retention-days");
-
-  /** The greatest age that any transaction of the lake may have, in ms. */
-  long greatestAgeMs() {
-    return Math.max(maxAgeMs, sharedMaxAgeMs);
-  }
 
   /** What holds where nothing is said. */
   public static TxnConfig defaults() {
@@ -96,8 +88,7 @@ public record TxnConfig(
         autocommit == null ? null : isolation("txns.autocommit-isolation", autocommit),
         choice(options, "txns.apply", Apply.INLINE, Apply.values()),
         (int) number(options, "txns.tidy-after", 16),
-        1000 * number(options, "txns.max-age-s", 3600),
-        1000 * number(options, "txns.shared-max-age-s", 24 * 3600),
+        1000 * number(options, "txns.max-age-s", 24 * 3600),
         24L * 3600 * 1000 * number(options, "txns.id-retention-days", 7));
   }
 

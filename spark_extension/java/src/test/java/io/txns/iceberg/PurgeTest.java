@@ -33,8 +33,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Physical removal of dropped tables, and its races with those who create the name again. */
 class PurgeTest {
-  private static final Map<String, String> AGES =
-      Map.of("txns.max-age-s", "10", "txns.shared-max-age-s", "10");
+  private static final Map<String, String> AGES = Map.of("txns.max-age-s", "10");
   private static final long AGE_MS = 10_000;
   private static final long CLAIM_MS = 15_000;
   private static final TableIdentifier A = id("shop.a");
