@@ -65,14 +65,17 @@ class ConflictChecker:
         appears = change.operation is Operation.CREATE or entry.kind is Kind.REGISTER
         if appears and change.table in self.reads.absent:
             return "a table that it found absent was created, or came under care"
-        if self.isolation.validates_reads and entry.kind is not Kind.REGISTER:
-            return self._read_clash(change)
-        return None
-
-    def _read_clash(self, change: Change) -> str | None:
-        comes_or_goes = change.operation in {Operation.CREATE, Operation.DROP}
+        if not self.isolation.validates_reads:
+            return None
+        # What came under care for this very transaction was there before.
+        comes_or_goes = change.operation in {Operation.CREATE, Operation.DROP} or (
+            entry.kind in {Kind.REGISTER, Kind.FORGET} and write is None
+        )
         if comes_or_goes and change.table[:-1] in self.reads.listed:
             return "the tables of a namespace that it listed have changed"
+        return None if entry.kind is Kind.REGISTER else self._read_clash(change)
+
+    def _read_clash(self, change: Change) -> str | None:
         if change.operation is Operation.DROP and change.table in self.reads.present:
             return "a table that it found was dropped"
         if change.table in self.reads.tables and change.operation is not Operation.REPLACE:

@@ -149,13 +149,20 @@ def test_a_name_found_absent_that_a_table_was_renamed_to(lake, handle):
         txn.commit()
 
 
-def test_a_namespace_that_was_listed(lake, handle):
+@pytest.mark.parametrize("deed", ["create", "drop", "rename", "rename away"])
+def test_a_namespace_that_was_listed(lake, handle, deed):
     """The list of tables must still be the same."""
-    b = lake.table("b")
+    a, b = lake.table("a", [1]), lake.table("b")
+    lake.catalog.create_namespace_if_not_exists("other")
     txn = handle.begin()
     txn.list_tables("shop")
     txn.load_table(b).append(rows(1))
-    handle.catalog().create_table("shop.new", rows(1).schema)
+    if deed == "create":
+        handle.catalog().create_table("shop.new", rows(1).schema)
+    elif deed == "drop":
+        handle.catalog().drop_table(a)
+    else:
+        handle.catalog().rename_table(a, "shop.z" if deed == "rename" else "other.z")
     with pytest.raises(txns.Conflict, match="namespace"):
         txn.commit()
 

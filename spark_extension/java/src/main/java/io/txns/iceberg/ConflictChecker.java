@@ -60,13 +60,20 @@ final class ConflictChecker {
     if (appears && reads.wasAbsent(table)) {
       return "a table that it found absent was created, or came under care";
     }
-    if (!isolation.validatesReads() || entry.kind() == EntryKind.REGISTER) {
+    if (!isolation.validatesReads()) {
       return null;
     }
+    // What came under care for this very transaction was there before.
+    boolean care = entry.kind() == EntryKind.REGISTER || entry.kind() == EntryKind.FORGET;
     boolean comesOrGoes =
-        change.operation() == Operation.CREATE || change.operation() == Operation.DROP;
+        change.operation() == Operation.CREATE
+            || change.operation() == Operation.DROP
+            || (care && write == null);
     if (comesOrGoes && reads.wasListed(table.namespace())) {
       return "the tables of a namespace that it listed have changed";
+    }
+    if (entry.kind() == EntryKind.REGISTER) {
+      return null;
     }
     boolean sameRows = change.operation() == Operation.REPLACE;
     if (reads.hasRead(table) && !sameRows) {

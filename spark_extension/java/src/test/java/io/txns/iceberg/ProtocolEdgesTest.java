@@ -235,6 +235,18 @@ class ProtocolEdgesTest extends TwoTables {
             TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT));
   }
 
+  /** Namespace listed, and a table renamed in it. */
+  @Test
+  void listedThenRenamed() {
+    Transaction t = handle.begin(BeginOptions.defaults());
+    handle.catalog(() -> t).listTables(id("shop.a").namespace());
+    append(on(handle, t, "shop.b"), 1);
+    ours.renameTable(id("shop.a"), id("shop.z"));
+    assertThatThrownBy(t::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT));
+  }
+
   /** Drop, applied and tidied, then the table is absent for readers and can be created again. */
   @Test
   void dropTidyCreate() {
