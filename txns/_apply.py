@@ -173,6 +173,7 @@ class Applier:
         if self._moot(change, base):
             return real
         table = change.change.table
+        _mark.refuse_commit_table(table, base)
         _manifests.check_writable(base, text(table))
         mark = _mark.mark_of(base)
         if mark is None and not repaired:

@@ -31,7 +31,7 @@ from txns._catalog import TxnCatalog
 from txns._commit import Request
 from txns._entry import Kind
 from txns._loop import Key
-from txns._mark import applied_ts, mark_of
+from txns._mark import applied_ts, mark_of, refuse_commit_table
 from txns._parts import check_writable
 from txns._read_set import ReadSet
 from txns._rewound import is_about_main
@@ -199,6 +199,7 @@ class AutocommitCatalog(TxnCatalog):
         self._refuse_commit_table(name)
         loaded = self._load(name)
         if not loaded.registered:
+            refuse_commit_table(name, loaded.metadata)
             self._parts.catalog.drop_table(identifier)
             return
         check_writable(loaded)
@@ -221,6 +222,7 @@ class AutocommitCatalog(TxnCatalog):
                 f" readers of older timestamps: handle.forget('{text(name)}') first, then purge"
                 f" it; table=`{text(name)}`"
             )
+        refuse_commit_table(name, loaded.metadata)
         self._parts.catalog.purge_table(identifier)
 
     def register_table(
@@ -233,11 +235,13 @@ class AutocommitCatalog(TxnCatalog):
         name = self.identifier_to_tuple(identifier)
         self._refuse_commit_table(name)
         try:
-            registered = self._load(name).registered
+            loaded = self._load(name)
         except NoSuchTableError:
-            registered = False
-        if registered:
-            raise TableAlreadyExistsError(f"Table {text(name)} already exists")
+            pass
+        else:
+            refuse_commit_table(name, loaded.metadata)
+            if loaded.registered:
+                raise TableAlreadyExistsError(f"Table {text(name)} already exists")
         return super().register_table(identifier, metadata_location, overwrite)
 
     def rename_table(
@@ -253,7 +257,9 @@ class AutocommitCatalog(TxnCatalog):
         target = self.identifier_to_tuple(to_identifier)
         self._refuse_commit_table(source)
         self._refuse_commit_table(target)
-        registered = self._load(source).registered
+        loaded = self._load(source)
+        refuse_commit_table(source, loaded.metadata)
+        registered = loaded.registered
         self._refuse_existing(target)
         if registered:
             self._parts.registrar.forget(source)
@@ -329,6 +335,7 @@ class AutocommitCatalog(TxnCatalog):
         Who passes just before they are on again is found as a stranger.
         """
         name = table.name()
+        refuse_commit_table(name, table.metadata)
         if self._parts.config.register == "all" and not self._head().state.off:
             self._parts.registrar.register(name)
         plain = self._parts.catalog.load_table(name)

@@ -18,8 +18,9 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._entry import Operation
+from txns._mark import written_by_protocol_only
 from txns._purge_name import is_apart
-from txns.errors import Conflict, InvalidUsage, TxnsError, Unsupported, text
+from txns.errors import Conflict, InvalidUsage, TxnsError, text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,11 +153,9 @@ class TxnCatalog(Catalog):
         """Refuse to write; a catalog that is not read-only allows it."""
 
     def _refuse_commit_table(self, identifier: Identifier) -> None:
+        """Refuse the commit table's name, also before there is a table under it."""
         if identifier == self._parts.log.identifier:
-            raise Unsupported(
-                "the commit table is written by transactions only, it can be read;"
-                f" table=`{text(identifier)}`"
-            )
+            raise written_by_protocol_only(identifier)
 
     def create_namespace(
         self, namespace: str | Identifier, properties: Properties = EMPTY_DICT

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txns import _entry
+from txns.errors import Unsupported, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,6 +79,30 @@ def mark_of(metadata: TableMetadata) -> TableMark | None:
         properties.get(COMMIT_TABLE_UUID, ""),
         _number(properties, CREATED),
         _number(properties, APPLIED),
+    )
+
+
+def is_commit_table(metadata: TableMetadata) -> bool:
+    """Whether a table is a log, this one or another: it has had a record since its creation."""
+    return any(summary_value(at, _entry.KIND) is not None for at in metadata.snapshots)
+
+
+def refuse_commit_table(table: Identifier, metadata: TableMetadata) -> None:
+    """
+    Refuse to mark or to write a commit table: a snapshot that is no record would end its log.
+
+    Raises:
+        Unsupported: It is one.
+    """
+    if is_commit_table(metadata):
+        raise written_by_protocol_only(table)
+
+
+def written_by_protocol_only(table: Identifier) -> Unsupported:
+    """Give the error for a write to a commit table."""
+    return Unsupported(
+        "this is a commit table, which is written by the protocol only and never comes under care:"
+        f" read it, and write other tables; table=`{text(table)}`"
     )
 
 

@@ -18,6 +18,7 @@ from txns._commit import Committer
 from txns._log import CommitLog
 from txns._logged import needed_since
 from txns._loop import CommitLoop, transactions_off
+from txns._mark import refuse_commit_table
 from txns._register import Registrar
 from txns._tables import DataTables, Loaded
 from txns._tidy import Tidier
@@ -100,13 +101,14 @@ def check_writable(loaded: Loaded) -> None:
     Refuse to write through the log a table that nobody registered, or that strangers have written.
 
     Raises:
-        Unsupported: With the call that registers it; or transactions are off.
+        Unsupported: With the call that registers it; it is a commit table; or transactions are off.
         Quarantined: With the command that repairs it.
     """
     name = text(loaded.identifier)
     if loaded.plain:
         raise transactions_off()
     if not loaded.registered:
+        refuse_commit_table(loaded.identifier, loaded.metadata)
         raise Unsupported(
             f"a transaction writes registered tables only: handle.register('{name}') or `txns"
             f" register {name}` first; table=`{name}`"

@@ -150,6 +150,7 @@ class Registrar:
         return self._repair(Kind.REPAIR, "reject", loaded, staged, stranger, {})
 
     def _check_registrable(self, identifier: Identifier, table: Table) -> None:
+        _mark.refuse_commit_table(identifier, table.metadata)
         mark = _mark.mark_of(table.metadata)
         name = text(identifier)
         if mark and mark.commit_table != ".".join(self._log.identifier):

@@ -14,7 +14,7 @@ from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table.locations import load_location_provider
 
 from txns import _creation, _manifests
-from txns._mark import applied_ts
+from txns._mark import applied_ts, is_commit_table
 from txns._parts import check_writable
 from txns._recorded_io import RecordedIO
 from txns._staged import StagedTable
@@ -99,8 +99,8 @@ class Staging:
 
     def _take_care(self, loaded: Loaded) -> Loaded:
         """Register a table that the transaction touches first, where the handle says so."""
-        own = loaded.identifier == self._parts.log.identifier
-        if self._parts.config.register != "all" or own or self.options.read_only:
+        stays = self._parts.config.register != "all" or is_commit_table(loaded.metadata)
+        if stays or self.options.read_only:
             self._reads.unprotected.add(text(loaded.identifier))
             return loaded
         self._parts.registrar.register(loaded.identifier)

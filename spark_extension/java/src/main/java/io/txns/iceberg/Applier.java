@@ -219,6 +219,7 @@ final class Applier {
     if (isMoot(change, base)) {
       return real;
     }
+    TableMark.refuseCommitTable(identifier, base);
     UpdateTableRequest request = tables.request(change);
     if (TableMark.of(base).isEmpty() && !repaired) {
       throw TxnException.quarantined(

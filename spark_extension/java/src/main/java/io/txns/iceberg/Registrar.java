@@ -68,6 +68,7 @@ final class Registrar {
     Table table = delegate.loadTable(identifier);
     TableOperations real = ((BaseTable) table).operations();
     TableMetadata base = real.current();
+    TableMark.refuseCommitTable(identifier, base);
     TableMark mark = TableMark.of(base).orElse(null);
     if (mark != null && !mark.commitTable().equals(log.identifier())) {
       throw TxnException.unsupported(

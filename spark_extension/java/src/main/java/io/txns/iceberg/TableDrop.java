@@ -34,9 +34,9 @@ final class TableDrop {
     }
     handle.refuseCommitTable(table);
     try {
-      return handle.loadNewest(table).registered()
-          ? drop(table, false)
-          : handle.delegate().dropTable(table);
+      DataTables.Loaded loaded = handle.loadNewest(table);
+      handle.refuseCommitTable(loaded);
+      return loaded.registered() ? drop(table, false) : handle.delegate().dropTable(table);
     } catch (NoSuchTableException e) {
       return false; // dropped by the protocol: its physical table stays
     }
@@ -73,6 +73,7 @@ final class TableDrop {
 
   private boolean dropAtOnce(Transaction running, TableIdentifier table, boolean purge) {
     DataTables.Loaded loaded = handle.loadNewest(table);
+    handle.refuseCommitTable(loaded);
     if (!loaded.registered()) {
       return handle.delegate().dropTable(table, purge);
     }

@@ -64,6 +64,32 @@ record TableMark(TableIdentifier commitTable, String commitTableUuid, long creat
             number(properties, APPLIED)));
   }
 
+  /** Whether a table is a log, this one or another: it has had a record since its creation. */
+  static boolean isCommitTable(TableMetadata metadata) {
+    return metadata.snapshots().stream()
+        .anyMatch(at -> at.summary() != null && at.summary().containsKey(EntryParser.KIND));
+  }
+
+  /**
+   * Refuse to mark or to write a commit table: a snapshot that is no record would end its log.
+   *
+   * @throws TxnException 0A000 where it is one
+   */
+  static void refuseCommitTable(TableIdentifier table, TableMetadata metadata) {
+    if (isCommitTable(metadata)) {
+      throw writtenByProtocolOnly(table);
+    }
+  }
+
+  /** The error for a write to a commit table. */
+  static TxnException writtenByProtocolOnly(TableIdentifier table) {
+    return TxnException.unsupported(
+        String.format(
+            "this is a commit table, which is written by the protocol only and never comes under"
+                + " care: read it, and write other tables; table=`%s`",
+            table));
+  }
+
   /** Whether a snapshot is the marker of a dropped table. */
   static boolean isDropped(Snapshot main) {
     return main != null && main.summary() != null && main.summary().containsKey(SNAPSHOT_DROPPED);

@@ -1,6 +1,7 @@
 package io.txns.iceberg;
 
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
 
 /**
  * RENAME: the table leaves the log under one name and comes back under the other, so that a
@@ -18,7 +19,9 @@ final class TableRename {
    * again.
    */
   void rename(TableIdentifier from, TableIdentifier to) {
-    if (!handle.isRegistered(from)) {
+    handle.refuseCommitTable(from);
+    handle.refuseCommitTable(to);
+    if (!isRegistered(from)) {
       handle.delegate().renameTable(from, to);
       return;
     }
@@ -32,6 +35,17 @@ final class TableRename {
       now = to;
     } finally {
       handle.register(now);
+    }
+  }
+
+  /** Whether a table is under care; a commit table is refused. */
+  private boolean isRegistered(TableIdentifier table) {
+    try {
+      DataTables.Loaded loaded = handle.loadNewest(table);
+      handle.refuseCommitTable(loaded);
+      return loaded.registered();
+    } catch (NoSuchTableException e) {
+      return false; // the catalog says so, in its own words
     }
   }
 }

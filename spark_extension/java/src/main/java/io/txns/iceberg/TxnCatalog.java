@@ -11,6 +11,7 @@ import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.CatalogUtil;
+import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.MetadataTableType;
 import org.apache.iceberg.MetadataTableUtils;
 import org.apache.iceberg.Schema;
@@ -135,10 +136,19 @@ public final class TxnCatalog
       handle.checkWritable(writable(running, identifier));
     }
     Table table = load(identifier, null);
-    if (table instanceof TxnTable && !explicit) {
-      handle.checkWritable(handle.loadNewest(identifier));
+    if (!explicit) {
+      refuseWrites(identifier, table);
     }
     return table;
+  }
+
+  /** Refuse a statement that would write a commit table, or one that strangers have written. */
+  private void refuseWrites(TableIdentifier identifier, Table table) {
+    if (table instanceof TxnTable) {
+      handle.checkWritable(handle.loadNewest(identifier));
+    } else if (table instanceof HasTableOperations unregistered) {
+      TableMark.refuseCommitTable(identifier, unregistered.operations().current());
+    }
   }
 
   /** Load a table as of {@code readTs}, in ms, whatever transaction runs. */
@@ -286,7 +296,6 @@ public final class TxnCatalog
   @Override
   public void renameTable(TableIdentifier from, TableIdentifier to) {
     Transaction running = running();
-    handle.refuseCommitTable(from);
     if (running != null && running.explicit()) {
       throw TxnException.unsupported("RENAME is not possible inside a transaction: run it outside");
     }
@@ -295,6 +304,7 @@ public final class TxnCatalog
 
   @Override
   public Table registerTable(TableIdentifier identifier, String metadataFileLocation) {
+    handle.refuseCommitTable(identifier);
     return handle.delegate().registerTable(identifier, metadataFileLocation);
   }
 

@@ -352,8 +352,8 @@ public final class TxnHandle implements Closeable {
   }
 
   /**
-   * Refuse to write through the log a table that strangers have written, that nobody registered, or
-   * while transactions are off.
+   * Refuse to write through the log a table that strangers have written, that nobody registered, a
+   * commit table, or any while transactions are off.
    *
    * @throws TxnException 55000 or 0A000, with the command that cures it
    */
@@ -361,6 +361,7 @@ public final class TxnHandle implements Closeable {
     if (table.plain()) {
       throw TxnException.off();
     }
+    refuseCommitTable(table);
     if (!table.registered()) {
       throw TxnException.unsupported(
           String.format(
@@ -400,16 +401,24 @@ public final class TxnHandle implements Closeable {
   }
 
   /**
-   * Refuse to change the log behind the protocol's back.
+   * Refuse the commit table's name, also before there is a table under it.
    *
-   * @throws TxnException 0A000 for the commit table
+   * @throws TxnException 0A000
    */
   void refuseCommitTable(TableIdentifier table) {
     if (table.equals(config().commitTable())) {
-      throw TxnException.unsupported(
-          String.format(
-              "the commit table is written by transactions only, it can be read; table=`%s`",
-              table));
+      throw TableMark.writtenByProtocolOnly(table);
+    }
+  }
+
+  /**
+   * Refuse to change a log behind the protocol's back.
+   *
+   * @throws TxnException 0A000 for a commit table, this one or another
+   */
+  void refuseCommitTable(DataTables.Loaded table) {
+    if (table.real() != null && !table.registered()) {
+      TableMark.refuseCommitTable(table.identifier(), table.real().current());
     }
   }
 
@@ -434,15 +443,6 @@ public final class TxnHandle implements Closeable {
     Head head = log.loadIfExists();
     if (!head.state().off() && !load(table, head).registered()) {
       register(table);
-    }
-  }
-
-  /** Whether a table is under care, without laying the log over it. */
-  boolean isRegistered(TableIdentifier table) {
-    try {
-      return loadNewest(table).registered();
-    } catch (NoSuchTableException e) {
-      return false;
     }
   }
 

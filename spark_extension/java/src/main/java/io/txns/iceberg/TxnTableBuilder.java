@@ -98,6 +98,7 @@ final class TxnTableBuilder implements TableBuilder {
 
   @Override
   public org.apache.iceberg.Transaction createTransaction() {
+    handle.refuseCommitTable(identifier);
     if (!registers()) {
       return plain.createTransaction();
     }
@@ -135,11 +136,9 @@ final class TxnTableBuilder implements TableBuilder {
     return dropped == null ? creation(true) : replacement(dropped, true, true);
   }
 
-  /** Whether a new table comes under care: the option, and never the commit table itself. */
+  /** Whether a new table comes under care. */
   private boolean registers() {
-    boolean registers =
-        handle.config().register() != TxnConfig.Register.NONE
-            && !identifier.equals(handle.config().commitTable());
+    boolean registers = handle.config().register() != TxnConfig.Register.NONE;
     if (!registers && isExplicit()) {
       throw TxnException.unsupported(
           "a table created inside a transaction comes under care: set the catalog option"
@@ -156,6 +155,7 @@ final class TxnTableBuilder implements TableBuilder {
     if (existing == null || existing.registered() && !existing.plain()) {
       return false;
     }
+    handle.refuseCommitTable(existing);
     if (isExplicit()) {
       handle.checkWritable(existing);
     }

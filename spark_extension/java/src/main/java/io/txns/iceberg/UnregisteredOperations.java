@@ -43,7 +43,7 @@ final class UnregisteredOperations extends DelegatingOperations {
 
   @Override
   public void commit(TableMetadata base, TableMetadata metadata) {
-    handle.refuseCommitTable(loaded.identifier());
+    handle.refuseCommitTable(loaded);
     Transaction running = transaction.get();
     if (running != null && running.explicit() && running.state() == Transaction.State.ACTIVE) {
       running.checkWritable();

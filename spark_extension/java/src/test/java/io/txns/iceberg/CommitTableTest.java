@@ -1,0 +1,122 @@
+package io.txns.iceberg;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.nio.file.Path;
+import java.util.Map;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** The commit table is nobody's data table: it is never marked, only the protocol writes it. */
+@Timeout(120)
+class CommitTableTest {
+  private static final Map<String, String> OTHERS = Map.of("txns.commit-table", "other.commits");
+
+  @TempDir Path folder;
+  private Lake lake;
+
+  /** Two commit tables in one catalog, each with a table of its own. */
+  @BeforeEach
+  void open() {
+    lake = new Lake(folder);
+    Lake.createNamespace(lake.catalog(), id("txns.commits").namespace());
+    Lake.createNamespace(lake.catalog(), id("other.commits").namespace());
+    lake.create(lake.open(), "shop.a");
+    lake.create(lake.open(OTHERS), "shop.b");
+  }
+
+  @AfterEach
+  void bothLogsAreReadable() {
+    append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 2);
+    append(lake.open(OTHERS).catalog(() -> null).loadTable(id("shop.b")), 3);
+    assertThat(lake.plainIds("shop.a")).containsExactly(2L);
+    assertThat(lake.plainIds("shop.b")).containsExactly(3L);
+  }
+
+  private static void refused(ThrowingCallable call) {
+    assertThatThrownBy(call)
+        .isInstanceOf(TxnException.class)
+        .hasMessageContaining("this is a commit table");
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"txns.commits", "other.commits"})
+  void isNotRegistered(String name) {
+    refused(() -> lake.open().register(id(name)));
+  }
+
+  /** Its snapshots tell, whatever it is called: a backup beside the log is not marked either. */
+  @Test
+  void isNotRegisteredUnderAnotherName() {
+    String location =
+        ((BaseTable) lake.catalog().loadTable(id("txns.commits")))
+            .operations()
+            .current()
+            .metadataFileLocation();
+    lake.catalog().registerTable(id("shop.backup"), location);
+    refused(() -> lake.open().register(id("shop.backup")));
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "txns.commits, created",
+    "txns.commits, all",
+    "other.commits, created",
+    "other.commits, all"
+  })
+  void isNotWritten(String name, String register) {
+    TxnHandle handle = lake.open(Map.of("txns.register", register));
+    TxnCatalog tables = handle.catalog(() -> null);
+    TableIdentifier commits = id(name);
+    Table table = tables.loadTable(commits);
+    refused(() -> tables.loadTableForWrite(commits));
+    refused(() -> append(table));
+    refused(() -> table.updateProperties().set("a", "b").commit());
+    refused(() -> table.updateProperties().set("txns.commit-table", "txns.commits").commit());
+    refused(() -> tables.dropTable(commits, false));
+    refused(() -> tables.dropTable(commits));
+    refused(() -> tables.renameTable(commits, id("shop.c")));
+    refused(() -> tables.buildTable(commits, Lake.SCHEMA).createOrReplaceTransaction());
+    refused(() -> tables.buildTable(commits, Lake.SCHEMA).replaceTransaction());
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"txns.commits", "other.commits"})
+  void isReadInATransactionAndNotWritten(String name) {
+    TxnHandle handle = lake.open(Map.of("txns.register", "all"));
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    TxnCatalog tables = handle.catalog(() -> txn);
+    assertThat(tables.loadTable(id(name)).currentSnapshot()).isNotNull();
+    refused(() -> tables.loadTableForWrite(id(name)));
+    refused(() -> append(tables.loadTable(id(name))));
+    refused(() -> tables.dropTable(id(name), false));
+    txn.rollback();
+  }
+
+  /** Before there is a log, nobody puts a table under its name through the protocol. */
+  @Test
+  void nameIsKept() {
+    TxnCatalog tables =
+        lake.open(Map.of("txns.commit-table", "shop.log", "txns.register", "none"))
+            .catalog(() -> null);
+    lake.catalog().buildTable(id("shop.plain"), Lake.SCHEMA).create();
+    refused(() -> tables.buildTable(id("shop.log"), Lake.SCHEMA).create());
+    refused(() -> tables.buildTable(id("shop.log"), Lake.SCHEMA).createOrReplaceTransaction());
+    refused(() -> tables.renameTable(id("shop.plain"), id("shop.log")));
+    refused(() -> tables.registerTable(id("shop.log"), "anywhere"));
+    assertThat(lake.catalog().tableExists(id("shop.log"))).isFalse();
+  }
+}
