@@ -30,10 +30,30 @@ from txns.errors import text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from txns._log import CommitLog
+    from txns._log import CommitLog, Head
     from txns.errors import Identifier
 
 ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dropped:
+    """
+    What is known of drops in the archive.
+
+    Attributes:
+        version: Of the archive, when it was asked.
+        upto: At and below this `commit_ts` in ms no row will be added: an entry that could not
+            leave the head for long is archived below newer ones.
+        names: Of the tables that were dropped.
+    """
+
+    version: str | None
+    upto: int
+    names: frozenset[Identifier]
+
+
+_NO_DROPS = _Dropped(None, 0, frozenset())
 
 
 @dataclass(slots=True)
@@ -41,34 +61,32 @@ class Archive:
     """Reads the rows of one commit table."""
 
     log: CommitLog
-    _dropped: tuple[int, frozenset[Identifier]] = field(
-        default=(0, frozenset()), init=False, repr=False
-    )
-    """Up to which `commit_ts` in ms drops are known, and their names: rows never change."""
+    _dropped: _Dropped = field(default=_NO_DROPS, init=False, repr=False)
 
     def find(self, txn_id: str, since_ts: int) -> Entry | None:
-        """Find an archived entry by its transaction id, with `commit_ts` above a bound in ms."""
+        """Find the newest archived entry of a transaction id, with `commit_ts` above a bound."""
         rows = self.rows(And(_above(since_ts), _equals("txn_id", txn_id)))
-        return next(iter(entries_of(rows)), None)
+        return next(reversed(entries_of(rows)), None)
 
     def between(self, after: int, upto: int) -> list[Entry]:
         """Give the archived entries above one timestamp and not above another, ascending."""
         condition = And(_above(after), LessThanOrEqual(term=Reference("commit_ts"), value=upto))
         return entries_of(self.rows(condition))
 
-    def dropped(self, upto: int) -> frozenset[Identifier]:
+    def dropped(self, head: Head) -> frozenset[Identifier]:
         """
         Give the names of the tables ever dropped; they may have been created again since.
 
         Args:
-            upto: The greatest `commit_ts` in ms that has been archived; what an earlier call has
-                read is not read again.
+            head: Whose archive is asked; what an earlier call has read for good, or of the same
+                version of the archive, is not read again.
         """
-        known, names = self._dropped
-        if upto > known:
-            rows = self.rows(And(_above(known), _equals("operation", Operation.DROP.value)))
-            names |= {table_of(row["table_name"]) for row in rows}
-            self._dropped = upto, names
+        known, version = self._dropped, head.archive_version
+        if version is None or known.version == version:
+            return known.names
+        rows = self.rows(And(_above(known.upto), _equals("operation", Operation.DROP.value)))
+        names = known.names | {table_of(row["table_name"]) for row in rows}
+        self._dropped = _Dropped(version, max(known.upto, head.state.archived_upto), names)
         return names
 
     def rows(self, condition: BooleanExpression | None = None) -> list[dict[str, Any]]:
@@ -119,10 +137,10 @@ def _row(entry: Entry, change: Change | None) -> dict[str, Any]:
 
 def entries_of(rows: Iterable[dict[str, Any]]) -> list[Entry]:
     """Put entries together from their rows; payloads are gone: nothing is left to apply."""
-    by_id: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        by_id.setdefault(row["txn_id"], []).append(row)
-    return [_entry(group) for group in by_id.values()]
+    by_ts: dict[int, list[dict[str, Any]]] = {}
+    for row in rows:  # not by their id: it may be used again after its retention
+        by_ts.setdefault(row["commit_ts"], []).append(row)
+    return [_entry(group) for group in by_ts.values()]
 
 
 def _entry(rows: list[dict[str, Any]]) -> Entry:

@@ -89,13 +89,13 @@ class TxnCatalog(Catalog):
         tables = dict.fromkeys(self._parts.catalog.list_tables(namespace))
         head = self._head()
         read_ts = self._read_ts(head)
-        dropped = self._parts.archive.dropped(head.state.tidied_upto)
-        names: dict[Identifier, Operation | None] = {
-            table: None for table in tables if is_apart(table) or table in dropped
-        }
         # The catalog's list is of now: what others have created or dropped since is in it, and
         # what was applied and tidied since it was made is in neither of it and the newest head.
         newest = self._parts.log.load_if_exists()
+        dropped = self._parts.archive.dropped(newest)
+        names: dict[Identifier, Operation | None] = {
+            table: None for table in tables if is_apart(table) or table in dropped
+        }
         names |= self._coming_or_going(space, head, newest, read_ts)
         for table, first in names.items():
             if self._is_there(table, head, first):

@@ -18,10 +18,10 @@ def transactions(parts: Parts) -> list[dict[str, Any]]:
     """Give a row per entry and table, ascending by `commit_ts`, with a column `applied`."""
     head = parts.log.load()
     rows = [{**row, "applied": True} for row in parts.archive.rows()]
-    archived = {row["txn_id"] for row in rows}
+    archived = {row["commit_ts"] for row in rows}
     applied: dict[str, int] = {}
     for entry in head.state.entries:
-        if entry.txn_id in archived:
+        if entry.commit_ts in archived:
             continue
         for row, change in zip(rows_of(entry), entry.changes or (None,), strict=True):
             done = not entry.applies

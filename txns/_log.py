@@ -93,6 +93,12 @@ class Head:
         return str(self.table.metadata.table_uuid) if self.table else ""
 
     @property
+    def archive_version(self) -> str | None:
+        """What changes with the archive's rows and with nothing else; None without a table."""
+        snapshot = self.table.metadata.current_snapshot() if self.table else None
+        return snapshot.manifest_list if snapshot else None
+
+    @property
     def main_id(self) -> int | None:
         """Where the commit table's `main` stands: what a swap is guarded by."""
         return self.table.metadata.current_snapshot_id if self.table else None

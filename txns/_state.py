@@ -83,6 +83,13 @@ class LogState:
         """Give this state with one more entry, the newest."""
         return replace(self, entries=(*self.entries, entry), upper=entry.upper)
 
+    @property
+    def archived_upto(self) -> int:
+        """The greatest timestamp in ms at and below which every entry is in the archive."""
+        if not self.entries:
+            return self.tidied_upto
+        return min(self.tidied_upto, self.entries[0].commit_ts - 1)
+
     def after(self, ts: int) -> tuple[Entry, ...]:
         """Give the entries with `commit_ts` above `ts`, ascending."""
         return tuple(entry for entry in self.entries if entry.commit_ts > ts)

@@ -308,6 +308,53 @@ def test_a_table_that_is_dropped_and_created_again_is_listed_as_of_before(lake, 
         txn.load_table("shop.a")
 
 
+def test_a_drop_that_is_archived_late_is_seen(lake):
+    """
+    What is known of the archive is known of one version of it.
+
+    1. E1 drops b and writes a, which a stranger holds up: it stays in the head.
+    2. E2 is tidied; somebody lists the tables.
+    3. a is repaired, E1 is tidied below E2.
+    """
+    handle = lake.open(apply="next", tidy_after=1000)
+    a = lake.table("a", [1])
+    lake.table("b", [1])
+    c = lake.table("c", [1])
+    with handle.begin() as txn:
+        txn.load_table(a).append(rows(2))
+        txn.drop_table("shop.b")
+    handle.catalog().load_table(c).append(rows(2))
+    handle.parts.applier.apply(handle.parts.log.load(), ("shop", "b"))
+    handle.parts.applier.apply(handle.parts.log.load(), ("shop", "c"))
+    handle.tidy()
+    listed = [("shop", "a"), ("shop", "c")]
+    assert sorted(handle.catalog().list_tables("shop")) == listed
+    assert [] == handle.apply_le()
+    assert handle.tidy()
+    assert not handle.parts.log.load().state.entries
+    assert sorted(handle.catalog().list_tables("shop")) == listed
+
+
+def test_an_id_that_is_used_again_after_its_retention(lake):
+    """Each of its entries is one of its own: delivered, listed and found at its own time."""
+    a = lake.table("a", [1])
+    handle = lake.open(tidy_after=1000, id_retention_days=1)
+    start = handle.upper
+    for number in (2, 3):
+        with handle.begin(txn_id="nightly") as txn:
+            txn.load_table(a).append(rows(number))
+        handle.tidy()
+        lake.clock.ahead_ms += 2 * 86_400_000
+    *deliveries, _ = handle.subscribe([a], as_of=start, until=handle.upper)
+    assert [[2], [3]] == [each.tables[0].appended["id"].to_pylist() for each in deliveries]
+    assert [each.commit_ts for each in deliveries] == [
+        row["commit_ts"] for row in handle.transactions() if row["commit_ts"] > start
+    ]
+    found = handle.parts.archive.find("nightly", start)
+    assert found is not None
+    assert found.commit_ts == deliveries[-1].commit_ts
+
+
 def test_what_was_dropped_is_read_from_the_archive_once(lake, handle, monkeypatch):
     """A list costs the same however much has been archived before it."""
     lake.table("a", [1])

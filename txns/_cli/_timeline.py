@@ -72,7 +72,7 @@ def show(lake: Lake, txn: str, payload: bool, as_json: bool) -> None:  # noqa: F
     """
     Show one entry.
 
-    TXN is its transaction id or its commit_ts.
+    TXN is its transaction id, of several the newest one's, or its commit_ts.
     """
     parts = lake.parts
     head = parts.log.load()
@@ -83,8 +83,10 @@ def show(lake: Lake, txn: str, payload: bool, as_json: bool) -> None:  # noqa: F
     ]
     if not found:
         raise InvalidUsage("42704", f"no entry has this id or commit_ts; txn=`{txn}`")
-    entry = head.state.find(found[0]["txn_id"])
-    shown = {**found[0], "in_head": entry is not None}
+    newest = found[-1]
+    standing = (each for each in head.state.entries if each.commit_ts == newest["commit_ts"])
+    entry = next(standing, None)
+    shown = {**newest, "in_head": entry is not None}
     if payload and entry is not None and entry.applies:
         shown["payload"] = [
             json.loads(request.model_dump_json()) for request in parts.log.requests(entry)
@@ -104,12 +106,12 @@ def _history(parts: Parts, after: int, upto: int) -> Iterator[dict[str, Any]]:
     archived = []
     if head.state.tidied_upto > after:
         archived = parts.archive.between(after, min(upto, head.state.tidied_upto))
-    left = {each.entry.txn_id: each.tables for each in outstanding(parts, head)}
+    left = {each.entry.commit_ts: each.tables for each in outstanding(parts, head)}
     standing = [entry for entry in head.state.after(after) if entry.commit_ts <= upto]
-    known = {entry.txn_id for entry in standing}
-    entries = [*(each for each in archived if each.txn_id not in known), *standing]
+    known = {entry.commit_ts for entry in standing}
+    entries = [*(each for each in archived if each.commit_ts not in known), *standing]
     for entry in sorted(entries, key=lambda each: each.commit_ts):
-        unapplied = left.get(entry.txn_id, ())
+        unapplied = left.get(entry.commit_ts, ())
         yield _entry_json(entry, [text(name) for name in unapplied])
 
 

@@ -25,24 +25,31 @@ import org.apache.iceberg.io.CloseableIterable;
 final class Archive {
   private final CommitLog log;
 
-  /** Rows never change: what has been read of them stays true. */
-  private volatile Dropped dropped = new Dropped(0, Set.of());
+  private volatile Dropped dropped = new Dropped(null, 0, Set.of());
 
-  private record Dropped(long upto, Set<TableIdentifier> names) {}
+  /**
+   * What is known of drops in the archive.
+   *
+   * @param version of the archive, when it was asked
+   * @param upto at and below this {@code commit_ts}, in ms, no row will be added: an entry that
+   *     could not leave the head for long is archived below newer ones
+   * @param names of the tables that were dropped
+   */
+  private record Dropped(String version, long upto, Set<TableIdentifier> names) {}
 
   Archive(CommitLog log) {
     this.log = log;
   }
 
   /**
-   * Find an archived entry by its transaction id among rows with {@code commit_ts} above a bound.
+   * Find the newest archived entry of a transaction id among rows with {@code commit_ts} above a
+   * bound.
    */
   Optional<Entry> find(String txnId, long sinceTs) {
     Expression filter =
         Expressions.and(
             Expressions.greaterThan("commit_ts", sinceTs), Expressions.equal("txn_id", txnId));
-    List<TransactionRow> rows = rows(filter);
-    return rows.isEmpty() ? Optional.empty() : Optional.of(entry(rows));
+    return entries(filter).stream().reduce((earlier, later) -> later);
   }
 
   /** All archived rows, ascending by {@code commit_ts}. */
@@ -52,26 +59,31 @@ final class Archive {
 
   /** The archived entries above one timestamp and not above another, ascending. */
   List<Entry> between(long after, long upto) {
-    Map<String, List<TransactionRow>> byTxnId = new LinkedHashMap<>();
-    Expression filter =
+    return entries(
         Expressions.and(
             Expressions.greaterThan("commit_ts", after),
-            Expressions.lessThanOrEqual("commit_ts", upto));
+            Expressions.lessThanOrEqual("commit_ts", upto)));
+  }
+
+  /** Entries by their rows; not by their id, which may be used again after its retention. */
+  private List<Entry> entries(Expression filter) {
+    Map<Long, List<TransactionRow>> byTs = new LinkedHashMap<>();
     for (TransactionRow row : rows(filter)) {
-      byTxnId.computeIfAbsent(row.txnId(), id -> new ArrayList<>()).add(row);
+      byTs.computeIfAbsent(row.commitTs(), ts -> new ArrayList<>()).add(row);
     }
-    return byTxnId.values().stream().map(Archive::entry).toList();
+    return byTs.values().stream().map(Archive::entry).toList();
   }
 
   /**
    * The names of all tables that have been dropped; they may have been created again since.
    *
-   * @param upto the greatest {@code commit_ts} that has been archived; what an earlier call has
-   *     read is not read again
+   * @param head whose archive is asked; what an earlier call has read for good, or of the same
+   *     version of the archive, is not read again
    */
-  Set<TableIdentifier> dropped(long upto) {
+  Set<TableIdentifier> dropped(Head head) {
     Dropped known = dropped;
-    if (upto <= known.upto()) {
+    String version = head.archiveVersion();
+    if (version.equals(known.version())) {
       return known.names();
     }
     Expression filter =
@@ -80,7 +92,8 @@ final class Archive {
             Expressions.equal("operation", Operation.DROP.stored()));
     Set<TableIdentifier> names = new HashSet<>(known.names());
     rows(filter).forEach(row -> names.add(TableNames.parse(row.table())));
-    Dropped found = new Dropped(upto, Set.copyOf(names));
+    long upto = Math.max(known.upto(), head.state().archivedUpto());
+    Dropped found = new Dropped(version, upto, Set.copyOf(names));
     dropped = found;
     return found.names();
   }

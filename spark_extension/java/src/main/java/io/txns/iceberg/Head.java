@@ -23,6 +23,11 @@ record Head(TableMetadata metadata, LogState state) {
     return metadata.uuid();
   }
 
+  /** What changes with the archive's rows, and with nothing else. */
+  String archiveVersion() {
+    return metadata.currentSnapshot().manifestListLocation();
+  }
+
   /** This head with one more entry, which waits to be appended together with others. */
   Head with(Entry entry) {
     return new Head(metadata, state.with(entry));

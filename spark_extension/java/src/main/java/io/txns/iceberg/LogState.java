@@ -137,6 +137,11 @@ final class LogState {
     return upper;
   }
 
+  /** The greatest timestamp, in ms, at and below which every entry is in the archive. */
+  long archivedUpto() {
+    return entries.isEmpty() ? tidiedUpto : Math.min(tidiedUpto, entries.get(0).commitTs() - 1);
+  }
+
   /** The greatest {@code commit_ts} that has left the head, in ms; 0 if none has. */
   long tidiedUpto() {
     return tidiedUpto;

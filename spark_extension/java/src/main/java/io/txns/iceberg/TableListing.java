@@ -36,7 +36,7 @@ final class TableListing {
       // what was applied and tidied since it was made is in neither of it and the newest head.
       Head newest = handle.log().loadIfExists();
       Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
-      Set<TableIdentifier> dropped = handle.archive().dropped(head.state().tidiedUpto());
+      Set<TableIdentifier> dropped = handle.archive().dropped(newest);
       tables.stream()
           .filter(name -> NameAside.is(name) || dropped.contains(name))
           .forEach(name -> names.put(name, Optional.empty()));

@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -258,8 +259,9 @@ public final class TxnHandle implements Closeable {
       return List.of();
     }
     List<TransactionRow> rows = new ArrayList<>(archive.rows());
+    Set<Long> archived = rows.stream().map(TransactionRow::commitTs).collect(Collectors.toSet());
     for (Entry entry : head.state().entries()) {
-      if (rows.stream().noneMatch(row -> row.txnId().equals(entry.txnId()))) {
+      if (!archived.contains(entry.commitTs())) {
         rows.addAll(Archive.rowsOf(entry, isApplied(entry)));
       }
     }

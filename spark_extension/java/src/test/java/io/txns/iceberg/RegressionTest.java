@@ -75,6 +75,77 @@ class RegressionTest {
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 3L);
   }
 
+  /**
+   * What is known of the archive is known of one version of it.
+   *
+   * <ol>
+   *   <li>E1 drops b and writes a, to which it is not applied: it stays in the head.
+   *   <li>E2 is tidied; somebody lists the tables.
+   *   <li>E1 is applied to a, and tidied below E2.
+   * </ol>
+   */
+  @Test
+  void dropThatIsArchivedLate() {
+    TxnHandle later = lake.open(Map.of("txns.apply", "next", "txns.tidy-after", "1000"));
+    lake.create(later, "shop.c");
+    Transaction first = later.begin(BeginOptions.defaults());
+    append(later.catalog(() -> first).loadTable(id("shop.a")), 1);
+    later.catalog(() -> first).dropTable(id("shop.b"), false);
+    first.commit();
+    append(later.catalog(() -> null).loadTable(id("shop.c")), 1);
+    later.apply(id("shop.b"));
+    later.apply(id("shop.c"));
+    later.tidy();
+    List<TableIdentifier> left = List.of(id("shop.a"), id("shop.c"));
+    assertThat(later.catalog(() -> null).listTables(Namespace.of("shop"))).hasSameElementsAs(left);
+    later.apply();
+    later.tidy();
+    assertThat(later.log().load().state().entries()).isEmpty();
+    assertThat(later.catalog(() -> null).listTables(Namespace.of("shop"))).hasSameElementsAs(left);
+  }
+
+  /** An id that is used again after its retention: each of its entries is one of its own. */
+  @Test
+  void idUsedAgainAfterItsRetention() {
+    long start = handle.upper();
+    List<Long> times = new ArrayList<>();
+    for (long days : new long[] {0, 2}) {
+      TxnHandle open = openAfter(days);
+      Transaction txn = open.begin(BeginOptions.defaults().withId("nightly"));
+      append(open.catalog(() -> txn).loadTable(id("shop.a")), days);
+      times.add(txn.commit().commitTs());
+      open.tidy();
+    }
+    Archive archive = new Archive(handle.log());
+    assertThat(archive.between(start, handle.upper()))
+        .extracting(Entry::commitTs)
+        .containsExactlyElementsOf(times);
+    assertThat(archive.find("nightly", start).map(Entry::commitTs)).contains(times.get(1));
+  }
+
+  private TxnHandle openAfter(long days) {
+    TxnClock system = TxnClock.system();
+    TxnClock ahead =
+        new TxnClock() {
+          @Override
+          public long nowMs() {
+            return system.nowMs() + days * 86_400_000;
+          }
+
+          @Override
+          public String newTxnId() {
+            return system.newTxnId();
+          }
+
+          @Override
+          public void backOff(long maxMs) {
+            system.backOff(maxMs);
+          }
+        };
+    Map<String, String> options = Map.of("txns.id-retention-days", "1");
+    return TxnHandle.open("lake", lake.catalog(), TxnConfig.from(options), ahead);
+  }
+
   @Test
   void renameWhileATransactionIsOpen() {
     Transaction txn = handle.begin(BeginOptions.defaults());
