@@ -104,48 +104,6 @@ class RegressionTest {
     assertThat(later.catalog(() -> null).listTables(Namespace.of("shop"))).hasSameElementsAs(left);
   }
 
-  /** An id that is used again after its retention: each of its entries is one of its own. */
-  @Test
-  void idUsedAgainAfterItsRetention() {
-    long start = handle.upper();
-    List<Long> times = new ArrayList<>();
-    for (long days : new long[] {0, 2}) {
-      TxnHandle open = openAfter(days);
-      Transaction txn = open.begin(BeginOptions.defaults().withId("nightly"));
-      append(open.catalog(() -> txn).loadTable(id("shop.a")), days);
-      times.add(txn.commit().commitTs());
-      open.tidy();
-    }
-    Archive archive = new Archive(handle.log());
-    assertThat(archive.between(start, handle.upper()))
-        .extracting(Entry::commitTs)
-        .containsExactlyElementsOf(times);
-    assertThat(archive.find("nightly", start).map(Entry::commitTs)).contains(times.get(1));
-  }
-
-  private TxnHandle openAfter(long days) {
-    TxnClock system = TxnClock.system();
-    TxnClock ahead =
-        new TxnClock() {
-          @Override
-          public long nowMs() {
-            return system.nowMs() + days * 86_400_000;
-          }
-
-          @Override
-          public String newTxnId() {
-            return system.newTxnId();
-          }
-
-          @Override
-          public void backOff(long maxMs) {
-            system.backOff(maxMs);
-          }
-        };
-    Map<String, String> options = Map.of("txns.id-retention-days", "1");
-    return TxnHandle.open("lake", lake.catalog(), TxnConfig.from(options), ahead);
-  }
-
   @Test
   void renameWhileATransactionIsOpen() {
     Transaction txn = handle.begin(BeginOptions.defaults());
