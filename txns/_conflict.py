@@ -95,6 +95,15 @@ def _write_clash(write: StagedTable, entry: Entry, change: Change, reads: ReadSe
         return "a table that it creates was created"
     if change.table in reads.overwritten or not write.append_only:
         return "a table that it wrote over was written"
+    return _append_clash(entry, change, reads)
+
+
+def _append_clash(entry: Entry, change: Change, reads: ReadSet) -> str | None:
     if change.operation in {Operation.CREATE, Operation.DROP}:
         return "a table that it appended to was created or dropped"
+    # Rows that were made from what was there: the update that is lost is of the table as a whole.
+    same_rows = change.operation is Operation.REPLACE or entry.kind is Kind.REGISTER
+    if change.table in reads.tables and not same_rows:
+        row_filter = reads.filter_of(change.table)
+        return f"a table that it read and appended to was written (filter {row_filter})"
     return None

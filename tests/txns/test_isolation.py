@@ -50,6 +50,20 @@ def test_appends_do_not_clash(lake, handle, level):
     assert len(set(lists)) == len(lists)
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_read_and_appended_to(lake, handle, level):
+    """A row made from what was there: the second maximum plus one would be the first's again."""
+    a = lake.table("a", [1])
+    one, two = (handle.begin(isolation=level) for _ in range(2))
+    for txn in (one, two):
+        table = txn.load_table(a)
+        table.append(rows(max(ids(table)) + 1))
+    one.commit()
+    with pytest.raises(txns.Conflict, match="read and appended to was written"):
+        two.commit()
+    assert [1, 2] == lake.plain_ids(a)
+
+
 def test_an_append_that_pyiceberg_merged_is_restaged(lake, handle):
     """Manifests that hold older entries as well are written again, rows once."""
     a = lake.table("a", [1])

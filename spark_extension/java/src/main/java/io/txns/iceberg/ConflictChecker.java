@@ -91,7 +91,7 @@ final class ConflictChecker {
     return basis != null && snapshotId != null && basis.snapshotId() == snapshotId;
   }
 
-  private static String writeClash(StagedTable write, Entry entry, Change change) {
+  private String writeClash(StagedTable write, Entry entry, Change change) {
     if (entry.kind() == EntryKind.FORGET || entry.kind() == EntryKind.REPAIR) {
       return "a table that it wrote was taken out of care or repaired";
     }
@@ -104,9 +104,17 @@ final class ConflictChecker {
     if (!write.isAppendOnly()) {
       return "a table that it wrote over was written";
     }
+    // Rows that were made from what was there: the update that is lost is of the table as a whole.
+    boolean readIt = reads.hasRead(change.table()) && entry.kind() != EntryKind.REGISTER;
     return switch (change.operation()) {
       case CREATE, DROP -> "a table that it appended to was created or dropped";
-      case APPEND, OVERWRITE, DELETE, REPLACE, ALTER -> null;
+      case APPEND, OVERWRITE, DELETE, ALTER ->
+          readIt
+              ? "a table that it read and appended to was written (filter "
+                  + reads.filterOf(change.table())
+                  + ")"
+              : null;
+      case REPLACE -> null;
     };
   }
 }

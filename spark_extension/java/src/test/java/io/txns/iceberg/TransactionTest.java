@@ -147,6 +147,21 @@ class TransactionTest {
     }
   }
 
+  /** A row made from what was there: the second maximum plus one would be the first's again. */
+  @Test
+  void whatIsReadAndAppendedToIsValidatedAtEveryLevel() {
+    for (Isolation isolation : Isolation.values()) {
+      Transaction one = begin(isolation);
+      Transaction two = begin(isolation);
+      long next = ids(table(one, "shop.a")).size();
+      assertThat(ids(table(two, "shop.a"))).hasSize((int) next);
+      append(table(one, "shop.a"), next);
+      append(table(two, "shop.a"), next);
+      one.commit();
+      assertThatThrownBy(two::commit).hasMessageContaining("read and appended to was written");
+    }
+  }
+
   /** Each reads both tables and writes one: serializable in neither order. */
   @Test
   void writeSkewIsAllowedAtSnapshotOnly() {
