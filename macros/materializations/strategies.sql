@@ -160,8 +160,16 @@
 
 {% macro txns_same_keys(keys) -%}
   {%- for key in keys -%}
-    DBT_INTERNAL_SOURCE.{{ key }} = DBT_INTERNAL_DEST.{{ key }}{{ ' and ' if not loop.last }}
+    {{ equals('DBT_INTERNAL_SOURCE.' ~ key, 'DBT_INTERNAL_DEST.' ~ key) }}{{ ' and ' if not loop.last }}
   {%- endfor -%}
+{%- endmacro %}
+
+{#-
+  Whether NULL equals NULL says dbt's flag enable_truthy_nulls_equals_macro, here as everywhere. By an
+  operator of its own Spark joins by hash, which it does not by dbt's CASE.
+-#}
+{% macro txns__equals(expr1, expr2) -%}
+  ({{ expr1 }} {{ '<=>' if adapter.behavior.enable_truthy_nulls_equals_macro.no_warn else '=' }} {{ expr2 }})
 {%- endmacro %}
 
 {#- Each condition by itself: one may hold an OR. -#}

@@ -82,6 +82,44 @@ class TestWhatStaysAsItIs:
         assert second == rows(project, "deleted")
 
 
+NULL_KEYS = """
+{{{{ config(materialized='incremental', incremental_strategy='{strategy}',
+           unique_key=['part', 'id']) }}}}
+select 1 as part, id, '{{{{ var("run", "first") }}}}' as run
+from values (1), (cast(null as int)) as given (id)
+"""
+
+
+class TestKeysThatAreNull:
+    """Whether NULL is the same key as NULL says dbt's own flag."""
+
+    FLAG = True
+    RUNS = ("second", "second")
+
+    @pytest.fixture(scope="class")
+    def project_config_update(self) -> dict[str, Any]:
+        return {"flags": {"enable_truthy_nulls_equals_macro": self.FLAG}}
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {
+            "merged.sql": NULL_KEYS.format(strategy="merge"),
+            "deleted.sql": NULL_KEYS.format(strategy="delete+insert"),
+        }
+
+    def test_second_runs(self, project: Any) -> None:
+        run_dbt(["run"])
+        run_dbt(["run", "--vars", "run: second"])
+        for model in ("merged", "deleted"):
+            sql = f"select run from {{database}}.{{schema}}.{model} order by id nulls last, run"
+            assert self.RUNS == tuple(row[0] for row in project.run_sql(sql, fetch="all"))
+
+
+class TestKeysThatAreNullWithoutTheFlag(TestKeysThatAreNull):
+    FLAG = False
+    RUNS = ("second", "first", "second")
+
+
 @pytest.mark.slow
 class TestBuckets:
     @pytest.fixture(scope="class")
