@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from dbt.adapters.contracts.connection import Connection, ConnectionState
@@ -48,8 +48,7 @@ _GRANT_CURE = (
     "\n  Spark itself has no grants, only some catalogs' extensions of its SQL have them:"
     " remove `grants` from the configuration, and give rights where the catalog's users are kept"
 )
-# Of memory, of writing and of reading files; a job whose executor was lost has no SQLSTATE.
-_SERVER_ERRORS = frozenset({None, "53200", "58030", "KD001"})
+_COMPILING = "dbt_compiling"
 _OUTCOME_ASKED = 5
 _OUTCOME_PAUSE_S = 1.0
 
@@ -77,10 +76,8 @@ class StatementError(DbtDatabaseError):
 
     @property
     def retryable(self) -> bool:
-        """Whether the transaction has definitely not committed, and may do better next time."""
-        if isinstance(self.cause, (dbapi.TransactionConflict, dbapi.ConnectionLost)):
-            return True
-        return isinstance(self.cause, dbapi.OperationalError) and self.sqlstate in _SERVER_ERRORS
+        """Whether it lost a race (40001) or its session: whatever else failed would do so again."""
+        return isinstance(self.cause, (dbapi.TransactionConflict, dbapi.ConnectionLost))
 
 
 class CommitError(StatementError):
@@ -123,7 +120,10 @@ class TxnsConnectionManager(SparkConnectionManager):
 
     def leave_scope(self) -> None:
         """End it; what is still open is rolled back."""
-        self.rollback_if_open()
+        connection = self.get_if_exists()
+        # Asked first: a connection that nobody has used yet would open its session here.
+        if connection is not None and connection.transaction_open:
+            self.rollback_if_open()
         self._scopes.pop(self.get_thread_identifier(), None)
 
     # Transactions
@@ -140,6 +140,15 @@ class TxnsConnectionManager(SparkConnectionManager):
         connection.transaction_open = True
         scope.responses.clear()
         return connection
+
+    @property
+    def transaction_id(self) -> str | None:
+        """The id of this thread's open transaction; None if none is open."""
+        connection = self.get_thread_connection()
+        if not connection.transaction_open:
+            return None
+        found: str | None = connection.handle.connection.transaction_id
+        return found
 
     def commit(self) -> Connection:
         """
@@ -255,10 +264,29 @@ class TxnsConnectionManager(SparkConnectionManager):
         limit: int | None = None,
     ) -> Any:
         """Run a statement and give its response, which learns of the COMMIT later."""
-        response, table = super().execute(sql, auto_begin, fetch, limit)
+        with self._compiling():
+            response, table = super().execute(sql, auto_begin, fetch, limit)
         assert isinstance(response, TxnsResponse)
         self.note(response)
         return response, table
+
+    @contextmanager
+    def _compiling(self) -> Iterator[None]:
+        """Run a statement of a node that is being compiled in the node's transaction."""
+        scope = self.scope
+        if scope is None or not scope.compiling or not scope.transaction:
+            yield
+            return
+        transaction = self.begin().handle.connection
+        scope.compiled_in = transaction.transaction_id
+        transaction.savepoint(_COMPILING)
+        try:
+            yield
+        except StatementError:
+            # dbt asks for what may be missing and goes on: that must not abort the transaction.
+            with suppress(dbapi.Error):
+                transaction.rollback_to_savepoint(_COMPILING)
+            raise
 
     def note(self, response: TxnsResponse) -> None:
         """Give a response the id of the open transaction, and later its commit_ts."""

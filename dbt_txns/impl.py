@@ -1,7 +1,7 @@
 """
 The adapter: what dbt asks of a database, and the transaction around each model.
 
-Imports: connections, credentials, relation, rows, scope, dbt-spark. Used by: __init__.
+Imports: aside, connections, recompile, relation, rows, scope, dbt-spark. Used by: __init__.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import defaultdict
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,9 @@ from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.exceptions import FailedToConnectError
 from dbt.adapters.spark.impl import SCHEMA_NOT_FOUND_MESSAGES, SparkAdapter, SparkConfig
+from dbt.adapters.txns.aside import making_way, put_back
 from dbt.adapters.txns.connections import StatementError, TxnsConnectionManager
+from dbt.adapters.txns.recompile import compile_again
 from dbt.adapters.txns.relation import TxnsRelation
 from dbt.adapters.txns.rows import literal_rows, texts
 from dbt.adapters.txns.scope import TxnsResponse
@@ -31,16 +33,20 @@ from txns_spark import JAR_VERSION
 from txns_spark.retries import wait_before_attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import agate
     from dbt.adapters.base.relation import BaseRelation
     from dbt.adapters.contracts.relation import RelationConfig
     from dbt.adapters.spark.column import SparkColumn
+    from dbt.adapters.txns.scope import Scope
+    from dbt.clients.jinja import MacroGenerator
 
 logger = AdapterLogger("txns")
 
 _OPERATION = "macro_"
+# What is compiled and run on one connection, and has a transaction.
+_NODES = frozenset({"model", "snapshot", "test"})
 # Of the session, which one thread has; a seed's own name may be none that Spark takes for a view.
 _SEED_VIEW = "txns_dbt_seed"
 _FIRST_WAIT_MS = 400
@@ -86,9 +92,28 @@ class TxnsAdapter(SparkAdapter):
 
     # A node's transaction
 
+    @contextmanager
+    def connection_named(
+        self, name: str, query_header_context: Any = None, should_release_connection: bool = True
+    ) -> Iterator[None]:
+        """Use a connection; a node's scope begins before it is compiled."""
+        with super().connection_named(name, query_header_context, should_release_connection):
+            node = query_header_context
+            if str(getattr(node, "resource_type", "")) not in _NODES:
+                yield
+                return
+            scope = self.connections.enter_scope(node.config, node.unique_id)
+            scope.compiling = True
+            scope.catalog = node.database or scope.catalog
+            try:
+                yield
+            finally:
+                self.connections.leave_scope()
+
     def pre_model_hook(self, config: Mapping[str, Any]) -> None:
-        """Enter the node's scope: its first statement begins the transaction."""
-        self.connections.enter_scope(config)
+        """Go on in the node's scope, or enter it: its first statement begins the transaction."""
+        scope = self.connections.scope or self.connections.enter_scope(config)
+        scope.compiling = False
 
     def post_model_hook(self, config: Mapping[str, Any], context: Any) -> None:  # noqa: ARG002  (dbt's own)
         """
@@ -119,7 +144,12 @@ class TxnsAdapter(SparkAdapter):
 
     @available.parse_none
     def in_transaction(
-        self, body: Callable[..., Any], relation: BaseRelation, *, turns: bool = False
+        self,
+        body: MacroGenerator,
+        relation: BaseRelation,
+        *,
+        kind: str | None = None,
+        turns: bool = False,
     ) -> Any:
         """
         Run a macro in the node's transaction, and again when it was not the macro that failed.
@@ -127,38 +157,53 @@ class TxnsAdapter(SparkAdapter):
         Args:
             body: A macro that may be run again: everything it does belongs to the transaction.
             relation: What the node builds.
+            kind: "table" or "view", what the macro makes of it: a relation of the other kind
+                steps aside, and is back if the macro fails. None if it takes what is there.
             turns: Whether nodes of this run that build the same relation wait for each other,
                 because they would clash: batches of a microbatch model.
 
         Raises:
             StatementError: The last attempt's. What is run again: a lost race, and before COMMIT
-                was sent a lost session or a failure of the server; never an unknown outcome.
+                was sent a lost session; never an unknown outcome.
         """
         scope = self.connections.scope
         if scope is not None and relation.database:
             scope.catalog = relation.database
-        retries = scope.retries if scope is not None and scope.transaction else 0
+        if turns:
+            # What was read while another batch had its turn would clash with it.
+            self.connections.commit()
         with self._turns[str(relation)] if turns else nullcontext():
-            renewed = False
-            for attempt in range(1, retries + 1):
-                try:
-                    return self._attempt(body, relation, renewed=renewed)
-                except (StatementError, FailedToConnectError) as error:
-                    if isinstance(error, StatementError) and not error.retryable:
-                        raise
-                    logger.info(f"attempt {attempt} of {retries + 1} is run again: {error}")
-                    # The session is fine after a lost race, and nobody knows after anything else.
-                    renewed = getattr(error, "sqlstate", None) != "40001"
-                wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
-            return self._attempt(body, relation, renewed=renewed)
+            if put_back(self, relation) and scope is not None:
+                scope.stale = True
+            with making_way(self, relation, kind):
+                return self._attempts(body, relation, scope)
 
-    def _attempt(self, body: Callable[..., Any], relation: BaseRelation, *, renewed: bool) -> Any:
+    def _attempts(self, body: MacroGenerator, relation: BaseRelation, scope: Scope | None) -> Any:
+        """Run a macro in a transaction, up to `retries` times more."""
+        retries = scope.retries if scope is not None and scope.transaction else 0
+        renewed = False
+        for attempt in range(1, retries + 1):
+            try:
+                return self._attempt(body, relation, scope, renewed=renewed)
+            except (StatementError, FailedToConnectError) as error:
+                if isinstance(error, StatementError) and not error.retryable:
+                    raise
+                logger.info(f"attempt {attempt} of {retries + 1} is run again: {error}")
+                # The session is fine after a lost race, and nobody knows after anything else.
+                renewed = getattr(error, "sqlstate", None) != "40001"
+            wait_before_attempt(attempt, first_ms=_FIRST_WAIT_MS, wait_ms_max=_WAIT_MS_MAX)
+        return self._attempt(body, relation, scope, renewed=renewed)
+
+    def _attempt(
+        self, body: MacroGenerator, relation: BaseRelation, scope: Scope | None, *, renewed: bool
+    ) -> Any:
         """Run a macro in a transaction, which an error rolls back; in a new session if so."""
-        known = self._cached(relation)
+        known = self.cached(relation)
         try:
             if renewed:
                 self.connections.reconnect(self.connections.get_thread_connection())
             self.connections.begin()
+            self._compile_again_if_stale(body, scope)
             result = body()
             self.connections.commit()
         except Exception:
@@ -166,6 +211,16 @@ class TxnsAdapter(SparkAdapter):
             self._know_again(known, relation)
             raise
         return result
+
+    def _compile_again_if_stale(self, body: MacroGenerator, scope: Scope | None) -> None:
+        """See that what the model's text rests on was read in the transaction that is open."""
+        if scope is None or not (scope.stale or scope.compiled_in):
+            return
+        transaction_id = self.connections.transaction_id
+        if scope.stale or scope.compiled_in != transaction_id:
+            assert body.context is not None
+            compile_again(body.context)
+            scope.stale, scope.compiled_in = False, transaction_id
 
     def _make_match(
         self, relations_list: list[BaseRelation], database: str, schema: str, identifier: str
@@ -179,18 +234,23 @@ class TxnsAdapter(SparkAdapter):
         ]
         return exact or super()._make_match(relations_list, database, schema, identifier)
 
-    def _cached(self, relation: BaseRelation) -> BaseRelation | None:
+    def cached(self, relation: BaseRelation) -> BaseRelation | None:
+        """Find what has a relation's name in dbt's cache; None if nothing has."""
         names = (relation.database or "", relation.schema or "", relation.identifier or "")
         return self.get_relation(*names)
 
     def _know_again(self, known: BaseRelation | None, relation: BaseRelation) -> None:
         """Put dbt's cache back to before a transaction that has been rolled back."""
-        now = self._cached(relation)
+        now = self.cached(relation)
         if now is not None and (known is None or now.type != known.type):
             self.cache_dropped(now)
             now = None
         if now is None and known is not None:
             self.cache_added(known)
+
+    def remove(self, relation: BaseRelation) -> None:
+        """Take a relation out of the catalog at once, outside of any transaction."""
+        self.execute_macro("txns_remove", kwargs={"relation": relation})
 
     def execute_macro(self, macro_name: str, *args: Any, **kwargs: Any) -> Any:
         """Run a macro; the one of `dbt run-operation` in a transaction of its own."""

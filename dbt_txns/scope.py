@@ -51,6 +51,10 @@ class Scope:
         isolation: Its level.
         retries: How often it is run again.
         comment: Goes into the log's archive.
+        compiling: Whether dbt has not come to the materialization yet: what is read goes into
+            the model's text.
+        compiled_in: The transaction that these reads were in; None if there were none.
+        stale: Whether the text was made before what it rests on was put right.
         responses: Of the statements of the open transaction, to be told the commit_ts.
     """
 
@@ -59,6 +63,9 @@ class Scope:
     isolation: str
     retries: int
     comment: str
+    compiling: bool = False
+    compiled_in: str | None = None
+    stale: bool = False
     responses: list[TxnsResponse] = field(default_factory=list)
 
     @staticmethod

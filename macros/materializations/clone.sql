@@ -14,8 +14,7 @@
     {{ log('Target relation and defer relation are the same, skipping clone for relation: ' ~ this, info=true) }}
     {{ return({'relations': [existing]}) }}
   {% endif %}
-  {% do txns_make_way(this, txns_clone_type()) %}
-  {% set relations = adapter.in_transaction(txns_build_clone, this) %}
+  {% set relations = adapter.in_transaction(txns_build_clone, this, kind=txns_clone_type()) %}
   {{ return({'relations': relations}) }}
 {% endmaterialization %}
 

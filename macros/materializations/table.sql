@@ -2,8 +2,7 @@
 
 {% materialization table, adapter='txns', supported_languages=['sql'] %}
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
-  {% do txns_make_way(this, 'table') %}
-  {% set relations = adapter.in_transaction(txns_build_table, this) %}
+  {% set relations = adapter.in_transaction(txns_build_table, this, kind='table') %}
   {{ run_hooks(post_hooks, inside_transaction=False) }}
   {{ return({'relations': relations}) }}
 {% endmaterialization %}
@@ -25,16 +24,4 @@
   {% do apply_grants(target_relation, config.get('grants'), should_revoke) %}
   {% do persist_docs(target_relation, model) %}
   {{ run_hooks(post_hooks) }}
-{% endmacro %}
-
-{#-
-  Remove a relation of the other kind that has the name. A catalog has tables and views under one
-  set of names and creates views at once, so this cannot be part of the transaction.
--#}
-{% macro txns_make_way(relation, kind) %}
-  {% set existing = load_cached_relation(relation) %}
-  {% if existing is none or existing.type == kind %}
-    {% do return(none) %}
-  {% endif %}
-  {% do txns_remove(existing) %}
 {% endmacro %}

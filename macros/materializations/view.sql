@@ -2,8 +2,7 @@
 
 {% materialization view, adapter='txns' %}
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
-  {% do txns_make_way(this, 'view') %}
-  {% set relations = adapter.in_transaction(txns_build_view, this) %}
+  {% set relations = adapter.in_transaction(txns_build_view, this, kind='view') %}
   {{ run_hooks(post_hooks, inside_transaction=False) }}
   {{ return({'relations': relations}) }}
 {% endmaterialization %}

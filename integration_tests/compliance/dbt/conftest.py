@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from dbt.adapters.txns.handle import Handle
 
 from integration_tests import sessions
 from txns_spark import dbapi
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytest_plugins = ["dbt.tests.fixtures.project"]
@@ -50,3 +51,22 @@ def other() -> Iterator[dbapi.Connection]:
     connection = dbapi.connect(autocommit=True)
     yield connection
     connection.close()
+
+
+@pytest.fixture
+def at_first_commit(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    """Do something right before the first COMMIT that is sent."""
+
+    def arrange(deed: Callable[[], Any]) -> None:
+        done: list[bool] = []
+        real = Handle.commit
+
+        def commit(handle: Handle) -> dbapi.Status:
+            if not done:
+                done.append(True)
+                deed()
+            return real(handle)
+
+        monkeypatch.setattr(Handle, "commit", commit)
+
+    return arrange

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from dbt.adapters.txns.handle import Handle
@@ -13,9 +13,6 @@ from dbt.tests.util import run_dbt, run_dbt_and_capture
 
 from integration_tests.compliance.dbt.reading import logged, rows
 from txns_spark import dbapi
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FACTS = """
 {{ config(materialized='incremental', incremental_strategy='delete+insert', unique_key='id') }}
@@ -54,25 +51,6 @@ def _git(project: Any, *arguments: str) -> str:
     who = ("-c", "user.name=Mara", "-c", "user.email=mara@example.org")
     command = ["git", *who, *arguments]
     return subprocess.check_output(command, cwd=project.project_root, text=True).strip()
-
-
-@pytest.fixture
-def at_first_commit(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
-    """Do something right before the first COMMIT that is sent."""
-
-    def arrange(deed: Callable[[], Any]) -> None:
-        done: list[bool] = []
-        real = Handle.commit
-
-        def commit(handle: Handle) -> dbapi.Status:
-            if not done:
-                done.append(True)
-                deed()
-            return real(handle)
-
-        monkeypatch.setattr(Handle, "commit", commit)
-
-    return arrange
 
 
 @pytest.mark.usefixtures("project")
