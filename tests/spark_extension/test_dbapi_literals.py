@@ -26,7 +26,8 @@ class Point(NamedTuple):
         (True, "TRUE"),
         (np.bool_(0), "FALSE"),
         (1, "1"),
-        (np.int32(-1), "-1"),
+        (np.int32(-1), "(-1)"),
+        (-(2**40), "(-1099511627776L)"),
         (2**40, "1099511627776L"),
         (2**63, "9223372036854775808BD"),
         (1.5, "1.5D"),
@@ -34,7 +35,10 @@ class Point(NamedTuple):
         (float("nan"), "CAST('NaN' AS DOUBLE)"),
         (float("-inf"), "CAST('-Infinity' AS DOUBLE)"),
         (Decimal("1E+3"), "1000BD"),
-        (Decimal("-0.10"), "-0.10BD"),
+        (Decimal("-0.10"), "(-0.10BD)"),
+        (Decimal("1E-38"), f"0.{'0' * 37}1BD"),
+        (-1.5, "(-1.5D)"),
+        (-0.0, "(-0.0D)"),
         ("a?b", "'a?b'"),
         ("it's", "CAST(X'69742773' AS STRING)"),
         ("\\", "CAST(X'5c' AS STRING)"),
@@ -63,22 +67,47 @@ def test_a_value_becomes_its_literal(value: Any, text: str) -> None:
     assert text == dbapi.literal(value)
 
 
-@pytest.mark.parametrize("value", [10**38, Decimal("NaN"), Decimal("1." + "1" * 38)])
-def test_a_number_that_no_decimal_holds_is_a_data_error(value: Any) -> None:
+@pytest.mark.parametrize(
+    "value",
+    [
+        10**38,
+        Decimal("NaN"),
+        Decimal("1." + "1" * 38),
+        Decimal("1E-39"),
+        Decimal("1E+999999999"),
+        "half \ud800",
+        dt.datetime.min.replace(tzinfo=dt.timezone(dt.timedelta(hours=1))),
+        dt.timedelta.max,
+    ],
+)
+def test_what_no_type_holds_is_a_data_error(value: Any) -> None:
     with pytest.raises(dbapi.DataError):
         dbapi.literal(value)
 
 
-def test_only_markers_are_replaced() -> None:
-    """Strings, quoted names and comments may hold question marks."""
-    sql = "SELECT '?', '\\'?', \"?\", `?`, r'\\', ?, 'it''s ?' -- ?\n /* ? \n */ , ?"
-    assert sql.replace(", ?", ", 1") == inlined(sql, [1, 1])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT '?', '\\'?', \"?\", `?`, r'\\', %, 'it''s ?' -- ?\n /* ? \n */ , %",
+        "/* /* */ ? */ %, /* /*+ ? */ % /*+ % */ %",
+        "-- ?\r % -- \\\n ? \n %",
+        'SELECT ar\'?\' % `a``?` % "\\"?" R"\\" %',
+        "SELECT * FROM file://a?b, s3://%b %",
+        "-%",
+    ],
+)
+def test_only_markers_are_replaced_and_set_apart(sql: str) -> None:
+    """Strings, quoted names, paths and comments may hold question marks."""
+    numbers = [-1] * sql.count("%")
+    assert sql.replace("%", " (-1) ") == inlined(sql.replace("%", "?"), numbers)
 
 
-def test_what_pyspark_would_change_becomes_a_literal() -> None:
-    day = dt.date(2020, 1, 1)
-    assert ("SELECT ?, DATE'2020-01-01', ?", [1, "x"]) == bound("SELECT ?, ?, ?", [1, day, "x"])
-    assert ("SELECT ?", [1]) == bound("SELECT ?", [np.int64(1)])
+def test_what_would_be_changed_on_its_way_becomes_a_literal() -> None:
+    values = [1, dt.date(2020, 1, 1), "x", "\\"]
+    sql = "SELECT  ? ,  DATE'2020-01-01' ,  ? ,  CAST(X'5c' AS STRING) "
+    assert (sql, [1, "x"]) == bound("SELECT ?, ?, ?, ?", values)
+    assert ("SELECT - ? ", [-1]) == bound("SELECT -?", [np.int64(-1)])
+    assert ("SELECT ?", []) == bound("SELECT ?", [])
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ import datetime as dt
 from txns_spark.dbapi._connect import connect, connect_remote, connect_thrift
 from txns_spark.dbapi._connection import LEVELS, Connection, Status
 from txns_spark.dbapi._cursor import Column, Cursor
-from txns_spark.dbapi._literals import Struct, fill_markers, insert_rows, literal
+from txns_spark.dbapi._literals import Struct, literal
+from txns_spark.dbapi._markers import fill_markers, insert_rows
 from txns_spark.dbapi._types import (
     BINARY,
     DATETIME,

@@ -1,7 +1,7 @@
 """
 A cursor: one statement after the other, and the rows of the last one.
 
-Imports: _literals, _session, _types, errors. Used by: _connection.
+Imports: _markers, _session, _types, errors. Used by: _connection.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import pyarrow as pa
 
 from txns_spark.dbapi import errors
-from txns_spark.dbapi._literals import insert_rows
+from txns_spark.dbapi._markers import insert_rows
 from txns_spark.dbapi._types import type_text
 
 if TYPE_CHECKING:

@@ -4,13 +4,12 @@ Bind parameters: to Spark's own markers where it takes them, as literals elsewhe
 A literal is text that no setting of a session can make into something else: a string with a
 quote, a backslash, a control character or a variable in it is written in hexadecimal.
 
-Imports: errors. Used by: _connect, _connection, _cursor, _embedded, _spark, _thrift, __init__.
+Imports: _markers, errors. Used by: _connect, _connection, _embedded, _spark, _thrift, __init__.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import math
 import numbers
 import re
@@ -18,6 +17,7 @@ import uuid
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from txns_spark.dbapi._markers import fill_markers
 from txns_spark.dbapi.errors import DataError, ProgrammingError
 
 if TYPE_CHECKING:
@@ -27,29 +27,8 @@ _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 _DECIMAL_DIGITS_MAX = 38
 _DAY_MICROSECONDS = 86_400_000_000
-# What is neither a marker nor may hide one: strings, quoted names, comments.
-_TOKENS = re.compile(
-    r"""
-      (?<!\w)[rR](?:'[^']*'|"[^"]*")  # raw strings know no escapes
-    | '(?:[^'\\]|\\.|'')*'
-    | "(?:[^"\\]|\\.|"")*"
-    | `(?:[^`]|``)*`
-    | --[^\n]*
-    | /\*(?:[^*]|\*(?!/))*\*/
-    | \?
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_PLAIN_TEXT = re.compile(r"[^'\\\x00-\x1f\x7f$]*")
-
-
-# The rows of an INSERT ... VALUES, with nothing in them that looks at the table.
-_INSERT_ROWS = re.compile(
-    r"\s*(INSERT\s+INTO\s+(?:TABLE\s+)?(?:[\w.]|`(?:[^`]|``)*`)+\s*(?:\((?:[\w\s,]|`(?:[^`]|``)*`)*\))?\s*VALUES\s*)"
-    r"(\(.*\))\s*;?\s*\Z",
-    re.IGNORECASE | re.DOTALL,
-)
-_SELECT = re.compile(r"\bSELECT\b", re.IGNORECASE)
+# What means the same in a literal, whatever the session's settings are.
+_PLAIN_TEXT = re.compile(r"[^'\\\x00-\x1f\x7f$\ud800-\udfff]*")
 
 
 class Struct(dict[str, Any]):
@@ -60,14 +39,15 @@ def bound(sql: str, parameters: Sequence[Any]) -> tuple[str, list[Any]]:
     """
     Return a statement and what is left to bind to its markers by Spark.
 
-    Numbers, strings, bytes, booleans and NULL stay parameters. Values that pyspark would
-    change on their way (times) or refuses (maps, structs, far dates) become literals.
+    Numbers, plain text, bytes, booleans and NULL stay parameters. Values that would be changed
+    on their way become literals: by pyspark (times, decimals, maps, structs), or by Spark, which
+    writes text as a literal with escapes that spark.sql.parser.escapedStringLiterals switches off.
     """
     values = [_normal(value) for value in parameters]
-    if all(_is_simple(value) for value in values):
+    if not values:
         return sql, values
-    kept = [value for value in values if _is_simple(value)]
-    return fill_markers(sql, ["?" if _is_simple(v) else literal(v) for v in values]), kept
+    texts = ["?" if _is_faithful(value) else literal(value) for value in values]
+    return fill_markers(sql, texts), [value for value in values if _is_faithful(value)]
 
 
 def inlined(sql: str, parameters: Sequence[Any]) -> str:
@@ -83,8 +63,12 @@ def literal(value: Any) -> str:
     datetime without zone TIMESTAMP_NTZ, with zone TIMESTAMP, timedelta INTERVAL DAY TO SECOND,
     time and UUID STRING, list and tuple ARRAY, dict MAP, Struct and named tuple STRUCT.
 
+    A literal is whole in itself: what stands before or behind it joins no part of it, so a
+    negative number stands in parentheses.
+
     Raises:
-        DataError: A number has more than 38 digits.
+        DataError: No value of the type holds it: a number with more than 38 digits, an instant
+            before the year 1, an interval of more than 292,000 years, text that is no Unicode.
         ProgrammingError: The value is of another class.
     """
     value = _normal(value)
@@ -115,55 +99,13 @@ def _normal(value: Any) -> Any:
     return str.__str__(value) if isinstance(value, str) else value
 
 
-def _is_simple(value: Any) -> bool:
+def _is_faithful(value: Any) -> bool:
+    """Tell whether what Spark binds comes back as it was, under any settings."""
     if isinstance(value, int):
         return _LONG_MIN <= value <= _LONG_MAX
-    if isinstance(value, Decimal):
-        return False
-    return value is None or isinstance(value, (float, str, bytes))
-
-
-def fill_markers(sql: str, texts: Sequence[str]) -> str:
-    """
-    Return a statement with texts in the place of its markers.
-
-    Raises:
-        ProgrammingError: There are more markers than texts, or fewer.
-    """
-    remaining = iter(texts)
-    count = 0
-
-    def text(match: re.Match[str]) -> str:
-        nonlocal count
-        if match[0] != "?":
-            return match[0]
-        count += 1
-        return next(remaining, "?")
-
-    replaced = _TOKENS.sub(text, sql)
-    if count != len(texts):
-        raise ProgrammingError(
-            f"the statement has another number of markers than there are parameters; "
-            f"markers={count}, parameters={len(texts)}"
-        )
-    return replaced
-
-
-def insert_rows(sql: str) -> tuple[str, str] | None:
-    """
-    Return an INSERT ... VALUES in two: up to VALUES, and the row behind it; None for others.
-
-    The row may be repeated: `(?, 'new', now())` has no query in it, which could see the rows
-    before.
-    """
-    found = _INSERT_ROWS.fullmatch(sql)
-    if found is None:
-        return None
-    bare = _TOKENS.sub(lambda match: "?" if match[0] == "?" else "", found[2])
-    depths = list(itertools.accumulate((c == "(") - (c == ")") for c in bare))
-    if _SELECT.search(bare) or depths[-1] != 0 or 0 in depths[:-1]:
-        return None
-    return found[1], found[2]
+    if isinstance(value, str):
+        return _PLAIN_TEXT.fullmatch(value) is not None
+    return value is None or isinstance(value, (float, bytes))
 
 
 def identifier(name: str) -> str:
@@ -176,35 +118,43 @@ def path(name: str) -> str:
     return ".".join(identifier(part) for part in name.split("."))
 
 
+def _number(text: str) -> str:
+    """Return a number's text so that a minus before it makes no comment of the rest."""
+    return f"({text})" if text.startswith("-") else text
+
+
 def _of_int(value: int) -> str:
     # As pyspark chooses it: the least type that holds the number.
     if _INT_MIN <= value <= _INT_MAX:
-        return str(value)
+        return _number(str(value))
     if _LONG_MIN <= value <= _LONG_MAX:
-        return f"{value}L"
+        return _number(f"{value}L")
     return _of_decimal(Decimal(value))
 
 
 def _of_float(value: float) -> str:
     if math.isfinite(value):
-        return f"{value!r}D"
+        return _number(f"{value!r}D")
     name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return f"CAST('{name}' AS DOUBLE)"
 
 
 def _of_decimal(value: Decimal) -> str:
-    if not value.is_finite():
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int):
         raise DataError(f"a DECIMAL is a finite number: value={value}")
-    text = format(value, "f")
-    if sum(char.isdigit() for char in text.lstrip("-0.")) > _DECIMAL_DIGITS_MAX:
+    if max(value.adjusted() + 1, 0) + max(-exponent, 0) > _DECIMAL_DIGITS_MAX:
         raise DataError(f"a DECIMAL has at most {_DECIMAL_DIGITS_MAX} digits: value={value}")
-    return f"{text}BD"
+    return _number(f"{value:f}BD")
 
 
 def _of_text(value: str) -> str:
     if _PLAIN_TEXT.fullmatch(value):
         return f"'{value}'"
-    return f"CAST(X'{value.encode('utf-8').hex()}' AS STRING)"
+    try:
+        return f"CAST(X'{value.encode('utf-8').hex()}' AS STRING)"
+    except UnicodeEncodeError as error:
+        raise DataError(f"half a character is no text: value={value!r}") from error
 
 
 def _of_bytes(value: bytes) -> str:
@@ -214,7 +164,11 @@ def _of_bytes(value: bytes) -> str:
 def _of_datetime(value: dt.datetime) -> str:
     if value.tzinfo is None:
         return f"TIMESTAMP_NTZ'{_clock_text(value)}'"
-    return f"TIMESTAMP'{_clock_text(value.astimezone(dt.UTC))} UTC'"
+    try:
+        instant = value.astimezone(dt.UTC)
+    except OverflowError as error:
+        raise DataError(f"a TIMESTAMP is in the years 1 to 9999 in UTC: value={value}") from error
+    return f"TIMESTAMP'{_clock_text(instant)} UTC'"
 
 
 def _clock_text(value: dt.datetime) -> str:
@@ -231,6 +185,8 @@ def _of_date(value: dt.date) -> str:
 
 def _of_timedelta(value: dt.timedelta) -> str:
     total = value // dt.timedelta(microseconds=1)
+    if not _LONG_MIN <= total <= _LONG_MAX:
+        raise DataError(f"an INTERVAL has at most 2^63 microseconds: value={value}")
     days, rest = divmod(abs(total), _DAY_MICROSECONDS)
     seconds, micros = divmod(rest, 1_000_000)
     clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{micros:06}"

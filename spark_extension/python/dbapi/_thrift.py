@@ -4,7 +4,7 @@ A connection's session of a Spark Thrift server.
 The Thrift protocol of HiveServer2 has neither parameters nor all of Spark's types: values go
 as literals, and of nested columns the rows come as JSON.
 
-Imports: _literals, _session, _types, errors. Used by: _connection.
+Imports: _literals, _markers, _session, _types, errors. Used by: _connection.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import pyarrow as pa
 
 from txns_spark.dbapi import errors
 from txns_spark.dbapi._literals import inlined
+from txns_spark.dbapi._markers import code_of
 from txns_spark.dbapi._session import Answer
 from txns_spark.dbapi._types import TypeText, arrow_type, parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_COMMENTS = re.compile(r"\A(?:\s|--[^\n]*\n|/\*.*?\*/|\()*", re.DOTALL)
 _QUERY_HEADS = frozenset({"SELECT", "VALUES", "TABLE", "FROM"})
 _WITH_CHANGE = re.compile(r"\)\s*(?:INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
 _NESTED = frozenset({"ARRAY_TYPE", "MAP_TYPE", "STRUCT_TYPE"})
@@ -91,8 +91,13 @@ class ThriftSession:
             types = [parse_type(_NAMES.get(kind, "string")) for _, kind in columns]
         fields = [(name, arrow_type(t)) for (name, _), t in zip(columns, types, strict=True)]
         schema = pa.schema(fields)
-        rest = _batches(cursor, schema, types, batch_rows, nested=_json if not is_command else _raw)
-        return Answer(schema.empty_table(), is_command, rest if columns else None)
+        nested = _raw if is_command else _json
+        rest = _batches(cursor, schema, types, batch_rows, nested)
+        if is_command:
+            # Its rows say what it did, and who sent it looks at them at once.
+            rows = pa.concat_tables([schema.empty_table(), *(rest if columns else ())])
+            return Answer(rows, is_command=True)
+        return Answer(schema.empty_table(), is_command=False, rest=rest)
 
     def upload(self, name: str, rows: pa.Table) -> bool:
         del name, rows
@@ -166,7 +171,7 @@ def _of_status(text: str, sqlstate: str | None) -> errors.Error:
 
 
 def _is_query(sql: str) -> bool:
-    text = sql[_COMMENTS.match(sql).end() :]  # type: ignore[union-attr]  # it matches the empty text
+    text = code_of(sql).lstrip("( \t\r\n\f\v")
     head = text[:8].split(None, 1)[0].upper() if text else ""
     if head == "WITH":
         return _WITH_CHANGE.search(text) is None
