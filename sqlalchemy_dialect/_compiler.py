@@ -5,7 +5,7 @@ Iceberg has no autoincrement and Spark's tables no defaults. So an INSERT that d
 integer primary key gets ids from the client, and one that does not name a column with
 `server_default` gets that expression.
 
-Imports: _ddl, _ids. Used by: base.
+Imports: _ddl, _ids, txns_spark.dbapi. Used by: base.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sqlalchemy.sql import compiler, elements, operators, schema
 
 from sqlalchemy_txns._ddl import dbapi_text
 from sqlalchemy_txns._ids import Ids
+from txns_spark import dbapi
 
 FOR_UPDATE = "/* FOR UPDATE */"
 # Random, because a query may make any number of them, anywhere in a cluster; 63 bits.
@@ -32,6 +33,23 @@ class TxnsCompiler(compiler.SQLCompiler):
         ids = Ids() if self.schema_translate_map else self.dialect.ids
         completed = _completed(insert_stmt, self.column_keys, ids)
         return str(super().visit_insert(completed, visited_bindparam=visited_bindparam, **kw))
+
+    def render_literal_value(self, value: Any, type_: Any) -> str:
+        """Write a value as it would be bound: one printer serves literals and parameters."""
+        if value is None and not type_.should_evaluate_none:
+            return "NULL"
+        if getattr(type_, "_has_literal_processor", False):
+            own = type_.process_literal_param(value, self.dialect)
+            return self.render_literal_value(own, type_.impl_instance)
+        if isinstance(type_, sa.types.UserDefinedType):
+            return str(super().render_literal_value(value, type_))
+        processor = type_._cached_bind_processor(self.dialect)
+        try:
+            return dbapi.literal(processor(value) if processor else value)
+        except Exception as error:
+            raise exc.CompileError(
+                f"the value cannot be written as a literal; bind it: type={type_!r}; {error}"
+            ) from error
 
     def for_update_clause(self, select: Any, **kw: Any) -> str:
         # Nobody waits for a row here, so the variants that say how to wait are one. Spark has no

@@ -7,6 +7,7 @@ Imports: txns_spark.dbapi. Used by: _compiler, _reflection, base, __init__.
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import types as sqltypes
@@ -75,15 +76,6 @@ class STRUCT(sqltypes.TypeEngine[dict[str, Any]]):
         return process
 
 
-class _String(sqltypes.String):
-    """Text; a literal of it is one that no setting of the session can change."""
-
-    def literal_processor(self, dialect: Dialect) -> Callable[[str], str]:
-        """Return what writes a literal."""
-        del dialect
-        return dbapi.literal
-
-
 class _Time(sqltypes.Time):
     """A time of day, kept as text: Iceberg has the type, Spark does not read it."""
 
@@ -92,24 +84,10 @@ class _Time(sqltypes.Time):
         del dialect
         return lambda value: value.isoformat() if isinstance(value, dt.time) else value
 
-    def literal_processor(self, dialect: Dialect) -> Callable[[Any], str]:
-        """Return what writes a literal."""
-        del dialect
-        return dbapi.literal
-
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
         """Return what reads it."""
         del dialect, coltype
         return lambda value: dt.time.fromisoformat(value) if isinstance(value, str) else value
-
-
-class _Literal:
-    """Instants, bytes and arrays whose literals carry their type."""
-
-    def literal_processor(self, dialect: Dialect) -> Callable[[Any], str]:
-        """Return what writes a literal."""
-        del dialect
-        return dbapi.literal
 
 
 class _Date(sqltypes.Date):
@@ -120,17 +98,12 @@ class _Date(sqltypes.Date):
         del dialect
         return _date
 
-    def literal_processor(self, dialect: Dialect) -> Callable[[Any], str]:
-        """Return what writes a literal."""
-        del dialect
-        return lambda value: dbapi.literal(_date(value))
-
 
 def _date(value: Any) -> Any:
     return value.date() if isinstance(value, dt.datetime) else value
 
 
-class _DateTime(_Literal, sqltypes.DateTime):
+class _DateTime(sqltypes.DateTime):
     """A date and time; also for a column that is a date, which SQL compares with it."""
 
     def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
@@ -146,7 +119,7 @@ class _DateTime(_Literal, sqltypes.DateTime):
         return process
 
 
-class _Binary(_Literal, sqltypes.LargeBinary):
+class _Binary(sqltypes.LargeBinary):
     """Bytes."""
 
     def bind_processor(self, dialect: Dialect) -> None:
@@ -161,11 +134,6 @@ class _JSONPlace:
         """Return what makes the path."""
         del dialect
         return _json_path
-
-    def literal_processor(self, dialect: Dialect) -> Callable[[Any], str]:
-        """Return what writes the path as a literal."""
-        del dialect
-        return lambda value: dbapi.literal(_json_path(value))
 
 
 class _JSONIndex(_JSONPlace, sqltypes.JSON.JSONIndexType):
@@ -187,19 +155,21 @@ def _json_step(step: int | str) -> str:
     return f'["{step}"]' if "'" in step else f"['{step}']"
 
 
-class _Array(_Literal, sqltypes.ARRAY[Any]):
-    """An array."""
+class _Uuid(sqltypes.Uuid[Any]):
+    """A UUID, kept as the text that Spark's uuid() makes: with dashes, in small letters."""
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], str | None]:
+        """Return what writes 00000000-0000-0000-0000-000000000001, of a UUID or any text of it."""
+        del dialect
+        return lambda value: None if value is None else str(uuid.UUID(str(value)))
 
 
 COLSPECS: dict[type[TypeEngine[Any]], type[TypeEngine[Any]]] = {
-    # An Enum is a String to SQLAlchemy, and renders itself.
-    sqltypes.Enum: sqltypes.Enum,
-    sqltypes.String: _String,
-    sqltypes.ARRAY: _Array,
     sqltypes.Time: _Time,
     sqltypes.Date: _Date,
     sqltypes.DateTime: _DateTime,
     sqltypes.LargeBinary: _Binary,
+    sqltypes.Uuid: _Uuid,
     sqltypes.JSON.JSONIndexType: _JSONIndex,
     sqltypes.JSON.JSONPathType: _JSONPath,
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+import uuid
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ T = sa.Table(
     sa.Column("user", sa.String),
     sa.Column("note", sa.String, server_default="it's: new"),
 )
+UUID = uuid.UUID("0123456789abcdef0123456789abcdef")
 
 
 def sql(statement: Any, **options: Any) -> str:
@@ -72,6 +75,67 @@ def test_a_check_of_a_column_is_kept_with_the_tables() -> None:
 def test_a_date_and_time_is_a_date_where_the_column_is_one() -> None:
     moment = sa.literal(dt.datetime(2012, 10, 15, 12, 57), sa.Date)  # noqa: DTZ001  (has no zone)
     assert "DATE'2012-10-15'" in sql(sa.select(moment), compile_kwargs={"literal_binds": True})
+
+
+class Doubled(sa.TypeDecorator[int]):
+    """A type of a user, which says itself what a literal of it is."""
+
+    impl = sa.Integer
+    cache_ok = True
+
+    def process_literal_param(self, value: Any, dialect: Any) -> Any:
+        del dialect
+        return 2 * value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (sa.literal(-3), "(-3)"),
+        (-sa.literal(-3), "-(-3)"),
+        (sa.literal(-3, Doubled), "(-6)"),
+        (sa.literal(Decimal("-1.50")), "(-1.50BD)"),
+        (sa.literal(-1.5), "(-1.5D)"),
+        (sa.literal(None, sa.Integer), "NULL"),
+        (sa.literal("it's ${x} \\"), "CAST(X'" + b"it's ${x} \\".hex() + "' AS STRING)"),
+        (sa.literal("it's", sa.Enum("it's")), "CAST(X'" + b"it's".hex() + "' AS STRING)"),
+        (sa.literal({"a": "\\"}, sa.JSON), "CAST(X'" + b'{"a": "\\\\"}'.hex() + "' AS STRING)"),
+        (sa.literal(UUID), f"'{UUID}'"),
+        (sa.literal(UUID.hex, sa.Uuid(as_uuid=False)), f"'{UUID}'"),
+        (sa.literal([-1, 2], sa.ARRAY(sa.Integer)), "array((-1), 2)"),
+        (sa.literal({"a": 1}, STRUCT({"a": sa.Integer})), "named_struct('a', 1)"),
+        (sa.literal(b"x"), "X'78'"),
+        (sa.literal(dt.time(1, 2)), "'01:02:00'"),
+    ],
+)
+def test_a_literal_is_the_one_that_the_driver_writes(value: Any, text: str) -> None:
+    assert f"SELECT {text} AS v" == sql(
+        sa.select(value.label("v")), compile_kwargs={"literal_binds": True}
+    )
+
+
+def test_what_cannot_be_written_is_refused() -> None:
+    with pytest.raises(exc.CompileError, match="bind it"):
+        sql(sa.select(sa.literal(object())), compile_kwargs={"literal_binds": True})
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (sa.Uuid(), [UUID]),
+        (sa.UUID(), [UUID]),
+        (sa.Uuid(native_uuid=False), [UUID]),
+        (sa.Uuid(as_uuid=False), [str(UUID), UUID.hex, str(UUID).upper()]),
+    ],
+)
+def test_a_uuid_is_bound_as_spark_writes_it(kind: Any, values: list[Any]) -> None:
+    """With dashes, however it is given; what comes back has the class of the type."""
+    dialect = SessionDialect()
+    bind = kind.dialect_impl(dialect).bind_processor(dialect)
+    result = kind.dialect_impl(dialect).result_processor(dialect, None)
+    assert {str(UUID)} == {bind(value) for value in values}
+    assert values[0] == result(str(UUID))
+    assert bind(None) is None
 
 
 @pytest.mark.parametrize(
