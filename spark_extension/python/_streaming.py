@@ -124,7 +124,8 @@ def _end_what_was_left(session: SparkSession, query: str) -> None:
 
 
 def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    """Return an id as the one literal that no setting and no variable of the session changes."""
+    return f"CAST(X'{text.encode('utf-8').hex()}' AS STRING)"
 
 
 def _query_id(session: SparkSession) -> str:

@@ -4,6 +4,8 @@ import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnException;
 import io.txns.spark.StatementTokens.Kind;
 import io.txns.spark.StatementTokens.Token;
+import java.nio.charset.StandardCharsets;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
@@ -72,9 +74,9 @@ final class StatementParser {
   private boolean atMode() {
     return at(0, "READ") && (at(1, "ONLY") || at(1, "WRITE"))
         || at(0, "ISOLATION") && at(1, "LEVEL")
-        || at(0, "ID") && kindAt(1) == Kind.STRING
+        || at(0, "ID") && atText(1)
         || at(0, "AS") && at(1, "OF")
-        || at(0, "COMMENT") && kindAt(1) == Kind.STRING
+        || at(0, "COMMENT") && atText(1)
         || at(0, "BASIS");
   }
 
@@ -134,10 +136,7 @@ final class StatementParser {
   }
 
   private String comment(String statement) {
-    if (kindAt(0) != Kind.STRING) {
-      throw bad(statement, "a text in quotes after COMMENT");
-    }
-    return take().text();
+    return text(statement, "a text in quotes after COMMENT");
   }
 
   /** Modes to the end of the text, separated by commas or blanks. */
@@ -164,10 +163,12 @@ final class StatementParser {
       return TxnModes.NONE.withIsolation(isolation(statement));
     }
     if (accept("ID")) {
-      if (kindAt(0) != Kind.STRING || tokens.get(position).text().isBlank()) {
-        throw bad(statement, "the transaction's id in quotes after ID");
+      String expected = "the transaction's id in quotes after ID";
+      String id = text(statement, expected);
+      if (id.isBlank()) {
+        throw syntax(statement + ": found '" + id + "', expected " + expected);
       }
-      return TxnModes.NONE.withId(take().text());
+      return TxnModes.NONE.withId(id);
     }
     if (accept("AS")) {
       expect("OF", statement);
@@ -244,10 +245,10 @@ final class StatementParser {
 
   private String timestamp(String statement) {
     boolean literal = accept("TIMESTAMP");
-    if (kindAt(0) == Kind.STRING || !literal && kindAt(0) == Kind.NUMBER) {
+    if (!literal && kindAt(0) == Kind.NUMBER) {
       return take().text();
     }
-    throw bad(statement, "a timestamp: milliseconds, or a text in quotes");
+    return text(statement, "a timestamp: milliseconds, or a text in quotes");
   }
 
   private static TxnModes merge(TxnModes said, TxnModes more) {
@@ -262,6 +263,45 @@ final class StatementParser {
       throw syntax("a transaction mode is given twice");
     }
     return more.orElse(said);
+  }
+
+  // Texts
+
+  private boolean atText(int ahead) {
+    return kindAt(ahead) == Kind.STRING || at(ahead, "CAST");
+  }
+
+  /** A text in quotes, or {@code CAST(X'...' AS STRING)}, which no setting and no quote changes. */
+  private String text(String statement, String expected) {
+    if (accept("CAST")) {
+      boolean isHex = acceptSymbol('(') && accept("X") && kindAt(0) == Kind.STRING;
+      String text = isHex ? hexText(take().text(), statement, expected) : null;
+      if (!isHex || !accept("AS") || !accept("STRING") || !acceptSymbol(')')) {
+        throw bad(statement, expected);
+      }
+      return text;
+    }
+    if (kindAt(0) != Kind.STRING) {
+      throw bad(statement, expected);
+    }
+    Token found = take();
+    if (found.source().contains("${")) {
+      throw syntax(
+          statement
+              + ": a variable in "
+              + found.source()
+              + " has no value, so that the same text would stand for each run; SET it before, or"
+              + " write \\u0024{ for the characters");
+    }
+    return found.text();
+  }
+
+  private static String hexText(String digits, String statement, String expected) {
+    try {
+      return new String(HexFormat.of().parseHex(digits), StandardCharsets.UTF_8);
+    } catch (IllegalArgumentException e) {
+      throw syntax(statement + ": found X'" + digits + "', expected " + expected);
+    }
   }
 
   // Tokens

@@ -4,8 +4,16 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
+import org.antlr.v4.runtime.CharStreams;
+import org.apache.spark.sql.catalyst.parser.ParserUtils;
+import org.apache.spark.sql.catalyst.parser.SqlBaseLexer;
+import org.apache.spark.sql.catalyst.parser.UpperCaseCharStream;
+import org.apache.spark.sql.internal.SQLConf;
 
-/** The tokens of a short SQL text, without comments, white space and trailing semicolons. */
+/**
+ * The tokens of a short SQL text, without comments, white space and trailing semicolons: those of
+ * Spark's own lexer, so that a text is a transaction statement exactly where Spark would see one.
+ */
 final class StatementTokens {
 
   enum Kind {
@@ -17,9 +25,10 @@ final class StatementTokens {
   }
 
   /**
-   * @param text what was meant: quotes removed, escapes resolved
+   * @param text what was meant: quotes removed, escapes resolved as the session resolves them
+   * @param source as it was written
    */
-  record Token(Kind kind, String text) {
+  record Token(Kind kind, String text, String source) {
     boolean isWord(String word) {
       return kind == Kind.WORD && text.equalsIgnoreCase(word);
     }
@@ -32,46 +41,37 @@ final class StatementTokens {
   /** More tokens than the longest statement has. */
   private static final int LIMIT = 64;
 
-  private final String sql;
-  private int position;
+  private final SqlBaseLexer lexer;
 
   private StatementTokens(String sql) {
-    this.sql = sql;
+    lexer = new SqlBaseLexer(new UpperCaseCharStream(CharStreams.fromString(sql)));
+    lexer.removeErrorListeners();
   }
 
   /** All tokens, or empty when a quote or a comment does not end or there are too many. */
   static Optional<List<Token>> of(String sql) {
     StatementTokens scanner = new StatementTokens(sql);
     List<Token> tokens = new ArrayList<>();
-    while (true) {
-      if (!scanner.skipBlanks()) {
+    for (var found = scanner.next(); found != null; found = scanner.next()) {
+      if (found.getType() == SqlBaseLexer.EOF) {
+        while (!tokens.isEmpty() && tokens.get(tokens.size() - 1).isSymbol(';')) {
+          tokens.remove(tokens.size() - 1);
+        }
+        return Optional.of(tokens);
+      }
+      if (tokens.size() == LIMIT) {
         return Optional.empty();
       }
-      if (scanner.position >= sql.length()) {
-        break;
-      }
-      Token token = scanner.next();
-      if (token == null || tokens.size() == LIMIT) {
-        return Optional.empty();
-      }
-      tokens.add(token);
+      tokens.add(token(found));
     }
-    while (!tokens.isEmpty() && tokens.get(tokens.size() - 1).isSymbol(';')) {
-      tokens.remove(tokens.size() - 1);
-    }
-    return Optional.of(tokens);
+    return Optional.empty();
   }
 
   /** The first word in upper case, or an empty string; cheap also for a long text. */
   static String firstWord(String sql) {
-    StatementTokens scanner = new StatementTokens(sql);
-    if (!scanner.skipBlanks() || scanner.position >= sql.length()) {
-      return "";
-    }
-    if (!isWordStart(sql.charAt(scanner.position))) {
-      return "";
-    }
-    return scanner.word().text().toUpperCase(Locale.ROOT);
+    org.antlr.v4.runtime.Token first = new StatementTokens(sql).next();
+    boolean isWord = first != null && kind(first) == Kind.WORD;
+    return isWord ? first.getText().toUpperCase(Locale.ROOT) : "";
   }
 
   /**
@@ -80,125 +80,70 @@ final class StatementTokens {
    */
   static Optional<String> atomicScript(String sql) {
     StatementTokens scanner = new StatementTokens(sql);
-    if (!scanner.acceptWord("BEGIN")) {
+    if (!isWord(scanner.next(), "BEGIN")) {
       return Optional.empty();
     }
-    int start = scanner.position;
-    if (!scanner.acceptWord("ATOMIC")) {
+    org.antlr.v4.runtime.Token atomic = scanner.next();
+    if (!isWord(atomic, "ATOMIC")) {
       return Optional.empty();
     }
-    String blank = " ".repeat("ATOMIC".length());
-    String between = sql.substring(start, scanner.position - blank.length());
-    return Optional.of(sql.substring(0, start) + between + blank + sql.substring(scanner.position));
+    // The lexer counts code points.
+    int start = sql.offsetByCodePoints(0, atomic.getStartIndex());
+    int end = start + atomic.getText().length();
+    return Optional.of(sql.substring(0, start) + " ".repeat(end - start) + sql.substring(end));
   }
 
-  private boolean acceptWord(String word) {
-    return skipBlanks()
-        && position < sql.length()
-        && isWordStart(sql.charAt(position))
-        && word().isWord(word);
+  /** The next token that counts, EOF at the end; null where Spark's parser will refuse the text. */
+  private org.antlr.v4.runtime.Token next() {
+    org.antlr.v4.runtime.Token found = lexer.nextToken();
+    while (found.getChannel() != org.antlr.v4.runtime.Token.DEFAULT_CHANNEL) {
+      found = lexer.nextToken();
+    }
+    boolean refused = lexer.has_unclosed_bracketed_comment || name(found).equals("UNRECOGNIZED");
+    return refused ? null : found;
   }
 
-  /** Skips white space and comments; false when a comment does not end. */
-  private boolean skipBlanks() {
-    while (position < sql.length()) {
-      if (Character.isWhitespace(sql.charAt(position))) {
-        position++;
-      } else if (sql.startsWith("--", position)) {
-        int end = sql.indexOf('\n', position);
-        position = end < 0 ? sql.length() : end + 1;
-      } else if (sql.startsWith("/*", position)) {
-        if (!skipBracketedComment()) {
-          return false;
-        }
-      } else {
-        return true;
-      }
-    }
-    return true;
+  private static boolean isWord(org.antlr.v4.runtime.Token found, String word) {
+    return found != null && kind(found) == Kind.WORD && found.getText().equalsIgnoreCase(word);
   }
 
-  private boolean skipBracketedComment() {
-    int depth = 0;
-    while (position < sql.length()) {
-      if (sql.startsWith("/*", position)) {
-        depth++;
-        position += 2;
-      } else if (sql.startsWith("*/", position)) {
-        depth--;
-        position += 2;
-        if (depth == 0) {
-          return true;
-        }
-      } else {
-        position++;
-      }
-    }
-    return false;
+  /** By name: the numbers of tokens may differ between Spark's patch releases. */
+  private static String name(org.antlr.v4.runtime.Token found) {
+    String name = SqlBaseLexer.VOCABULARY.getSymbolicName(found.getType());
+    return name == null ? "" : name;
   }
 
-  private Token next() {
-    char first = sql.charAt(position);
-    if (isWordStart(first)) {
-      return word();
-    }
-    if (Character.isDigit(first)) {
-      return number();
-    }
-    if (first == '\'' || first == '"') {
-      return quoted(first, Kind.STRING);
-    }
-    if (first == '`') {
-      return quoted(first, Kind.QUOTED_NAME);
-    }
-    position++;
-    return new Token(Kind.SYMBOL, String.valueOf(first));
+  private static Kind kind(org.antlr.v4.runtime.Token found) {
+    return switch (name(found)) {
+      case "EOF" -> Kind.SYMBOL;
+      case "STRING_LITERAL" -> Kind.STRING;
+      case "DOUBLEQUOTED_STRING" ->
+          SQLConf.get().doubleQuotedIdentifiers() ? Kind.QUOTED_NAME : Kind.STRING;
+      case "BACKQUOTED_IDENTIFIER" -> Kind.QUOTED_NAME;
+      case "INTEGER_VALUE" -> Kind.NUMBER;
+      default -> isWordStart(found.getText().codePointAt(0)) ? Kind.WORD : Kind.SYMBOL;
+    };
   }
 
-  private Token word() {
-    int start = position;
-    while (position < sql.length() && isWordPart(sql.charAt(position))) {
-      position++;
+  private static boolean isWordStart(int first) {
+    return Character.isLetterOrDigit(first) || first == '_';
+  }
+
+  private static Token token(org.antlr.v4.runtime.Token found) {
+    Kind kind = kind(found);
+    return new Token(kind, meaning(kind, found), found.getText());
+  }
+
+  private static String meaning(Kind kind, org.antlr.v4.runtime.Token found) {
+    if (kind == Kind.STRING) {
+      return SQLConf.get().escapedStringLiterals()
+          ? ParserUtils.stringWithoutUnescape(found)
+          : ParserUtils.string(found);
+    } else if (kind == Kind.QUOTED_NAME) {
+      String quote = found.getText().substring(0, 1);
+      String inside = found.getText().substring(1, found.getText().length() - 1);
+      return inside.replace(quote + quote, quote);
     }
-    return new Token(Kind.WORD, sql.substring(start, position));
-  }
-
-  private Token number() {
-    int start = position;
-    while (position < sql.length() && isWordPart(sql.charAt(position))) {
-      position++;
-    }
-    String text = sql.substring(start, position);
-    boolean digits = text.chars().allMatch(Character::isDigit);
-    return new Token(digits ? Kind.NUMBER : Kind.WORD, text);
-  }
-
-  /** Text between quotes; the quote is doubled inside, and a backslash escapes in a string. */
-  private Token quoted(char quote, Kind kind) {
-    StringBuilder text = new StringBuilder();
-    position++;
-    while (position < sql.length()) {
-      char c = sql.charAt(position++);
-      boolean more = position < sql.length();
-      if (c == '\\' && kind == Kind.STRING && more) {
-        text.append(sql.charAt(position++));
-      } else if (c != quote) {
-        text.append(c);
-      } else if (more && sql.charAt(position) == quote) {
-        text.append(quote);
-        position++;
-      } else {
-        return new Token(kind, text.toString());
-      }
-    }
-    return null;
-  }
-
-  private static boolean isWordStart(char c) {
-    return Character.isLetter(c) || c == '_';
-  }
-
-  private static boolean isWordPart(char c) {
-    return Character.isLetterOrDigit(c) || c == '_';
+    return found.getText();
   }
 }

@@ -18,6 +18,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkSqlParser;
 import org.apache.spark.sql.execution.command.ExplainCommand;
+import org.apache.spark.sql.internal.VariableSubstitution;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
@@ -60,11 +61,13 @@ final class TxnParser implements ParserInterface {
   }
 
   private LogicalPlan parse(String sqlText, Parse parse) throws ParseException {
-    Optional<TxnStatement> statement = TxnSqlException.translating(() -> recognise(sqlText));
+    // As Spark does before it parses anything; what is Spark's, Spark substitutes itself.
+    String text = new VariableSubstitution().substitute(sqlText);
+    Optional<TxnStatement> statement = TxnSqlException.translating(() -> recognise(text));
     if (statement.isPresent()) {
       return new TxnCommand(statement.get());
     }
-    Optional<String> script = StatementTokens.atomicScript(sqlText);
+    Optional<String> script = StatementTokens.atomicScript(text);
     return script.isPresent() ? atomic(script.get(), parse) : wrap(parse.of(sqlText));
   }
 
