@@ -301,6 +301,43 @@ def test_an_id_commits_once_and_its_outcome_can_be_asked(open_connection: Open, 
     assert "25006" == caught.value.sqlstate
 
 
+def test_variables_in_an_id_are_replaced_as_in_every_statement(
+    open_connection: Open, table: str
+) -> None:
+    """
+    Each day's load runs.
+
+    1. A load names its transaction after a variable, and commits.
+    2. The next day the same text stands for another id.
+    """
+    connection = open_connection(autocommit=True)
+    cursor = connection.cursor()
+    for day in (1, 2):
+        cursor.execute(f"SET day = {day}")
+        cursor.execute(f"BEGIN ID '{table}/${{day}}', COMMENT 'of ${{day}}'")
+        assert connection.last_status is not None
+        assert ("active", f"{table}/{day}") == connection.last_status[:2]
+        connection.commit()
+    with pytest.raises(dbapi.ProgrammingError, match="SET it before") as caught:
+        cursor.execute("BEGIN ID 'load/${no_such_variable}'")
+    assert "42601" == caught.value.sqlstate
+    assert not connection.in_transaction
+
+
+def test_an_id_is_the_text_that_was_given(open_connection: Open, table: str) -> None:
+    """Quotes, backslashes and what looks like a variable stay as they are, also as parameters."""
+    connection = open_connection(autocommit=True)
+    cursor = connection.cursor()
+    cursor.execute("SET day = 1")
+    txn_id = f"{table}: it's \\n ${{day}} -- ? \n"
+    assert txn_id == connection.begin(transaction_id=txn_id, comment=txn_id).txn_id
+    connection.rollback()
+    cursor.execute("BEGIN ID ?, COMMENT ?", [txn_id, "plain"])
+    assert txn_id == connection.transaction_id
+    connection.rollback()
+    assert connection.outcome(txn_id) is None
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

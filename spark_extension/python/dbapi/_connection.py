@@ -1,7 +1,7 @@
 """
 A connection: one Spark session, and the transaction that is open in it.
 
-Imports: _cursor, _literals, _session, errors. Used by: _connect.
+Imports: _cursor, _literals, _markers, _session, errors. Used by: _connect.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from txns_spark.dbapi import errors
 from txns_spark.dbapi._cursor import Cursor
-from txns_spark.dbapi._literals import identifier, inlined
+from txns_spark.dbapi._literals import identifier, inlined, literal
+from txns_spark.dbapi._markers import code_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,17 +30,16 @@ LEVELS = (
     "READ COMMITTED",
     "READ UNCOMMITTED",
 )
-_STATUS = ["state", "txn_id", "read_ts", "commit_ts", "tables", "unprotected", "applied"]
-# Statements that begin, end or look at a transaction themselves.
+# Statements that begin no transaction before them: they begin, end or look at one themselves.
 _OWN = re.compile(
-    r"\s*(?:BEGIN|START\s+TRANSACTION|COMMIT|END|ROLLBACK|ABORT|RELEASE|SHOW\s+TRANSACTION"
-    r"|SET\s+(?:TRANSACTION|SESSION\s+CHARACTERISTICS))\b",
+    r"\s*(?:(?:COMMIT|END|ROLLBACK|ABORT|RELEASE|(?:START|SHOW|SET)\s+TRANSACTION"
+    r"|SET\s+SESSION\s+CHARACTERISTICS)\b"
+    r"|BEGIN\s*(?:;|\Z|(?:TRANSACTION|WORK|ATOMIC|READ|ISOLATION|ID|AS|BASIS|COMMENT(?!\s+ON))\b))",
     re.IGNORECASE,
 )
-_BEGINS = re.compile(r"\s*(?:BEGIN|START)\b", re.IGNORECASE)
-_ENDS = re.compile(
-    r"\s*(?:COMMIT|END|ABORT|ROLLBACK(?!\s+(?:WORK\s+|TRANSACTION\s+)?TO\b))\b", re.IGNORECASE
-)
+_HEAD_CHARS = 1000
+# Scripts hold statements whose answers nobody sees, and what a variable stands for, Spark knows.
+_MAY_HIDE_STATEMENTS = re.compile(r"\b(?:BEGIN|EXECUTE)\b|\$\{", re.IGNORECASE)
 
 
 class Status(NamedTuple):
@@ -52,6 +52,7 @@ class Status(NamedTuple):
     tables: list[str]
     unprotected: list[str]
     applied: bool | None
+    in_transaction: bool
 
 
 class Connection:
@@ -86,7 +87,8 @@ class Connection:
         self.driver = session.driver
         self.last_status: Status | None = None
         self._session: Session | None = session
-        self._in_transaction = False
+        # What the server has said last; None when only it knows.
+        self._is_open: bool | None = False
         self._autocommit = autocommit
         self._isolation_level: str | None = None
         self._default_level: str | None = None
@@ -96,8 +98,15 @@ class Connection:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
-        return self._in_transaction
+        """
+        Whether a transaction is open, as the server says: asked after an error, or a script.
+
+        Raises:
+            Error: The server does not answer.
+        """
+        if self._is_open is None:
+            self._run("SHOW TRANSACTION")
+        return self._is_open is True
 
     @property
     def transaction_id(self) -> str | None:
@@ -164,10 +173,10 @@ class Connection:
         self._check_between_transactions("begin")
         modes = [f"ISOLATION LEVEL {self._isolation_level}"] if self._isolation_level else []
         modes += ["READ ONLY"] if read_only else []
-        modes += [f"ID {_quoted(transaction_id)}"] if transaction_id is not None else []
+        modes += [f"ID {literal(transaction_id)}"] if transaction_id is not None else []
         if as_of is not None:
-            modes += [f"AS OF {as_of if isinstance(as_of, int) else _quoted(as_of)}"]
-        modes += [f"COMMENT {_quoted(comment)}"] if comment is not None else []
+            modes += [f"AS OF {as_of if isinstance(as_of, int) else literal(as_of)}"]
+        modes += [f"COMMENT {literal(comment)}"] if comment is not None else []
         self._run("BEGIN " + ", ".join(modes))
         assert self.last_status is not None
         return self.last_status
@@ -182,14 +191,13 @@ class Connection:
                 works. It is never tried again here.
             Error: It has not committed.
         """
-        if not self._in_transaction:
+        if not self.in_transaction:
             self._opened()
             return
         txn_id = self.transaction_id
         try:
             self._run("COMMIT")
         except errors.ConnectionLost as lost:
-            self._in_transaction = False
             raise errors.CommitStateUnknown(
                 f"the session was lost while it committed, so nobody knows whether it has; "
                 f"connect again and ask outcome(txn_id): txn_id={txn_id}; {lost}",
@@ -198,7 +206,6 @@ class Connection:
                 txn_id=txn_id,
             ) from lost
         except errors.Error as error:
-            self._in_transaction = False
             if error.sqlstate == "25P01":
                 # The session has been replaced behind our back, perhaps after a COMMIT.
                 raise errors.CommitStateUnknown(
@@ -211,17 +218,14 @@ class Connection:
             if not isinstance(error, (errors.CommitStateUnknown, errors.TransactionConflict)):
                 # A refused COMMIT can leave it open, and the next statement would be part of it.
                 with suppress(errors.Error):
-                    self._run("ROLLBACK")
+                    self.rollback()
             raise
 
     def rollback(self) -> None:
         """Undo what is open; harmless if nothing is."""
-        session = self._opened()
-        if not self._in_transaction:
-            return
-        self._in_transaction = False
-        assert session is not None
-        self._run("ROLLBACK")
+        self._opened()
+        if self._is_open is not False:
+            self._run("ROLLBACK")
 
     def outcome(self, txn_id: str) -> Status | None:
         """
@@ -230,7 +234,7 @@ class Connection:
         None is final only when nothing runs any more that could still commit it.
         """
         self._check_between_transactions("outcome")
-        self._run(f"BEGIN ID {_quoted(txn_id)}")
+        self._run(f"BEGIN ID {literal(txn_id)}")
         assert self.last_status is not None
         found = self.last_status
         self._run("ROLLBACK")
@@ -243,7 +247,7 @@ class Connection:
         From SERIALIZABLE on it does so anyway. This begins a transaction if none is open; with
         autocommit there is none, and nothing to do.
         """
-        if self._autocommit and not self._in_transaction:
+        if self._autocommit and not self.in_transaction:
             return
         self._begin_if_needed()
         self._run("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
@@ -281,7 +285,7 @@ class Connection:
         if session is None:
             return
         try:
-            if self._in_transaction:
+            if self._is_open is not False:
                 session.run("ROLLBACK", ())
             session.close()
         except Exception as error:
@@ -290,7 +294,7 @@ class Connection:
             if not isinstance(found, errors.ConnectionLost):
                 raise found from error
         finally:
-            self._in_transaction = False
+            self._is_open = False
 
     def upload(self, name: str, rows: pa.Table) -> bool:
         """Make Arrow rows a temporary view; False on Thrift, which cannot."""
@@ -337,9 +341,11 @@ class Connection:
         *,
         inline: bool = False,
     ) -> Answer:
-        if not _OWN.match(sql):
+        is_own = _is_own(sql)
+        if not is_own:
             self._begin_if_needed()
-        if inline:
+        # Transaction statements are not Spark's, which binds nothing for them.
+        if inline or (is_own and parameters):
             sql, parameters = inlined(sql, parameters), ()
         return self._run(sql, parameters, batch_rows)
 
@@ -351,13 +357,15 @@ class Connection:
             raise self._noted(error) from error
 
     def _begin_if_needed(self) -> None:
-        if not self._autocommit and not self._in_transaction:
+        if not self._autocommit and not self.in_transaction:
             self.begin()
 
     def _run(
         self, sql: str, parameters: Sequence[Any] = (), batch_rows: int | None = None
     ) -> Answer:
         session = self._opened()
+        # Until it has answered, nobody knows what it has done.
+        before, self._is_open = self._is_open, None
         try:
             if batch_rows is None:
                 answer = session.run(sql, parameters)
@@ -368,26 +376,22 @@ class Connection:
             raise
         except Exception as error:
             raise self._noted(error) from error
-        if answer.is_command and answer.columns.column_names == _STATUS:
+        if answer.is_command and answer.columns.column_names == list(Status._fields):
             status = Status(**answer.columns.to_pylist()[0])
             self.last_status = status if status.txn_id is not None else self.last_status
-            # Not by the state: with the id of a committed transaction it is "committed" until
-            # the COMMIT, and statements belong to it all the same.
-            self._in_transaction = bool(_BEGINS.match(sql)) or (
-                self._in_transaction and not _ENDS.match(sql)
-            )
+            self._is_open = status.in_transaction
+        elif not _MAY_HIDE_STATEMENTS.search(sql):
+            self._is_open = before
         return answer
 
     def _noted(self, error: Exception) -> errors.Error:
-        """Return an error in our classes; note whether it has ended the transaction."""
+        """Return an error in our classes; the server knows whether it has ended the transaction."""
         found = _error_of(error)
-        # A conflict that a statement meets aborts its transaction but does not end it.
-        if isinstance(found, (errors.CommitStateUnknown, errors.ConnectionLost)):
-            self._in_transaction = False
+        self._is_open = False if isinstance(found, errors.ConnectionLost) else None
         return found
 
     def _check_between_transactions(self, what: str) -> None:
-        if self._in_transaction:
+        if self.in_transaction:
             raise errors.ProgrammingError(
                 f"a transaction is open; commit or roll back first: {what}", sqlstate="25001"
             )
@@ -402,6 +406,6 @@ def _error_of(error: Exception) -> errors.Error:
     return error if isinstance(error, errors.Error) else errors.of_spark(error)
 
 
-def _quoted(text: str) -> str:
-    """Return a text as the transaction statements' own string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def _is_own(sql: str) -> bool:
+    head = sql[:_HEAD_CHARS]
+    return _OWN.match(code_of(sql) if "--" in head or "/*" in head else sql) is not None

@@ -34,7 +34,8 @@ record StatusRow(
           .add("commit_ts", DataTypes.LongType)
           .add("tables", DataTypes.createArrayType(DataTypes.StringType, false), false)
           .add("unprotected", DataTypes.createArrayType(DataTypes.StringType, false), false)
-          .add("applied", DataTypes.BooleanType);
+          .add("applied", DataTypes.BooleanType)
+          .add("in_transaction", DataTypes.BooleanType, false);
 
   static StatusRow none() {
     return new StatusRow("none", null, null, null, List.of(), List.of(), null);
@@ -67,7 +68,14 @@ record StatusRow(
         committed.applied());
   }
 
-  Row toRow() {
+  /**
+   * As the statement returns it.
+   *
+   * @param inTransaction whether the session is in a transaction when the statement has ended: a
+   *     client cannot tell it by the state, which is {@code committed} after BEGIN, too, when the
+   *     id has committed earlier
+   */
+  Row toRow(boolean inTransaction) {
     return RowFactory.create(
         state,
         txnId,
@@ -75,6 +83,7 @@ record StatusRow(
         commitTs,
         tables.toArray(new String[0]),
         unprotected.toArray(new String[0]),
-        applied);
+        applied,
+        inTransaction);
   }
 }

@@ -22,7 +22,8 @@ final class TxnAtomicCommand extends LeafCommand {
 
   @Override
   List<Row> rows(SparkSession session) throws Exception {
-    return List.of(new StatementRunner(session).atomic(() -> parse.of(script)).toRow());
+    StatusRow status = new StatementRunner(session).atomic(() -> parse.of(script));
+    return List.of(status.toRow(TxnSession.of(session).open().isPresent()));
   }
 
   @Override

@@ -17,7 +17,8 @@ final class TxnCommand extends LeafCommand {
 
   @Override
   List<Row> rows(SparkSession session) {
-    return List.of(new StatementRunner(session).run(statement).toRow());
+    StatusRow status = new StatementRunner(session).run(statement);
+    return List.of(status.toRow(TxnSession.of(session).open().isPresent()));
   }
 
   @Override
