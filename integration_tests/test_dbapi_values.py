@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 UTC = dt.UTC
 _COLUMNS = 100
 _MANY_VALUES = 20_000
+_NEGATED_DIGITS_MAX = 34
 _FEW_VALUES = 200
 # What text may hold that means something to Spark, to a shell of Hive's, or to nobody.
 _PIECES = [
@@ -119,13 +120,20 @@ def _case(seeded: random.Random) -> Case:
         back = value.isoformat() if kind == "time" else str(value)
     if kind in {"int", "float", "decimal"} and seeded.random() < 0.5:
         sql = seeded.choice(_NUMBERS_AROUND)
-        if not (kind == "int" and value in {-(2**31), -(2**63)}):
+        if _can_be_negated(value):
             # A difference is never the negative zero, and of decimals may have too many digits.
             negated = sql if sql.lstrip("(").startswith("-") or kind == "int" else "-?"
             return Case(value, negated, value.copy_negate() if kind == "decimal" else -value)
     if kind == "text" and seeded.random() < 0.3:
         return Case(value, "'?'||?", "?" + value)
     return Case(value, seeded.choice(_AROUND), back)
+
+
+def _can_be_negated(value: Any) -> bool:
+    if isinstance(value, Decimal):
+        # Spark rounds what it negates to 34 digits.
+        return len(value.as_tuple().digits) <= _NEGATED_DIGITS_MAX
+    return isinstance(value, float) or value not in {-(2**31), -(2**63)}
 
 
 def _is_same(expected: Any, found: Any) -> bool:

@@ -94,6 +94,7 @@ def test_what_no_type_holds_is_a_data_error(value: Any) -> None:
         'SELECT ar\'?\' % `a``?` % "\\"?" R"\\" %',
         "SELECT * FROM file://a?b, s3://%b %",
         "-%",
+        "/*+ A(%) */* %",
     ],
 )
 def test_only_markers_are_replaced_and_set_apart(sql: str) -> None:

@@ -26,6 +26,7 @@ _TOKENS = re.compile(
     | \w+
     | (?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`)
     | (?P<line>--(?:\\\n|[^\r\n])*)
+    | \*/  # the end of a hint, in which a comment does not begin
     | (?P<comment>/\*(?!\+))  # with a plus it is a hint, and Spark reads it
     """,
     re.VERBOSE | re.DOTALL,
