@@ -4,9 +4,10 @@
     python -m tests.simulation --seeds 2000 [--first 0]      run seeds
     python -m tests.simulation --seed 17                     run one, with its trace
     python -m tests.simulation --mutations [--seeds 100]     take protections away
+    python -m tests.simulation --only stale-heads,keys       what every seed has, and nothing else
     python -m tests.simulation --record FOLDER [--seeds 20]  moments, for the Java half
 
-Imports: mutations, plan, recording, run, shrink. Used by: the Makefile.
+Imports: mutations, plan, recording, run, settings, shrink. Used by: the Makefile.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from functools import partial
 from pathlib import Path
 
 from tests.simulation.mutations import MUTATIONS, without_protection
-from tests.simulation.plan import plan
+from tests.simulation.plan import Plan, plan
 from tests.simulation.recording import record
 from tests.simulation.run import Outcome, run
+from tests.simulation.settings import Switch
 from tests.simulation.shrink import shrink
 
 _BEGINNINGS = (0, 5000, 9000)
@@ -37,26 +39,34 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="run this one only, and print its trace")
     parser.add_argument("--whole", action="store_true", help="do not shrink what fails")
     parser.add_argument("--mutations", action="store_true", help="what missing protections cost")
+    parser.add_argument("--only", help="what every seed has: stale-heads,keys")
     parser.add_argument("--record", type=Path, help="write moments of runs into this folder")
     arguments = parser.parse_args()
+    switches = None if arguments.only is None else _switches(arguments.only)
     if arguments.record:
         count = record(arguments.record, range(arguments.first, arguments.first + arguments.seeds))
         print(f"moments={count}")
         return 0
     if arguments.mutations:
-        return _run_mutations(arguments.seeds)
+        return _run_mutations(arguments.seeds, switches)
     if arguments.seed is not None:
-        outcome = run(plan(arguments.seed), keep_trace=True)
+        planned = plan(arguments.seed, switches)
+        outcome = run(planned, keep_trace=True)
         print("\n".join(outcome.trace))
-        return _report(outcome, whole=arguments.whole)
-    return _run_all(range(arguments.first, arguments.first + arguments.seeds), arguments.whole)
+        return _report(planned, outcome, whole=arguments.whole)
+    seeds = range(arguments.first, arguments.first + arguments.seeds)
+    return _run_all(seeds, switches, whole=arguments.whole)
 
 
-def _run_all(seeds: range, whole: bool) -> int:  # noqa: FBT001 -- as the option is named
+def _switches(names: str) -> frozenset[Switch]:
+    return frozenset(Switch(name) for name in names.split(",") if name)
+
+
+def _run_all(seeds: range, switches: frozenset[Switch] | None, *, whole: bool) -> int:
     """Run seeds in as many processes as there are processors; a seed is its own whole world."""
     started = time.monotonic()
     with multiprocessing.Pool() as pool:
-        ended = list(pool.imap_unordered(partial(_run_seed, whole=whole), seeds))
+        ended = list(pool.imap_unordered(partial(_run_seed, switches=switches, whole=whole), seeds))
     steps, entries, grouped, violations = (sum(counts) for counts in zip(*ended, strict=True))
     hours = (time.monotonic() - started) / 3600
     print(f"seeds per hour: {len(seeds) / hours:,.0f}")
@@ -67,18 +77,22 @@ def _run_all(seeds: range, whole: bool) -> int:  # noqa: FBT001 -- as the option
     return min(violations, 1)
 
 
-def _run_seed(seed: int, *, whole: bool) -> tuple[int, int, int, int]:
+def _run_seed(
+    seed: int, *, switches: frozenset[Switch] | None, whole: bool
+) -> tuple[int, int, int, int]:
     """Give steps, entries, swaps with several entries, and 1 when a promise was broken."""
-    outcome = run(plan(seed))
-    return outcome.steps, outcome.committed, outcome.grouped, _report(outcome, whole=whole)
+    planned = plan(seed, switches)
+    outcome = run(planned)
+    broken = _report(planned, outcome, whole=whole)
+    return outcome.steps, outcome.committed, outcome.grouped, broken
 
 
-def _run_mutations(seeds_max: int) -> int:
+def _run_mutations(seeds_max: int, switches: frozenset[Switch] | None) -> int:
     """Print how many seeds each missing protection took to be found, from three beginnings."""
     missed = 0
     for name in sorted(MUTATIONS):
         with without_protection(name):
-            took = [_seeds_until_found(first, seeds_max) for first in _BEGINNINGS]
+            took = [_seeds_until_found(first, seeds_max, switches) for first in _BEGINNINGS]
         median = statistics.median(took)
         found = median <= seeds_max
         missed += not found
@@ -87,20 +101,20 @@ def _run_mutations(seeds_max: int) -> int:
     return min(missed, 1)
 
 
-def _seeds_until_found(first: int, seeds_max: int) -> int:
+def _seeds_until_found(first: int, seeds_max: int, switches: frozenset[Switch] | None) -> int:
     for count, seed in enumerate(range(first, first + seeds_max), 1):
-        if run(plan(seed)).violation:
+        if run(plan(seed, switches)).violation:
             return count
     return seeds_max + 1
 
 
-def _report(outcome: Outcome, *, whole: bool) -> int:
+def _report(planned: Plan, outcome: Outcome, *, whole: bool) -> int:
     if outcome.violation is None:
         return 0
     print(f"seed {outcome.seed}: {outcome.violation}")
     print(f"  again: PYTHONHASHSEED=0 python -m tests.simulation --seed {outcome.seed}")
     if not whole:
-        smaller, small = shrink(plan(outcome.seed), outcome)
+        smaller, small = shrink(planned, outcome)
         print(f"  with {smaller.workers} and {small.faults}:\n  {small.violation}")
         print("\n".join(f"    {line}" for line in small.trace[-60:]))
     sys.stdout.flush()

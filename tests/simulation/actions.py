@@ -1,21 +1,24 @@
 """
 Random transactions: what a process of a user does to its tables.
 
-Imports: history, rows, worker. Used by: plan.
+Imports: history, keys, rows, settings, worker. Used by: plan.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import CommitStateUnknownException, NoSuchTableError
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
+from tests.simulation import keys
 from tests.simulation.history import Attempt, Identifier, Listing, Operation, Read
 from tests.simulation.rows import Rows, data_file, rows_of
 from tests.simulation.scheduler import Violation
+from tests.simulation.settings import Switch
 from txns.errors import CommitStateUnknown, Conflict, InvalidUsage, TxnsError
 
 if TYPE_CHECKING:
@@ -50,19 +53,28 @@ def transaction(worker: Worker) -> None:
     transact(worker, statements)
 
 
-def transact(worker: Worker, statements: Callable[[Worker, Any, Attempt], None]) -> None:
-    """Run a transaction of given statements, and commit or roll back."""
+def transact(
+    worker: Worker, statements: Callable[[Worker, Any, Attempt], None], shared_id: str | None = None
+) -> None:
+    """
+    Run a transaction of given statements, and commit or roll back.
+
+    Args:
+        worker: Who does.
+        statements: What is done in it.
+        shared_id: An id under which others may try at the same time.
+    """
     rng = worker.rng
     history = worker.lake.observer.history
     before, worker.again = worker.again, None
-    own_id = rng.random() < 0.5
-    txn_id = before.txn_id if before else f"job-{worker.process.doing}" if own_id else None
+    own_id = f"job-{worker.process.doing}" if rng.random() < 0.5 else None
+    txn_id = before.txn_id if before else shared_id or own_id
     isolation = before.isolation if before else rng.choice(LEVELS)
     attempt = Attempt(
         worker.process.doing,
         isolation=isolation,
         began_above=history.upper,
-        repeats=before is not None,
+        repeats=before is not None or shared_id is not None,
     )
     if txn_id is not None:
         worker.again = attempt  # until its end is known: a process that dies tries again
@@ -70,13 +82,13 @@ def transact(worker: Worker, statements: Callable[[Worker, Any, Attempt], None])
     history.attempts.append(attempt)
     worker.process.attempt = attempt
     as_of = _as_of(worker) if isolation != "strict-serializable" else None
-    txn = worker.handle.begin(txn_id=txn_id, isolation=isolation, as_of=as_of)
+    txn = worker.handle.begin(txn_id=txn_id, isolation=isolation, as_of=as_of, comment=attempt.key)
     if answered := committed_ts(txn):
         _acknowledge(worker, attempt, answered)
         worker.again = None
         return
     attempt.txn_id, attempt.read_ts = txn.txn_id, txn.read_ts
-    if as_of is None and attempt.read_ts < attempt.began_above:
+    if as_of is None and attempt.read_ts < attempt.began_above and not worker.process.stale:
         raise Violation("strict", f"{attempt.key} reads below {attempt.began_above}")
     try:
         statements(worker, txn, attempt)
@@ -181,7 +193,8 @@ def statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
     """Run a few random statements."""
     rng = worker.rng
     saved: tuple[str, int] | None = None
-    verbs = rng.choices(list(_STATEMENTS), list(_STATEMENTS.values()), k=rng.randint(1, 4))
+    known = _STATEMENTS | (keys.VERBS if worker.has(Switch.KEYS) else {})
+    verbs = rng.choices(list(known), list(known.values()), k=rng.randint(1, 4))
     if rng.random() < _SKEWED:
         verbs = ["read", "append"]
     for number, verb in enumerate(verbs):
@@ -237,6 +250,10 @@ def _change(worker: Worker, catalog: Any, table: Any, attempt: Attempt, verb: st
         _branch(worker, table, attempt, name)
     elif verb == "append":
         append(worker, table, attempt, name)
+    elif verb in keys.VERBS:
+        found = read(worker, catalog, attempt, name) or frozenset()
+        key = worker.rng.choice(keys.KEYS)
+        keys.change(catalog.load_table(name), verb, key, found, partial(meaning, attempt))
     else:
         _overwrite(worker, catalog, attempt, name, adds=verb == "overwrite")
 
@@ -303,7 +320,7 @@ def append(
         table.transaction() as changes,
         changes.update_snapshot(branch=branch).fast_append() as producer,
     ):
-        producer.append_data_file(data_file(table, rows, 0))
+        producer.append_data_file(data_file(table.metadata, rows, 0))
 
 
 def _overwrite(
@@ -328,7 +345,7 @@ def _overwrite(
     ):
         producer.delete_data_file(file)
         if left := held - removed | added:
-            producer.append_data_file(data_file(table, left, worker.lake.new_row()))
+            producer.append_data_file(data_file(table.metadata, left, worker.lake.new_row()))
 
 
 def _alter(table: Any, attempt: Attempt, name: Identifier, column: str) -> None:
@@ -356,7 +373,8 @@ def autocommit(worker: Worker) -> None:
     attempt = Attempt(worker.process.doing, isolation="autocommit", began_above=history.upper)
     history.attempts.append(attempt)
     worker.process.attempt = attempt
-    verb = worker.rng.choice(("append", "append", "overwrite", "delete", "read", "alter"))
+    verbs = ("append", "append", "overwrite", "delete", "read", "alter")
+    verb = worker.rng.choice(verbs + (tuple(keys.VERBS) if worker.has(Switch.KEYS) else ()))
     try:
         statement(worker, worker.handle.catalog(), attempt, verb)
     except (CommitStateUnknown, CommitStateUnknownException):

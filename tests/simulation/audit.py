@@ -39,7 +39,8 @@ def audit(lake: Lake, *, reject: bool) -> None:
     _marks.append(handle.parts, Kind.ON)  # without adoption: what strangers did is still there
     _read_everything(lake, handle)  # before: strangers and entries that are not applied
     _settle(lake, handle, reject=reject)
-    if left := handle.apply_le():
+    left = [name for name in handle.apply_le() if name not in lake.observer.history.upset]
+    if left:
         raise Violation("liveness", f"entries stay unapplied on {left}")
     for name in sorted(lake.observer.history.holds):
         check_hold(lake, handle, name)
@@ -55,7 +56,7 @@ def audit(lake: Lake, *, reject: bool) -> None:
 def _settle(lake: Lake, handle: Any, *, reject: bool) -> None:
     for _ in range(_ROUNDS_MAX):
         handle.apply_le()
-        repaired = [_repair(lake, handle, name, reject=reject) for name in _cared(lake)]
+        repaired = [_repair(lake, handle, name, reject=reject) for name in _repairable(lake)]
         if not any(repaired):
             return
     raise Violation("repair", f"strangers are left after {_ROUNDS_MAX} rounds of repair")
@@ -65,6 +66,11 @@ def _cared(lake: Lake) -> list[Identifier]:
     history = lake.observer.history
     newest = {name: history.newest(name) for name in history.tables()}
     return [name for name, version in newest.items() if version and version.cared]
+
+
+def _repairable(lake: Lake) -> list[Identifier]:
+    """Give the tables that a repair can end the trouble of: one that was replaced has none."""
+    return [name for name in _cared(lake) if name not in lake.observer.history.upset]
 
 
 def _repair(lake: Lake, handle: Any, name: Identifier, *, reject: bool) -> bool:
@@ -125,14 +131,15 @@ def _everything_is_applied(lake: Lake) -> None:
             name = (*identifier["namespace"], identifier["name"])
             newest = observer.history.newest(name)
             cared = newest is not None and newest.cared
-            if cared and not observer.checks.is_applied(logged, table):
+            upset = name in observer.history.upset
+            if cared and not upset and not observer.checks.is_applied(logged, table):
                 raise Violation("liveness", f"{logged.commit_ts} is not applied to {identifier}")
 
 
 def _registrations_are_logged(lake: Lake, handle: Any) -> None:
     """A registrar may have died after its mark; the next one writes the entry (spec 6.2)."""
     registry = lake.observer.registry
-    for name in _cared(lake):
+    for name in _repairable(lake):
         if name not in registry.pointers or not is_marked(registry.metadata(name)):
             continue
         if (

@@ -5,7 +5,7 @@ Two simulated catalogs over one registry of tables.
 can lose the race although every requirement held. `ServerCatalog` validates requirements
 against the newest metadata in one step, as a REST server does: a commit without a
 requirement that fails is accepted, whatever it was based on.
-Imports: scheduler, storage. Used by: run, actions, scenarios.
+Imports: scheduler, settings, storage. Used by: run, actions, scenarios.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyiceberg.catalog import MetastoreCatalog, PropertiesUpdateSummary
 from pyiceberg.exceptions import (
+    BadRequestError,
     CommitFailedException,
     CommitStateUnknownException,
+    ForbiddenError,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
     NoSuchViewError,
     ServiceUnavailableError,
     TableAlreadyExistsError,
+    UnauthorizedError,
 )
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
@@ -31,6 +34,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
 from tests.simulation.scheduler import Errors
+from tests.simulation.settings import Switch
 from tests.simulation.storage import SimulatedFileIO, Storage
 
 if TYPE_CHECKING:
@@ -43,24 +47,38 @@ OnCommit = Callable[[Identifier, "TableMetadata | None", "TableMetadata"], None]
 OnRename = Callable[[Identifier, Identifier], None]
 OnDrop = Callable[[Identifier, "TableMetadata"], None]
 
+_REFUSALS = (BadRequestError, UnauthorizedError, ForbiddenError)
+_BY_NUMBER = 0.3
+"""How many lost swaps a server refuses by the sequence number of the snapshot."""
+_LAG_MS = 4000
+"""How far behind a replica may be."""
+
 _SWAP_ERRORS = Errors(
     failed=lambda label: OSError(f"simulated: the catalog failed at {label}"),
     lost=lambda label: ConnectionError(f"simulated: the catalog's answer was lost at {label}"),
     called_lost=lambda label: CommitFailedException(f"simulated: falsely lost at {label}"),
+    refused=lambda label, _rng: OSError(f"simulated: the catalog refused {label}"),
 )
 _SERVER_ERRORS = Errors(
     failed=lambda label: ServiceUnavailableError(f"simulated: the server failed at {label}"),
     lost=lambda label: CommitStateUnknownException(f"simulated: answer lost at {label}"),
     called_lost=lambda label: CommitFailedException(f"simulated: falsely lost at {label}"),
+    refused=lambda label, rng: rng.choice(_REFUSALS)(f"simulated: the server refused {label}"),
 )
 
 
 @dataclass
 class Registry:
-    """What a catalog's database holds: pointers to metadata files, and namespaces."""
+    """
+    What a catalog's database holds: pointers to metadata files, and namespaces.
+
+    Attributes:
+        past: Where each pointer stood before, as (when it was moved on in ms, location).
+    """
 
     storage: Storage
     pointers: dict[Identifier, str] = field(default_factory=dict)
+    past: dict[Identifier, list[tuple[int, str]]] = field(default_factory=dict)
     namespaces: dict[Identifier, dict[str, str]] = field(default_factory=dict)
     on_commit: OnCommit = lambda _name, _old, _new: None
     on_rename: OnRename = lambda _old, _new: None
@@ -68,11 +86,23 @@ class Registry:
 
     def metadata(self, name: Identifier) -> TableMetadata:
         """Give a table's newest metadata, without a step."""
-        content = self.storage.files.get(self.pointers[name])
+        return self.metadata_at(self.pointers[name])
+
+    def metadata_at(self, location: str) -> TableMetadata:
+        """Give what a metadata file holds, without a step."""
+        content = self.storage.files.get(location)
         if content is None:
-            raise FileNotFoundError(self.pointers[name])
+            raise FileNotFoundError(location)
         assert not isinstance(content, bytes)
         return content
+
+    def lagging(self, name: Identifier, since_ms: int | None = None) -> list[str]:
+        """Give where a pointer stood at some time since replicas may lag, and stands."""
+        since_ms = self.storage.world.now_ms - _LAG_MS if since_ms is None else since_ms
+        return [
+            *(location for moved_ms, location in self.past.get(name, ()) if moved_ms >= since_ms),
+            self.pointers[name],
+        ]
 
     def swap(self, name: Identifier, expected: str | None, location: str) -> None:
         """Move a pointer, if it stands where it is expected (None: nowhere)."""
@@ -81,6 +111,8 @@ class Registry:
                 raise TableAlreadyExistsError(f"simulated: {name} exists")
             raise CommitFailedException(f"simulated: {name} was updated by another process")
         old = self.metadata(name) if expected else None
+        if expected:
+            self.past.setdefault(name, []).append((self.storage.world.now_ms, expected))
         self.pointers[name] = location
         self.on_commit(name, old, self.metadata(name))
 
@@ -95,8 +127,14 @@ class _SimulatedCatalog(MetastoreCatalog):
         self.registry = registry
         self._io = SimulatedFileIO(registry.storage)
 
-    def _step(self, kind: str, label: str, effect: Callable[[], T]) -> T:
-        return self.registry.storage.world.io(kind, label, effect, self.errors)
+    def _step(
+        self,
+        kind: str,
+        label: str,
+        effect: Callable[[], T],
+        older: Callable[[], T] | None = None,
+    ) -> T:
+        return self.registry.storage.world.io(kind, label, effect, self.errors, older=older)
 
     def _load_file_io(
         self, properties: dict[str, str] = EMPTY_DICT, location: str | None = None
@@ -107,14 +145,30 @@ class _SimulatedCatalog(MetastoreCatalog):
     def _table(self, name: Identifier) -> Table:
         if name not in self.registry.pointers:
             raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
-        metadata = self.registry.metadata(name)
-        return Table(name, metadata, self.registry.pointers[name], self._io, self)
+        return self._table_at(name, self.registry.pointers[name])
+
+    def _table_at(self, name: Identifier, location: str) -> Table:
+        return Table(name, self.registry.metadata_at(location), location, self._io, self)
+
+    def _older(self, name: Identifier) -> Callable[[], Table] | None:
+        """Give what loads a table as a replica has it, if it may lag; never before its creation."""
+        world = self.registry.storage.world
+        commits = name[0] == "txns"
+        may = world.faults.settings.has(Switch.STALE_HEADS if commits else Switch.STALE_TABLES)
+        if (
+            not may
+            or len(self.registry.past.get(name, ())) == 0
+            or name not in self.registry.pointers
+        ):
+            return None
+        rng = world.actor.fault_rng
+        return lambda: self._table_at(name, rng.choice(self.registry.lagging(name)))
 
     # ------------------------------------------------------------ tables
 
     def load_table(self, identifier: str | Identifier) -> Table:
         name = self.identifier_to_tuple(identifier)
-        return self._step("load", ".".join(name), lambda: self._table(name))
+        return self._step("load", ".".join(name), lambda: self._table(name), self._older(name))
 
     def create_table(  # noqa: PLR0917 -- pyiceberg's
         self,
@@ -149,6 +203,7 @@ class _SimulatedCatalog(MetastoreCatalog):
                 raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
             self.registry.on_drop(name, self.registry.metadata(name))
             del self.registry.pointers[name]
+            self.registry.past.pop(name, None)
 
         self._step("drop", ".".join(name), drop)
 
@@ -164,6 +219,7 @@ class _SimulatedCatalog(MetastoreCatalog):
             if new in self.registry.pointers:
                 raise TableAlreadyExistsError(f"Table exists: {'.'.join(new)}")
             self.registry.pointers[new] = self.registry.pointers.pop(old)
+            self.registry.past.pop(old, None)
             if "__txns_purge_" not in f"{old[-1]} {new[-1]}":
                 self.registry.on_rename(old, new)
 
@@ -223,7 +279,16 @@ class _SimulatedCatalog(MetastoreCatalog):
         metadata_location: str,
         overwrite: bool = False,  # noqa: FBT001, FBT002 -- pyiceberg's
     ) -> Table:
-        raise NotImplementedError
+        del overwrite
+        name = self.identifier_to_tuple(identifier)
+        world = self.registry.storage.world
+
+        def register() -> None:
+            self.registry.metadata_at(metadata_location)
+            self.registry.swap(name, None, metadata_location)
+
+        world.io("create", ".".join(name), register, self.errors)
+        return self.load_table(name)
 
     def list_views(self, namespace: str | Identifier) -> list[Identifier]:
         del namespace
@@ -285,13 +350,27 @@ class ServerCatalog(_SimulatedCatalog):
 
         def commit() -> CommitTableResponse:
             current = self._table(name) if name in self.registry.pointers else None
-            staged = self._update_and_stage_table(current, name, requirements, updates)
+            try:
+                staged = self._update_and_stage_table(current, name, requirements, updates)
+            except CommitFailedException as error:
+                raise self._lost(error) from error
             self.registry.storage.files[staged.metadata_location] = staged.metadata
             expected = current.metadata_location if current else None
             self.registry.swap(name, expected, staged.metadata_location)
             return _response(staged)
 
         return self._step("swap", ".".join(name), commit)
+
+    def _lost(self, error: CommitFailedException) -> Exception:
+        """Give what the server says of a swap that was lost."""
+        world = self.registry.storage.world
+        by_number = world.faults.settings.has(Switch.FALSE_REFUSALS)
+        if by_number and world.current and world.actor.fault_rng.random() < _BY_NUMBER:
+            return BadRequestError(
+                "ValidationException: Cannot add snapshot with sequence number 1 older than last"
+                " sequence number 2"
+            )
+        return error
 
 
 def _response(table: Table | StagedTable) -> CommitTableResponse:

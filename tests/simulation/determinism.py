@@ -22,26 +22,34 @@ from unittest import mock
 
 import pyarrow as pa
 import pyiceberg.avro.file
+import pyiceberg.io.pyarrow
 import pyiceberg.table
 import pyiceberg.table.metadata
 import pyiceberg.table.snapshots
 import pyiceberg.table.update
-from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.expressions.visitors import bind
+from pyiceberg.io.pyarrow import expression_to_pyarrow, schema_to_pyarrow
 from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 import txns._loop
 import txns._subscribe
-from tests.simulation.rows import rows_of
+import txns._txn_table
+from tests.simulation.rows import data_file, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyiceberg.manifest import DataFile
 
     from tests.simulation.scheduler import World
 
 
 _WAIT_MS = 5
 """How often a waiting thread looks whether its turn has come, in ms."""
+
+
+_ARROW_SCAN = pyiceberg.io.pyarrow.ArrowScan
 
 
 class SynchronousExecutor(concurrent.futures.Executor):
@@ -107,14 +115,44 @@ class Turns:
 class RowScan:
     """Reads rows from the paths of data files, as Arrow (see `rows`)."""
 
-    def __init__(self, metadata: Any, io: Any, schema: Any, row_filter: Any) -> None:
-        del metadata, io, row_filter
-        self._schema = schema_to_pyarrow(schema, include_field_ids=False)
+    def __init__(
+        self,
+        table_metadata: Any,
+        io: Any,
+        projected_schema: Any,
+        row_filter: Any,
+        case_sensitive: bool = True,  # noqa: FBT001, FBT002 -- pyiceberg's
+        *_more: Any,
+        **_others: Any,
+    ) -> None:
+        del io
+        self._schema = schema_to_pyarrow(projected_schema, include_field_ids=False)
+        bound = bind(table_metadata.schema(), row_filter, case_sensitive)
+        self._filter = expression_to_pyarrow(bound)
 
-    def to_table(self, tasks: list[Any]) -> pa.Table:
+    def to_table(self, tasks: Iterable[Any]) -> pa.Table:
         """Give the rows of some files."""
         rows = [{"id": row} for task in tasks for row in rows_of(task.file.file_path)]
-        return pa.Table.from_pylist(rows, schema=self._schema)
+        return pa.Table.from_pylist(rows, schema=self._schema).filter(self._filter)
+
+    def to_record_batches(self, tasks: Iterable[Any]) -> Iterator[pa.RecordBatch]:
+        """Give the rows of some files, in pieces."""
+        yield from self.to_table(tasks).to_batches()
+
+
+def _scan(table_metadata: Any, *given: Any, **named: Any) -> Any:
+    """Give what reads a data table's rows, or the archive, which is made of Parquet."""
+    archive = "commit_ts" in table_metadata.schema().column_names
+    return (_ARROW_SCAN if archive else RowScan)(table_metadata, *given, **named)
+
+
+def row_files(
+    world: World, table_metadata: Any, df: pa.Table, *_more: Any, **_others: Any
+) -> list[DataFile]:
+    """Give data files that hold the rows of an Arrow table."""
+    rows = df["id"].to_pylist()
+    version = int.from_bytes(world.random_bytes(6), "big")
+    return [data_file(table_metadata, rows, version)] if rows else []
 
 
 def _time(world: World) -> types.SimpleNamespace:
@@ -161,6 +199,9 @@ def simulated(world: World) -> Iterator[None]:
         (pyiceberg.avro.file, "os", seeded_os),
         (txns._loop, "threading", _Module(threading, Lock=partial(Turns, world))),
         (txns._subscribe, "ArrowScan", RowScan),
+        (pyiceberg.io.pyarrow, "ArrowScan", _scan),
+        (pyiceberg.io.pyarrow, "_dataframe_to_data_files", partial(row_files, world)),
+        (txns._txn_table, "_dataframe_to_data_files", partial(row_files, world)),
         (uuid, "os", seeded_os),
         (ExecutorFactory, "_instance", SynchronousExecutor()),
         (ExecutorFactory, "_instance_pid", os.getpid()),

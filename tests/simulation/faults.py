@@ -3,7 +3,7 @@ What can go wrong at a step of I/O, and when it does.
 
 Each action draws its faults from a stream of its own, so that a failing seed shrinks:
 leaving out one action or one fault leaves the others where they were.
-Imports: nothing. Used by: scheduler, run, shrink.
+Imports: settings. Used by: scheduler, run, shrink.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from tests.simulation.settings import Settings, Switch
 
 if TYPE_CHECKING:
     from tests.simulation.scheduler import Process
@@ -25,6 +27,10 @@ class Fault(Enum):
     CALLED_LOST = "called-lost"
     LANDS_LATE = "lands-late"
     OUTAGE = "outage"
+    STALE = "stale"
+    REFUSED = "refused"
+    REFUSED_LANDED = "refused-landed"
+    REFUSED_LATE = "refused-late"
     DIES_BEFORE = "dies-before"
     DIES_AFTER = "dies-after"
 
@@ -38,6 +44,9 @@ _WRITES = (
     Fault.DIES_BEFORE,
     Fault.DIES_AFTER,
 )
+_REFUSALS = (Fault.REFUSED, Fault.REFUSED_LANDED, Fault.REFUSED_LANDED, Fault.REFUSED_LATE)
+"""Answers of a server that says no, and is right, has done it, or is going to do it."""
+
 _BY_KIND = {
     "read": (Fault.FAILS, Fault.FAILS, Fault.DIES_BEFORE),
     "write": _WRITES,
@@ -69,6 +78,7 @@ class FaultPlan:
         rate: The chance of a fault per step.
         delay_rate: The chance of a delay per step.
         swap_factor: How much more often swaps go wrong than other steps.
+        settings: What else goes wrong.
         left_out: Faults that do not happen, as (action, step) (a shrunk run).
         scripted: Faults that do happen at (action, step), whatever the rates say.
         happened: Faults of this run, as (action, step, fault).
@@ -77,22 +87,30 @@ class FaultPlan:
     rate: float = 0.0
     delay_rate: float = 0.0
     swap_factor: float = 6.0
+    settings: Settings = field(default_factory=Settings)
     left_out: frozenset[tuple[str, int]] = frozenset()
     scripted: dict[tuple[str, int], Fault] = field(default_factory=dict)
     happened: list[tuple[str, int, Fault]] = field(default_factory=list)
 
-    def decide(self, process: Process, kind: str) -> Fault | None:
-        """Give the fault of a process's next step, if it has one."""
+    def decide(self, process: Process, kind: str, *, stale: bool = False) -> Fault | None:
+        """
+        Give the fault of a process's next step, if it has one.
+
+        Args:
+            process: Whose step it is.
+            kind: What it does.
+            stale: Whether an older version could be given in its place.
+        """
         key = (process.doing, process.doing_step)
-        fault = self.scripted.get(key) or self._draw(process, kind)
+        fault = self.scripted.get(key) or self._draw(process, kind, stale=stale)
         if fault is None or key in self.left_out:
             return None
         self.happened.append((*key, fault))
         return fault
 
-    def _draw(self, process: Process, kind: str) -> Fault | None:
+    def _draw(self, process: Process, kind: str, *, stale: bool) -> Fault | None:
         rng = process.fault_rng
-        chance, choice = rng.random(), rng.random()
+        chance, choice, older = rng.random(), rng.random(), rng.random()
         if process.stranger:
             return None
         if chance < self.delay_rate:
@@ -100,5 +118,7 @@ class FaultPlan:
         rate = self.rate * (self.swap_factor if kind in {"swap", "create"} else 1)
         if chance < self.delay_rate + rate:
             kinds = _BY_KIND[kind]
+            if self.settings.has(Switch.FALSE_REFUSALS) and kind in {"swap", "create"}:
+                kinds += _REFUSALS
             return kinds[int(choice * len(kinds))]
-        return None
+        return Fault.STALE if stale and older < self.settings.stale_rate else None

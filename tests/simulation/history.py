@@ -189,6 +189,10 @@ class History:
         self.since: dict[Identifier, int] = {}
         self.purged: dict[Identifier, int] = {}
         """Below which timestamp in ms tables are gone, for transactions older than is allowed."""
+        self.upset: dict[Identifier, int] = {}
+        """Tables that strangers have replaced, or whose mark they took; the upper then, in ms."""
+        self.called: dict[Identifier, Identifier] = {}
+        """What strangers have renamed tables to, by their name before."""
         self.rootless: set[Identifier] = set()
         self.renamed: dict[Identifier, int] = {}
         self.holds: dict[str, tuple[tuple[Identifier, ...], int]] = {}

@@ -32,6 +32,7 @@ from txns import (
     _tables,
     _tidy,
 )
+from txns._read_set import ReadSet
 from txns._staged import StagedTable
 from txns.errors import Conflict
 
@@ -152,6 +153,11 @@ def write_check_dropped() -> list[Patch]:
 
     restaged = _commit.Committer._restaged
     return [(_conflict, "_write_clash", lambda *_a: None), (_commit.Committer, "_restaged", on_top)]
+
+
+def conditional_write_counts_as_append() -> list[Patch]:
+    """Restage an upsert, or an overwrite with a filter, that found nothing to replace."""
+    return [(ReadSet, "overwrite", ReadSet.read)]
 
 
 def absence_check_dropped() -> list[Patch]:
@@ -373,6 +379,7 @@ MUTATIONS: dict[str, Mutation] = {
         maybe_called_refused,
         read_check_dropped,
         write_check_dropped,
+        conditional_write_counts_as_append,
         absence_check_dropped,
         tidied_upto_ignored,
         restage_under_the_same_id,

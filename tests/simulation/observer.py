@@ -3,7 +3,7 @@ Watches every swap of every table, and checks what must hold from then on.
 
 Nothing can change between two swaps, so checking each one is checking after each step.
 It decodes what it needs itself: the core's own reading is under test.
-Imports: history, rows, scheduler, storage, catalogs. Used by: run, scenarios.
+Imports: history, java_rules, rows, scheduler, settings, storage, catalogs. Used by: run, scenarios.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from tests.simulation import java_rules
 from tests.simulation.history import Attempt, History, Version
 from tests.simulation.rows import Contents, Rows
 from tests.simulation.scheduler import Violation, World
+from tests.simulation.settings import Switch
 from tests.simulation.table_checks import TableChecks, still_needed
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ class Logged:
     commit_ts: int
     kind: str
     txn_id: str
+    comment: str
     tables: list[dict[str, Any]]
     changes: list[dict[str, Any]]
 
@@ -64,6 +67,8 @@ class Observer:
 
     def on_commit(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         """Judge a swap; runs inside its step."""
+        if self.world.faults.settings.has(Switch.CLOCKS) and not self.world.actor.stranger:
+            java_rules.check(name, new)
         if name == COMMIT_TABLE:
             self._log_changed(old, new)
         else:
@@ -116,6 +121,7 @@ class Observer:
             int(_key(snapshot, "txns.commit-ts")),
             _key(snapshot, "txns.kind"),
             _key(snapshot, "txns.txn-id"),
+            _key(snapshot, "txns.comment", ""),
             json.loads(_key(snapshot, "txns.tables")),
             json.loads(payload)["table-changes"] if payload else [],
         )
@@ -144,12 +150,16 @@ class Observer:
         attempt.txn_id = logged.txn_id
 
     def _attempt_of(self, logged: Logged) -> Attempt | None:
-        """Give whose transaction it is: the actor's, or a thread's whose entry it takes along."""
+        """
+        Give whose transaction it is: the actor's, or a thread's whose entry it takes along.
+
+        Of threads that try one id at the same time the comment tells whose it is.
+        """
         actor = self.world.actor
-        for process in (actor, *actor.mates):
-            if process.attempt is not None and process.attempt.txn_id == logged.txn_id:
-                return process.attempt
-        return actor.attempt
+        attempts = [each.attempt for each in (actor, *actor.mates) if each.attempt is not None]
+        under_it = [each for each in attempts if each.txn_id == logged.txn_id]
+        by_comment = (each for each in under_it if each.key == logged.comment)
+        return next(by_comment, under_it[0] if under_it else actor.attempt)
 
     # ------------------------------------------------------------ versions
 

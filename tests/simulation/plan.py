@@ -1,7 +1,8 @@
 """
 From a seed to everything that is going to happen, but for the order of steps.
 
-Imports: actions, races, strangers, subscriptions, threads, upkeep, worker.
+Imports: actions, races, scheduler, settings, strangers, subscriptions, threads, upkeep, upsets,
+worker.
 Used by: run, shrink.
 """
 
@@ -11,7 +12,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.simulation import actions, races, strangers, subscriptions, threads, upkeep
+from tests.simulation import actions, races, strangers, subscriptions, threads, upkeep, upsets
+from tests.simulation.scheduler import DAY_MS
+from tests.simulation.settings import ON, Settings, Switch
 from tests.simulation.worker import Worker
 
 Action = Callable[[Worker], None]
@@ -41,17 +44,30 @@ _STRANGERS: dict[str, tuple[Action, float]] = {
     "alter": (strangers.alter, 0.7),
     "expire": (strangers.expire, 4),
 }
-_RACE, _LIFE, _PURGE = "race", "life", "purge"
+_UPSETS: dict[str, tuple[Action, float]] = {
+    "rename": (upsets.rename, 1),
+    "set_back": (upsets.set_back, 1),
+    "take_mark": (upsets.take_mark, 1),
+}
+_RACE, _LIFE, _PURGE, _SAME_ID = "race", "life", "purge", "same_id"
 _REPLACEMENT = "stranger-replacement"
+_USER_NAMES = ("a", "b", "c")
 _PURGES = 0.3
 """How many seeds have purges."""
 _REPLACEMENTS = 0.2
 """How many seeds with strangers have a table replaced by an empty one."""
 
+_MINUTE_MS = 60_000
+_SKEWS_MS_MAX = (5 * _MINUTE_MS, 120 * _MINUTE_MS, 8 * DAY_MS, 3 * 365 * DAY_MS)
+_SHARE = 0.4
+"""How many seeds have what is switched on, each switch for itself."""
+
 _KNOWN = (
     _USERS
     | {_RACE: (races.race, 0.0), _LIFE: (races.another_life, 0.0), _PURGE: (upkeep.purge, 0.0)}
+    | {_SAME_ID: (threads.same_id, 0.0)}
     | {f"stranger-{name}": one for name, one in _STRANGERS.items()}
+    | {f"upset-{name}": one for name, one in _UPSETS.items()}
     | {_REPLACEMENT: (strangers.replacement, 0.0)}
 )
 
@@ -70,6 +86,7 @@ class Plan:
         skews_ms: What clocks are ahead, by worker.
         options: Options of the handles.
         reject: Whether the audit sets aside what strangers did, or adopts it.
+        settings: What it has besides.
     """
 
     seed: int
@@ -81,26 +98,39 @@ class Plan:
     skews_ms: dict[str, int]
     options: dict[str, object]
     reject: bool
+    settings: Settings
 
 
-def plan(seed: int) -> Plan:
-    """Draw the plan of a seed."""
+def plan(seed: int, only: frozenset[Switch] | None = None) -> Plan:
+    """
+    Draw the plan of a seed.
+
+    Args:
+        seed: Any number.
+        only: What every seed has; otherwise a share of them has each of what is on.
+    """
+    settings = _settings(seed, only)
     rng = random.Random(f"{seed}/plan")
     fault_rate = rng.choice((0.0, 0.01, 0.02, 0.04))
     workers = {
         name: _keys(rng, name, _USERS, rng.randint(5, 9))
-        for name in ("a", "b", "c")[: rng.randint(2, 3)]
+        for name in _USER_NAMES[: rng.randint(2, 3)]
     }
     if rng.random() < 0.35:  # all at once, while there is nothing under the name yet
         workers = {name: (f"{name}.first.{_RACE}", *keys) for name, keys in workers.items()}
     purges = random.Random(f"{seed}/purges")
-    if purges.random() < _PURGES:  # of a name that has some lives just then, and of others
+    # What removes for good goes by the clock, which has to be right for it.
+    if purges.random() < _PURGES and not settings.has(
+        Switch.CLOCKS
+    ):  # of a name that has some lives just then, and of others
         lives = {name: purges.randint(1, 3) for name in workers}
         workers = {
             name: (*(f"{name}.{_LIFE}{number}.{_LIFE}" for number in range(lives[name])), *keys)
             for name, keys in workers.items()
         }
         workers["p"] = tuple(f"p.{number}.{_PURGE}" for number in range(purges.randint(2, 5)))
+    if settings.has(Switch.SHARED_IDS):
+        workers = _with_same_ids(seed, workers)
     if rng.random() < 0.6:
         workers["s"] = _keys(rng, "s", _STRANGERS, rng.randint(1, 5), prefix="stranger-")
         replacements = random.Random(f"{seed}/replacements")
@@ -108,6 +138,9 @@ def plan(seed: int) -> Plan:
             at = replacements.randint(0, len(workers["s"]))
             keys = workers["s"]
             workers["s"] = (*keys[:at], f"s.replaced.{_REPLACEMENT}", *keys[at:])
+    if settings.has(Switch.UPSETS):
+        upset = random.Random(f"{seed}/upsets")
+        workers["u"] = _keys(upset, "u", _UPSETS, upset.randint(1, 3), prefix="upset-")
     return Plan(
         seed=seed,
         server=rng.random() < 0.5,
@@ -120,10 +153,32 @@ def plan(seed: int) -> Plan:
             "apply": rng.choice(("inline", "inline", "next")),
             "tidy_after": rng.choice((1, 4, 16, 16)),
             "register": rng.choice(("created", "created", "all")),
-            "id_retention_days": 365,  # strangers let days pass while a job is still retried
+            # Strangers let days pass while a job is still retried, and clocks jump.
+            "id_retention_days": 36_500 if settings.has(Switch.CLOCKS) else 365,
         },
         reject=rng.random() < 0.5,
+        settings=settings,
     )
+
+
+def _settings(seed: int, only: frozenset[Switch] | None) -> Settings:
+    """Draw what a seed has of what is on; what one switch brings changes nothing else."""
+    chances = {one: random.Random(f"{seed}/{one.value}").random() for one in Switch}
+    drawn = frozenset(one for one in ON if chances[one] < _SHARE) if only is None else only
+    stale_rate = random.Random(f"{seed}/stale-rate").choice((0.03, 0.3))
+    skew_ms_max = random.Random(f"{seed}/skew").choice(_SKEWS_MS_MAX)
+    return Settings(drawn, stale_rate, skew_ms_max)
+
+
+def _with_same_ids(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Let users try the same ids, at about the same time."""
+    rng = random.Random(f"{seed}/same-ids")
+    for number in range(rng.randint(1, 2)):
+        for name in [one for one in workers if one in _USER_NAMES]:
+            keys, at = workers[name], rng.randint(0, 2)
+            same = f"{name}.shared{number}.{_SAME_ID}"
+            workers = {**workers, name: (*keys[:at], same, *keys[at:])}
+    return workers
 
 
 def _keys(

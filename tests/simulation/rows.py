@@ -30,30 +30,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
 Row = int
 Rows = frozenset[Row]
 
 
-def data_file(table: Table, rows: Iterable[Row], version: int) -> DataFile:
+def data_file(metadata: TableMetadata, rows: Iterable[Row], version: int) -> DataFile:
     """Make a data file that holds rows; `version` tells files with the same rows apart."""
     held = sorted(rows)
     name = "+".join(map(str, held))
     file = DataFile.from_args(
         content=DataFileContent.DATA,
-        file_path=f"{table.metadata.location}/data/{name}-{version}.parquet",
+        file_path=f"{metadata.location}/data/{name}-{version}.parquet",
         file_format=FileFormat.PARQUET,
         partition=Record(),
         record_count=len(held),
         file_size_in_bytes=100,
         sort_order_id=None,
-        spec_id=table.metadata.default_spec_id,
+        spec_id=metadata.default_spec_id,
         equality_ids=None,
         key_metadata=None,
         split_offsets=None,
     )
-    file.spec_id = table.metadata.default_spec_id
+    file.spec_id = metadata.default_spec_id
     return file
 
 
@@ -162,4 +163,4 @@ def compact(table: Table, files: list[DataFile], version: int, branch: str = "ma
     ):
         for file in files:
             producer.delete_data_file(file)
-        producer.append_data_file(data_file(table, held, version))
+        producer.append_data_file(data_file(table.metadata, held, version))

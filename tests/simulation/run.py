@@ -76,7 +76,7 @@ def run(
         keep_trace: Whether to keep what happens, line by line.
         on_lake: Called with the lake before anything happens.
     """
-    faults = FaultPlan(plan.fault_rate, plan.delay_rate, left_out=left_out)
+    faults = FaultPlan(plan.fault_rate, plan.delay_rate, settings=plan.settings, left_out=left_out)
     world = World(plan.seed, faults, switch=plan.switch)
     world.keep_trace = keep_trace
     violation: Violation | None = None
@@ -132,7 +132,7 @@ def _start(plan: Plan, lake: Lake) -> None:
             name,
             [(key, action_of(key)) for key in keys],
             skew_ms=plan.skews_ms[name],
-            stranger=name == "s",
+            stranger=name in {"s", "u"},
         ).start()
 
 

@@ -58,6 +58,7 @@ class Process:
         began_ms: Its clock when its action began, in ms.
         began_above: The log's upper then, in ms.
         pending: The step that it is about to take, as (kind, label).
+        stale: Whether a load of its action gave an older version.
         cut_off_until: Until when all of its steps fail, in ms.
         mates: The other threads of the same process, which die with it.
     """
@@ -77,6 +78,7 @@ class Process:
     dead: bool = False
     greenlet: greenlet.greenlet | None = None
     pending: tuple[str, str] = ("", "")
+    stale: bool = False
     cut_off_until: int = 0
     mates: list[Process] = field(default_factory=list)
 
@@ -85,6 +87,7 @@ class Process:
         self.doing = key
         self.began_ms = now_ms + self.skew_ms
         self.doing_step = 0
+        self.stale = False
         self.rng = random.Random(f"{seed}/{key}/choices")
         self.fault_rng = random.Random(f"{seed}/{key}/faults")
 
@@ -159,11 +162,26 @@ class World:
 
     # ------------------------------------------------------------ steps
 
-    def io(self, kind: str, label: str, effect: Callable[[], T], errors: Errors) -> T:
+    def io(
+        self,
+        kind: str,
+        label: str,
+        effect: Callable[[], T],
+        errors: Errors,
+        *,
+        older: Callable[[], T] | None = None,
+    ) -> T:
         """
         Take one step of I/O, with whatever fault its turn brings.
 
         The main greenlet (set-up and audits) does I/O without steps and faults.
+
+        Args:
+            kind: What it does.
+            label: To what, for the trace.
+            effect: Does it.
+            errors: What it raises when it fails.
+            older: Gives what a replica answers that lags behind.
         """
         process = self.current
         if process is None or greenlet.getcurrent() is self._hub:
@@ -173,27 +191,34 @@ class World:
         if process.cut_off_until > self.now_ms:
             self.note(f"{kind} {label} cut off")
             raise errors.failed(label)
-        fault = self._fault(process, kind, label)
+        fault = self._fault(process, kind, label, stale=older is not None)
+        if fault is Fault.STALE and older is not None:
+            process.stale = True
+            return older()
+        if fault in {Fault.LANDS_LATE, Fault.REFUSED_LATE}:
+            self._later(process, effect)
+        else:
+            self._before(process, fault, label, errors)
+            result = effect()
+        if fault is Fault.DIES_AFTER:
+            self.die(process)
+        if fault in _UNTRUE:
+            raise _UNTRUE[fault](errors, process, label)
+        return result
+
+    def _before(self, process: Process, fault: Fault | None, label: str, errors: Errors) -> None:
+        """Let a fault happen that comes before the effect."""
         if fault is Fault.DELAYED:
             self.sleep(process.fault_rng.randint(5, 4000))
         elif fault is Fault.DIES_BEFORE:
             self.die(process)
         elif fault in {Fault.FAILS, Fault.OUTAGE}:
             raise errors.failed(label)
-        elif fault is Fault.LANDS_LATE:
-            self._later(process, effect)
-            raise errors.lost(label)
-        result = effect()
-        if fault is Fault.DIES_AFTER:
-            self.die(process)
-        elif fault is Fault.ANSWER_LOST:
-            raise errors.lost(label)
-        elif fault is Fault.CALLED_LOST:
-            raise errors.called_lost(label)
-        return result
+        elif fault is Fault.REFUSED:
+            raise errors.refused(label, process.fault_rng)
 
-    def _fault(self, process: Process, kind: str, label: str) -> Fault | None:
-        fault = self.faults.decide(process, kind)
+    def _fault(self, process: Process, kind: str, label: str, *, stale: bool) -> Fault | None:
+        fault = self.faults.decide(process, kind, stale=stale)
         self.note(f"{kind} {label}{f' {fault.value}' if fault else ''}")
         if fault in CUTS_OFF and process.fault_rng.random() < CUTS_OFF[fault]:
             process.cut_off_until = self.now_ms + process.fault_rng.randint(20, 1500)
@@ -271,8 +296,19 @@ class World:
 
 @dataclass(frozen=True)
 class Errors:
-    """What a failing step raises; each gets the step's label."""
+    """What a failing step raises; each gets the step's label, a refusal chooses among several."""
 
     failed: Callable[[str], Exception]
     lost: Callable[[str], Exception]
     called_lost: Callable[[str], Exception]
+    refused: Callable[[str, random.Random], Exception]
+
+
+_UNTRUE: dict[Fault, Callable[[Errors, Process, str], Exception]] = {
+    Fault.LANDS_LATE: lambda errors, _process, label: errors.lost(label),
+    Fault.ANSWER_LOST: lambda errors, _process, label: errors.lost(label),
+    Fault.CALLED_LOST: lambda errors, _process, label: errors.called_lost(label),
+    Fault.REFUSED_LATE: lambda errors, process, label: errors.refused(label, process.fault_rng),
+    Fault.REFUSED_LANDED: lambda errors, process, label: errors.refused(label, process.fault_rng),
+}
+"""What a process is told of a request that has landed, or is going to."""

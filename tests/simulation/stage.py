@@ -154,7 +154,7 @@ class Txn:
             table.transaction() as changes,
             changes.update_snapshot(branch=branch).fast_append() as producer,
         ):
-            producer.append_data_file(rows.data_file(table, added, 0))
+            producer.append_data_file(rows.data_file(table.metadata, added, 0))
         self._did(name, "append", added, branch=branch)
         return added
 
@@ -166,7 +166,7 @@ class Txn:
         with table.transaction() as changes, changes.update_snapshot().overwrite() as producer:
             for file in files:
                 producer.delete_data_file(file)
-            producer.append_data_file(rows.data_file(table, added, 0))
+            producer.append_data_file(rows.data_file(table.metadata, added, 0))
         removed = frozenset(row for file in files for row in rows.rows_of(file.file_path))
         self._did(name, "overwrite", added, removed)
         return added

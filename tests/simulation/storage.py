@@ -24,6 +24,7 @@ _ERRORS = Errors(
     failed=lambda label: OSError(f"simulated: storage failed at {label}"),
     lost=lambda label: OSError(f"simulated: the answer of storage was lost at {label}"),
     called_lost=lambda label: OSError(f"simulated: storage called it failed at {label}"),
+    refused=lambda label, _rng: PermissionError(f"simulated: storage refused {label}"),
 )
 
 

@@ -58,7 +58,7 @@ def append(worker: Worker) -> None:
 def append_rows(table: Any, rows: list[int]) -> None:
     """Append given rows to a raw table."""
     with table.transaction() as changes, changes.update_snapshot().fast_append() as producer:
-        producer.append_data_file(data_file(table, rows, 0))
+        producer.append_data_file(data_file(table.metadata, rows, 0))
 
 
 def compaction(worker: Worker) -> None:

@@ -42,7 +42,8 @@ class TableChecks:
     def changed(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         """Judge a swap; a stranger's is only recorded."""
         if self._observer.world.actor.stranger or self._passes_the_log(old, new):
-            self._foreign(old, new)
+            if old is not None or name not in self._history.upset:  # what comes back is known
+                self._foreign(old, new)
             return
         self._lists_of_their_own(name, old, new)
         self._sequence_numbers(name, old, new)
@@ -71,6 +72,8 @@ class TableChecks:
 
     def dropped(self, aside: Identifier, metadata: TableMetadata) -> None:
         """Judge the end of a purge: what it takes is a marker that nobody needs."""
+        if self._observer.world.actor.stranger:
+            return
         uuid, name = str(metadata.table_uuid), _name_before(aside)
         at = f"{name}, {uuid}"
         if not metadata.properties.get("txns.purging"):
@@ -311,6 +314,8 @@ class TableChecks:
     def must_be_applied(self, logged: Logged, table: dict[str, Any]) -> None:
         """An entry may leave the head only when its tables show it (I6)."""
         name = _name(table)
+        if name in self._history.upset:
+            return  # a stranger may have been between the look and the swap
         newest = self._history.newest(name)
         forgotten = newest is not None and not newest.cared
         if not (forgotten or self.is_applied(logged, table)):

@@ -452,7 +452,7 @@ def _overwrite(writer) -> None:
 def _file(table, row):
     from tests.simulation.rows import data_file  # noqa: PLC0415
 
-    return data_file(table, [row], 0)
+    return data_file(table.metadata, [row], 0)
 
 
 def _expire_as_told(stage: Stage) -> None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from tests.simulation.history import Attempt, Identifier, Operation, show
+from tests.simulation.history import Attempt, History, Identifier, Operation, show
 from tests.simulation.rows import Rows, rows_of
 from tests.simulation.scheduler import DAY_MS, Violation
 from txns._purge import Purger
-from txns.errors import Conflict
+from txns.errors import Conflict, TxnsError
 
 if TYPE_CHECKING:
     from tests.simulation.worker import Lake, Worker
@@ -117,7 +117,7 @@ def hold(worker: Worker) -> None:
     known = [ts for ts in lake.observer.entries if rng.random() < 0.5]
     read_ts = rng.choice(known) if known else worker.handle.upper
     _means_tags(worker, tables)
-    worker.handle.hold(name, tables, read_ts=read_ts, ttl_ms=100 * DAY_MS)
+    worker.handle.hold(name, tables, read_ts=read_ts, ttl_ms=36_500 * DAY_MS)
     history.holds[name] = (tables, read_ts)
 
 
@@ -172,7 +172,7 @@ def read_past(worker: Worker) -> None:
     else:
         read_ts = None
         catalog = worker.handle.snapshot()
-        if catalog.read_ts < upper:
+        if catalog.read_ts < upper and not worker.process.stale:
             raise Violation("strict", f"snapshot() reads at {catalog.read_ts}, upper is {upper}")
     for name in worker.rng.sample(worker.lake.tables, min(2, len(worker.lake.tables))):
         check_read(worker.lake, catalog, name, read_ts or catalog.read_ts)
@@ -181,27 +181,35 @@ def read_past(worker: Worker) -> None:
 def check_read(lake: Lake, catalog: Any, name: Identifier, read_ts: int) -> None:
     """Read a table at a timestamp and compare it with the model of history."""
     history = lake.observer.history
-    rows: Rows | None
     try:
-        files = [task.file.file_path for task in catalog.load_table(name).scan().plan_files()]
-        rows = frozenset(row for file in files for row in rows_of(file))
-    except NoSuchTableError:
-        rows = None
-    except FileNotFoundError:
-        if read_ts < history.purged.get(name, 0):
-            return  # a purger has begun, or died in the middle
-        raise
-    except Conflict:
-        if history.may_be_unreadable(name, read_ts):
+        rows = _rows(catalog, name)
+    except (TxnsError, FileNotFoundError) as error:
+        if _may_fail(history, name, read_ts, error):
             return
         raise
     version = history.at(name, read_ts)
     if version is None or not version.cared:
         return
-    if rows is None and history.may_be_unreadable(name, read_ts):
+    if rows is None and (name in history.upset or history.may_be_unreadable(name, read_ts)):
         return
     expected = version.rows if version.exists else None
     if rows != expected:
         raise Violation(
             "read at ts", f"{name} at {read_ts} shows {show(rows)}, expected {show(expected)}"
         )
+
+
+def _may_fail(history: History, name: Identifier, read_ts: int, error: Exception) -> bool:
+    """Whether a read may end with an error: too old, being purged, or upset by strangers."""
+    if isinstance(error, FileNotFoundError):  # a purger has begun, or died in the middle
+        return read_ts < history.purged.get(name, 0)
+    too_old = isinstance(error, Conflict) and history.may_be_unreadable(name, read_ts)
+    return too_old or name in history.upset
+
+
+def _rows(catalog: Any, name: Identifier) -> Rows | None:
+    try:
+        files = [task.file.file_path for task in catalog.load_table(name).scan().plan_files()]
+    except NoSuchTableError:
+        return None
+    return frozenset(row for file in files for row in rows_of(file))

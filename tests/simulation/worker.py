@@ -8,24 +8,29 @@ Imports: history, observer, scheduler, catalogs. Used by: run.
 
 from __future__ import annotations
 
+import random
 import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import (
+    BadRequestError,
     CommitFailedException,
     CommitStateUnknownException,
+    ForbiddenError,
     NoSuchNamespaceError,
     NoSuchTableError,
     ServiceUnavailableError,
     TableAlreadyExistsError,
+    UnauthorizedError,
     ValidationException,
 )
 
 import txns
 from tests.simulation.determinism import SimulatedClock
 from tests.simulation.scheduler import Process, ProcessDied, Violation, World
-from txns.errors import TxnsError
+from tests.simulation.settings import Switch
+from txns.errors import CorruptLog, TxnsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +46,9 @@ EXPECTED = (
     CommitFailedException,
     CommitStateUnknownException,
     ServiceUnavailableError,
+    BadRequestError,
+    UnauthorizedError,
+    ForbiddenError,
     NoSuchTableError,
     NoSuchNamespaceError,
     TableAlreadyExistsError,
@@ -124,6 +132,8 @@ class Worker:
         key, action = self.actions[0]
         repeat = f"#{self.repeats}" if self.repeats else ""
         world = self.lake.world
+        if self.has(Switch.CLOCKS) and not self.stranger:
+            self.process.skew_ms = self._jumped(key + repeat)
         self.process.begin_action(world.seed, key + repeat, world.now_ms)
         self.process.began_above = self.lake.observer.history.upper
         self.process.attempt = None
@@ -138,18 +148,31 @@ class Worker:
             self.again = None
             self.repeats = 0
 
+    def _jumped(self, key: str) -> int:
+        """Give what the process's clock is ahead during an action."""
+        world = self.lake.world
+        most = world.faults.settings.skew_ms_max
+        rng = random.Random(f"{world.seed}/{key}/skew")
+        return rng.choice((0, 0, most, -most, most // 2, rng.randint(-most, most)))
+
     def perform(self, key: str, action: Callable[[Worker], None]) -> None:
         """Do something that may end with any error that a user has to expect."""
         try:
             if not self.stranger and self.handle is None:
                 self.handle = self.lake.open()
             action(self)
+        except CorruptLog as error:
+            raise Violation("corrupt", f"{key}: {error}") from error
         except EXPECTED as error:
             self.lake.world.note(f"ended {type(error).__name__} {error}")
             self.lake.world.sleep(max(0, self.process.cut_off_until - self.lake.world.now_ms))
         except Exception as error:
             trace = traceback.format_exc()
             raise Violation("crash", f"{key}: {type(error).__name__}: {error}\n{trace}") from error
+
+    def has(self, switch: Switch) -> bool:
+        """Whether something is on in this run."""
+        return self.lake.world.faults.settings.has(switch)
 
     @property
     def rng(self) -> Any:

@@ -1,0 +1,29 @@
+"""
+What Iceberg Java asks of metadata before it loads a table.
+
+Source: the constructor of org.apache.iceberg.TableMetadata. pyiceberg asks for none of it, so
+a table may be fine here and unreadable for every engine on the JVM.
+Imports: scheduler. Used by: observer.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tests.simulation.scheduler import Violation
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+
+_MINUTE_MS = 60_000
+
+
+def check(name: tuple[str, ...], metadata: TableMetadata) -> None:
+    """Fail where Java would refuse to load a table."""
+    snapshots = [entry.timestamp_ms for entry in metadata.snapshot_log]
+    files = [entry.timestamp_ms for entry in metadata.metadata_log]
+    for what, times in (("snapshot log", snapshots), ("metadata log", files)):
+        for before, after in pairwise((*times, metadata.last_updated_ms)):
+            if after < before - _MINUTE_MS:
+                raise Violation("java", f"{name}: the {what} goes from {before} to {after}")

@@ -1,0 +1,75 @@
+"""
+Conditional writes of keys: what is written depends on what was found, if that was nothing.
+
+A key is a row that several users may want in a table: there twice it is a violation, which
+`rows` finds. pyiceberg's own upsert, overwrite and delete run, only Parquet is left out.
+Imports: history, rows. Used by: actions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.expressions import EqualTo
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+from tests.simulation.history import Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from tests.simulation.rows import Row, Rows
+
+KEYS = range(900_001, 900_004)
+"""Few, so that users meet at them."""
+VERBS = {"upsert": 5, "overwrite_where": 2, "delete_where": 2}
+
+
+def change(
+    table: Any,
+    verb: str,
+    key: Row,
+    found: Rows,
+    meaning: Callable[[Operation], AbstractContextManager[None]],
+) -> None:
+    """
+    Write or remove one key.
+
+    Args:
+        table: Where.
+        verb: One of `VERBS`.
+        key: What.
+        found: The rows of the table, as the statement sees them.
+        meaning: Records what the statement means, around it.
+    """
+    there = frozenset({key}) & found
+    if verb == ("upsert" if there else "delete_where"):
+        _run(table, verb, key)  # it only reads
+        return
+    added = frozenset() if verb == "delete_where" else frozenset({key})
+    with meaning(Operation(table.name(), "overwrite", added, there)):
+        _run(table, verb, key)
+
+
+def _run(table: Any, verb: str, key: Row) -> None:
+    if verb == "delete_where":
+        table.delete(EqualTo("id", key))
+    elif verb == "upsert" and _takes_upserts(table):
+        table.upsert(_frame(table, key), join_cols=["id"])
+    else:
+        table.overwrite(_frame(table, key), EqualTo("id", key))
+
+
+def _takes_upserts(table: Any) -> bool:
+    """Whether pyiceberg can compare with rows that `main` has in another schema."""
+    if "main" not in table.metadata.refs:
+        return True
+    columns = table.scan().use_ref("main").projection().column_names
+    return bool(columns == table.schema().column_names)
+
+
+def _frame(table: Any, key: Row) -> pa.Table:
+    schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+    return pa.Table.from_pylist([{"id": key}], schema=schema)

@@ -1,0 +1,53 @@
+"""
+Faults and actions that can be switched on and off, each for itself.
+
+Imports: nothing. Used by: faults, plan, catalogs, __main__.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Switch(Enum):
+    """What runs may have besides the faults and actions that all have."""
+
+    STALE_HEADS = "stale-heads"
+    """Loads of the commit table give an older version now and then."""
+    STALE_TABLES = "stale-tables"
+    """Loads of data tables give an older version now and then."""
+    FALSE_REFUSALS = "false-refusals"
+    """A server refuses what it has carried out, or is going to."""
+    SHARED_IDS = "shared-ids"
+    """Several processes and threads try the same caller's id at once."""
+    KEYS = "keys"
+    """Users write what depends on what they found: upserts, overwrites, deletes with a filter."""
+    UPSETS = "upsets"
+    """Strangers rename tables, put older ones in their place, and take their marks."""
+    CLOCKS = "clocks"
+    """Clocks are minutes to years ahead or behind, and jump from action to action."""
+
+
+ON = frozenset({Switch.KEYS})
+"""What runs have that are not told otherwise."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """
+    What one run has.
+
+    Attributes:
+        switches: What is on in it.
+        stale_rate: The chance that a load gives an older version.
+        skew_ms_max: How far clocks are ahead or behind where they jump.
+    """
+
+    switches: frozenset[Switch] = field(default_factory=frozenset)
+    stale_rate: float = 0.0
+    skew_ms_max: int = 0
+
+    def has(self, switch: Switch) -> bool:
+        """Whether something is on."""
+        return switch in self.switches

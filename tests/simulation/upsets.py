@@ -1,0 +1,83 @@
+"""
+What strangers do to a table as a whole: rename it, put an older one in its place, take its mark.
+
+They have access to the catalog and know nothing of the protocol, or restore what they had saved.
+Imports: history, worker, table_checks. Used by: plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
+
+from tests.simulation.table_checks import is_marked
+
+if TYPE_CHECKING:
+    from tests.simulation.catalogs import Identifier
+    from tests.simulation.worker import Lake, Worker
+
+_ELSEWHERE = ("lake", "x0")
+_MARK = ("txns.commit-table", "txns.commit-table-uuid", "txns.table-uuid", "txns.created")
+
+
+def rename(worker: Worker) -> None:
+    """Rename a table, and back after a while."""
+    catalog, name = worker.lake.connect(), _table(worker)
+    worker.lake.observer.history.upset[name] = worker.lake.observer.history.upper
+    catalog.rename_table(name, _ELSEWHERE)
+    _wait(worker)
+    if worker.rng.random() < 0.7:
+        catalog.rename_table(_ELSEWHERE, name)
+
+
+def set_back(worker: Worker) -> None:
+    """Drop a table, and register an older metadata file of it."""
+    lake, name = worker.lake, _table(worker)
+    catalog = lake.connect()
+    registry = lake.observer.registry
+    kept = registry.lagging(name, since_ms=0) if name in registry.pointers else []
+    kept = [each for each in kept if is_marked(registry.metadata_at(each))]
+    if not kept:
+        return
+    catalog.drop_table(name)
+    lake.observer.history.upset[name] = lake.observer.history.upper
+    _cared(lake, name, cared=False)
+    _wait(worker)
+    catalog.register_table(name, worker.rng.choice(kept[-4:]))
+    _cared(lake, name, cared=True)
+
+
+def take_mark(worker: Worker) -> None:
+    """Take the mark's properties from a table, and put them back after a while."""
+    lake, name = worker.lake, _table(worker)
+    table = lake.connect().load_table(name)
+    if not is_marked(table.metadata):
+        return
+    mark = {key: value for key, value in table.properties.items() if key in _MARK}
+    taken = mark if worker.rng.random() < 0.7 else {_MARK[0]: mark[_MARK[0]]}
+    lake.connect().commit_table(table, (), (RemovePropertiesUpdate(removals=list(taken)),))
+    lake.observer.history.upset[name] = lake.observer.history.upper
+    _cared(lake, name, cared=False)
+    _wait(worker)
+    table = lake.connect().load_table(name)
+    if worker.rng.random() < 0.8 and not is_marked(table.metadata):
+        lake.connect().commit_table(table, (), (SetPropertiesUpdate(updates=taken),))
+        _cared(lake, name, cared=True)
+
+
+def _table(worker: Worker) -> Identifier:
+    return worker.rng.choice(worker.lake.tables)
+
+
+def _wait(worker: Worker) -> None:
+    worker.lake.world.sleep(worker.rng.choice((1, 20, 200, 2000)))
+
+
+def _cared(lake: Lake, name: Identifier, *, cared: bool) -> None:
+    """Note that a table is under care no more, or again, as the log has left it."""
+    history = lake.observer.history
+    newest = history.newest(name)
+    if newest is not None:
+        history.add(name, replace(newest, ts=history.upper, cared=cared))
