@@ -192,7 +192,7 @@ class History:
         self.upset: dict[Identifier, int] = {}
         """Tables that strangers have replaced, or whose mark they took; the upper then, in ms."""
         self.called: dict[Identifier, Identifier] = {}
-        """What strangers have renamed tables to, by their name before."""
+        """What tables were renamed to last, by their name before."""
         self.rootless: set[Identifier] = set()
         self.renamed: dict[Identifier, int] = {}
         self.holds: dict[str, tuple[tuple[Identifier, ...], int]] = {}
@@ -242,6 +242,8 @@ class History:
         It may be under care: others may have registered it since it was forgotten for this.
         """
         newest = self.newest(old)
+        self.called[old] = new
+        self.called.pop(new, None)
         self.renamed[old] = self.renamed[new] = self.upper
         self._versions.pop(new, None)  # of another table, which has gone on under another name
         if newest is not None and newest.cared:
@@ -302,7 +304,7 @@ class History:
         if attempt.isolation == "snapshot":
             return
         for read in attempt.reads:
-            base = self.at(read.table, commit_ts - 1)
+            base = self.at(self._called_now(read.table), commit_ts - 1)
             then = self.at(read.table, attempt.read_ts)
             if base and base.cared and then and then.cared:
                 self._compare(attempt, read, base, "serializable")
@@ -319,6 +321,11 @@ class History:
                 "lost update",
                 f"{attempt.key} writes over {table} of {newest.ts}, read at {attempt.read_ts}",
             )
+
+    def _called_now(self, table: Identifier) -> Identifier:
+        """Give the name under which a table goes on that was renamed since it was read."""
+        newest = self.newest(table)
+        return table if newest is None or newest.cared else self.called.get(table, table)
 
     @staticmethod
     def _compare(attempt: Attempt, read: Read, base: Version, promise: str) -> None:

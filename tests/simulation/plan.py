@@ -50,6 +50,7 @@ _UPSETS: dict[str, tuple[Action, float]] = {
     "take_mark": (upsets.take_mark, 1),
 }
 _RACE, _LIFE, _PURGE, _SAME_ID = "race", "life", "purge", "same_id"
+_HIDE_LOG, _PAUSE = "hide_log", "pause"
 _REPLACEMENT = "stranger-replacement"
 _USER_NAMES = ("a", "b", "c")
 _PURGES = 0.3
@@ -67,6 +68,7 @@ _KNOWN = (
     | {_RACE: (races.race, 0.0), _LIFE: (races.another_life, 0.0), _PURGE: (upkeep.purge, 0.0)}
     | {_SAME_ID: (threads.same_id, 0.0)}
     | {f"stranger-{name}": one for name, one in _STRANGERS.items()}
+    | {_HIDE_LOG: (upsets.hide_log, 0.0)}
     | {f"upset-{name}": one for name, one in _UPSETS.items()}
     | {_REPLACEMENT: (strangers.replacement, 0.0)}
 )
@@ -141,6 +143,10 @@ def plan(seed: int, only: frozenset[Switch] | None = None) -> Plan:
     if settings.has(Switch.UPSETS):
         upset = random.Random(f"{seed}/upsets")
         workers["u"] = _keys(upset, "u", _UPSETS, upset.randint(1, 3), prefix="upset-")
+    if settings.has(Switch.HIDDEN_LOG):
+        workers["l"] = tuple(
+            f"l.{number}.{each}" for number in range(2) for each in (_PAUSE, _HIDE_LOG)
+        )
     return Plan(
         seed=seed,
         server=rng.random() < 0.5,

@@ -132,7 +132,7 @@ def _start(plan: Plan, lake: Lake) -> None:
             name,
             [(key, action_of(key)) for key in keys],
             skew_ms=plan.skews_ms[name],
-            stranger=name in {"s", "u"},
+            stranger=name in {"s", "u", "l"},
         ).start()
 
 

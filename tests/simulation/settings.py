@@ -25,6 +25,8 @@ class Switch(Enum):
     """Users write what depends on what they found: upserts, overwrites, deletes with a filter."""
     UPSETS = "upsets"
     """Strangers rename tables, put older ones in their place, and take their marks."""
+    HIDDEN_LOG = "hidden-log"
+    """Somebody moves the commit table away, and back after a while."""
     CLOCKS = "clocks"
     """Clocks are minutes to years ahead or behind, and jump from action to action."""
 

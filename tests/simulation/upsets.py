@@ -1,8 +1,9 @@
 """
 What strangers do to a table as a whole: rename it, put an older one in its place, take its mark.
 
-They have access to the catalog and know nothing of the protocol, or restore what they had saved.
-Imports: history, worker, table_checks. Used by: plan.
+Or to the commit table: move it away. They have access to the catalog and know nothing of the
+protocol, or restore what they had saved.
+Imports: history, observer, scheduler, table_checks, worker. Used by: plan.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
 
+from tests.simulation.observer import COMMIT_TABLE
+from tests.simulation.scheduler import Violation
 from tests.simulation.table_checks import is_marked
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ def rename(worker: Worker) -> None:
     worker.lake.observer.history.upset[name] = worker.lake.observer.history.upper
     catalog.rename_table(name, _ELSEWHERE)
     _wait(worker)
-    if worker.rng.random() < 0.7:
+    if worker.rng.random() < 0.5:
         catalog.rename_table(_ELSEWHERE, name)
 
 
@@ -65,6 +68,24 @@ def take_mark(worker: Worker) -> None:
     if worker.rng.random() < 0.8 and not is_marked(table.metadata):
         lake.connect().commit_table(table, (), (SetPropertiesUpdate(updates=taken),))
         _cared(lake, name, cared=True)
+
+
+def hide_log(worker: Worker) -> None:
+    """
+    Move the commit table away, and back: nobody who has seen it may put another in its place.
+
+    Not while somebody opens a catalog, who has not seen it and may.
+    """
+    lake, pointers = worker.lake, worker.lake.observer.registry.pointers
+    while lake.opening:
+        lake.world.sleep(1)
+    location = pointers.pop(COMMIT_TABLE)
+    lake.world.note("the commit table is gone")
+    _wait(worker)
+    if COMMIT_TABLE in pointers:
+        raise Violation("log", "another commit table stands in the place of one that was seen")
+    pointers[COMMIT_TABLE] = location
+    lake.world.note("the commit table is back")
 
 
 def _table(worker: Worker) -> Identifier:

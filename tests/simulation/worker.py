@@ -28,6 +28,7 @@ from pyiceberg.exceptions import (
 
 import txns
 from tests.simulation.determinism import SimulatedClock
+from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import Process, ProcessDied, Violation, World
 from tests.simulation.settings import Switch
 from txns.errors import CorruptLog, TxnsError
@@ -67,6 +68,7 @@ class Lake:
     Attributes:
         tables: Names of tables that are registered from the start.
         creatable: Names that transactions create and drop.
+        opening: How many processes open a handle just now.
         spare: A name that tables are renamed to, and the name of a table without care.
     """
 
@@ -79,6 +81,7 @@ class Lake:
     creatable: tuple[Identifier, ...] = ()
     spare: tuple[Identifier, ...] = ()
     rows_made: int = 0
+    opening: int = 0
 
     def new_row(self) -> int:
         """Give a row that nobody has."""
@@ -159,7 +162,7 @@ class Worker:
         """Do something that may end with any error that a user has to expect."""
         try:
             if not self.stranger and self.handle is None:
-                self.handle = self.lake.open()
+                self.handle = self._open()
             action(self)
         except CorruptLog as error:
             raise Violation("corrupt", f"{key}: {error}") from error
@@ -169,6 +172,17 @@ class Worker:
         except Exception as error:
             trace = traceback.format_exc()
             raise Violation("crash", f"{key}: {type(error).__name__}: {error}\n{trace}") from error
+
+    def _open(self) -> Any:
+        """Open a handle, not while the commit table is hidden: a new process would make another."""
+        lake = self.lake
+        while COMMIT_TABLE not in lake.observer.registry.pointers:
+            lake.world.sleep(5)
+        lake.opening += 1
+        try:
+            return lake.open()
+        finally:
+            lake.opening -= 1
 
     def has(self, switch: Switch) -> bool:
         """Whether something is on in this run."""
