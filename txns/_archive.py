@@ -91,7 +91,8 @@ class Archive:
 
     def rows(self, condition: BooleanExpression | None = None) -> list[dict[str, Any]]:
         """Give archived rows by column name, ascending by `commit_ts`."""
-        table = self.log.catalog.load_table(self.log.identifier)
+        table = self.log.load().table  # never older than a head that was seen
+        assert table is not None
         found = table.scan(row_filter=condition or AlwaysTrue()).to_arrow().to_pylist()
         return sorted(found, key=lambda row: row["commit_ts"])
 

@@ -19,7 +19,7 @@ from txns._conflict import ConflictChecker
 from txns._entry import Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._log import remove
 from txns._read_set import ReadSet
-from txns.errors import CommitStateUnknown, Conflict, TxnsError, text
+from txns.errors import TOO_OLD, Conflict, InvalidUsage, TxnsError, is_final, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +41,46 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
+class Leftovers:
+    """
+    What attempts to commit have written and the entry may not need.
+
+    Payloads of lost attempts, and manifests of restaged appends, of which one version at
+    most is committed. Removed only when the outcome is known.
+    """
+
+    def __init__(self) -> None:
+        self._payloads: set[str] = set()
+        self._restaged: list[StagedTable] = []
+
+    def payload(self, location: str | None) -> None:
+        """Note the file of an attempt's payload, where it has one."""
+        if location is not None:
+            self._payloads.add(location)
+
+    def restaged(self, table: StagedTable) -> None:
+        """Note another version of a staged table."""
+        self._restaged.append(table)
+
+    def remove(self, log: CommitLog, entry: Entry | None) -> None:
+        """Remove what is not of `entry`; everything when nothing has committed."""
+        needed = entry.payload.location if entry else None
+        committed = {change.to_snapshot_id for change in entry.changes} if entry else set()
+        for location in self._payloads - {needed}:
+            try:
+                log.io.delete(location)
+            except Exception:  # noqa: BLE001 -- a file that stays harms nobody
+                _LOG.warning("a payload of a lost attempt stays: %s", location, exc_info=True)
+        for table in self._restaged:
+            if table.current.current_snapshot_id not in committed:
+                table.io.delete_created()
+                continue
+            for path in table.replaced:
+                remove(table.io.inner, path)
+        self._payloads.clear()
+        self._restaged.clear()
+
+
 @dataclass(frozen=True)
 class Request:
     """
@@ -56,6 +96,7 @@ class Request:
         reads: What was read.
         comment: The user's words.
         marks: Summary keys for the data tables' snapshots.
+        leftovers: Of its attempts; whoever may commit again hands them on.
     """
 
     kind: Kind
@@ -67,43 +108,7 @@ class Request:
     reads: ReadSet = field(default_factory=ReadSet)
     comment: str = ""
     marks: Mapping[str, str] = field(default_factory=dict)
-
-
-class _Versions:
-    """
-    What attempts to commit have written and the entry may not need.
-
-    Payloads of lost attempts, and manifests of restaged appends, of which one version at
-    most is committed. Removed only when the outcome is known.
-    """
-
-    def __init__(self, log: CommitLog) -> None:
-        self._log = log
-        self._payloads: set[str] = set()
-        self._restaged: list[StagedTable] = []
-
-    def payload(self, location: str | None) -> None:
-        if location is not None:
-            self._payloads.add(location)
-
-    def restaged(self, table: StagedTable) -> None:
-        self._restaged.append(table)
-
-    def remove(self, entry: Entry | None) -> None:
-        """Remove what is not of `entry`; everything when nothing has committed."""
-        needed = entry.payload.location if entry else None
-        committed = {change.to_snapshot_id for change in entry.changes} if entry else set()
-        for location in self._payloads - {needed}:
-            try:
-                self._log.io.delete(location)
-            except Exception:  # noqa: BLE001 -- a file that stays harms nobody
-                _LOG.warning("a payload of a lost attempt stays: %s", location, exc_info=True)
-        for table in self._restaged:
-            if table.current.current_snapshot_id not in committed:
-                table.io.delete_created()
-                continue
-            for path in table.replaced:
-                remove(table.io.inner, path)
+    leftovers: Leftovers = field(default_factory=Leftovers)
 
 
 class Committer:
@@ -136,27 +141,28 @@ class Committer:
         Raises:
             Conflict: Definitely not committed.
             CommitStateUnknown: Nothing that was written is deleted.
-            InvalidUsage: The wanted `commit_ts` does not work; what was staged stays.
+            InvalidUsage: The wanted `commit_ts` does not work, what was staged stays; or 25P04, it
+                is too old.
             Quarantined: A table that it overwrites has changes that cannot be applied.
+            Exception: Of the catalog or the storage, which is no outcome: what was staged stays.
         """
         self._apply_outstanding(request)
         for staged in request.writes.values():
             _change.complete(staged, self._clock)
-        versions = _Versions(self._log)
+        leftovers = request.leftovers
 
         def attempt(state: LogState, head: Head, commit_ts: int) -> Entry:
             self._refuse_old(request)
-            writes = self._validated(request, state, head, versions)
-            return self._entry(request, state, head, commit_ts, writes, versions)
+            writes = self._validated(request, state, head, leftovers)
+            return self._entry(request, state, head, commit_ts, writes, leftovers)
 
         try:
             entry = self._loop.append(request.key, attempt)
-        except CommitStateUnknown:
+        except TxnsError as error:
+            if is_final(error):
+                leftovers.remove(self._log, None)
             raise
-        except Exception:
-            versions.remove(None)
-            raise
-        versions.remove(entry)
+        leftovers.remove(self._log, entry)
         return entry
 
     def apply(self, entry: Entry) -> bool:
@@ -199,16 +205,15 @@ class Committer:
         age_ms = self._clock.now_ms() - request.born_ms
         max_age_ms = self._config.max_age_ms
         if age_ms > max_age_ms:
-            raise Conflict(
-                f"it is {age_ms // 1000} s old, and may be {max_age_ms // 1000} s (max_age_s)",
-                what="transaction is too old, run it again",
-                table=next(iter(request.writes)),
-                txn_id=request.key.txn_id,
-                least_ts=self._clock.now_ms(),
+            raise InvalidUsage(
+                TOO_OLD,
+                f"the transaction is {age_ms // 1000} s old, and may be {max_age_ms // 1000} s: it"
+                " would be as old the next time, so shorten it, or raise max_age_s everywhere in"
+                f" the lake; txn=`{request.key.txn_id}`",
             )
 
     def _validated(
-        self, request: Request, state: LogState, head: Head, versions: _Versions
+        self, request: Request, state: LogState, head: Head, leftovers: Leftovers
     ) -> dict[Identifier, StagedTable]:
         """
         Give what is to be written on top of a state: as it was staged, or restaged.
@@ -224,7 +229,7 @@ class Committer:
         other_txn_id = newer[-1].txn_id if newer else ""
         at = replace(head, state=state)
         for table in [name for name in writes if name in moved]:
-            writes[table] = self._restaged(request, at, writes[table], other_txn_id, versions)
+            writes[table] = self._restaged(request, at, writes[table], other_txn_id, leftovers)
         return writes
 
     def _newer(self, state: LogState, read_ts: int) -> list[Entry]:
@@ -240,7 +245,7 @@ class Committer:
         head: Head,
         staged: StagedTable,
         other_txn_id: str,
-        versions: _Versions,
+        leftovers: Leftovers,
     ) -> StagedTable:
         table, txn_id = staged.identifier, request.key.txn_id
         try:
@@ -272,7 +277,7 @@ class Committer:
             other_txn_id=other_txn_id,
             least_ts=head.upper,
         )
-        versions.restaged(restaged)
+        leftovers.restaged(restaged)
         return restaged
 
     def _entry(
@@ -282,7 +287,7 @@ class Committer:
         head: Head,
         commit_ts: int,
         writes: Mapping[Identifier, StagedTable],
-        versions: _Versions,
+        leftovers: Leftovers,
     ) -> Entry:
         changes: list[Change] = []
         requests: list[CommitTableRequest] = []
@@ -293,7 +298,7 @@ class Committer:
             changes.append(change)
             requests.append(carried)
         payload = self._log.store_payload(head, txn_id, _payload.dump(requests))
-        versions.payload(payload.location)
+        leftovers.payload(payload.location)
         return Entry(
             kind=request.kind,
             txn_id=txn_id,

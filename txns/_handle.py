@@ -130,7 +130,7 @@ class Handle:
             Unsupported: Transactions are off.
         """
         log, clock = self._parts.log, self._parts.clock
-        head = log.load_or_create()
+        head = log.load()
         if basis is not None:
             head = _wait.for_upper(self._parts, basis, basis_timeout_ms)
         read_ts = head.upper if as_of is None else as_of

@@ -22,6 +22,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     UnauthorizedError,
 )
+from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
-    from pyiceberg.table import CommitTableRequest, Table
+    from pyiceberg.table import CommitTableRequest, CommitTableResponse
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
@@ -52,8 +53,13 @@ _LOG = logging.getLogger(__name__)
 GRACE_MS = 10 * 60 * 1000
 """How long a superseded file stays for readers that have just learnt of it, in ms."""
 
-DEFINITE_REFUSALS = (BadRequestError, ForbiddenError, UnauthorizedError)
-"""What a catalog answers to a request that it has certainly not carried out."""
+REFUSALS = (BadRequestError, ForbiddenError, UnauthorizedError)
+"""What a catalog says of a request; clients that repeat one by themselves may have landed it."""
+
+LOADS = 3
+"""How often the head is loaded until it is as new as one that was seen."""
+
+BACK_OFF_MAX_MS = 5
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,15 @@ class Head:
         return snapshot.manifest_list if snapshot else None
 
     @property
+    def sequence_number(self) -> int:
+        """The greatest one of the commit table's snapshots: it tells newer from older."""
+        return last_sequence_number(self.metadata)
+
+    def is_past(self, other: Head) -> bool:
+        """Whether no swap that asserted where `main` of the other one stood can be won any more."""
+        return self.sequence_number > other.sequence_number and self.main_id != other.main_id
+
+    @property
     def main_id(self) -> int | None:
         """Where the commit table's `main` stands: what a swap is guarded by."""
         return self.table.metadata.current_snapshot_id if self.table else None
@@ -115,6 +130,8 @@ class Outcome(Enum):
     """The catalog says no; it may still be wrong, the next head tells."""
     MAYBE = auto()
     """The catalog's answer was lost; the next head tells."""
+    REFUSED = auto()
+    """The catalog refuses the request, or one that repeated it; the next head tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +154,46 @@ class CommitLog:
         self._last = NO_HEAD
         self._superseded: deque[tuple[int, str]] = deque()
         self._lock = threading.Lock()
+        self._seen = threading.Lock()
 
     def load_if_exists(self) -> Head:
         """
         Load the head past every cache; `NO_HEAD` where there is no commit table.
 
+        Never older than one that this log has given or made: a catalog that answers from an older
+        state, a replica or a cache, is asked again, and then what was seen stands.
+
         Raises:
             CorruptLog: An invariant does not hold.
+            InvalidUsage: 55000, another commit table stands under the name.
             Unsupported: A version or feature that this program does not know.
         """
-        try:
-            table = self._load()
-        except NoSuchTableError:
-            return NO_HEAD
+        for _ in range(LOADS):
+            try:
+                table = self._load()
+            except NoSuchTableError:
+                return NO_HEAD
+            if self._is_older(table):
+                self._clock.back_off(BACK_OFF_MAX_MS)
+                continue
+            return self._remember(table)
+        _LOG.warning("the catalog gives an older head than it gave before; the newest one stands")
+        return self._last
+
+    def _is_older(self, table: Table) -> bool:
         last = self._last
-        if last.table and last.table.metadata_location == table.metadata_location:
-            return last
-        return self._remember(table)
+        if last.table is None:
+            return False
+        if table.metadata.table_uuid != last.metadata.table_uuid:
+            raise InvalidUsage(
+                "55000",
+                "another commit table stands where one was when this catalog was opened, and does"
+                " not hold what was committed there: restore the old one, or open the catalog again"
+                " and run the transaction again;"
+                f" commit_table=`{text(self.identifier)}` uuid=`{table.metadata.table_uuid}`"
+                f" expected=`{last.uuid}`",
+            )
+        return last_sequence_number(table.metadata) < last.sequence_number
 
     def _load(self) -> Table:
         try:
@@ -179,10 +219,15 @@ class CommitLog:
         return head
 
     def load_or_create(self) -> Head:
-        """Load the head, and create the commit table first where there is none."""
+        """
+        Load the head; create the commit table first where none has been seen.
+
+        Raises:
+            InvalidUsage: 55000, there was one.
+        """
         head = self.load_if_exists()
-        if head.exists:
-            return head
+        if head.exists or self._last.exists:
+            return head if head.exists else self.load()
         _commit_table.create(self.catalog, self.identifier, self._clock)
         return self.load()
 
@@ -222,15 +267,31 @@ class CommitLog:
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.main_id),
         )
         try:
-            self.catalog.commit_table(head.table, requirements, tuple(updates))
+            won = self.catalog.commit_table(head.table, requirements, tuple(updates))
         except CommitFailedException as error:
             return Swap(Outcome.LOST, error)
-        except DEFINITE_REFUSALS:
-            raise
+        except REFUSALS as error:
+            return Swap(Outcome.REFUSED, error)
         except Exception as error:  # noqa: BLE001 -- whatever it was, the next head tells
             return Swap(Outcome.MAYBE, error)
+        self._made(head.table, won)
         self.supersede(head.table.metadata_location)
         return Swap(Outcome.WON)
+
+    def _made(self, table: Table, won: CommitTableResponse) -> None:
+        """Remember the head that a swap has made: what is loaded later is not older."""
+        made = Table(
+            table.name(),
+            won.metadata,
+            won.metadata_location,
+            table.io,
+            self.catalog,
+            table.config,
+        )
+        try:
+            self._remember(made)
+        except Exception:  # noqa: BLE001 -- it has been won, whatever can be made of it here
+            _LOG.warning("the log was written, and cannot be read", exc_info=True)
 
     def requests(self, entry: Entry) -> tuple[CommitTableRequest, ...]:
         """Give the requests of an entry's payload, one per change; see `Payloads.requests`."""
@@ -263,17 +324,23 @@ class CommitLog:
             remove(self.io, path)
 
     def _remember(self, table: Table) -> Head:
-        records: dict[int, Entry] = {}
-        for snapshot in table.metadata.snapshots:
-            if _has_kind(snapshot):
-                known = self._records.get(snapshot.snapshot_id)
-                records[snapshot.snapshot_id] = known or _entry.from_summary(_summary(snapshot))
-        newest = records[_newest_record(table.metadata).snapshot_id]
-        ids = {entry.txn_id: snapshot_id for snapshot_id, entry in records.items()}
-        head = Head(table, LogState.of(records, newest), ids)
-        self._records = records
-        self._last = head
-        return head
+        """Give the head that a version of the table is; the newest one is kept."""
+        with self._seen:
+            last = self._last
+            if last.table and last.table.metadata_location == table.metadata_location:
+                return last
+            records: dict[int, Entry] = {}
+            for snapshot in table.metadata.snapshots:
+                if _has_kind(snapshot):
+                    known = self._records.get(snapshot.snapshot_id)
+                    records[snapshot.snapshot_id] = known or _entry.from_summary(_summary(snapshot))
+            newest = records[_newest_record(table.metadata).snapshot_id]
+            ids = {entry.txn_id: snapshot_id for snapshot_id, entry in records.items()}
+            head = Head(table, LogState.of(records, newest), ids)
+            if last.table is None or head.sequence_number >= last.sequence_number:
+                self._records = records
+                self._last = head
+            return self._last
 
 
 def remove(io: FileIO, path: str) -> None:
@@ -286,7 +353,7 @@ def remove(io: FileIO, path: str) -> None:
 
 def is_transient(error: Exception) -> bool:
     """Whether an error of a catalog says nothing about the request: neither ours nor a refusal."""
-    return not isinstance(error, (TxnsError, *DEFINITE_REFUSALS))
+    return not isinstance(error, (TxnsError, *REFUSALS))
 
 
 def _newest_record(metadata: TableMetadata) -> Snapshot:

@@ -1,27 +1,27 @@
 """
-Appends entries to the log: the only retry loop of the protocol, with group commit.
+Appends entries to the log: the only retry loop of the protocol.
 
-Docs/spec.md 11.1. An attempt whose answer was lost is settled by the next head: the entry
-is there, or the head has moved past what the attempt stood on and it can never land.
-Imports: _archive, _log, errors. Used by: _commit, _handle, _marks, _parts,
+Docs/spec.md 11.1. An attempt whose answer was lost, or was a refusal, is settled by a later head:
+the entry is there, or the head has moved past what the attempt stood on and it can never land.
+Imports: _entry, _group, _log, errors. Used by: _commit, _handle, _marks, _parts,
 _purge, _register, _transaction, _autocommit.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyiceberg.exceptions import BadRequestError
+
 from txns._entry import Entry, Kind
+from txns._group import Attempts, CommitGroup, Member
 from txns._log import CommitLog, Head, Outcome, Swap, is_transient
 from txns.errors import CommitStateUnknown, Conflict, CorruptLog, InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from txns._archive import Archive
     from txns._clock import Clock
     from txns._state import LogState
@@ -32,8 +32,6 @@ MAX_ATTEMPTS = 50
 MAX_MS = 30_000
 BACK_OFF_MAX_MS = 5
 MAX_SKEW_MS = 60_000
-MAX_MEMBERS = 32
-"""More would make the swap's metadata large for everybody."""
 
 Attempt = Callable[["LogState", Head, int], Entry]
 """
@@ -52,55 +50,33 @@ class Key:
         since_ts: Archived rows above it, in ms, may hold the id.
         fresh: Whether nobody can have used the id before the first attempt.
         commit_ts: The timestamp in ms that the caller wants; None for the next one.
+        attempts: Those under this key; whoever may append again hands them on.
     """
 
     txn_id: str
     since_ts: int
     fresh: bool
     commit_ts: int | None = None
+    attempts: Attempts = field(default_factory=Attempts, compare=False)
 
 
-class _Member:
-    """One waiting entry, and what is known of its attempts."""
+@dataclass(slots=True)
+class _Drafts:
+    """What one swap is to append: an entry per id, who gets it, and who was refused one."""
 
-    def __init__(self, key: Key, attempt: Attempt) -> None:
-        self.key = key
-        self.attempt = attempt
-        self.entry: Entry | None = None
-        self.failure: BaseException | None = None
-        self.tried = False
-        self.stood_on: Head | None = None
-        """The head of an attempt whose outcome is not known, while it may still land."""
-
-    @property
-    def open(self) -> bool:
-        return self.entry is None and self.failure is None
-
-    def trying(self, head: Head) -> None:
-        """Note an attempt before it is made: its leader may be interrupted in the swap."""
-        self.tried = True
-        self.stood_on = head
-
-    def settle(self, head: Head) -> None:
-        """Learn from a newer head, which does not hold the entry."""
-        if self.stood_on and self.stood_on.main_id != head.main_id:
-            self.stood_on = None
+    by_id: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[Member, Entry] = field(default_factory=dict)
+    refused: dict[Member, Exception] = field(default_factory=dict)
 
 
 class CommitLoop:
-    """
-    Appends entries, those of several threads in one swap.
-
-    One of the waiting threads leads: it takes all that wait along, while the others sleep.
-    """
+    """Appends entries, those of several threads in one swap (`CommitGroup`)."""
 
     def __init__(self, log: CommitLog, archive: Archive, clock: Clock) -> None:
         self._log = log
         self._archive = archive
         self._clock = clock
-        self._waiting: list[_Member] = []
-        self._guard = threading.Lock()
-        self._lead = threading.Lock()
+        self._group = CommitGroup()
 
     def append(self, key: Key, attempt: Attempt) -> Entry:
         """
@@ -116,20 +92,13 @@ class CommitLoop:
         Raises:
             Conflict: Every swap was lost.
             CommitStateUnknown: The last answer stays unknown.
+            InvalidUsage: 55000, the commit table is missing, or another one.
             TxnsError: What `attempt` raises; definitely not committed.
+            Exception: What the catalog or the storage says; it may be appended again. After a
+                refusal `key.attempts` tells whether it may still land.
         """
-        member = _Member(key, attempt)
-        with self._guard:
-            self._waiting.append(member)
-        try:
-            with self._lead:
-                while member.open:
-                    self._lead_group()
-        except BaseException:
-            # Interrupted: nobody else may commit it later on.
-            with self._guard:
-                self._waiting = [other for other in self._waiting if other is not member]
-            raise
+        member = Member(key, attempt)
+        self._group.run(member, self._lead)
         if member.failure is not None:
             raise member.failure
         assert member.entry is not None
@@ -142,90 +111,106 @@ class CommitLoop:
             return known
         return self._archive.find(txn_id, since_ts)
 
-    def _lead_group(self) -> None:
-        with self._guard:
-            members, self._waiting = self._waiting[:MAX_MEMBERS], self._waiting[MAX_MEMBERS:]
+    def settle(self, key: Key) -> Entry | None:
+        """
+        Ask the log what became of the attempts under a key; `key.attempts` learns from it.
+
+        Returns:
+            The entry where one has landed.
+        """
+        head = self._log.load()
+        known = self.find(head, key.txn_id, key.since_ts)
+        if known is None:
+            key.attempts.settle(head)
+        return known
+
+    def _lead(self, leader: Member, members: list[Member]) -> None:
+        """Append those of the members that are valid; what stops the leader is its own."""
         try:
-            self._append_all(members)
-        except Exception as error:  # noqa: BLE001 -- each waiting thread raises it on its own
-            for member in _open(members):
-                member.failure = self._failure(member, error)
-        finally:
-            left = _open(members)
-            if left:  # the leader was interrupted: the others go on
-                with self._guard:
-                    self._waiting[:0] = left
+            self._append_all(leader, members)
+        except Exception as error:  # noqa: BLE001 -- its thread raises it
+            if leader.open:
+                leader.failure = _failure(leader, error)
 
-    @staticmethod
-    def _failure(member: _Member, error: Exception) -> Exception:
-        if member.stood_on is None:
-            return error
-        unknown = CommitStateUnknown(member.key.txn_id)
-        unknown.__cause__ = error
-        return unknown
-
-    def _append_all(self, members: list[_Member]) -> None:
-        deadline_ms = self._clock.now_ms() + MAX_MS
+    def _append_all(self, leader: Member, members: list[Member]) -> None:
+        now_ms = self._clock.now_ms()
+        for member in members:
+            member.deadline_ms = member.deadline_ms or now_ms + MAX_MS
+        assert leader.deadline_ms is not None
         tries = 0
-        while tries < MAX_ATTEMPTS and self._clock.now_ms() < deadline_ms:
+        while not tries or (tries < MAX_ATTEMPTS and self._clock.now_ms() < leader.deadline_ms):
             if tries:
                 self._clock.back_off(BACK_OFF_MAX_MS)
             tries += 1
             try:
-                head = self._log.load_or_create()
+                head = self._log.load()
+                self._look_up(members, head)
             except Exception as error:
-                unsettled = any(member.stood_on for member in _open(members))
+                unsettled = any(member.attempts.stood_on for member in _open(members))
                 if unsettled and is_transient(error):
                     _LOG.debug("the log cannot be asked, trying again", exc_info=True)
                     continue
                 raise
-            if self._attempt(members, head):
+            if self._attempt(members, head) or not leader.open:
                 return
+            if any(member.alone for member in members):
+                members = [leader]  # the others go on one by one, too
         self._settle(members)
 
-    def _attempt(self, members: list[_Member], head: Head) -> bool:
+    def _attempt(self, members: list[Member], head: Head) -> bool:
         """Make one swap; give whether no member is open any more."""
-        self._look_up(members, head)
-        entries: dict[_Member, Entry] = {}
-        refused: dict[_Member, Exception] = {}
-        state = head.state
-        for member in _open(members):
-            try:
-                entry = self._make(member, state, head)
-                following = state.with_entry(entry)
-                _check_invariants(following, entry)
-            except Exception as error:  # noqa: BLE001 -- it is that member's, not the leader's
-                refused[member] = error
-            else:
-                entries[member] = entry
-                state = following
-        if not entries:
-            for member, failure in refused.items():
-                member.failure = self._failure(member, failure)
+        drafts = self._drafts(_open(members), head)
+        if not drafts.entries:
+            for member, failure in drafts.refused.items():
+                member.failure = _failure(member, failure)
             return True
-        swap = self._swap(head, entries)
+        swap = self._swap(head, drafts)
         if swap.outcome is Outcome.WON:
-            for member, failure in refused.items():
-                member.failure = failure  # no attempt on this head or an older one can land now
-            for member, entry in entries.items():
+            for member, failure in drafts.refused.items():
+                member.attempts.stood_on = None  # no attempt on this head can land any more
+                member.failure = failure
+            for member, entry in drafts.entries.items():
                 member.entry = entry
             return True
         # Who was refused stays as well: it may have been because of entries that did not land.
         _LOG.debug("a swap was not won: %s", swap.outcome, exc_info=swap.cause)
+        if swap.outcome is Outcome.REFUSED:
+            for member in drafts.entries:
+                member.refusal = swap.cause if len(drafts.entries) == 1 else None
+                member.alone = True
         return False
 
-    def _swap(self, head: Head, entries: Mapping[_Member, Entry]) -> Swap:
-        before = {member: member.stood_on for member in entries}
-        for member in entries:
-            member.trying(head)
+    def _drafts(self, members: list[Member], head: Head) -> _Drafts:
+        """Make the entries of one swap, each validated against those before it."""
+        drafts = _Drafts()
+        state = head.state
+        for member in members:
+            txn_id = member.key.txn_id
+            try:
+                if txn_id not in drafts.by_id:
+                    entry = self._make(member, state, head)
+                    following = state.with_entry(entry)
+                    _check_invariants(following, entry)
+                    drafts.by_id[txn_id] = entry
+                    state = following
+                # An id once: who comes second with it gets the first one's entry.
+                drafts.entries[member] = drafts.by_id[txn_id]
+            except Exception as error:  # noqa: BLE001 -- it is that member's, not the leader's
+                drafts.refused[member] = error
+        return drafts
+
+    def _swap(self, head: Head, drafts: _Drafts) -> Swap:
+        before = {member: member.attempts.stood_on for member in drafts.entries}
+        for member in before:
+            member.attempts.trying(head)
         try:
-            return self._log.append(head, list(entries.values()))
+            return self._log.append(head, list(drafts.by_id.values()))
         except Exception:
             for member, stood_on in before.items():
-                member.stood_on = stood_on  # refused: this attempt has certainly not landed
+                member.attempts.stood_on = stood_on  # nothing has been sent
             raise
 
-    def _make(self, member: _Member, state: LogState, head: Head) -> Entry:
+    def _make(self, member: Member, state: LogState, head: Head) -> Entry:
         now_ms = self._clock.now_ms()
         if state.upper > now_ms + MAX_SKEW_MS:
             _LOG.warning(
@@ -239,22 +224,25 @@ class CommitLoop:
             raise transactions_off()
         return entry
 
-    def _look_up(self, members: list[_Member], head: Head) -> None:
-        """Learn from a newer head who has landed, and whose attempts never will."""
+    def _look_up(self, members: list[Member], head: Head) -> None:
+        """Learn from a head who has landed, and whose attempts never will."""
         for member in _open(members):
             known = None
-            if member.tried or not member.key.fresh:
+            if member.attempts.tried or not member.key.fresh:
                 known = self.find(head, member.key.txn_id, member.key.since_ts)
             if known:
                 member.entry = known
-            else:
-                member.settle(head)
+                continue
+            if member.refusal and not _lost_a_race(member, head):
+                member.failure = member.refusal
+            member.refusal = None
+            member.attempts.settle(head)
 
-    def _settle(self, members: list[_Member]) -> None:
+    def _settle(self, members: list[Member]) -> None:
         head = self._log.load()
         self._look_up(members, head)
         for member in _open(members):
-            if member.stood_on is not None:
+            if member.attempts.stood_on is not None:
                 member.failure = CommitStateUnknown(member.key.txn_id)
             else:
                 member.failure = Conflict(
@@ -263,6 +251,24 @@ class CommitLoop:
                     txn_id=member.key.txn_id,
                     least_ts=head.upper,
                 )
+
+
+def _failure(member: Member, error: Exception) -> Exception:
+    if member.attempts.stood_on is None:
+        return error
+    unknown = CommitStateUnknown(member.key.txn_id)
+    unknown.__cause__ = error
+    return unknown
+
+
+def _lost_a_race(member: Member, head: Head) -> bool:
+    """Say whether a refusal was for what the attempt stood on: some servers call that malformed."""
+    stood_on = member.attempts.stood_on
+    return (
+        isinstance(member.refusal, BadRequestError)
+        and stood_on is not None
+        and head.sequence_number > stood_on.sequence_number
+    )
 
 
 def transactions_off() -> Unsupported:
@@ -298,7 +304,7 @@ def checked_ts(ts: int, upper: int, now_ms: int) -> int:
     return ts
 
 
-def _open(members: list[_Member]) -> list[_Member]:
+def _open(members: list[Member]) -> list[Member]:
     return [member for member in members if member.open]
 
 

@@ -1,13 +1,15 @@
 """
-Run a transaction again when it lost a race.
+Run a transaction again when it lost a race, and commit again what a failure left staged.
 
-Imports: _handle, errors. Used by: the package's users.
+Imports: _committed, _log, errors. Used by: the package's users.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from txns._committed import State
+from txns._log import is_transient
 from txns.errors import Conflict, InvalidUsage
 
 if TYPE_CHECKING:
@@ -32,7 +34,8 @@ def run(
     Run a callback in a transaction, again on a conflict, with jittered pauses.
 
     The callback may run more than once: what it does besides the transaction must not matter.
-    An unknown outcome is never run again.
+    A commit that failed for the catalog or the storage is tried again with what was staged. An
+    unknown outcome is never run again.
 
     Args:
         handle: Over the catalog.
@@ -47,13 +50,35 @@ def run(
     if max_attempts < 1:
         raise InvalidUsage("42000", f"max_attempts is at least 1; max_attempts=`{max_attempts}`")
     for attempt in range(1, max_attempts + 1):
+        txn = handle.begin(**options)
         try:
-            with handle.begin(**options) as txn:
-                result = callback(txn)
+            result = callback(txn)
+            _commit(handle, txn, max_attempts)
         except Conflict:
+            txn.rollback()
             if attempt == max_attempts:
                 raise
-            handle.back_off(min(_BACK_OFF_MS * 2**attempt, _BACK_OFF_MAX_MS))
+            _back_off(handle, attempt)
+        except BaseException:
+            txn.rollback()
+            raise
         else:
             return result
     raise AssertionError
+
+
+def _commit(handle: Handle, txn: Transaction, max_attempts: int) -> None:
+    for attempt in range(1, max_attempts + 1):
+        if txn.state is not State.ACTIVE:
+            return  # the callback has ended it
+        try:
+            txn.commit()
+        except Exception as error:
+            again = txn.state is State.ACTIVE and is_transient(error)
+            if not again or attempt == max_attempts:
+                raise
+            _back_off(handle, attempt)
+
+
+def _back_off(handle: Handle, attempt: int) -> None:
+    handle.back_off(min(_BACK_OFF_MS * 2**attempt, _BACK_OFF_MAX_MS))

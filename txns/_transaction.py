@@ -1,8 +1,8 @@
 """
 A transaction as a catalog: staged changes over many tables, what was read, savepoints.
 
-Imports: _catalog, _change, _commit, _committed, _creation, _entry, _loop, _read_set,
-_savepoints, _staging, errors. Used by: _handle.
+Imports: _catalog, _change, _commit, _committed, _creation, _entry, _group, _loop,
+_read_set, _savepoints, _staging, errors. Used by: _handle.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from pyiceberg.typedef import EMPTY_DICT
 
 from txns import _change, _creation
 from txns._catalog import TxnCatalog
-from txns._commit import Request
+from txns._commit import Leftovers, Request
 from txns._committed import Committed, Options, State
 from txns._entry import Entry, Isolation, Kind
+from txns._group import Attempts
 from txns._loop import Key
 from txns._read_set import ReadSet
 from txns._savepoints import Savepoints
 from txns._staging import Staging
-from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, text
+from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, is_final, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,6 +72,8 @@ class Transaction(TxnCatalog):
         """What became of it; set from the start where its id had committed before."""
         self._staging = Staging(parts, head, options, self.reads)
         self._savepoints = Savepoints()
+        self._attempts = Attempts()
+        self._leftovers = Leftovers()
         self._lock = threading.RLock()
 
     @property
@@ -252,6 +255,8 @@ class Transaction(TxnCatalog):
         Raises:
             Conflict: Definitely not committed; run the transaction again.
             CommitStateUnknown: Ask with `begin(txn_id=...)`.
+            Exception: Of the catalog or the storage: what was staged stays, commit again or roll
+                back.
         """
         committed = self.commit_at()
         if self._parts.config.apply == "inline":
@@ -270,6 +275,8 @@ class Transaction(TxnCatalog):
         Raises:
             Conflict: Definitely not committed; run the transaction again.
             CommitStateUnknown: Ask with `begin(txn_id=...)`.
+            Exception: Of the catalog or the storage: what was staged stays, commit again or roll
+                back.
         """
         with self._lock:
             if self.committed is not None:
@@ -292,44 +299,77 @@ class Transaction(TxnCatalog):
             self._staging.delete_passing()
             return self.committed
 
-    def _append(self, writes: dict[Identifier, StagedTable], ts: int | None) -> Entry:
+    def _key(self, ts: int | None = None) -> Key:
         options = self.options
         since_ts = self._at.upper if options.fresh_id else options.read_ts
-        key = Key(options.txn_id, since_ts, options.fresh_id, ts)
+        return Key(options.txn_id, since_ts, options.fresh_id, ts, self._attempts)
+
+    def _append(self, writes: dict[Identifier, StagedTable], ts: int | None) -> Entry:
+        options = self.options
         request = Request(
             kind=Kind.COMMIT,
-            key=key,
+            key=self._key(ts),
             read_ts=options.read_ts,
             born_ms=options.born_ms,
             writes=writes,
             isolation=options.isolation,
             reads=self.reads,
             comment=self.comment,
+            leftovers=self._leftovers,
         )
         try:
             return self._parts.committer.commit(request)
         except CommitStateUnknown:
             raise  # it may have committed: nothing is deleted
-        except InvalidUsage:
-            self.state = State.ACTIVE  # the wanted timestamp does not work: what was staged stays
-            raise
-        except Exception:
+        except Exception as error:
+            if not is_final(error):
+                self.state = State.ACTIVE  # no outcome: what was staged stays
+                raise
             self.state = State.ROLLED_BACK
             self._staging.discard()
             raise
 
     def rollback(self) -> None:
-        """Undo everything and delete the files that were written; harmless when it is over."""
+        """
+        Undo everything and delete the files that were written; harmless when it is over.
+
+        Raises:
+            InvalidUsage: 25000, a commit that was refused has landed all the same.
+        """
         with self._lock:
             if self.state is not State.ACTIVE:
                 return
+            if self._attempts.stood_on is not None and self._may_land():
+                return
+            self._leftovers.remove(self._parts.log, None)
             self.state = State.ROLLED_BACK
             self._staging.discard()
+
+    def _may_land(self) -> bool:
+        """Whether an attempt that was refused can still commit; what it needs stays then."""
+        try:
+            entry = self._parts.loop.settle(self._key())
+        except Exception:  # noqa: BLE001 -- the log cannot be asked: files that stay harm nobody
+            _LOG.warning("its files stay: txn=%s", self.txn_id, exc_info=True)
+            self.state = State.UNKNOWN
+            return True
+        if entry is not None:
+            self.state = State.COMMITTED
+            self.committed = Committed.of(entry, self._parts)
+            raise InvalidUsage(
+                "25000",
+                "the transaction has committed, although the catalog refused it: there is nothing"
+                f" to roll back; txn=`{self.txn_id}` commit_ts=`{entry.commit_ts}`",
+            )
+        if self._attempts.stood_on is None:
+            return False
+        self.state = State.UNKNOWN
+        return True
 
     def savepoint(self, name: str) -> None:
         """Remember this moment under a name; a name used again hides the older one."""
         with self._lock:
-            self._check_active()
+            self._check_unattempted()
             self._savepoints.remember(name, self._staging.staged)
 
     def rollback_to(self, name: str) -> None:
@@ -340,7 +380,7 @@ class Transaction(TxnCatalog):
             InvalidUsage: 3B001 for an unknown savepoint.
         """
         with self._lock:
-            self._check_active()
+            self._check_unattempted()
             staged, undone = self._savepoints.back_to(name, self._staging.staged)
             self._staging.restore(staged)
             for files, locations in undone:
@@ -354,7 +394,7 @@ class Transaction(TxnCatalog):
             InvalidUsage: 3B001 for an unknown savepoint.
         """
         with self._lock:
-            self._check_active()
+            self._check_unattempted()
             self._savepoints.release(name)
 
     # ---------------------------------------------------------------- inside
@@ -377,8 +417,18 @@ class Transaction(TxnCatalog):
                 f" txn=`{self.txn_id}`",
             )
 
-    def _check_writable(self) -> None:
+    def _check_unattempted(self) -> None:
+        """Refuse what would change it while a refused commit may still land as it was."""
         self._check_active()
+        if self._attempts.stood_on is not None:
+            raise InvalidUsage(
+                "25000",
+                "a refused commit of the transaction may still land: commit it again, or roll it"
+                f" back; txn=`{self.txn_id}`",
+            )
+
+    def _check_writable(self) -> None:
+        self._check_unattempted()
         if self.options.read_only:
             raise InvalidUsage(
                 "25006", "a read-only transaction does not write: begin one without read_only"

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 Identifier = tuple[str, ...]
 
+TOO_OLD = "25P04"
+"""SQLSTATE of a transaction above the greatest age, PostgreSQL's for its transaction_timeout."""
+
 
 class TxnsError(Exception):
     """An error of the protocol; `sqlstate` says which kind, five characters."""
@@ -133,6 +136,17 @@ class Unsupported(TxnsError):
     """Not possible here, or a version or feature that this program does not know."""
 
     sqlstate = "0A000"
+
+
+def is_final(error: BaseException) -> bool:
+    """
+    Say whether an error of a commit is its outcome: not committed, and not by another try either.
+
+    What a catalog or a storage says is none, nor is a call that can be changed.
+    """
+    if isinstance(error, InvalidUsage):
+        return error.sqlstate == TOO_OLD
+    return isinstance(error, TxnsError) and not isinstance(error, CommitStateUnknown)
 
 
 def text(table: Sequence[str] | str) -> str:

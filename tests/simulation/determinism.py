@@ -32,7 +32,7 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow, schema_to_pyarrow
 from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-import txns._loop
+import txns._group
 import txns._subscribe
 import txns._txn_table
 from tests.simulation.rows import data_file, rows_of
@@ -97,7 +97,7 @@ class SimulatedClock:
 
 
 class Turns:
-    """A lock between threads of a simulated process: who has to wait lets others go on."""
+    """A condition between threads of a simulated process: who waits lets others go on."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -110,6 +110,15 @@ class Turns:
 
     def __exit__(self, *_error: object) -> None:
         self._held = False
+
+    def wait(self) -> None:
+        """Let others go on; who waits looks again by itself."""
+        self._held = False
+        self._world.sleep(_WAIT_MS)
+        self.__enter__()
+
+    def notify_all(self) -> None:
+        """Wake nobody: see `wait`."""
 
 
 class RowScan:
@@ -197,7 +206,7 @@ def simulated(world: World) -> Iterator[None]:
         (pyiceberg.table.update, "datetime", now),
         (pyiceberg.table.metadata, "datetime", _Module(dt, datetime=now)),
         (pyiceberg.avro.file, "os", seeded_os),
-        (txns._loop, "threading", _Module(threading, Lock=partial(Turns, world))),
+        (txns._group, "threading", _Module(threading, Condition=partial(Turns, world))),
         (txns._subscribe, "ArrowScan", RowScan),
         (pyiceberg.io.pyarrow, "ArrowScan", _scan),
         (pyiceberg.io.pyarrow, "_dataframe_to_data_files", partial(row_files, world)),

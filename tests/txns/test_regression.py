@@ -16,24 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def commit_together(handle: txns.Handle, writes: dict[str, list[int]]) -> dict[int, object]:
+def commit_together(
+    handle: txns.Handle, writes: dict[str, list[int]], **options: str
+) -> dict[int, object]:
     """Append rows in one transaction and thread each, all in one group; give the outcomes."""
-    loop = handle.parts.loop
-    lead = loop._lead_group
+    group = handle.parts.loop._group
+    turn = group._turn
     waiting = threading.Event()
     members = sum(len(values) for values in writes.values())
 
-    def wait_for_all() -> None:
-        while not waiting.is_set() and len(loop._waiting) < members:
+    def wait_for_all(member):
+        while not waiting.is_set() and len(group._waiting) < members:
             waiting.wait(0.01)
         waiting.set()
-        lead()
+        return turn(member)
 
-    loop._lead_group = wait_for_all  # type: ignore[method-assign]
+    group._turn = wait_for_all  # type: ignore[method-assign]
     outcomes: dict[int, object] = {}
 
     def work(table: str, value: int) -> None:
-        txn = handle.begin(isolation="SNAPSHOT")
+        txn = handle.begin(isolation="SNAPSHOT", **options)
         txn.load_table(table).append(rows(value))
         try:
             outcomes[value] = txn.commit()

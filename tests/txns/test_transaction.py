@@ -315,14 +315,20 @@ def test_it_is_over_after_its_end(lake, handle):
 
 
 def test_too_old(lake):
-    """A transaction above the maximum age does not commit."""
+    """A transaction above the maximum age does not commit, and is not run again by itself."""
     a = lake.table("a", [1])
     handle = lake.open(max_age_s=1)
-    txn = handle.begin()
-    txn.load_table(a).append(rows(2))
-    lake.clock.ahead_ms += 2000
-    with pytest.raises(txns.Conflict, match="max_age_s"):
-        txn.commit()
+    before, calls = lake.files(), []
+
+    def work(txn):
+        calls.append(1)
+        txn.load_table(a).append(rows(2))
+        lake.clock.ahead_ms += 2000
+
+    with pytest.raises(txns.InvalidUsage, match="max_age_s") as refusal:
+        txns.run(handle, work)
+    assert ("25P04", [1]) == (refusal.value.sqlstate, calls)
+    assert before == lake.files()
 
 
 def test_large_payload_in_a_file(lake, handle):
@@ -371,5 +377,5 @@ def test_a_transaction_may_take_a_day(lake):
     late = handle.begin()
     late.load_table(a).append(rows(4))
     lake.clock.ahead_ms += 25 * 3_600_000
-    with pytest.raises(txns.Conflict, match="86400 s"):
+    with pytest.raises(txns.InvalidUsage, match="86400 s"):
         late.commit()

@@ -1,18 +1,20 @@
 package io.txns.iceberg;
 
-import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Deque;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.Consumer;
+import java.util.function.BiConsumer;
 
 /**
  * The transactions of one process that wait to be appended to one commit table.
  *
  * <p>One of the waiting threads leads: it takes all that wait and appends them in one swap, while
- * the others sleep. Handles of several sessions share a group, since they contend for one table.
+ * the others sleep. Who leads is in the group that it leads, and whoever is done leaves at once: so
+ * nobody waits behind those who came later. Handles of several sessions share a group, since they
+ * contend for one table.
  */
 final class CommitGroup {
   /** By the commit table's uuid; a handful in the life of a process. */
@@ -21,28 +23,63 @@ final class CommitGroup {
   /** More would make the swap's metadata large for everybody. */
   private static final int MAX_MEMBERS = 32;
 
-  private final Deque<Member> waiting = new ArrayDeque<>();
+  private final List<Member> waiting = new ArrayList<>();
   private boolean led;
 
-  private CommitGroup() {}
+  CommitGroup() {}
 
   static CommitGroup of(String commitTableUuid) {
     return GROUPS.computeIfAbsent(commitTableUuid, uuid -> new CommitGroup());
   }
 
-  /** One waiting transaction, and what is known of its attempts. */
+  /** What is known of the attempts to append one entry, as long as another one may follow. */
+  static final class Attempts {
+    private boolean tried;
+    private Head stoodOn;
+    private RuntimeException cause;
+
+    /** Whether there was one. */
+    boolean tried() {
+      return tried;
+    }
+
+    /** The head that attempts stood on which may still land; null where none may. */
+    Head stoodOn() {
+      return stoodOn;
+    }
+
+    /** Whether one may still land, or has: nothing that they need may be deleted. */
+    boolean mayLand() {
+      return stoodOn != null;
+    }
+
+    /** A swap on {@code head} that was sent and not won: whatever was answered may be false. */
+    void notWon(Head head, RuntimeException why) {
+      tried = true;
+      stoodOn = head;
+      cause = why;
+    }
+
+    /** A head that does not hold the entry is past what the attempt asserted, or is not. */
+    void settle(Head head) {
+      if (stoodOn != null && head.isPast(stoodOn)) {
+        settled();
+      }
+    }
+
+    void settled() {
+      stoodOn = null;
+    }
+  }
+
+  /** One waiting transaction, and what became of it. */
   static final class Member {
     private final CommitLoop.Key key;
     private final CommitLoop.Attempt attempt;
-
-    /** An attempt whose answer was lost stood on this head. */
-    private Head unsettled;
-
-    /** Whether no head has told yet that the last attempt did not land. */
-    private boolean mayHaveLanded;
-
-    private RuntimeException cause;
-    private boolean tried;
+    private boolean taken;
+    private boolean alone;
+    private RuntimeException refusal;
+    private long deadlineMs = Long.MAX_VALUE;
     private Entry entry;
     private RuntimeException failure;
 
@@ -59,27 +96,43 @@ final class CommitGroup {
       return attempt;
     }
 
+    Attempts attempts() {
+      return key.attempts();
+    }
+
+    /** When its attempts end, in ms; the first one that leads it says so. */
+    long deadlineMs(long latestMs) {
+      deadlineMs = Math.min(deadlineMs, latestMs);
+      return deadlineMs;
+    }
+
     /** Whether somebody may have used its id before the attempt that comes. */
     boolean mayBeKnown() {
-      return tried || !key.fresh();
+      return attempts().tried() || !key.fresh();
     }
 
-    /** A head that does not hold the entry: an attempt on an older one can never land. */
-    void settle(Head head) {
-      if (unsettled != null && !head.isSameVersion(unsettled.metadata())) {
-        unsettled = null;
-      }
-      mayHaveLanded = unsettled != null;
+    /** Whether a group with it was refused: nobody knows for whose entry. */
+    boolean isAlone() {
+      return alone;
     }
 
-    /** A swap on {@code head} that was not won; a catalog's "lost" may be false. */
-    void notWon(Head head, CommitLog.Swap swap) {
-      tried = true;
-      mayHaveLanded = true;
-      cause = swap.cause();
-      if (swap.outcome() == CommitLog.Swap.Outcome.MAYBE) {
-        unsettled = head;
-      }
+    /**
+     * The catalog has refused a swap; the next head tells.
+     *
+     * @param reason what it said, if that was of this member alone; else null
+     */
+    void refused(RuntimeException reason) {
+      refusal = reason;
+      alone = true;
+    }
+
+    /** What the catalog said to the last attempt; null where it did not refuse it. */
+    RuntimeException refusal() {
+      return refusal;
+    }
+
+    void clearRefusal() {
+      refusal = null;
     }
 
     void committed(Entry appended) {
@@ -88,10 +141,19 @@ final class CommitGroup {
 
     /** It goes no further; what may have landed is unknown, whatever went wrong since. */
     void failed(RuntimeException reason) {
-      failure =
-          mayHaveLanded
-              ? TxnException.commitStateUnknown(key.txnId(), cause == null ? reason : cause)
-              : reason;
+      RuntimeException cause = attempts().cause == null ? reason : attempts().cause;
+      failure = attempts().mayLand() ? TxnException.commitStateUnknown(key.txnId(), cause) : reason;
+    }
+
+    /** Nothing of it can have landed, and this is why it goes no further. */
+    void notCommitted(RuntimeException reason) {
+      attempts().settled();
+      failure = reason;
+    }
+
+    /** A newer head does not hold it, and this is what the catalog said to it. */
+    void failedAsRefused() {
+      failure = TxnException.refused(key.txnId(), refusal);
     }
 
     boolean isOpen() {
@@ -109,9 +171,9 @@ final class CommitGroup {
   /**
    * Wait until {@code member} has been appended or has failed, leading the group when nobody does.
    *
-   * @param lead appends the members it is given; it leaves none of them open, or throws
+   * @param lead gets it and all that it leads; whom it leaves open goes on under the next one
    */
-  void run(Member member, Consumer<List<Member>> lead) {
+  void run(Member member, BiConsumer<Member, List<Member>> lead) {
     boolean interrupted = false;
     synchronized (this) {
       waiting.add(member);
@@ -124,7 +186,7 @@ final class CommitGroup {
             wait();
           } catch (InterruptedException e) {
             interrupted = true;
-            if (!member.tried && waiting.remove(member)) {
+            if (!member.taken && waiting.remove(member)) {
               member.failed(cancelled()); // nobody has attempted anything for it
             }
           }
@@ -133,20 +195,19 @@ final class CommitGroup {
           break;
         }
         led = true;
-        members = take();
+        members = take(member);
       }
       try {
-        lead.accept(members);
+        lead.accept(member, members);
       } catch (RuntimeException e) {
-        leave(member, members, e);
+        if (member.isOpen()) {
+          member.failed(e); // what stops the leader is its own
+        }
       } catch (Error e) {
-        leave(member, members, new IllegalStateException(e));
+        member.failed(new IllegalStateException(e));
         throw e;
       } finally {
-        synchronized (this) {
-          led = false;
-          notifyAll();
-        }
+        release(members);
       }
     }
     if (interrupted) {
@@ -154,27 +215,28 @@ final class CommitGroup {
     }
   }
 
-  /** What stopped the leader is its own; the next one goes on with what is known of the others. */
-  private synchronized void leave(Member leader, List<Member> members, RuntimeException reason) {
-    for (Member one : members) {
-      if (one == leader && one.isOpen()) {
-        one.failed(reason);
-      } else if (one.isOpen()) {
-        waiting.addFirst(one);
+  /** The leader and those who wait, the oldest first. */
+  private List<Member> take(Member leader) {
+    Set<Member> taken = new HashSet<>(Set.of(leader));
+    for (Member one : waiting) {
+      if (!leader.isAlone() && !one.isAlone() && taken.size() < MAX_MEMBERS) {
+        taken.add(one);
       }
     }
+    List<Member> members = waiting.stream().filter(taken::contains).toList();
+    waiting.removeAll(taken);
+    members.forEach(one -> one.taken = true);
+    return members;
+  }
+
+  private synchronized void release(List<Member> members) {
+    waiting.addAll(0, members.stream().filter(Member::isOpen).toList());
+    led = false;
+    notifyAll();
   }
 
   private static TxnException cancelled() {
     return TxnException.invalidUsage(
         "57014", "cancelled while it waited to commit: nothing has been committed");
-  }
-
-  private List<Member> take() {
-    List<Member> members = new ArrayList<>();
-    while (!waiting.isEmpty() && members.size() < MAX_MEMBERS) {
-      members.add(waiting.removeFirst());
-    }
-    return members;
   }
 }

@@ -6,10 +6,12 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.StaticTableOperations;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
@@ -19,7 +21,9 @@ import org.apache.iceberg.exceptions.BadRequestException;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.exceptions.NotAuthorizedException;
 import org.apache.iceberg.exceptions.NotFoundException;
+import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 import org.slf4j.Logger;
@@ -33,6 +37,11 @@ import org.slf4j.LoggerFactory;
  */
 final class CommitLog {
   private static final Logger LOG = LoggerFactory.getLogger(CommitLog.class);
+
+  /** How often the head is loaded until it is as new as one that was seen. */
+  private static final int LOADS = 3;
+
+  private static final long BACK_OFF_MAX_MS = 5;
 
   private final Catalog delegate;
   private final TableIdentifier identifier;
@@ -53,10 +62,15 @@ final class CommitLog {
       /** The catalog says no; it may still be wrong, the next head tells. */
       LOST,
       /** The catalog's answer was lost; the next head tells. */
-      MAYBE
+      MAYBE,
+      /** The catalog refuses the request, or one that repeated it; the next head tells. */
+      REFUSED,
+      /** The head had moved already, so the catalog was not asked. */
+      NOT_SENT
     }
 
     private static final Swap WON = new Swap(Outcome.WON, null);
+    private static final Swap NOT_SENT = new Swap(Outcome.NOT_SENT, null);
   }
 
   CommitLog(Catalog delegate, TableIdentifier identifier, TxnClock clock) {
@@ -73,26 +87,64 @@ final class CommitLog {
   /**
    * Load the head past every cache; {@link Head#NONE} where there is no commit table.
    *
-   * @throws TxnException CorruptLog or Unsupported for a log this program cannot read
+   * <p>Never older than one that this log has given or made: a catalog that answers from an older
+   * state, a replica or a cache, is asked again, and then what was seen stands.
+   *
+   * @throws TxnException CorruptLog or Unsupported for a log this program cannot read; 55000 where
+   *     another commit table stands under the name
    */
   Head loadIfExists() {
     synchronized (readLock) {
-      try {
-        reader = refreshed(reader);
-      } catch (NoSuchTableException e) {
-        reader = null;
-        return Head.NONE;
+      for (int loads = 0; loads < LOADS; loads++) {
+        try {
+          reader = refreshed(reader);
+        } catch (NoSuchTableException e) {
+          reader = null;
+          return Head.NONE;
+        }
+        TableMetadata metadata = reader.current();
+        if (!isOlder(metadata, last)) {
+          return remember(metadata);
+        }
+        reader = null; // what it is cached in may be what is old
+        clock.backOff(BACK_OFF_MAX_MS);
       }
-      TableMetadata metadata = reader.current();
+      LOG.warn("the catalog gives an older head than it gave before; the newest one stands");
+      return last;
+    }
+  }
+
+  private boolean isOlder(TableMetadata metadata, Head seen) {
+    if (!seen.exists()) {
+      return false;
+    }
+    if (!metadata.uuid().equals(seen.uuid())) {
+      throw TxnException.invalidUsage(
+          "55000",
+          String.format(
+              "another commit table stands where one was when this catalog was opened, and does not"
+                  + " hold what was committed there: restore the old one, or open the catalog again"
+                  + " (in Spark: in a new session) and run the transaction again; commit_table=`%s`"
+                  + " uuid=`%s` expected=`%s`",
+              identifier, metadata.uuid(), seen.uuid()));
+    }
+    return metadata.lastSequenceNumber() < seen.metadata().lastSequenceNumber();
+  }
+
+  /** The head that a version of the commit table is; the newest one is kept. */
+  private Head remember(TableMetadata metadata) {
+    synchronized (parsed) {
       Head known = last;
       if (known.exists()
           && known.metadata().metadataFileLocation() != null
           && known.metadata().metadataFileLocation().equals(metadata.metadataFileLocation())) {
         return known;
       }
-      Head loaded = new Head(metadata, state(metadata));
-      last = loaded;
-      return loaded;
+      Head head = new Head(metadata, state(metadata));
+      if (!isOlder(metadata, known)) {
+        last = head;
+      }
+      return last;
     }
   }
 
@@ -114,17 +166,31 @@ final class CommitLog {
     return head;
   }
 
+  /**
+   * Load the head; {@link Head#NONE} where there has never been a commit table.
+   *
+   * @throws TxnException 55000 where there was one
+   */
+  Head loadIfEver() {
+    Head head = loadIfExists();
+    return head.exists() || !last.exists() ? head : load();
+  }
+
   /** The commit table's uuid, which never changes. */
   String uuid() {
     Head known = last;
-    return known.exists() ? known.uuid() : loadOrCreate().uuid();
+    return known.exists() ? known.uuid() : load().uuid();
   }
 
-  /** Load the head, and create the commit table first where there is none. */
+  /**
+   * Load the head; create the commit table first where none has been seen.
+   *
+   * @throws TxnException 55000 where there was one
+   */
   Head loadOrCreate() {
     Head head = loadIfExists();
-    if (head.exists()) {
-      return head;
+    if (head.exists() || last.exists()) {
+      return head.exists() ? head : load();
     }
     CommitTable.create(delegate, identifier, clock);
     return load();
@@ -155,7 +221,7 @@ final class CommitLog {
       writer = refreshed(writer);
       TableMetadata base = writer.current();
       if (!head.isSameVersion(base)) {
-        return new Swap(Swap.Outcome.LOST, null);
+        return Swap.NOT_SENT;
       }
       checkWritable(base);
       TableMetadata updated = next.of(writer, base);
@@ -163,18 +229,41 @@ final class CommitLog {
         writer.commit(base, updated);
       } catch (CommitFailedException e) {
         return new Swap(Swap.Outcome.LOST, e);
-      } catch (ForbiddenException | BadRequestException e) {
-        throw e;
       } catch (RuntimeException e) {
         writer = null;
-        return new Swap(Swap.Outcome.MAYBE, e);
+        return new Swap(isRefusal(e) ? Swap.Outcome.REFUSED : Swap.Outcome.MAYBE, e);
       } catch (Error e) {
         writer = null; // it may have come after the swap: the next head tells
         return new Swap(Swap.Outcome.MAYBE, new IllegalStateException(e));
       }
+      made(updated);
       superseded.add(writer.io(), base.metadataFileLocation());
       return Swap.WON;
     }
+  }
+
+  /** What a swap has made: what is loaded later is not older. */
+  private void made(TableMetadata updated) {
+    try {
+      remember(updated);
+    } catch (RuntimeException e) {
+      LOG.warn("the log was written, and cannot be read", e); // it has been won
+    }
+  }
+
+  /**
+   * Whether a catalog says of a request that it will not do it. A client that repeats requests by
+   * itself may have landed it before.
+   */
+  static boolean isRefusal(RuntimeException e) {
+    return isMalformed(e) || e instanceof ForbiddenException || e instanceof NotAuthorizedException;
+  }
+
+  /** Whether a catalog calls a request malformed, as some do where it stood on an older state. */
+  static boolean isMalformed(RuntimeException e) {
+    return e instanceof BadRequestException
+        || e instanceof ValidationException
+        || e instanceof IllegalArgumentException;
   }
 
   /**
@@ -203,9 +292,9 @@ final class CommitLog {
     }
   }
 
-  /** The commit table as Iceberg's table, for the archive. */
+  /** The commit table as Iceberg's table, for the archive; never older than a head before. */
   Table table() {
-    return delegate.loadTable(identifier);
+    return new BaseTable(new StaticTableOperations(load().metadata(), io()), identifier.name());
   }
 
   private TableOperations refreshed(TableOperations ops) {
@@ -215,8 +304,8 @@ final class CommitLog {
     try {
       ops.refresh();
       return ops;
-    } catch (NotFoundException e) {
-      LOG.debug("the head's file has been removed, loading the next one", e);
+    } catch (NotFoundException | IllegalStateException e) {
+      LOG.debug("the head's file has been removed, or the table replaced: loading it anew", e);
       return ((HasTableOperations) delegate.loadTable(identifier)).operations();
     }
   }

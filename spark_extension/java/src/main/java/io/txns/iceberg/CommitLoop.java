@@ -10,8 +10,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Appends entries to the log: the only retry loop of the protocol.
  *
- * <p>An attempt whose answer was lost is settled by the next head: the entry is there, or the head
- * has moved past what the attempt stood on and it can never land.
+ * <p>An attempt whose answer was lost, or was a refusal, is settled by a later head: the entry is
+ * there, or the head has moved past what the attempt stood on and it can never land.
  */
 final class CommitLoop {
   private static final Logger LOG = LoggerFactory.getLogger(CommitLoop.class);
@@ -36,8 +36,13 @@ final class CommitLoop {
    * @param txnId in at most one entry, ever
    * @param sinceTs archived rows with {@code commit_ts} above it, in ms, may hold the id
    * @param fresh whether nobody can have used the id before the first attempt
+   * @param attempts those under this key; whoever may append again hands them on
    */
-  record Key(String txnId, long sinceTs, boolean fresh) {}
+  record Key(String txnId, long sinceTs, boolean fresh, CommitGroup.Attempts attempts) {
+    Key(String txnId, long sinceTs, boolean fresh) {
+      this(txnId, sinceTs, fresh, new CommitGroup.Attempts());
+    }
+  }
 
   /** What to append, given the head that it will stand on. */
   interface Attempt {
@@ -56,7 +61,10 @@ final class CommitLoop {
    * @param key an entry that has its id already is returned instead of a second one
    * @return the entry that stands in the log
    * @throws TxnException what {@code attempt} throws; 40001 when every swap was lost; 08007 when
-   *     the last answer stays unknown
+   *     the last answer stays unknown; 55000 where the commit table is missing, or another one;
+   *     what {@link TxnException#refused} says
+   * @throws RuntimeException of the catalog or the storage, which is no outcome: it may be appended
+   *     again
    */
   Entry append(Key key, Attempt attempt) {
     CommitGroup.Member member = new CommitGroup.Member(key, attempt);
@@ -65,54 +73,105 @@ final class CommitLoop {
   }
 
   /** Append those of the members that are valid, one validated against those before it. */
-  private void appendAll(List<CommitGroup.Member> members) {
-    long deadlineMs = clock.nowMs() + MAX_MS;
-    for (int tries = 0; tries < MAX_ATTEMPTS && clock.nowMs() < deadlineMs; tries++) {
+  private void appendAll(CommitGroup.Member leader, List<CommitGroup.Member> group) {
+    List<CommitGroup.Member> members = group;
+    long latestMs = clock.nowMs() + MAX_MS;
+    members.forEach(member -> member.deadlineMs(latestMs));
+    for (int tries = 0; tries < MAX_ATTEMPTS; tries++) {
       if (tries > 0) {
+        if (clock.nowMs() >= leader.deadlineMs(latestMs)) {
+          break;
+        }
         clock.backOff(BACK_OFF_MAX_MS);
       }
-      if (attempt(members)) {
+      Optional<Head> head = ask(members);
+      if (head.isEmpty()) {
+        continue;
+      }
+      if (attempt(members, head.get()) || !leader.isOpen()) {
         return;
+      }
+      if (members.stream().anyMatch(CommitGroup.Member::isAlone)) {
+        members = List.of(leader); // the others go on one by one, too
       }
     }
     settle(members);
   }
 
+  /** The newest head and what it tells; empty where the log cannot be asked and has to be. */
+  private Optional<Head> ask(List<CommitGroup.Member> members) {
+    try {
+      Head head = log.load();
+      lookUp(members, head);
+      return Optional.of(head);
+    } catch (RuntimeException e) {
+      boolean unsettled = open(members).stream().anyMatch(member -> member.attempts().mayLand());
+      boolean cancelled = Thread.currentThread().isInterrupted();
+      if (cancelled || !unsettled || e instanceof TxnException || CommitLog.isRefusal(e)) {
+        throw e;
+      }
+      LOG.debug("the log cannot be asked, trying again", e);
+      return Optional.empty();
+    }
+  }
+
+  /** What one swap is to append: an entry per id, who gets it, and who was refused one. */
+  private static final class Drafts {
+    private final Map<String, Entry> byId = new LinkedHashMap<>();
+    private final Map<CommitGroup.Member, Entry> entries = new LinkedHashMap<>();
+    private final Map<CommitGroup.Member, RuntimeException> refused = new LinkedHashMap<>();
+  }
+
   /** One swap; whether no member is open any more. */
-  private boolean attempt(List<CommitGroup.Member> members) {
-    Head head = log.loadOrCreate();
-    lookUp(members, head);
-    Map<CommitGroup.Member, Entry> entries = new LinkedHashMap<>();
-    Map<CommitGroup.Member, RuntimeException> refused = new LinkedHashMap<>();
+  private boolean attempt(List<CommitGroup.Member> members, Head head) {
+    Drafts drafts = drafts(open(members), head);
+    if (drafts.entries.isEmpty()) {
+      drafts.refused.forEach(CommitGroup.Member::failed);
+      return true;
+    }
+    CommitLog.Swap swap = log.append(head, List.copyOf(drafts.byId.values()));
+    if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
+      drafts.refused.forEach(CommitGroup.Member::notCommitted);
+      drafts.entries.forEach(CommitGroup.Member::committed);
+      return true;
+    }
+    LOG.debug("a swap was not won: {}", swap.outcome(), swap.cause());
+    // Who was refused stays as well: it may have been because of entries that have not landed.
+    if (swap.outcome() != CommitLog.Swap.Outcome.NOT_SENT) {
+      drafts.entries.keySet().forEach(member -> member.attempts().notWon(head, swap.cause()));
+    }
+    if (swap.outcome() == CommitLog.Swap.Outcome.REFUSED) {
+      RuntimeException own = drafts.entries.size() == 1 ? swap.cause() : null;
+      drafts.entries.keySet().forEach(member -> member.refused(own));
+    }
+    return false;
+  }
+
+  /** The entries of one swap, each validated against those before it. */
+  private Drafts drafts(List<CommitGroup.Member> members, Head head) {
+    Drafts drafts = new Drafts();
     Head at = head;
-    for (CommitGroup.Member member : open(members)) {
+    for (CommitGroup.Member member : members) {
+      String txnId = member.key().txnId();
       try {
-        Entry entry = member.attempt().at(at, nextTs(at));
-        refuseWhenOff(at, entry);
-        Head next = at.with(entry);
-        checkKeepsInvariants(next, entry);
-        entries.put(member, entry);
-        at = next;
+        if (!drafts.byId.containsKey(txnId)) {
+          Entry entry = member.attempt().at(at, nextTs(at));
+          refuseWhenOff(at, entry);
+          Head next = at.with(entry);
+          checkKeepsInvariants(next, entry);
+          drafts.byId.put(txnId, entry);
+          at = next;
+        }
+        // An id once: who comes second with it gets the first one's entry.
+        drafts.entries.put(member, drafts.byId.get(txnId));
       } catch (RuntimeException e) {
         if (Thread.currentThread().isInterrupted()) {
           throw e; // the leader has been cancelled, not the member
         }
-        refused.put(member, e);
+        drafts.refused.put(member, e);
       }
     }
-    CommitLog.Swap swap =
-        entries.isEmpty() ? null : log.append(head, List.copyOf(entries.values()));
-    if (swap == null || swap.outcome() == CommitLog.Swap.Outcome.WON) {
-      refused.forEach(CommitGroup.Member::failed);
-      entries.forEach(CommitGroup.Member::committed);
-      return true;
-    }
-    if (swap.outcome() == CommitLog.Swap.Outcome.MAYBE) {
-      LOG.warn("the catalog's answer was lost, asking the log", swap.cause());
-    }
-    // Who was refused stays as well: it may have been because of entries that have not landed.
-    entries.keySet().forEach(member -> member.notWon(head, swap));
-    return false;
+    return drafts;
   }
 
   /** What would make the log unreadable for everybody fails one transaction instead. */
@@ -125,15 +184,42 @@ final class CommitLoop {
     }
   }
 
-  /** What a newer head tells of the members: who has landed, and whose attempts never will. */
+  /** What a head tells of the members: who has landed, and whose attempts never will. */
   private void lookUp(List<CommitGroup.Member> members, Head head) {
     for (CommitGroup.Member member : open(members)) {
       Optional<Entry> known =
           member.mayBeKnown()
               ? find(head, member.key().txnId(), member.key().sinceTs())
               : Optional.empty();
-      known.ifPresentOrElse(member::committed, () -> member.settle(head));
+      if (known.isPresent()) {
+        member.committed(known.get());
+        continue;
+      }
+      if (member.refusal() != null && !lostARace(member, head)) {
+        member.failedAsRefused();
+      }
+      member.clearRefusal();
+      member.attempts().settle(head);
     }
+  }
+
+  /** Whether a refusal was for what the attempt stood on: some servers call that malformed. */
+  private static boolean lostARace(CommitGroup.Member member, Head head) {
+    return CommitLog.isMalformed(member.refusal()) && head.isNewer(member.attempts().stoodOn());
+  }
+
+  /**
+   * Ask the log what became of the attempts under a key, which learn from it.
+   *
+   * @return the entry where one has landed
+   */
+  Optional<Entry> settle(Key key) {
+    Head head = log.load();
+    Optional<Entry> known = find(head, key.txnId(), key.sinceTs());
+    if (known.isEmpty()) {
+      key.attempts().settle(head);
+    }
+    return known;
   }
 
   private static List<CommitGroup.Member> open(List<CommitGroup.Member> members) {

@@ -67,6 +67,7 @@ final class Committer {
    * @param reads what was read
    * @param writes what was staged, by table; at least one
    * @param marks summary keys and values for the data tables' snapshots
+   * @param leftovers of its attempts; whoever may commit again hands them on
    */
   record Request(
       EntryKind kind,
@@ -77,17 +78,20 @@ final class Committer {
       String comment,
       ReadSet reads,
       Map<TableIdentifier, StagedTable> writes,
-      Map<String, String> marks) {}
+      Map<String, String> marks,
+      Leftovers leftovers) {}
 
   /**
    * Commit, and carry the changes over to their tables.
    *
    * @throws TxnException 40001, 08007 or 55000; see {@link ErrorKind}
+   * @throws RuntimeException of the catalog or the storage, which is no outcome: what was staged
+   *     stays
    */
   Committed commit(Request request) {
     applyOutstanding(request);
     request.writes().values().forEach(ChangeBuilder::complete);
-    Leftovers leftovers = new Leftovers(log);
+    Leftovers leftovers = request.leftovers();
     Entry entry;
     try {
       entry =
@@ -99,7 +103,7 @@ final class Committer {
                 return entry(request, head, commitTs, writes, leftovers);
               });
     } catch (RuntimeException e) {
-      if (!(e instanceof TxnException known) || known.kind() != ErrorKind.COMMIT_STATE_UNKNOWN) {
+      if (TxnException.isFinal(e)) {
         leftovers.removeAllBut(request.writes().values());
       }
       throw e;
@@ -159,11 +163,7 @@ final class Committer {
     long ageMs = clock.nowMs() - request.bornMs();
     long maxAgeMs = config.get().maxAgeMs();
     if (ageMs > maxAgeMs) {
-      throw TxnException.overAge(
-          request.writes().keySet().iterator().next(),
-          request.key().txnId(),
-          clock.nowMs(),
-          String.format("it is %d s old, and txns.max-age-s is %d", ageMs / 1000, maxAgeMs / 1000));
+      throw TxnException.overAge(request.key().txnId(), ageMs, maxAgeMs);
     }
   }
 

@@ -33,6 +33,18 @@ record Head(TableMetadata metadata, LogState state) {
     return new Head(metadata, state.with(entry));
   }
 
+  /** Whether this head is a later version than another one of the same log. */
+  boolean isNewer(Head other) {
+    return metadata.lastSequenceNumber() > other.metadata.lastSequenceNumber();
+  }
+
+  /**
+   * Whether no swap that asserted where {@code main} of the other one stood can be won any more.
+   */
+  boolean isPast(Head other) {
+    return isNewer(other) && !isSameVersion(other.metadata);
+  }
+
   /** Whether two heads are the same version of the commit table. */
   boolean isSameVersion(TableMetadata other) {
     return metadata.currentSnapshot().snapshotId() == other.currentSnapshot().snapshotId();

@@ -45,6 +45,8 @@ final class Leftovers {
     restaged.stream()
         .filter(table -> !originals.contains(table))
         .forEach(table -> StagedFiles.metadataOf(table).delete());
+    payloads.clear();
+    restaged.clear();
   }
 
   /** The transaction has committed as {@code entry}. */

@@ -49,13 +49,11 @@ final class LogState {
   static LogState of(Map<Long, Entry> records, Entry newest) {
     List<Entry> entries = new ArrayList<>();
     Map<String, Long> snapshotIds = new HashMap<>();
-    Set<String> seen = new HashSet<>();
     records.forEach(
         (snapshotId, entry) -> {
           if (entry.kind() == EntryKind.TIDY) {
             return;
           }
-          check(seen.add(entry.txnId()), "I8", "a transaction id stands twice: " + entry.txnId());
           entries.add(entry);
           snapshotIds.put(entry.txnId(), snapshotId);
         });
@@ -74,8 +72,10 @@ final class LogState {
   void validate() {
     long previous = tidiedUpto;
     long last = 0;
+    Set<String> ids = new HashSet<>();
     Set<Object> targets = new HashSet<>();
     for (Entry entry : entries) {
+      check(ids.add(entry.txnId()), "I8", "a transaction id stands twice: " + entry.txnId());
       check(entry.commitTs() > last, "I1", "commit-ts does not increase: " + entry.commitTs());
       last = entry.commitTs();
       if (entry.commitTs() > tidiedUpto) {

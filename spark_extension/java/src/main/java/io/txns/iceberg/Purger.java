@@ -186,7 +186,8 @@ final class Purger {
             "purge",
             new ReadSet(),
             Map.of(table, staged),
-            Map.of()));
+            Map.of(),
+            new Leftovers(handle.log())));
     settle(table);
     return txnId;
   }

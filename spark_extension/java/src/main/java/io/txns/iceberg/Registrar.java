@@ -228,7 +228,8 @@ final class Registrar {
                 "",
                 new ReadSet(),
                 Map.of(loaded.identifier(), staged),
-                marks))
+                marks,
+                new Leftovers(log)))
         .commitTs();
   }
 

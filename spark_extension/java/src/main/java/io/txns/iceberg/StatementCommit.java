@@ -103,7 +103,8 @@ final class StatementCommit {
                 statement == null ? "" : statement.comment(),
                 strict ? statement.reads() : new ReadSet(),
                 Map.of(staged.identifier(), staged),
-                Map.of()));
+                Map.of(),
+                new Leftovers(log)));
     if (statement != null) {
       statement.statementCommitted(committed, staged.snapshots());
     }

@@ -14,6 +14,8 @@ import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Staged changes over many tables, what was read, and savepoints.
@@ -24,6 +26,8 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  * at once: their operations are staged one after the other.
  */
 public final class Transaction {
+  private static final Logger LOG = LoggerFactory.getLogger(Transaction.class);
+
   /** Where a transaction is in its life. */
   public enum State {
     ACTIVE,
@@ -46,6 +50,8 @@ public final class Transaction {
   private final Map<String, Map<StagedTable, StagedTable.Point>> savepoints = new LinkedHashMap<>();
   private final List<StagedTable> unstaged = new ArrayList<>();
   private final List<StagedFiles> discarded = new ArrayList<>();
+  private final CommitGroup.Attempts attempts = new CommitGroup.Attempts();
+  private final Leftovers leftovers;
   private State state = State.ACTIVE;
   private Committed committed;
   private String comment = "";
@@ -64,6 +70,7 @@ public final class Transaction {
       boolean explicit,
       long bornMs) {
     this.handle = handle;
+    this.leftovers = new Leftovers(handle.log());
     this.head = head;
     this.options = options;
     this.id = id;
@@ -195,6 +202,7 @@ public final class Transaction {
   /** Remember this moment under a name; a name used again hides the older one. */
   public synchronized void savepoint(String name) {
     checkActive();
+    checkUnattempted();
     savepoints.remove(name);
     Map<StagedTable, StagedTable.Point> points = new LinkedHashMap<>();
     staged.values().forEach(table -> points.put(table, table.point()));
@@ -210,6 +218,7 @@ public final class Transaction {
     if (state != State.ACTIVE && state != State.ABORTED) {
       throw TxnException.invalidUsage("25P01", "there is no transaction: start one with BEGIN");
     }
+    checkUnattempted();
     Map<StagedTable, StagedTable.Point> points = known(name);
     for (StagedTable table : List.copyOf(staged.values())) {
       StagedTable.Point point = points.get(table);
@@ -236,6 +245,7 @@ public final class Transaction {
    */
   public synchronized void release(String name) {
     checkActive();
+    checkUnattempted();
     known(name);
     forgetSince(name, true);
   }
@@ -245,6 +255,8 @@ public final class Transaction {
    *
    * @throws TxnException 40001: definitely not committed, its files are deleted; 08007: ask with
    *     its id; 25P02: only a rollback is possible
+   * @throws RuntimeException of the catalog or the storage, which is no outcome: it stays active,
+   *     to be committed again or rolled back
    */
   public synchronized Committed commit() {
     if (state == State.COMMITTED) {
@@ -265,7 +277,7 @@ public final class Transaction {
         state = State.ABORTED; // it may have committed: nothing that it wrote is deleted
         staged.clear();
         unstaged.clear();
-      } else {
+      } else if (TxnException.isFinal(e)) {
         rollback();
       }
       throw e;
@@ -280,15 +292,70 @@ public final class Transaction {
     return committed;
   }
 
-  /** Undo everything and delete the files that were staged; harmless when it is over. */
+  /**
+   * Undo everything and delete the files that were staged; harmless when it is over. Those that a
+   * refused commit may still need stay.
+   *
+   * @throws TxnException 25000: a commit that was refused has landed all the same
+   */
   public synchronized void rollback() {
     if (state != State.ACTIVE && state != State.ABORTED) {
       return;
     }
+    if (attempts.mayLand() && mayLand()) {
+      state = State.ABORTED;
+      staged.clear();
+      unstaged.clear();
+      return;
+    }
+    leftovers.removeAllBut(staged.values());
     unstaged.addAll(staged.values());
     staged.clear();
     state = State.ROLLED_BACK;
     deleteDiscarded();
+  }
+
+  /** Whether an attempt that was refused can still commit. */
+  private boolean mayLand() {
+    Optional<Entry> landed;
+    try {
+      landed = handle.settle(this);
+    } catch (RuntimeException e) {
+      LOG.warn("the log cannot be asked, so files stay; txn={}", id, e);
+      return true;
+    }
+    if (landed.isPresent()) {
+      state = State.COMMITTED;
+      throw TxnException.invalidUsage(
+          "25000",
+          String.format(
+              "the transaction has committed, although the catalog refused it: there is nothing to"
+                  + " roll back; txn=`%s` commit_ts=`%d`",
+              id, landed.get().commitTs()));
+    }
+    return attempts.mayLand();
+  }
+
+  /** What a refused commit may still land as must not be changed. */
+  private void checkUnattempted() {
+    if (attempts.mayLand()) {
+      throw TxnException.invalidUsage(
+          "25000",
+          String.format(
+              "a refused commit of the transaction may still land: COMMIT again, or ROLLBACK;"
+                  + " txn=`%s`",
+              id));
+    }
+  }
+
+  /** What is known of its attempts to commit. */
+  CommitGroup.Attempts attempts() {
+    return attempts;
+  }
+
+  /** What its attempts to commit have written and may not need. */
+  Leftovers leftovers() {
+    return leftovers;
   }
 
   ReadSet reads() {
@@ -305,7 +372,7 @@ public final class Transaction {
 
   /** A head that holds everything up to {@code read_ts}. */
   synchronized Head head() {
-    if (head.upper() < readTs) {
+    if (head.upper() < readTs || !head.exists()) {
       head = handle.log().loadIfExists();
     }
     return head;
@@ -422,6 +489,7 @@ public final class Transaction {
    */
   void checkWritable() {
     checkActive();
+    checkUnattempted();
     if (options.readOnly()) {
       throw TxnException.invalidUsage(
           "25006", "a READ ONLY transaction does not write: begin one with READ WRITE");

@@ -5,6 +5,8 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CleanableFailure;
+import org.apache.iceberg.exceptions.ForbiddenException;
+import org.apache.iceberg.exceptions.NotAuthorizedException;
 
 /** An error of the protocol. Its {@link #kind()} says what the caller has to do. */
 public class TxnException extends RuntimeException {
@@ -19,6 +21,9 @@ public class TxnException extends RuntimeException {
 
   /** Parameter: the least {@code read_ts} in ms at which the transaction would not clash. */
   public static final String LEAST_TS = "leastTs";
+
+  /** PostgreSQL's for its transaction_timeout. */
+  private static final String OVER_AGE = "25P04";
 
   private final ErrorKind kind;
   private final String sqlState;
@@ -48,9 +53,14 @@ public class TxnException extends RuntimeException {
         "transaction lost a race, run it again", table, txnId, otherTxnId, leastTs, reason);
   }
 
-  /** A transaction above the maximum age, which may have raced with nobody. */
-  static TxnException overAge(TableIdentifier table, String txnId, long nowTs, String reason) {
-    return conflict("transaction is too old, run it again", table, txnId, "", nowTs, reason);
+  /** A transaction above the maximum age: it would be as old the next time. */
+  static TxnException overAge(String txnId, long ageMs, long maxAgeMs) {
+    String message =
+        String.format(
+            "the transaction is %d s old, and may be %d s: it would be as old the next time, so"
+                + " shorten it, or raise txns.max-age-s everywhere in the lake; txn=`%s`",
+            ageMs / 1000, maxAgeMs / 1000, txnId);
+    return invalidUsage(OVER_AGE, message).with(TXN_ID, txnId);
   }
 
   /** A dropped table that is being purged: neither creators nor other purgers may have it. */
@@ -96,6 +106,31 @@ public class TxnException extends RuntimeException {
             message,
             cause)
         .with(TXN_ID, txnId);
+  }
+
+  /**
+   * The catalog refuses to let the entry into the log, and no head has it. It says nothing of what
+   * may be deleted, since a request before the refused one may still land.
+   */
+  static TxnException refused(String txnId, RuntimeException cause) {
+    String sqlState = cause instanceof ForbiddenException ? "42501" : "58000";
+    sqlState = cause instanceof NotAuthorizedException ? "28000" : sqlState;
+    String message =
+        String.format(
+            "the catalog refuses to write the commit table: %s; what was staged stays: cure it and"
+                + " COMMIT again, or ROLLBACK; txn=`%s`",
+            cause.getMessage(), txnId);
+    return new TxnException(ErrorKind.INVALID_USAGE, sqlState, message, cause).with(TXN_ID, txnId);
+  }
+
+  /**
+   * Whether an error of a commit is its outcome: not committed, and not by another try either. What
+   * a catalog or a storage says is none, nor is a call that can be changed.
+   */
+  static boolean isFinal(RuntimeException e) {
+    return e instanceof TxnException known
+        && known.kind != ErrorKind.COMMIT_STATE_UNKNOWN
+        && (known.kind != ErrorKind.INVALID_USAGE || OVER_AGE.equals(known.sqlState));
   }
 
   /** A call that has to be changed by the caller, with a SQLSTATE of class 25, 3B or 42. */

@@ -19,7 +19,7 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  * The protocol over one catalog: begin transactions, put tables under care, apply, tidy, repair.
  *
  * <p>Threads may share a handle. It opens nothing by itself: the commit table is created by the
- * first transaction or registration.
+ * first registration, or the first table that is created through it.
  */
 public final class TxnHandle implements Closeable {
   private static final long BASIS_POLL_MS = 50;
@@ -84,7 +84,7 @@ public final class TxnHandle implements Closeable {
    *     read_ts} lies above the upper; 0A000 while transactions are off
    */
   public Transaction begin(BeginOptions options) {
-    Head head = log.loadOrCreate();
+    Head head = log.loadIfEver();
     if (options.basis() != null) {
       head = await(options.basis(), options.basisTimeoutMs());
     }
@@ -429,15 +429,28 @@ public final class TxnHandle implements Closeable {
     return committer.commit(
         new Committer.Request(
             EntryKind.COMMIT,
-            new CommitLoop.Key(
-                transaction.id(), transaction.head().upper(), transaction.hasFreshId()),
+            key(transaction),
             transaction.readTs(),
             transaction.bornMs(),
             transaction.isolation(),
             transaction.comment(),
             transaction.reads(),
             writes,
-            Map.of()));
+            Map.of(),
+            transaction.leftovers()));
+  }
+
+  private static CommitLoop.Key key(Transaction transaction) {
+    return new CommitLoop.Key(
+        transaction.id(),
+        transaction.head().upper(),
+        transaction.hasFreshId(),
+        transaction.attempts());
+  }
+
+  /** Ask the log what became of a transaction's refused commit: the entry where it has landed. */
+  Optional<Entry> settle(Transaction transaction) {
+    return loop.settle(key(transaction));
   }
 
   /** Register a table that is not under care; while transactions are off, it stays so. */
@@ -466,7 +479,7 @@ public final class TxnHandle implements Closeable {
 
   private Head await(long basis, long timeoutMs) {
     long deadlineMs = clock.nowMs() + timeoutMs;
-    Head head = log.loadOrCreate();
+    Head head = log.load();
     while (head.upper() < basis) {
       if (clock.nowMs() >= deadlineMs) {
         throw TxnException.invalidUsage(
@@ -476,7 +489,7 @@ public final class TxnHandle implements Closeable {
                 basis, head.upper(), timeoutMs));
       }
       clock.backOff(BASIS_POLL_MS);
-      head = log.loadOrCreate();
+      head = log.load();
     }
     return head;
   }

@@ -139,6 +139,9 @@ final class StatementRunner {
       return state.commit();
     } finally {
       ended(transaction);
+      if (state.isOpen(transaction)) {
+        IdleTimeout.watch(session, state, transaction); // COMMIT may be tried again
+      }
     }
   }
 

@@ -387,7 +387,10 @@ final class TxnSession {
     }
   }
 
-  /** Ends the transaction: its row, and the session is without one, whatever happens. */
+  /**
+   * Ends the transaction: its row. The session is without one then, unless what went wrong is no
+   * outcome: COMMIT may be tried again.
+   */
   StatusRow commit() {
     OpenTransaction transaction = require("COMMIT");
     Optional<Committed> earlier = transaction.alreadyCommitted();
@@ -401,7 +404,18 @@ final class TxnSession {
     if (!transaction.isBound()) {
       return StatusRow.unbound("committed", transaction.modes().id(), new ArrayList<>());
     }
-    Committed committed = transaction.transaction().commit();
-    return StatusRow.committed(committed, transaction.transaction().unprotected());
+    try {
+      Committed committed = transaction.transaction().commit();
+      return StatusRow.committed(committed, transaction.transaction().unprotected());
+    } catch (RuntimeException e) {
+      reopen(transaction);
+      throw e;
+    }
+  }
+
+  private synchronized void reopen(OpenTransaction transaction) {
+    if (open == null && transaction.transaction().state() == Transaction.State.ACTIVE) {
+      setOpen(transaction);
+    }
   }
 }

@@ -158,6 +158,97 @@ class GroupCommitTest {
     assertThat(lake.txnIds("shop.a")).hasSize(1);
   }
 
+  /** Two tries under one id in one swap: both are answered with the one entry. */
+  @Test
+  void anIdCommitsOnceInAGroup() throws Exception {
+    TxnHandle first = session();
+    Transaction opener = begin(first);
+    append(first.catalog(() -> opener).loadTable(id("shop.b")), 0);
+    List<Transaction> transactions = new ArrayList<>(List.of(opener));
+    for (long row = 1; row <= 2; row++) {
+      TxnHandle handle = session();
+      BeginOptions options = BeginOptions.defaults().withId("load-7");
+      Transaction transaction = handle.begin(options.withIsolation(Isolation.SNAPSHOT));
+      append(handle.catalog(() -> transaction).loadTable(id("shop.a")), row);
+      transactions.add(transaction);
+    }
+    List<FutureTask<Committed>> done = commitTogether(transactions);
+    assertThat(done.get(1).get().commitTs()).isEqualTo(done.get(2).get().commitTs());
+    assertThat(lake.txnIds("shop.a")).hasSize(1);
+  }
+
+  /** An id twice is no state of a log, wherever the second one comes from (I8). */
+  @Test
+  void anIdTwiceIsCorrupt() {
+    Head head = lake.open().log().load();
+    Entry last = head.state().entries().get(0);
+    Entry twice =
+        new Entry(
+            EntryKind.ADVANCE,
+            head.upper() + 1,
+            head.upper(),
+            head.upper() + 1,
+            head.state().tidiedUpto(),
+            head.upper(),
+            last.txnId(),
+            Isolation.SNAPSHOT,
+            "",
+            "",
+            List.of(),
+            Entry.Payload.NONE);
+    assertThatThrownBy(() -> head.with(twice).state().validate()).hasMessageContaining("I8");
+  }
+
+  /**
+   * A member whose entry stands does not wait behind the groups that came later, and a failed
+   * leader is not its group.
+   */
+  @Test
+  void aFailedLeaderFailsAlone() throws Exception {
+    CommitGroup group = new CommitGroup();
+    CountDownLatch led = new CountDownLatch(1);
+    CountDownLatch joined = new CountDownLatch(1);
+    CommitGroup.Member[] members = new CommitGroup.Member[3];
+    for (int i = 0; i < members.length; i++) {
+      members[i] = new CommitGroup.Member(new CommitLoop.Key("t" + i, 0, true), null);
+    }
+    Thread first =
+        new Thread(
+            () ->
+                group.run(
+                    members[0],
+                    (leader, taken) -> {
+                      led.countDown();
+                      await(joined);
+                      throw new IllegalStateException("connection reset by peer");
+                    }));
+    first.start();
+    led.await();
+    List<Thread> others = new ArrayList<>();
+    for (CommitGroup.Member one : List.of(members[1], members[2])) {
+      Thread thread =
+          new Thread(
+              () ->
+                  group.run(
+                      one,
+                      (leader, taken) -> {
+                        assertThat(taken).contains(leader);
+                        taken.forEach(each -> each.notCommitted(new ArithmeticException()));
+                      }));
+      thread.start();
+      others.add(thread);
+    }
+    joined.countDown();
+    first.join();
+    for (Thread thread : others) {
+      thread.join(10_000);
+      assertThat(thread.isAlive()).isFalse();
+    }
+    assertThatThrownBy(members[0]::result).isInstanceOf(IllegalStateException.class);
+    assertThatThrownBy(members[1]::result).isInstanceOf(ArithmeticException.class);
+    assertThatThrownBy(members[2]::result).isInstanceOf(ArithmeticException.class);
+  }
+
   @Test
   void aLostSwapIsTriedAgainByAllOfThem() throws Exception {
     List<Transaction> transactions = new ArrayList<>();
@@ -182,7 +273,10 @@ class GroupCommitTest {
     gate.failures.set(Integer.MAX_VALUE);
     Transaction hopeless = begin(handle);
     append(handle.catalog(() -> hopeless).loadTable(id("shop.a")), 1);
-    assertThatThrownBy(hopeless::commit).hasMessageContaining("too many others");
+    assertThatThrownBy(hopeless::commit) // "lost", and yet the head has not moved
+        .isInstanceOfSatisfying(
+            TxnException.class,
+            x -> assertThat(x.kind()).isEqualTo(ErrorKind.COMMIT_STATE_UNKNOWN));
     gate.failures.set(0);
     Transaction next = begin(handle);
     append(handle.catalog(() -> next).loadTable(id("shop.a")), 2);

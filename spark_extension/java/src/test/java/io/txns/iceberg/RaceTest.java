@@ -304,7 +304,11 @@ class RaceTest {
     Transaction txn = impatient.begin(BeginOptions.defaults());
     append(impatient.catalog(() -> txn).loadTable(id("shop.a")), 1);
     Thread.sleep(1100);
-    assertThatThrownBy(txn::commit).hasMessageContaining("txns.max-age-s");
+    assertThatThrownBy(txn::commit)
+        .hasMessageContaining("txns.max-age-s")
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.sqlState()).isEqualTo("25P04"));
+    assertThat(txn.state()).isEqualTo(Transaction.State.ROLLED_BACK);
   }
 
   @Test

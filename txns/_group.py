@@ -1,0 +1,136 @@
+"""
+The entries of one process that wait to be appended: one thread leads them through a swap.
+
+Docs/spec.md 11.1.
+Imports: nothing. Used by: _loop, _transaction.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from txns._entry import Entry
+    from txns._log import Head
+    from txns._loop import Attempt, Key
+
+MAX_MEMBERS = 32
+"""More would make the swap's metadata large for everybody."""
+
+
+@dataclass(slots=True, eq=False)
+class Attempts:
+    """
+    What is known of the attempts to append one entry, as long as another one may follow.
+
+    Attributes:
+        tried: Whether there was one.
+        stood_on: The head that attempts stood on which may still land; None where none may.
+    """
+
+    tried: bool = False
+    stood_on: Head | None = None
+
+    def trying(self, head: Head) -> None:
+        """Note an attempt before it is made: its leader may be interrupted in the swap."""
+        self.tried = True
+        self.stood_on = head
+
+    def settle(self, head: Head) -> None:
+        """Learn from a head that does not hold the entry: past what an attempt asserted, or not."""
+        if self.stood_on and head.is_past(self.stood_on):
+            self.stood_on = None
+
+
+class Member:
+    """
+    One waiting entry, and what became of it.
+
+    Attributes:
+        alone: Whether a group with it was refused: nobody knows for whose entry.
+        refusal: What the catalog said to its last attempt, which the next head judges.
+        deadline_ms: When its attempts end, in ms; None before the first.
+    """
+
+    def __init__(self, key: Key, attempt: Attempt) -> None:
+        self.key = key
+        self.attempt = attempt
+        self.entry: Entry | None = None
+        self.failure: BaseException | None = None
+        self.alone = False
+        self.refusal: Exception | None = None
+        self.deadline_ms: int | None = None
+
+    @property
+    def attempts(self) -> Attempts:
+        """What is known of its attempts, those of an earlier call included."""
+        return self.key.attempts
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing is decided yet."""
+        return self.entry is None and self.failure is None
+
+
+class CommitGroup:
+    """
+    The waiting members of one log.
+
+    Invariant: who leads is in the group that it leads, and whoever is done leaves at once: so
+    nobody leads for others while its own entry stands, and nobody waits behind those who came
+    later.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[Member] = []
+        self._led = False
+        self._changed = threading.Condition()
+
+    def run(self, member: Member, lead: Callable[[Member, list[Member]], None]) -> None:
+        """
+        Wait until a member is done, leading the group when nobody does.
+
+        Args:
+            member: Of the calling thread.
+            lead: Gets it and all that it leads; whom it leaves open goes on under the next one.
+        """
+        with self._changed:
+            self._waiting.append(member)
+        try:
+            while members := self._turn(member):
+                try:
+                    lead(member, members)
+                finally:
+                    self._release(members)
+        except BaseException:
+            # Interrupted: nobody else may commit it later on.
+            with self._changed:
+                self._waiting = [other for other in self._waiting if other is not member]
+            raise
+
+    def _turn(self, member: Member) -> list[Member]:
+        """Give those that a member is to lead; none when it is done."""
+        with self._changed:
+            while member.open and self._led:
+                self._changed.wait()
+            if not member.open:
+                return []
+            self._led = True
+            return self._take(member)
+
+    def _take(self, leader: Member) -> list[Member]:
+        others = [other for other in self._waiting if other is not leader and not other.alone]
+        taken = {leader, *([] if leader.alone else others[: MAX_MEMBERS - 1])}
+        members = [member for member in self._waiting if member in taken]
+        self._waiting = [member for member in self._waiting if member not in taken]
+        return members
+
+    def _release(self, members: list[Member]) -> None:
+        with self._changed:
+            self._waiting[:0] = [member for member in members if member.open]
+            self._led = False
+            self._changed.notify_all()
