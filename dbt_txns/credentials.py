@@ -1,20 +1,24 @@
 """
 What a profile says: where Spark is, which catalog, and how models are committed.
 
-Imports: dbt-adapters, txns_spark.dbapi. Used by: connections, __init__.
+Imports: dbt-adapters, txns_spark._secrets, txns_spark.dbapi. Used by: connections, __init__.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dbt.adapters.contracts.connection import Credentials
 from dbt_common.dataclass_schema import StrEnum
 from dbt_common.exceptions import DbtRuntimeError
 
 from txns_spark import dbapi
+from txns_spark._secrets import masked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 DEFAULT_CATALOG = "lake"
 RETRIES_DEFAULT = 3
@@ -77,19 +81,19 @@ class TxnsCredentials(Credentials):
     database: str = DEFAULT_CATALOG
     schema: str = "default"
     method: Method = Method.SESSION
-    uri: str | None = None
+    uri: str | None = field(default=None, repr=False)
     warehouse: str | None = None
     commit_table: str | None = None
     host: str | None = None
     port: int | None = None
     user: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     auth: str | None = None
     kerberos_service_name: str | None = None
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     use_ssl: bool = False
-    config: dict[str, Any] = field(default_factory=dict)
-    server_side_parameters: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict, repr=False)
+    server_side_parameters: dict[str, Any] = field(default_factory=dict, repr=False)
     transaction: TransactionScope = TransactionScope.MODEL
     isolation: str = "SNAPSHOT"
     retries: int = RETRIES_DEFAULT
@@ -135,7 +139,7 @@ class TxnsCredentials(Credentials):
         return self.host or self.uri or "embedded"
 
     def _connection_keys(self) -> tuple[str, ...]:
-        """Give what `dbt debug` shows; no secrets."""
+        """Name what `dbt debug` shows."""
         return (
             "method",
             "host",
@@ -149,6 +153,11 @@ class TxnsCredentials(Credentials):
             "isolation",
             "retries",
         )
+
+    def connection_info(self, *, with_aliases: bool = False) -> Iterator[tuple[str, Any]]:
+        """Give what `dbt debug` shows, and `target` in Jinja; a URI without its password."""
+        for key, value in super().connection_info(with_aliases=with_aliases):
+            yield key, masked(value) if isinstance(value, str) else value
 
 
 def checked_level(value: str) -> str:

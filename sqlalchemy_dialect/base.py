@@ -1,16 +1,19 @@
 """
 The dialect `txns`: what all drivers share.
 
-Imports: _compiler, _ddl, _execution, _ids, _orm, _reflection, types, txns_spark.dbapi.
-Used by: __init__, session, connect, thrift.
+Imports: _compiler, _ddl, _execution, _ids, _orm, _reflection, types, txns_spark._secrets,
+txns_spark.dbapi. Used by: __init__, session, connect, thrift.
 """
 
 from __future__ import annotations
 
 import importlib.util
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
 
 from sqlalchemy import exc, pool, schema
+from sqlalchemy.engine import URL
+from sqlalchemy.util import immutabledict
 
 from sqlalchemy_txns import _orm, types
 from sqlalchemy_txns._compiler import FOR_UPDATE, TxnsCompiler
@@ -19,6 +22,7 @@ from sqlalchemy_txns._execution import TxnsExecutionContext, run_many
 from sqlalchemy_txns._ids import Ids
 from sqlalchemy_txns._reflection import TxnsReflection
 from txns_spark import dbapi
+from txns_spark._secrets import HIDDEN, is_secret, masked
 
 if importlib.util.find_spec("alembic") is not None:
     from sqlalchemy_txns import _alembic  # noqa: F401  (alembic finds it by its class)
@@ -26,13 +30,31 @@ if importlib.util.find_spec("alembic") is not None:
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sqlalchemy.engine import URL
+    from sqlalchemy.engine import Engine
 
 AUTOCOMMIT = "AUTOCOMMIT"
 VALIDATES_READS = ("STRICT SERIALIZABLE", "SERIALIZABLE")
 _CONFIG_PREFIX = "spark."
 
 assert _orm is not None
+
+
+class ShownURL(URL):
+    """An engine's URL, which hides the secrets of its query where SQLAlchemy hides the password."""
+
+    def render_as_string(self, hide_password: bool = True) -> str:  # noqa: FBT001, FBT002  (its own)
+        if not hide_password:
+            return super().render_as_string(hide_password=False)
+        # A value may be a URI with a secret in it, which is written in escapes.
+        query: immutabledict[str, tuple[str, ...] | str] = immutabledict(
+            {name: _hidden(name, values) for name, values in self.normalized_query.items()}
+        )
+        shown = URL(*self._replace(query=query)).render_as_string()
+        return shown.replace(quote_plus(HIDDEN), HIDDEN)
+
+
+def _hidden(name: str, values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(HIDDEN if is_secret(name) else masked(value) for value in values)
 
 
 class TxnsDialect(TxnsReflection):
@@ -100,6 +122,11 @@ class TxnsDialect(TxnsReflection):
         """Return the pool: a connection is a session, and costs some."""
         del url
         return pool.QueuePool
+
+    @classmethod
+    def engine_created(cls, engine: Engine) -> None:
+        """Have the engine show no secret of its URL."""
+        engine.url = ShownURL(*engine.url)
 
     def create_connect_args(self, url: URL) -> tuple[Sequence[Any], dict[str, Any]]:
         """Return what the driver's connect takes; each driver reads the URL in its own way."""

@@ -11,12 +11,14 @@ Errors of the protocol: few kinds, each telling the caller what to do.
     +-- Unsupported          0A000  not possible here; the message names the cure
 
 Names that do not exist give pyiceberg's own errors (`NoSuchTableError`, ...).
-Imports: nothing. Used by: every part.
+Imports: _message. Used by: every part.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from txns import _message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +33,10 @@ class TxnsError(Exception):
     """An error of the protocol; `sqlstate` says which kind, five characters."""
 
     sqlstate = "XX000"
+
+    def __init__(self, message: str = "") -> None:
+        """Keep a message: without secrets, and without what moves a terminal."""
+        super().__init__(_message.message(message))
 
 
 class Conflict(TxnsError):

@@ -24,7 +24,9 @@ them into the classes above; every other exception passes unchanged::
     with translated():
         spark.sql("COMMIT")
 
-Imports: nothing of this package.
+No message holds a secret that an option or a URI has brought.
+
+Imports: _secrets.
 Used by: _jar, _versions, _settings, _streaming, _configure, dbapi.
 """
 
@@ -33,6 +35,8 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from txns_spark._secrets import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -90,8 +94,8 @@ class TransactionError(Exception):
         other_txn_id: str | None = None,
         least_ts: int | None = None,
     ) -> None:
-        super().__init__(message)
-        self.message = message
+        super().__init__(masked(message))
+        self.message = masked(message)
         self.condition = condition
         self.sqlstate = sqlstate
         self.table = table
@@ -130,6 +134,9 @@ class Unsupported(TransactionError):
 
 class ConfigurationError(Exception):
     """Spark cannot be configured like this; the message names the cure."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(masked(message))
 
 
 class JarNotFound(ConfigurationError):

@@ -292,3 +292,21 @@ def test_a_transaction_that_rolled_back_has_created_nothing() -> None:
     ids._found[id(Connection)] = ids._found.pop(1)
     ids.rolled_back(Connection)
     assert {(None, "t"): token} == ids._tokens
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "txns+connect://mara@host/lake?token=s3cret%3D%3D&use_ssl=true",
+        "txns+connect://mara:s3cret@host/lake",
+        "txns+thrift://mara:s3cret@host/lake?spark.hadoop.fs.s3a.secret.key=s3cret",
+        "txns://?uri=jdbc:postgresql://db/lake?password=s3cret&warehouse=s3://lake",
+        "txns:///lake?uri=jdbc%3Apostgresql%3A%2F%2Fmara%3As3cret%40db",
+    ],
+)
+def test_an_engine_shows_no_secret(url: str) -> None:
+    engine = sa.create_engine(url)
+    assert "s3cret" not in f"{engine!r} {engine.url} {engine.url!r}"
+    assert sa.make_url(url) == engine.url
+    assert "s3cret" in engine.url.render_as_string(hide_password=False)
+    assert "s3cret" not in str(engine.url.update_query_dict({"isolation_level": "SNAPSHOT"}))

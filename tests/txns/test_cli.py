@@ -209,7 +209,8 @@ def test_an_error_is_one_line(cli):
 @pytest.mark.usefixtures("shop")
 def test_debug_shows_the_traceback(cli):
     result = cli("--debug", "register", "shop.none")
-    assert "NoSuchTableError" == type(result.exception).__name__
+    assert (2, True) == (result.exit_code, "Traceback" in result.stderr)
+    assert "NoSuchTableError: Table does not exist: shop.none" in result.stderr
 
 
 # ------------------------------------------------------------------ init, register, forget

@@ -42,8 +42,9 @@ def demo(keep: Path | None) -> None:
             raise click.UsageError(f"--keep wants a folder that is new or empty: {keep}")
         keep.mkdir(parents=True, exist_ok=True)
         _play(keep.resolve())
+        say()
         say(
-            f"\nKept: txns status --catalog demo --uri sqlite:///{keep.resolve()}/catalog.db"
+            f"Kept: txns status --catalog demo --uri sqlite:///{keep.resolve()}/catalog.db"
             f" --warehouse file://{keep.resolve()}"
         )
         return
@@ -134,4 +135,5 @@ def _rows(*rows: tuple[int, int]) -> pa.Table:
 
 
 def _scene(words: str) -> None:
-    say(f"\n{words}", style="bold")
+    say()
+    say(words, style="bold")

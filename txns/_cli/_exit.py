@@ -1,11 +1,12 @@
 """
 Exit codes, and errors in one line.
 
-Imports: errors. Used by: every module of the command line.
+Imports: _message, errors. Used by: every module of the command line.
 """
 
 from __future__ import annotations
 
+from txns._message import message
 from txns.errors import (
     CommitStateUnknown,
     Conflict,
@@ -60,5 +61,5 @@ def line(error: BaseException) -> str:
 
 
 def flat(words: str) -> str:
-    """Put a text on one line."""
-    return " ".join(words.split())
+    """Put a text on one line, as it may stand in a message."""
+    return message(" ".join(words.split()))

@@ -1,13 +1,14 @@
 """
 The root of the command line: commands of this package and of others, errors in one line.
 
-Imports: _exit, _options. Used by: txns._cli.
+Imports: _exit, _message, _options, _words. Used by: txns._cli.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+import traceback
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ import click
 from txns import _engine
 from txns._cli import _exit
 from txns._cli._options import Lake, common_options
+from txns._cli._words import complain
+from txns._message import masked, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,20 +67,28 @@ class TxnsGroup(click.Group):
                 args, prog_name, complete_var, standalone_mode=False, obj=lake, **extra
             )
         except click.ClickException as error:
+            # What was typed is in it: a URI in the wrong place, too.
+            vars(error)["message"] = _exit.flat(error.message)
             error.show()
             sys.exit(error.exit_code)
         except click.Abort:
             click.echo("stopped", err=True)
             sys.exit(_exit.STOPPED)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 -- whatever it is ends in a line
             if lake.debug:
-                raise
-            click.echo(f"error: {_exit.line(error)}", err=True)
+                _say_traceback(error)
+            else:
+                complain(_exit.line(error))
             sys.exit(_exit.code(error))
         finally:
             logging.getLogger("txns").removeHandler(handler)
             lake.close()
         sys.exit(result if isinstance(result, int) else _exit.FINE)
+
+
+def _say_traceback(error: BaseException) -> None:
+    lines = masked("".join(traceback.format_exception(error))).splitlines()
+    click.echo("\n".join(printable(each) for each in lines), err=True)
 
 
 class _OneLine(logging.Formatter):

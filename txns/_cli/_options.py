@@ -33,9 +33,9 @@ class Lake:
     """Which catalog to work on; opened when it is first needed."""
 
     catalog: str | None = None
-    uri: str | None = None
+    uri: str | None = field(default=None, repr=False)
     warehouse: str | None = None
-    properties: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = field(default_factory=dict, repr=False)
     commit_table: str = COMMIT_TABLE
     debug: bool = False
     _handle: Handle | None = None
@@ -140,5 +140,6 @@ pass_lake: Callable[[Any], Any] = click.make_pass_decorator(Lake, ensure=True)
 def _pair(text: str) -> tuple[str, str]:
     key, found, value = text.partition("=")
     if not found or not key:
-        raise click.BadParameter(f"KEY=VALUE is wanted, not {text!r}", param_hint="--property")
+        # Not what it is: somebody may have left out all but the secret.
+        raise click.BadParameter("KEY=VALUE is wanted", param_hint="--property")
     return key, value

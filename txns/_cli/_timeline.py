@@ -97,7 +97,9 @@ def show(lake: Lake, txn: str, payload: bool, as_json: bool) -> None:  # noqa: F
         _say_all(shown)
         if payload:
             wanted = shown.get("payload", "gone: the entry has left the head, or has none")
-            say(wanted if isinstance(wanted, str) else json.dumps(wanted, indent=2))
+            words = wanted if isinstance(wanted, str) else json.dumps(wanted, indent=2)
+            for line in words.splitlines():
+                say(line)
 
 
 def _history(parts: Parts, after: int, upto: int) -> Iterator[dict[str, Any]]:

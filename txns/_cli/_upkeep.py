@@ -13,7 +13,7 @@ import click
 from txns._cli import _exit, _files
 from txns._cli._health import outstanding
 from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import DURATION, TS, age_of, say, say_json, time_of
+from txns._cli._words import DURATION, TS, age_of, complain, say, say_json, time_of
 from txns._entry import table_of
 from txns.errors import text
 
@@ -111,7 +111,7 @@ def on(lake: Lake) -> int:
         say("transactions are on")
         return _exit.FINE
     names = ", ".join(map(text, foreign))
-    click.echo(f"error: transactions are on; not adopted: {names}: see `txns status`", err=True)
+    complain(f"transactions are on; not adopted: {names}: see `txns status`")
     return _exit.VIOLATION
 
 
@@ -131,7 +131,7 @@ def wait(lake: Lake, table: str, after_ts: int | None, timeout_ms: int) -> int:
     after = lake.handle.upper if after_ts is None else after_ts
     commit_ts = lake.handle.wait(table_of(table), after, timeout_ms=timeout_ms)
     if commit_ts is None:
-        click.echo(f"error: nothing wrote {table} above {after} in {age_of(timeout_ms)}", err=True)
+        complain(f"nothing wrote {table} above {after} in {age_of(timeout_ms)}")
         return _exit.VIOLATION
     say(str(commit_ts))
     return _exit.FINE
@@ -142,5 +142,5 @@ def _say_left(left: list[Identifier], done: str) -> int:
         say(f"{done}; everything is applied")
         return _exit.FINE
     names = ", ".join(map(text, left))
-    click.echo(f"error: {done}; entries are left on {names}: see `txns status`", err=True)
+    complain(f"{done}; entries are left on {names}: see `txns status`")
     return _exit.VIOLATION

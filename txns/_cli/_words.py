@@ -1,7 +1,7 @@
 """
 How the command line reads and writes timestamps, times and tables of text.
 
-Imports: nothing of this package. Used by: every command.
+Imports: _message. Used by: every command.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.table import Table
+
+from txns._message import message, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -97,13 +99,21 @@ def console() -> Console:
 
 
 def say(words: str = "", style: str | None = None) -> None:
-    """Print a line."""
-    console().print(words, style=style, soft_wrap=True)
+    """Print a line: names, ids and comments are others' words, and move no terminal."""
+    console().print(printable(words), style=style, soft_wrap=True)
+
+
+def complain(words: str) -> None:
+    """Print a line of what is wrong, to standard error."""
+    click.echo(f"error: {message(words)}", err=True)
 
 
 def say_json(value: Any) -> None:
-    """Print a value as one line of JSON."""
-    click.echo(json.dumps(value, default=str, ensure_ascii=False))
+    """Print a value as one line of JSON; what moves a terminal stands in it as JSON's escapes."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    click.echo(
+        "".join(each if printable(each) == each else json.dumps(each)[1:-1] for each in text)
+    )
 
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -113,7 +123,7 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     for index, name in enumerate(columns):
         numbers = bool(records) and all(isinstance(row[index], int) for row in records)
         justify: JustifyMethod = "right" if numbers else "left"
-        table.add_column(name, justify=justify, overflow="fold")
+        table.add_column(printable(name), justify=justify, overflow="fold")
     for record in records:
-        table.add_row(*("" if value is None else str(value) for value in record))
+        table.add_row(*("" if value is None else printable(str(value)) for value in record))
     console().print(table)

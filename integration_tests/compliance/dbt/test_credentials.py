@@ -37,3 +37,13 @@ def test_what_is_refused(profile: dict[str, Any], message: str) -> None:
 def test_what_each_method_takes(method: Method) -> None:
     server = {} if method == Method.SESSION else SERVER
     TxnsCredentials(method=method, **server)
+
+
+def test_nothing_shows_a_secret() -> None:
+    uri = "jdbc:postgresql://db/lake?user=mara&password=s3cret"
+    profile = TxnsCredentials(uri=uri, config={"spark.hadoop.fs.s3a.secret.key": "s3cret"})
+    shown = dict(profile.connection_info())
+    assert "jdbc:postgresql://db/lake?user=mara&password=***" == shown["uri"]
+    assert "s3cret" not in repr(profile)
+    served = TxnsCredentials(method=Method.CONNECT, host="host", token="s3cret")
+    assert "s3cret" not in f"{served!r} {dict(served.connection_info())}"

@@ -7,6 +7,7 @@ Imports: _connection, _literals, _spark, _thrift, errors, txns_spark. Used by: _
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from txns_spark.dbapi import errors
 from txns_spark.dbapi._connection import Connection
@@ -97,13 +98,19 @@ def connect_remote(
     """
     from pyspark.sql.connect.session import SparkSession  # noqa: PLC0415  (needs grpcio)
 
-    options = "".join(f";{name}={value}" for name, value in (parameters or {}).items())
-    url = f"sc://{host}:{port or _CONNECT_PORT}/{options}"
+    url = remote_url(host, port, parameters or {})
 
     def start() -> Session:
         return ConnectSession(SparkSession.builder.remote(url).create())
 
     return _opened(start, (catalog, schema), config, isolation_level, autocommit=autocommit)
+
+
+def remote_url(host: str, port: int | None, parameters: Mapping[str, str]) -> str:
+    """Return Spark Connect's connection string: a token may end with "==", or hold a semicolon."""
+    encoded = {name: quote(str(value), safe="") for name, value in parameters.items()}
+    options = "".join(f";{name}={value}" for name, value in encoded.items())
+    return f"sc://{host}:{port or _CONNECT_PORT}/{options}"
 
 
 def connect_thrift(

@@ -19,7 +19,8 @@ Error:
 An error of a transaction is a class of `txns_spark.errors` as well: whoever catches
 `txns_spark.errors.TransactionConflict` catches it here, too.
 
-Imports: txns_spark.errors. Used by: _connection, _cursor, _literals, _rows, _spark, _thrift.
+Imports: txns_spark._secrets, txns_spark.errors.
+Used by: _connection, _cursor, _literals, _rows, _spark, _thrift.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from __future__ import annotations
 from typing import Any
 
 from txns_spark import errors as txns
+from txns_spark._secrets import masked
 
 __all__ = [
     "CommitStateUnknown",
@@ -101,7 +103,7 @@ class Error(Exception):
     def __init__(
         self, message: str = "", *, sqlstate: str | None = None, condition: str | None = None
     ) -> None:
-        super().__init__(message)
+        super().__init__(masked(message))
         self.sqlstate = sqlstate if sqlstate is not None else type(self).sqlstate
         self.condition = condition
 

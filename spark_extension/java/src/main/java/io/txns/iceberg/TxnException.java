@@ -30,7 +30,7 @@ public class TxnException extends RuntimeException {
   private final Map<String, String> parameters = new LinkedHashMap<>();
 
   private TxnException(ErrorKind kind, String sqlState, String message, Throwable cause) {
-    super(message, cause);
+    super(Messages.of(message), cause);
     this.kind = kind;
     this.sqlState = sqlState;
   }

@@ -1,6 +1,7 @@
 package io.txns.spark;
 
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.Messages;
 import io.txns.iceberg.TxnException;
 import java.util.HashMap;
 import java.util.Map;
@@ -114,8 +115,8 @@ public final class TxnSqlException extends AnalysisException {
   }
 
   private static TxnSqlException of(ErrorKind kind, String what, Throwable e) {
-    return new TxnSqlException(
-        what + ": " + e.getMessage(), kind.condition(), kind.sqlState(), Map.of(), e);
+    String message = Messages.of(what + ": " + e.getMessage());
+    return new TxnSqlException(message, kind.condition(), kind.sqlState(), Map.of(), e);
   }
 
   private static TxnSqlException with(TxnSqlException translated, Throwable original) {

@@ -1,0 +1,101 @@
+package io.txns.iceberg;
+
+import java.util.regex.MatchResult;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * What may stand in a message: no secret, and no character that moves a terminal.
+ *
+ * <p>{@code docs/golden/messages.json} has cases, which both Python packages have to tell alike.
+ */
+public final class Messages {
+  private static final String HIDDEN = "***";
+  // Loops over characters, not over alternatives, for which Java takes a frame each.
+  private static final String VALUE =
+      "(\"[^\"\\\\]*(?:\\\\.[^\"\\\\]*){0,99}\"|'[^'\\\\]*(?:\\\\.[^'\\\\]*){0,99}'"
+          + "|`[^`]*`|[^\\s,;&\"'`)\\]}]+)";
+
+  private static final Pattern SECRET =
+      Pattern.compile(
+          "secret|passw|passphrase|pwd|token|credential|authorization"
+              + "|(?:api|access|account|private|encryption).?key|[._-]key$",
+          Pattern.CASE_INSENSITIVE);
+  // Names of columns are no secrets.
+  private static final Pattern DATA_KEY =
+      Pattern.compile(
+          "(?:unique|primary|foreign|partition|sort|merge)[._-]key$", Pattern.CASE_INSENSITIVE);
+  // Greedy: a password that nobody has encoded may hold a slash or an @. Bounded: texts are long.
+  private static final Pattern USER = Pattern.compile("(//?[^\\s/:@\"`]{0,255}):[^\\s\"`]{1,999}@");
+  private static final Pattern USER_ALONE =
+      Pattern.compile("(?<![^\\s\"'=(`])([\\w.+-]{1,255}):[^\\s/\"`@]{1,999}@");
+  private static final Pattern NAMED =
+      Pattern.compile("()\\b([A-Za-z_][\\w.-]{0,255})(\\s*=>?\\s*)" + VALUE);
+  private static final Pattern QUOTED =
+      Pattern.compile("([\"'`])([\\w.-]{1,256})(\\1\\s*(?:=>?|:)\\s*)" + VALUE);
+  private static final Pattern BEARER =
+      Pattern.compile("\\b(bearer|basic) +[A-Za-z0-9._~+/-]{8,}=*", Pattern.CASE_INSENSITIVE);
+
+  private Messages() {}
+
+  /** A text as it may stand in an error: without secrets, and printable. */
+  public static String of(String text) {
+    return text == null ? null : printable(masked(text));
+  }
+
+  /** Hides passwords in URIs, and the values of options that are secrets. */
+  static String masked(String text) {
+    String masked = USER.matcher(text).replaceAll("$1:" + HIDDEN + "@");
+    masked = USER_ALONE.matcher(masked).replaceAll("$1:" + HIDDEN + "@");
+    masked = QUOTED.matcher(masked).replaceAll(Messages::named);
+    masked = NAMED.matcher(masked).replaceAll(Messages::named);
+    return BEARER.matcher(masked).replaceAll("$1 " + HIDDEN);
+  }
+
+  private static String named(MatchResult found) {
+    String name = found.group(2);
+    if (!SECRET.matcher(name).find() || DATA_KEY.matcher(name).find()) {
+      return Matcher.quoteReplacement(found.group());
+    }
+    char first = found.group(4).charAt(0);
+    String around = first == '"' || first == '\'' || first == '`' ? String.valueOf(first) : "";
+    return Matcher.quoteReplacement(
+        found.group(1) + name + found.group(3) + around + HIDDEN + around);
+  }
+
+  /**
+   * Writes control characters as {@code \n}, {@code \x1b}, {@code \u005cu202e}: C0, DEL and C1,
+   * what ends a line in Unicode, what turns the direction of writing, and halves of pairs.
+   */
+  static String printable(String text) {
+    StringBuilder printable = new StringBuilder(text.length());
+    text.codePoints().forEach(character -> append(printable, character));
+    return printable.toString();
+  }
+
+  private static void append(StringBuilder text, int character) {
+    switch (character) {
+      case '\n' -> text.append("\\n");
+      case '\r' -> text.append("\\r");
+      case '\t' -> text.append("\\t");
+      default -> {
+        if (Character.isISOControl(character)) {
+          text.append(String.format("\\x%02x", character));
+        } else if (movesText(character)) {
+          text.append(String.format("\\u%04x", character));
+        } else {
+          text.appendCodePoint(character);
+        }
+      }
+    }
+  }
+
+  private static boolean movesText(int character) {
+    return character == 0x61c
+        || character == 0x200e
+        || character == 0x200f
+        || character >= 0x2028 && character <= 0x202e
+        || character >= 0x2066 && character <= 0x2069
+        || character >= 0xd800 && character <= 0xdfff;
+  }
+}

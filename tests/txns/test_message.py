@@ -1,0 +1,80 @@
+"""What people are shown holds no secret, and moves no terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.txns.lake import rows
+from txns._cli import main
+from txns._cli._options import Lake as Options
+from txns._message import masked, printable
+from txns.errors import Conflict
+
+GOLDEN = json.loads((Path(__file__).parents[2] / "docs/golden/messages.json").read_text("utf-8"))
+# Copies to the clipboard, clears the screen, forges a line, and turns the direction of writing.
+FORGED = "fine\x1b]52;c;eA==\x07\x1b[2J\n5 entries, all hold\r\u202egpj.exe\x9b31m\u2028"
+MOVES = "\x1b\x07\r\u202e\x9b\u2028"
+
+
+@pytest.mark.parametrize(("text", "shown"), GOLDEN["masked"])
+def test_secrets_are_masked(text, shown):
+    assert shown == masked(text)
+
+
+@pytest.mark.parametrize(("text", "shown"), GOLDEN["printable"])
+def test_what_moves_a_terminal_is_written_as_escapes(text, shown):
+    assert shown == printable(text)
+
+
+def test_errors_are_both():
+    error = Conflict("read by mara:s3cret@host", table=("shop", FORGED), txn_id="1")
+    assert "mara:***@host" in str(error)
+    assert printable(str(error)) == str(error)
+    assert FORGED in error.table
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--uri", "postgresql+psycopg://mara:s3cret@127.0.0.1:1/db"],
+        ["--uri", "postgresql://mara:s3cret@127.0.0.1:1/db", "-p", "type=nothing"],
+        ["--uri", "postgres:/mara:s3cret@127.0.0.1:1/db"],
+        ["-p", "py-catalog-impl=no.such.Catalog", "-p", "s3.secret-access-key=s3cret"],
+        ["--ury", "postgresql://mara:s3cret@127.0.0.1:1/db"],
+        ["-p", "s3cret"],
+    ],
+    ids=lambda value: " ".join(value)[:40],
+)
+@pytest.mark.parametrize("debug", [[], ["--debug"]])
+def test_the_command_line_shows_no_secret(arguments, debug):
+    """Where the catalog cannot be opened, its options are in the error; some are mistyped."""
+    result = CliRunner().invoke(main, [*debug, *arguments, "status"])
+    assert 2 == result.exit_code
+    assert "s3cret" not in result.output
+
+
+def test_a_repr_shows_no_secret():
+    options = Options(uri="x://mara:s3cret@host", properties={"token": "s3cret"})
+    assert "s3cret" not in repr(options)
+
+
+def test_the_log_forges_nothing(lake):
+    """A comment is others' words: on a terminal as escapes, and in JSON as JSON's."""
+    a = lake.table("a", [1])
+    with lake.open().begin(txn_id="forged", comment=FORGED) as txn:
+        txn.load_table(a).append(rows(2))
+    uri = f"sqlite:///{lake.folder}/catalog.db"
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(main, ["--catalog", "lake", "--uri", uri, *arguments])
+        assert not set(MOVES) & set(result.output)
+        return result.output
+
+    for arguments in (["log"], ["show", "forged"], ["show", f"none {FORGED}"], ["check"]):
+        assert "\n5 entries" not in run(*arguments)
+    comments = [json.loads(line)["comment"] for line in run("log", "--json").splitlines()]
+    assert FORGED in comments
