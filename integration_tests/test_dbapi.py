@@ -329,7 +329,7 @@ def test_an_id_is_the_text_that_was_given(open_connection: Open, table: str) -> 
     connection = open_connection(autocommit=True)
     cursor = connection.cursor()
     cursor.execute("SET day = 1")
-    txn_id = f"{table}: it's \\n ${{day}} -- ? \n"
+    txn_id = f"{table}: it's \\n ${{day}} -- ?"
     assert txn_id == connection.begin(transaction_id=txn_id, comment=txn_id).txn_id
     connection.rollback()
     cursor.execute("BEGIN ID ?, COMMENT ?", [txn_id, "plain"])

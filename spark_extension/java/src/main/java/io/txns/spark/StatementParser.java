@@ -284,16 +284,7 @@ final class StatementParser {
     if (kindAt(0) != Kind.STRING) {
       throw bad(statement, expected);
     }
-    Token found = take();
-    if (found.source().contains("${")) {
-      throw syntax(
-          statement
-              + ": a variable in "
-              + found.source()
-              + " has no value, so that the same text would stand for each run; SET it before, or"
-              + " write \\u0024{ for the characters");
-    }
-    return found.text();
+    return take().text();
   }
 
   private static String hexText(String digits, String statement, String expected) {

@@ -26,9 +26,8 @@ final class StatementTokens {
 
   /**
    * @param text what was meant: quotes removed, escapes resolved as the session resolves them
-   * @param source as it was written
    */
-  record Token(Kind kind, String text, String source) {
+  record Token(Kind kind, String text) {
     boolean isWord(String word) {
       return kind == Kind.WORD && text.equalsIgnoreCase(word);
     }
@@ -62,7 +61,7 @@ final class StatementTokens {
       if (tokens.size() == LIMIT) {
         return Optional.empty();
       }
-      tokens.add(token(found));
+      tokens.add(new Token(kind(found), meaning(found)));
     }
     return Optional.empty();
   }
@@ -129,12 +128,8 @@ final class StatementTokens {
     return Character.isLetterOrDigit(first) || first == '_';
   }
 
-  private static Token token(org.antlr.v4.runtime.Token found) {
+  private static String meaning(org.antlr.v4.runtime.Token found) {
     Kind kind = kind(found);
-    return new Token(kind, meaning(kind, found), found.getText());
-  }
-
-  private static String meaning(Kind kind, org.antlr.v4.runtime.Token found) {
     if (kind == Kind.STRING) {
       return SQLConf.get().escapedStringLiterals()
           ? ParserUtils.stringWithoutUnescape(found)

@@ -18,7 +18,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.SparkSqlParser;
 import org.apache.spark.sql.execution.command.ExplainCommand;
-import org.apache.spark.sql.internal.VariableSubstitution;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
@@ -61,9 +60,9 @@ final class TxnParser implements ParserInterface {
   }
 
   private LogicalPlan parse(String sqlText, Parse parse) throws ParseException {
-    // As Spark does before it parses anything; what is Spark's, Spark substitutes itself.
-    String text = new VariableSubstitution().substitute(sqlText);
-    Optional<TxnStatement> statement = TxnSqlException.translating(() -> recognise(text));
+    // As Spark does before it parses anything; in what is Spark's, Spark replaces them itself.
+    String text = Variables.replaced(sqlText);
+    Optional<TxnStatement> statement = TxnSqlException.translating(() -> recognise(sqlText, text));
     if (statement.isPresent()) {
       return new TxnCommand(statement.get());
     }
@@ -83,10 +82,12 @@ final class TxnParser implements ParserInterface {
     return new TxnAtomicCommand(script, text -> wrap(parse.of(text)));
   }
 
-  private Optional<TxnStatement> recognise(String sqlText) {
-    Optional<TxnStatement> statement = TxnStatement.parse(sqlText);
+  private Optional<TxnStatement> recognise(String sqlText, String replaced) {
+    Optional<TxnStatement> statement = TxnStatement.parse(replaced);
     if (statement.isEmpty()) {
       TxnSession.of(session).checkNotAborted();
+    } else if (statement.get().hasTexts()) {
+      Variables.checkAreSet(sqlText);
     }
     return statement;
   }

@@ -41,6 +41,11 @@ sealed interface TxnStatement {
     return this instanceof Begin || this instanceof Commit || this instanceof Rollback;
   }
 
+  /** Whether it may hold texts: an id, a comment, a timestamp. */
+  default boolean hasTexts() {
+    return this instanceof Begin || this instanceof SetModes || this instanceof Comment;
+  }
+
   /**
    * The statement that {@code sql} is, or empty when it is none: comments, white space and trailing
    * semicolons do not count, anything else must match to the end.
