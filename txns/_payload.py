@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -72,18 +71,22 @@ def write(io: FileIO, location: str, txn_id: str, text: str) -> Payload:
     Args:
         io: Of the commit table.
         location: Of the commit table.
-        txn_id: The transaction's, part of the file's name.
+        txn_id: The transaction's, from which the file's name is made.
         text: The JSON.
     """
     stored = text.encode()
     if len(stored) <= INLINE_MAX_BYTES:
         return Payload(inline=text)
     sha256 = hashlib.sha256(stored).hexdigest()
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", txn_id)
-    path = f"{location}/metadata/txns-payload-{name}-{sha256[:8]}.json"
+    path = f"{location}/metadata/{file_name(txn_id, sha256)}"
     with io.new_output(path).create(overwrite=True) as stream:
         stream.write(stored)
     return Payload(location=path, sha256=sha256)
+
+
+def file_name(txn_id: str, sha256: str) -> str:
+    """Give the name of a payload's file: ids are longer than names of files may be."""
+    return f"txns-payload-{hashlib.sha256(txn_id.encode()).hexdigest()[:32]}-{sha256[:8]}.json"
 
 
 def read(payload: Payload, io: FileIO) -> bytes:

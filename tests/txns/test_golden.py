@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,6 +127,13 @@ def test_derived_ids_are_the_specifications() -> None:
     for golden in json.loads((GOLDEN / "derived_ids.json").read_text("utf-8")):
         deed, uuid, *what = golden["text"].split(":")
         assert golden["txnId"] == derived_id(deed, uuid, *what), golden["why"]
+
+
+def test_names_of_payload_files_are_the_specifications() -> None:
+    """Made of the id's hash, so that no id is too long for one, nor two ids the same."""
+    for golden in json.loads((GOLDEN / "payload_names.json").read_text("utf-8")):
+        sha256 = hashlib.sha256(golden["payload"].encode()).hexdigest()
+        assert golden["name"] == _payload.file_name(golden["txnId"], sha256), golden["why"]
 
 
 def test_a_registration_sets_the_properties_of_the_specification() -> None:

@@ -331,10 +331,11 @@ def test_too_old(lake):
     assert before == lake.files()
 
 
-def test_large_payload_in_a_file(lake, handle):
-    """Above 64 KiB the payload stands beside the commit table's metadata."""
+@pytest.mark.parametrize("txn_id", [None, "nightly/" + "\u00fc" * 247])
+def test_large_payload_in_a_file(lake, handle, txn_id):
+    """Above 64 KiB the payload stands beside the commit table's metadata, whatever the id is."""
     a = lake.table("a", [1])
-    with handle.begin() as txn:
+    with handle.begin(txn_id=txn_id) as txn:
         table = txn.load_table(a)
         with table.transaction() as several:
             several.set_properties({f"key-{i}": "v" * 1000 for i in range(100)})

@@ -45,17 +45,20 @@ final class Payloads {
 
   static Entry.Payload write(FileIO io, String tableLocation, String txnId, String json) {
     byte[] bytes = json.getBytes(StandardCharsets.UTF_8);
-    String safeId = txnId.replaceAll("[^A-Za-z0-9._-]", "_");
     String sha256 = sha256(bytes);
-    String location =
-        String.format(
-            "%s/metadata/txns-payload-%s-%s.json", tableLocation, safeId, sha256.substring(0, 8));
+    String location = String.format("%s/metadata/%s", tableLocation, fileName(txnId, sha256));
     try (OutputStream out = io.newOutputFile(location).createOrOverwrite()) {
       out.write(bytes);
     } catch (IOException e) {
       throw new UncheckedIOException("cannot write a payload: " + location, e);
     }
     return new Entry.Payload(null, location, sha256);
+  }
+
+  /** The name of a payload's file: ids are longer than names of files may be. */
+  static String fileName(String txnId, String sha256) {
+    String id = sha256(txnId.getBytes(StandardCharsets.UTF_8));
+    return String.format("txns-payload-%s-%s.json", id.substring(0, 32), sha256.substring(0, 8));
   }
 
   private static String json(Entry entry, Supplier<FileIO> io) {
@@ -78,7 +81,7 @@ final class Payloads {
     return new String(bytes, StandardCharsets.UTF_8);
   }
 
-  private static String sha256(byte[] bytes) {
+  static String sha256(byte[] bytes) {
     try {
       return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(bytes));
     } catch (NoSuchAlgorithmException e) {

@@ -8,6 +8,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -136,6 +137,16 @@ class GoldenTest {
       assertThat(Entry.derivedId(text[0], text[1], text[2]))
           .as(golden.get("why").asText())
           .isEqualTo(golden.get("txnId").asText());
+    }
+  }
+
+  @Test
+  void namesOfPayloadFilesAreTheSpecifications() throws Exception {
+    for (JsonNode golden : JSON.readTree(GOLDEN.resolve("payload_names.json").toFile())) {
+      byte[] payload = golden.get("payload").asText().getBytes(StandardCharsets.UTF_8);
+      assertThat(Payloads.fileName(golden.get("txnId").asText(), Payloads.sha256(payload)))
+          .as(golden.get("why").asText())
+          .isEqualTo(golden.get("name").asText());
     }
   }
 
