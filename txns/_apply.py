@@ -2,8 +2,8 @@
 Carries logged changes over to their data tables; idempotent, by anyone.
 
 In `commit_ts` order, one table commit per entry (docs/spec.md 8.1).
-Imports: _log, _logged, _manifests, _mark, _overlay, _rewound, _tables, errors. Used by: _commit,
-_register, _handle.
+Imports: _change, _log, _logged, _manifests, _mark, _overlay, _rewound, _staged, _tables, errors.
+Used by: _commit, _register, _handle.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from pyiceberg.table import Table
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
+    AddSnapshotUpdate,
     AssertCreate,
     AssertRefSnapshotId,
     RemovePropertiesUpdate,
     SetPropertiesUpdate,
 )
 
-from txns import _manifests, _mark, _overlay, _rewound
+from txns import _change, _manifests, _mark, _overlay, _rewound
 from txns._entry import Kind, LoggedChange
 from txns._logged import logged_state
+from txns._staged import StagedTable
 from txns.errors import CorruptLog, Quarantined, TxnsError, text
 
 if TYPE_CHECKING:
@@ -188,7 +190,8 @@ class Applier:
         renumber = self._on_storage(real)
         updates = _overlay.updates_of(base, change, request, now_ms, renumber, repaired=repaired)
         if left:  # whoever wrote a table after it was forgotten is no stranger: main is theirs
-            updates = tuple(each for each in updates if isinstance(each, _PROPERTIES))
+            properties = tuple(each for each in updates if isinstance(each, _PROPERTIES))
+            updates = (*properties, *self._moved(change, real))
         else:
             updates += _overlay.foreign_branches(
                 base, stranger, _overlay.adopted_by(request), updates
@@ -202,6 +205,25 @@ class Applier:
             if each not in unmet and not _rewound.is_about_main(each)
         ]
         return self._commit(real, (here, *others), updates)
+
+    def _moved(self, change: LoggedChange, real: Table) -> tuple[TableUpdate, ...]:
+        """
+        Give the updates that put an empty snapshot on `main` as others have left it.
+
+        It is what a late applier is refused by: a swap of properties alone would take a mark away
+        that somebody has set since.
+        """
+        staged = StagedTable(change.change.table, real.io, real.metadata)
+        _change.complete(staged, self._clock)
+        stamp = {
+            _mark.SNAPSHOT_COMMIT_TS: str(change.commit_ts),
+            _mark.SNAPSHOT_TXN_ID: change.entry.txn_id,
+        }
+        now_ms = self._clock.now_ms()
+        time_ms = _overlay.acceptable_ts(real.metadata, change.commit_ts, now_ms)
+        empty = _change.stamped(staged.snapshots()[-1], stamp, time_ms)
+        main = _change.main_at(real.metadata, empty.snapshot_id)
+        return AddSnapshotUpdate(snapshot=empty), main
 
     def _commit(
         self,

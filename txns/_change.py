@@ -247,6 +247,14 @@ def _split(
     return updates, refs.values()
 
 
+def stamped(snapshot: Snapshot, stamp: Mapping[str, str], time_ms: int) -> Snapshot:
+    """Give a snapshot with more keys in its summary, and a time in ms."""
+    assert snapshot.summary is not None
+    known = snapshot.summary.additional_properties
+    summary = Summary(snapshot.summary.operation, **{**known, **stamp})
+    return snapshot.model_copy(update={"summary": summary, "timestamp_ms": time_ms})
+
+
 def _stamped(
     update: AddSnapshotUpdate,
     root: int | None,

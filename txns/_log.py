@@ -31,7 +31,7 @@ from txns import _commit_table, _entry, _payload
 from txns._logged import REPLACE, History
 from txns._manifests import last_sequence_number
 from txns._mark import operation_of, summary_value
-from txns._overlay import acceptable_ts
+from txns._overlay import newest_ms
 from txns._state import EMPTY, LogState
 from txns.errors import CorruptLog, InvalidUsage, TxnsError, text
 
@@ -237,12 +237,14 @@ class CommitLog:
         parent = base.current_snapshot()
         assert parent is not None
         updates: list[TableUpdate] = []
+        time_ms = newest_ms(base)
         for number, entry in enumerate(entries, last_sequence_number(base) + 1):
+            time_ms += 1  # no clock, which may be fast: the times of the log never go back
             parent = Snapshot(
                 snapshot_id=self._clock.new_snapshot_id(),
                 parent_snapshot_id=parent.snapshot_id,
                 sequence_number=number,
-                timestamp_ms=acceptable_ts(base, entry.commit_ts, self._clock.now_ms()),
+                timestamp_ms=time_ms,
                 manifest_list=parent.manifest_list,
                 summary=Summary(Operation.APPEND, **_entry.to_summary(entry)),
                 schema_id=base.current_schema_id,

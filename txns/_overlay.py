@@ -240,10 +240,19 @@ def creates(request: CommitTableRequest) -> bool:
 
 
 def acceptable_ts(base: TableMetadata | None, commit_ts: int, now_ms: int) -> int:
-    """Give a `commit_ts`, or the nearest time that Iceberg accepts for a snapshot on main."""
-    newest = base.snapshot_log[-1].timestamp_ms if base and base.snapshot_log else commit_ts
-    floor = newest if commit_ts < newest - TOLERANCE_MS else commit_ts
-    return min(floor, now_ms + TOLERANCE_MS)
+    """
+    Give a `commit_ts`, or the nearest time that Iceberg accepts for a snapshot on main.
+
+    What the table has beats the clock: Iceberg's Java cannot load one whose times go back.
+    """
+    wanted = min(commit_ts, now_ms + TOLERANCE_MS)
+    newest = newest_ms(base) if base else wanted
+    return newest + 1 if wanted < newest - TOLERANCE_MS else wanted
+
+
+def newest_ms(metadata: TableMetadata) -> int:
+    """Give the newest time in a table's metadata, below which its next one must not be."""
+    return max([metadata.last_updated_ms, *(at.timestamp_ms for at in metadata.snapshot_log[-1:])])
 
 
 def check_chain(table: Identifier, run: list[LoggedChange]) -> None:

@@ -2,8 +2,8 @@
 Puts tables under care, takes them from it, and repairs what strangers did.
 
 Docs/spec.md 6.2, 6.3, 9.3 and 9.4.
-Imports: _apply, _change, _commit, _entry, _log, _logged, _loop, _manifests, _mark, _marks, _staged,
-_tables, errors. Used by: _handle.
+Imports: _apply, _change, _commit, _entry, _log, _logged, _loop, _manifests, _mark, _marks,
+_overlay, _staged, _tables, errors. Used by: _handle.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from txns._commit import Request
 from txns._entry import Change, Entry, Isolation, Kind, Operation, derived_id
 from txns._logged import stranger_above
 from txns._loop import Key, transactions_off
+from txns._overlay import acceptable_ts
 from txns._staged import StagedTable
 from txns.errors import ForeignWrite, Quarantined, Unsupported, text
 
@@ -177,15 +178,13 @@ class Registrar:
         staged.stage((SetPropertiesUpdate(updates=properties),))
         _change.complete(staged, self._clock)
         empty = staged.snapshots()[-1]
-        assert empty.summary is not None
         stamp = {
             _mark.SNAPSHOT_COMMIT_TS: str(head.upper),
             _mark.SNAPSHOT_TXN_ID: _mark.registration_id(table.metadata, empty),
         }
-        summary = type(empty.summary)(
-            empty.summary.operation, **{**empty.summary.additional_properties, **stamp}
-        )
-        marking = empty.model_copy(update={"summary": summary})
+        now_ms = self._clock.now_ms()
+        time_ms = acceptable_ts(table.metadata, now_ms, now_ms)
+        marking = _change.stamped(empty, stamp, time_ms)
         main = table.metadata.current_snapshot_id
         self._catalog.commit_table(
             table,

@@ -2,7 +2,7 @@
 Moves applied entries out of the head into the commit table's rows, in one swap.
 
 Docs/spec.md 10. A lost swap is left to whoever commits next: nothing depends on it now.
-Imports: _archive, _commit_table, _engine, _entry, _log, _manifests, _tables.
+Imports: _archive, _commit_table, _engine, _entry, _log, _manifests, _overlay, _tables.
 Used by: _commit, _handle.
 """
 
@@ -21,6 +21,7 @@ from txns import _archive, _commit_table, _engine, _entry, _manifests
 from txns._entry import Entry, Kind
 from txns._log import Outcome
 from txns._mark import summary_value
+from txns._overlay import newest_ms
 from txns._tables import LESS_THAN_ALL
 
 if TYPE_CHECKING:
@@ -175,8 +176,12 @@ def _rewritten(
         for each in transaction._updates  # noqa: SLF001 -- the swap is ours, not the producer's
         if isinstance(each, AddSnapshotUpdate)
     ]
-    snapshot = added[0].snapshot
-    return snapshot, [*added, _commit_table.main_at(snapshot.snapshot_id)]
+    time_ms = newest_ms(table.metadata) + 1  # not the clock's, which may be late
+    snapshot = added[0].snapshot.model_copy(update={"timestamp_ms": time_ms})
+    return snapshot, [
+        AddSnapshotUpdate(snapshot=snapshot),
+        _commit_table.main_at(snapshot.snapshot_id),
+    ]
 
 
 def _mergeable(table: Table) -> list[DataFile]:

@@ -272,8 +272,8 @@ class TableChecks:
 
         The applier's clock is not known to the millisecond: its swap may land long after it.
         """
-        known = {entry.timestamp_ms for entry in new.snapshot_log[:-1]}
-        floors = {at for at in known if at > commit_ts + TOLERANCE_MS}
+        known = {entry.timestamp_ms for entry in (*new.snapshot_log[:-1], *new.metadata_log)}
+        floors = {at + 1 for at in known}
         if main.timestamp_ms in {commit_ts, *floors}:
             return True
         ceiling_ms = self._observer.world.actor.began_ms + TOLERANCE_MS

@@ -15,7 +15,6 @@ from pyiceberg.exceptions import NoSuchTableError
 from txns import _mark
 from txns._entry import Entry, Kind, derived_id
 from txns._logged import REPLACE, History, effective_ts, logged_state
-from txns._overlay import TOLERANCE_MS
 from txns._purge_name import is_apart, name_before
 from txns.errors import Conflict, Quarantined, TxnsError, text
 
@@ -193,7 +192,7 @@ class _TableCheck:
         return derived_id("register", self._uuid, snapshot.snapshot_id)
 
     def _acceptable(self, snapshot: Snapshot, commit_ts: int) -> bool:
-        """Whether a snapshot's time is its `commit_ts`, or what Iceberg's limits made of it."""
+        """Whether a snapshot's time is its `commit_ts`, or what spec 8.3 makes of it."""
         at_ms = snapshot.timestamp_ms
         if at_ms <= commit_ts:
             return True  # below: the clock of whoever applied it was behind
@@ -202,7 +201,8 @@ class _TableCheck:
             for entry in self._metadata.snapshot_log
             if entry.snapshot_id != snapshot.snapshot_id
         }
-        return at_ms - commit_ts >= TOLERANCE_MS and (at_ms in others or not others)
+        others.update(entry.timestamp_ms for entry in self._metadata.metadata_log)
+        return at_ms - 1 in others or not others
 
     def order(self) -> Iterator[Problem]:
         """Check I4 and I5: `main` went through every change in order, up to `txns.applied`."""

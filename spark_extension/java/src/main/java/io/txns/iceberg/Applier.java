@@ -11,10 +11,12 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
@@ -232,23 +234,54 @@ final class Applier {
     List<Long> adopted = Overlay.adopted(request);
     if (stranger.isPresent() && change.entry().kind() == EntryKind.FORGET) {
       // Whoever wrote a table after it was forgotten is no stranger: main is theirs.
-      real.commit(base, Overlay.forgotten(base, change));
+      Timestamps.commit(real, base, clock.nowMs(), seen -> forgotten(seen, change, real));
       return real;
     }
     if (stranger.isPresent() && !stranger.get().adoptable() && !repaired) {
       throw TxnException.quarantined(identifier, stranger.get().reason());
     }
-    TableMetadata updated =
-        Overlay.replay(base, change, request, clock.nowMs(), onStorage(change, real), repaired);
-    if (repaired) {
-      updated = Overlay.keepForeignRefs(base, updated, request.requirements());
-    }
-    updated = Overlay.withoutAdopted(base, updated, adopted);
-    if (stranger.isPresent()) {
-      updated = Overlay.keepForeign(base, updated, stranger.get(), adopted);
-    }
-    real.commit(base, updated);
+    Consumer<TableMetadata.Builder> branches =
+        builder -> {
+          if (repaired) {
+            Overlay.keepForeignRefs(builder, base, request.requirements());
+          }
+          Overlay.removeAdopted(builder, base, adopted);
+          stranger.ifPresent(one -> Overlay.keepForeign(builder, base, one, adopted));
+        };
+    Overlay.Renumber renumber = onStorage(change, real);
+    long nowMs = clock.nowMs();
+    Timestamps.commit(
+        real,
+        base,
+        nowMs,
+        seen -> Overlay.replay(seen, change, request, nowMs, renumber, repaired, branches));
     return real;
+  }
+
+  /**
+   * A table that has left care, with what others have put on {@code main} since.
+   *
+   * <p>An empty snapshot on it is what a late applier is refused by: on a REST catalog a swap of
+   * properties alone would succeed whatever has become of the table.
+   */
+  private TableMetadata forgotten(TableMetadata base, LoggedChange forget, TableOperations real) {
+    StagedTable staged = StagedTable.withEmptySnapshot(forget.change().table(), real, base);
+    Snapshot empty =
+        SnapshotEdit.of(staged.current().currentSnapshot())
+            .timestampMs(Timestamps.acceptableMs(base, forget.commitTs(), clock.nowMs()))
+            .summary(
+                Map.of(
+                    TableMark.SNAPSHOT_COMMIT_TS,
+                    Long.toString(forget.commitTs()),
+                    TableMark.SNAPSHOT_TXN_ID,
+                    forget.entry().txnId()))
+            .build();
+    return TableMetadata.buildFrom(base)
+        .removeProperties(TableMark.KEYS)
+        .setProperties(Map.of(TableMark.APPLIED, Long.toString(forget.commitTs())))
+        .addSnapshot(empty)
+        .setRef(SnapshotRef.MAIN_BRANCH, staged.current().ref(SnapshotRef.MAIN_BRANCH))
+        .build();
   }
 
   private TableOperations create(LoggedChange change) {

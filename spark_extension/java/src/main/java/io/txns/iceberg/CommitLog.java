@@ -224,9 +224,9 @@ final class CommitLog {
         return Swap.NOT_SENT;
       }
       checkWritable(base);
-      TableMetadata updated = next.of(writer, base);
+      TableMetadata updated = next.of(writer, Timestamps.notAhead(base, clock.nowMs()));
       try {
-        writer.commit(base, updated);
+        Timestamps.commitFollowing(writer, base, updated);
       } catch (CommitFailedException e) {
         return new Swap(Swap.Outcome.LOST, e);
       } catch (RuntimeException e) {
@@ -314,13 +314,13 @@ final class CommitLog {
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
     Snapshot parent = base.currentSnapshot();
     long sequenceNumber = base.lastSequenceNumber();
-    long nowMs = clock.nowMs();
+    long timeMs = Timestamps.newestMs(base);
     for (Entry entry : entries) {
       Snapshot snapshot =
           SnapshotEdit.create(ops.newSnapshotId(), DataOperations.APPEND)
               .parent(parent.snapshotId())
               .sequenceNumber(++sequenceNumber)
-              .timestampMs(Overlay.acceptableTimestampMs(base, entry.commitTs(), nowMs))
+              .timestampMs(++timeMs) // no clock: the times of the log never go back
               .manifestList(parent.manifestListLocation())
               .schemaId(base.currentSchemaId())
               .summary(EntryParser.toSummary(entry))

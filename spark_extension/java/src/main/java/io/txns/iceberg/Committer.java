@@ -279,13 +279,7 @@ final class Committer {
       if (staged.isCreate()) {
         Overlay.create(change, built.request(), clock.nowMs());
       } else {
-        Overlay.replay(
-            staged.base(),
-            change,
-            built.request(),
-            clock.nowMs(),
-            Overlay.Renumber.IN_MEMORY,
-            false);
+        Overlay.replay(staged.base(), change, built.request(), clock.nowMs());
       }
     } catch (TxnException | IllegalArgumentException e) {
       throw TxnException.conflict(

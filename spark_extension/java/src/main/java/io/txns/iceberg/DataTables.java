@@ -106,7 +106,8 @@ final class DataTables {
     Optional<Change> forget = forgetBeforeMark(real.current(), readTs);
     if (forget.isPresent()) {
       TableView left =
-          Overlay.beforeForget(identifier, real.current(), mark.get(), forget.get(), readTs);
+          Overlay.beforeForget(
+              identifier, real.current(), mark.get(), forget.get(), readTs, clock.nowMs());
       return new Loaded(identifier, table, real, mark, left);
     }
     TableView view = view(identifier, real.current(), mark.get(), head, readTs);
@@ -165,7 +166,9 @@ final class DataTables {
     TableMark taken = new TableMark(log.identifier(), head.uuid(), 0, applied);
     if (head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty()) {
       return forgetAbove(readTs, applied, metadata.uuid())
-          .map(forget -> Overlay.beforeForget(identifier, metadata, taken, forget, readTs))
+          .map(
+              forget ->
+                  Overlay.beforeForget(identifier, metadata, taken, forget, readTs, clock.nowMs()))
           .map(view -> new Loaded(identifier, table, real, Optional.of(taken), view))
           .orElseGet(() -> new Loaded(identifier, table, real, Optional.empty(), null));
     }
@@ -299,9 +302,7 @@ final class DataTables {
     }
     TableMetadata metadata = Overlay.create(run.get(0), first, clock.nowMs());
     for (LoggedChange change : run.subList(1, run.size())) {
-      metadata =
-          Overlay.replay(
-              metadata, change, request(change), clock.nowMs(), Overlay.Renumber.IN_MEMORY, false);
+      metadata = Overlay.replay(metadata, change, request(change), clock.nowMs());
     }
     return Optional.of(metadata);
   }

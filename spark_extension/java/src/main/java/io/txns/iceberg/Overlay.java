@@ -3,7 +3,7 @@ package io.txns.iceberg;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import org.apache.iceberg.HistoryEntry;
+import java.util.function.Consumer;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
@@ -21,9 +21,6 @@ import org.apache.iceberg.rest.requests.UpdateTableRequest;
  * <p>One function serves both, so that a reader sees what will be there.
  */
 final class Overlay {
-  /** Iceberg refuses timestamps that are more than a minute apart; a second is kept in hand. */
-  private static final long TOLERANCE_MS = 59_000;
-
   /** A staged snapshot that has to take new numbers, because the table's have moved on. */
   interface Renumber {
     /** The same snapshot with its numbers and, where the caller writes files, a list of its own. */
@@ -46,7 +43,7 @@ final class Overlay {
    * The metadata of a registered data table as of {@code readTs}.
    *
    * @param table its identifier, for messages
-   * @param loaded its metadata, loaded after the head that {@code run} is from
+   * @param stored its metadata, loaded after the head that {@code run} is from
    * @param mark its mark
    * @param run what has been logged and not applied to it, up to {@code readTs}, ascending
    * @param requests the request of a logged change
@@ -57,12 +54,13 @@ final class Overlay {
    */
   static TableView asOf(
       TableIdentifier table,
-      TableMetadata loaded,
+      TableMetadata stored,
       TableMark mark,
       List<LoggedChange> run,
       Requests requests,
       long readTs,
       long nowMs) {
+    TableMetadata loaded = Timestamps.notAhead(stored, nowMs);
     LoggedState logged = LoggedState.of(loaded, mark);
     if (mark.created() > readTs) {
       throw TxnException.tooOld(table, readTs, mark.created(), "the table was created later");
@@ -84,7 +82,7 @@ final class Overlay {
         // Readers stay on the logged state (I10): what the change was staged on, and the change.
         view = Rewound.of(view, unmet.keySet()).orElseThrow(() -> unfit(change, reason(unmet)));
       }
-      view = replay(view, change, request, nowMs, Renumber.IN_MEMORY, false);
+      view = replay(view, change, request, nowMs);
       // It is ended when it is applied.
       if (change.entry().kind() == EntryKind.REPAIR) {
         stranger = Optional.empty();
@@ -98,12 +96,18 @@ final class Overlay {
   /**
    * A table that has left care as of a {@code readTs} at which it was under care.
    *
-   * @param loaded its metadata; strangers may have written it since
+   * @param stored its metadata; strangers may have written it since
    * @param forget the change that took it from care, above {@code readTs}
    * @throws TxnException 40001 when what it was has been expired
    */
   static TableView beforeForget(
-      TableIdentifier table, TableMetadata loaded, TableMark mark, Change forget, long readTs) {
+      TableIdentifier table,
+      TableMetadata stored,
+      TableMark mark,
+      Change forget,
+      long readTs,
+      long nowMs) {
+    TableMetadata loaded = Timestamps.notAhead(stored, nowMs);
     Snapshot left = loaded.snapshot(forget.toSnapshotId());
     if (left == null && forget.fromSnapshotId() != null) {
       left = loaded.snapshot(forget.fromSnapshotId());
@@ -124,6 +128,8 @@ final class Overlay {
    *
    * @param repaired whether a repair is logged after it: what strangers altered does not stand in
    *     the way then
+   * @param branches what else changes in the same swap. It comes first: a builder that adds no
+   *     snapshot stamps what it makes with the clock, which may be behind the table.
    * @throws TxnException Quarantined when a requirement other than main's place does not hold
    */
   static TableMetadata replay(
@@ -132,7 +138,8 @@ final class Overlay {
       UpdateTableRequest request,
       long nowMs,
       Renumber renumber,
-      boolean repaired) {
+      boolean repaired,
+      Consumer<TableMetadata.Builder> branches) {
     TableIdentifier table = logged.change().table();
     Long from = logged.change().fromSnapshotId();
     Map<UpdateRequirement, String> unmet = Rewound.unmet(base, request.requirements());
@@ -145,6 +152,7 @@ final class Overlay {
             table, "the snapshot that a logged change stands on has been expired");
       }
       TableMetadata.Builder builder = TableMetadata.buildFrom(base);
+      branches.accept(builder);
       apply(builder, base, request.updates(), nowMs, renumber);
       builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
       return builder.build();
@@ -153,12 +161,10 @@ final class Overlay {
     }
   }
 
-  /** A table that has left care, with {@code main} where others have put it since. */
-  static TableMetadata forgotten(TableMetadata base, LoggedChange forget) {
-    return TableMetadata.buildFrom(base)
-        .removeProperties(TableMark.KEYS)
-        .setProperties(Map.of(TableMark.APPLIED, Long.toString(forget.commitTs())))
-        .build();
+  /** The same in memory, for readers and for who checks that a change can be applied. */
+  static TableMetadata replay(
+      TableMetadata base, LoggedChange logged, UpdateTableRequest request, long nowMs) {
+    return replay(base, logged, request, nowMs, Renumber.IN_MEMORY, false, builder -> {});
   }
 
   private static String reason(Map<UpdateRequirement, String> unmet) {
@@ -205,29 +211,23 @@ final class Overlay {
   /**
    * Keep what a stranger put on {@code main} between swap and apply on a branch of its own.
    *
-   * @param base the table before the logged run was put on main
-   * @param applied the table with the run on main
+   * @param base the table before the logged run is put on main
    * @param adopted snapshots that the log has taken in, which need no branch
    */
-  static TableMetadata keepForeign(
-      TableMetadata base, TableMetadata applied, Stranger stranger, List<Long> adopted) {
+  static void keepForeign(
+      TableMetadata.Builder builder, TableMetadata base, Stranger stranger, List<Long> adopted) {
     Long head = stranger.headSnapshotId();
     String branch = TableMark.FOREIGN_BRANCH + head;
-    if (head == null || adopted.containsAll(stranger.snapshotIds()) || base.ref(branch) != null) {
-      return applied;
+    if (head != null && !adopted.containsAll(stranger.snapshotIds()) && base.ref(branch) == null) {
+      builder.setRef(branch, SnapshotRef.branchBuilder(head).build());
     }
-    return TableMetadata.buildFrom(applied)
-        .setRef(branch, SnapshotRef.branchBuilder(head).build())
-        .build();
   }
 
   /**
    * Take away the branches of strangers that a change adopts: somebody who did not know of it has
    * made them.
    */
-  static TableMetadata withoutAdopted(
-      TableMetadata base, TableMetadata applied, List<Long> adopted) {
-    TableMetadata.Builder builder = TableMetadata.buildFrom(applied);
+  static void removeAdopted(TableMetadata.Builder builder, TableMetadata base, List<Long> adopted) {
     for (Map.Entry<String, SnapshotRef> ref : base.refs().entrySet()) {
       if (ref.getKey().startsWith(TableMark.FOREIGN_BRANCH)
           && !adopted.isEmpty()
@@ -237,13 +237,11 @@ final class Overlay {
         builder.removeRef(ref.getKey());
       }
     }
-    return builder.build();
   }
 
   /** Keep where strangers left branches that a repaired change takes back from them. */
-  static TableMetadata keepForeignRefs(
-      TableMetadata base, TableMetadata applied, List<UpdateRequirement> requirements) {
-    TableMetadata.Builder builder = TableMetadata.buildFrom(applied);
+  static void keepForeignRefs(
+      TableMetadata.Builder builder, TableMetadata base, List<UpdateRequirement> requirements) {
     for (UpdateRequirement requirement : Rewound.unmet(base, requirements).keySet()) {
       if (requirement instanceof UpdateRequirement.AssertRefSnapshotID moved
           && base.ref(moved.refName()) != null) {
@@ -252,7 +250,6 @@ final class Overlay {
             TableMark.FOREIGN_BRANCH + foreign, SnapshotRef.branchBuilder(foreign).build());
       }
     }
-    return builder.build();
   }
 
   /** Metadata that lives in memory only; a location makes Iceberg's metadata tables work. */
@@ -260,17 +257,6 @@ final class Overlay {
     String path =
         location != null ? location : metadata.location() + "/metadata/txns-staged.metadata.json";
     return TableMetadata.buildFrom(metadata).discardChanges().withMetadataLocation(path).build();
-  }
-
-  /** A {@code commit_ts}, or the nearest time that Iceberg accepts for a snapshot on main. */
-  static long acceptableTimestampMs(TableMetadata base, long commitTs, long nowMs) {
-    long least = commitTs;
-    if (base != null && !base.snapshotLog().isEmpty()) {
-      List<HistoryEntry> log = base.snapshotLog();
-      least = log.get(log.size() - 1).timestampMillis();
-    }
-    long floor = commitTs < least - TOLERANCE_MS ? least : commitTs;
-    return Math.min(floor, nowMs + TOLERANCE_MS);
   }
 
   private static void apply(
@@ -297,7 +283,7 @@ final class Overlay {
                   sequenceNumber + 1,
                   snapshot.firstRowId() == null ? null : nextRowId);
         }
-        long timestampMs = acceptableTimestampMs(base, snapshot.timestampMillis(), nowMs);
+        long timestampMs = Timestamps.acceptableMs(base, snapshot.timestampMillis(), nowMs);
         if (timestampMs != snapshot.timestampMillis()) {
           snapshot = SnapshotEdit.of(snapshot).timestampMs(timestampMs).build();
         }

@@ -85,8 +85,7 @@ final class Registrar {
               identifier, identifier));
     }
     if (mark == null) {
-      TableMetadata marked = marked(identifier, real, base, head);
-      real.commit(base, marked);
+      Timestamps.commit(real, base, clock.nowMs(), seen -> marked(identifier, real, seen, head));
       base = real.refresh();
     }
     Snapshot marking = markSnapshot(base);
@@ -235,19 +234,14 @@ final class Registrar {
 
   private TableMetadata marked(
       TableIdentifier identifier, TableOperations real, TableMetadata base, Head head) {
-    StagedTable staged =
-        new StagedTable(
-            identifier, real, Overlay.inMemory(base, base.metadataFileLocation()), false);
+    StagedTable staged = StagedTable.withEmptySnapshot(identifier, real, base);
     Map<String, String> properties =
         registrationProperties(
             log.identifier(), head.uuid(), base.uuid(), head.upper(), base.properties());
-    staged.stage(
-        staged.current(),
-        TableMetadata.buildFrom(staged.current()).setProperties(properties).build());
-    new BaseTable(staged.operations(), identifier.toString()).newFastAppend().commit();
     Snapshot empty = staged.current().currentSnapshot();
     Snapshot marking =
         SnapshotEdit.of(empty)
+            .timestampMs(Timestamps.acceptableMs(base, clock.nowMs(), clock.nowMs()))
             .summary(
                 Map.of(
                     TableMark.SNAPSHOT_COMMIT_TS,

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
+import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
@@ -195,6 +196,16 @@ final class StagedTable {
             change ->
                 change instanceof MetadataUpdate.SetSnapshotRef ref
                     && SnapshotRef.MAIN_BRANCH.equals(ref.name()));
+  }
+
+  /** A table in memory with an empty snapshot on main that has a manifest list of its own. */
+  static StagedTable withEmptySnapshot(
+      TableIdentifier identifier, TableOperations real, TableMetadata base) {
+    StagedTable staged =
+        new StagedTable(
+            identifier, real, Overlay.inMemory(base, base.metadataFileLocation()), false);
+    new BaseTable(staged.operations(), identifier.toString()).newFastAppend().commit();
+    return staged;
   }
 
   /** Operations over this table that stage what is committed through them. */

@@ -17,6 +17,7 @@ import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
@@ -163,10 +164,18 @@ final class Tidier {
         .filter(Tidier::isTidy)
         .forEach(older -> removed.add(older.snapshotId()));
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
-    staged.changes().forEach(change -> change.applyTo(builder));
+    staged.changes().forEach(change -> timed(base, change).applyTo(builder));
     TableMetadata next = builder.removeSnapshots(removed).build();
     note(tidied, real.io(), base, next, small, done);
     return next;
+  }
+
+  /** A record's time is one more than the newest, not the clock's, which may be late. */
+  private static MetadataUpdate timed(TableMetadata base, MetadataUpdate change) {
+    return change instanceof MetadataUpdate.AddSnapshot add
+        ? new MetadataUpdate.AddSnapshot(
+            SnapshotEdit.of(add.snapshot()).timestampMs(Timestamps.newestMs(base) + 1).build())
+        : change;
   }
 
   /**

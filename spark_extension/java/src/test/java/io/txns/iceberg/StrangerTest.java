@@ -11,11 +11,15 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.UpdateRequirement;
+import org.apache.iceberg.UpdateRequirements;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
 import org.junit.jupiter.api.Test;
 
 /** What happens when somebody writes a registered table outside the protocol. */
@@ -72,6 +76,40 @@ class StrangerTest extends TwoTables {
     append(ours.loadTable(id("shop.a")), 3);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
     assertThat(outside.loadTable(id("shop.a")).refs()).containsOnlyKeys("main");
+  }
+
+  /**
+   * A forget that is applied late moves main, which REST catalogs assert; of a swap of properties
+   * alone they assert the uuid, and it would take away a mark that has been set since.
+   */
+  @Test
+  void aForgetThatComesLateMovesMain() {
+    AtomicBoolean refuses = new AtomicBoolean(true);
+    TxnHandle other =
+        TxnHandle.open(
+            "lake",
+            HookedOperations.catalog(
+                lake,
+                id("shop.a"),
+                (real, base, next) -> {
+                  if (refuses.get()) {
+                    throw new CommitFailedException("not now");
+                  }
+                  assertThat(UpdateRequirements.forUpdateTable(base, next.changes()))
+                      .anyMatch(UpdateRequirement.AssertRefSnapshotID.class::isInstance);
+                  real.commit(base, next);
+                }),
+            TxnConfig.from(Map.of()),
+            TxnClock.system());
+    other.forget(id("shop.a"));
+    append(outside.loadTable(id("shop.a")), 2);
+    long theirs = outside.loadTable(id("shop.a")).currentSnapshot().snapshotId();
+    refuses.set(false);
+    assertThat(other.apply()).isZero();
+    assertThat(outside.loadTable(id("shop.a")).currentSnapshot().parentId()).isEqualTo(theirs);
+    assertThat(outside.loadTable(id("shop.a")).properties()).doesNotContainKey("txns.table-uuid");
+    other.register(id("shop.a"));
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
   }
 
   @Test

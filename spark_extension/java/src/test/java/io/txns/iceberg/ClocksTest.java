@@ -1,0 +1,196 @@
+package io.txns.iceberg;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.overwrite;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.Schema;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableMetadataParser;
+import org.apache.iceberg.TableOperations;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/**
+ * Clocks that are wrong: whatever they write can be loaded, which Iceberg refuses of a table whose
+ * times go back by more than a minute, and others go on.
+ */
+@Timeout(120)
+class ClocksTest {
+  private static final long YEAR_MS = 365L * 24 * 3600 * 1000;
+
+  @TempDir Path folder;
+  private Lake lake;
+  private final MovedClock clock = new MovedClock();
+  private TxnHandle handle;
+
+  @BeforeEach
+  void open() {
+    lake = new Lake(folder);
+    lake.create(lake.open(), "shop.a", "shop.b");
+    handle = TxnHandle.open("lake", lake.catalog(), TxnConfig.from(Map.of()), clock);
+  }
+
+  private Table auto(String name) {
+    return handle.catalog(() -> null).loadTable(id(name));
+  }
+
+  /** Each clock in turn writes, alters, registers, forgets, creates, drops and tidies. */
+  @ParameterizedTest
+  @ValueSource(strings = {"130,0,59", "3153600000,0,-31536000", "-130,-946080000,0"})
+  void whatWrongClocksWrite(String seconds) {
+    List<Long> expected = new ArrayList<>();
+    for (long second : Arrays.stream(seconds.split(",")).mapToLong(Long::parseLong).toArray()) {
+      clock.aheadMs = second * 1000;
+      long number = expected.size();
+      String created = "shop.new" + number;
+      String late = "shop.late" + number;
+      append(auto("shop.a"), number);
+      expected.add(number);
+      Transaction txn = handle.begin(BeginOptions.defaults());
+      overwrite(handle.catalog(() -> txn).loadTable(id("shop.b")), 10 + number);
+      append(handle.catalog(() -> txn).loadTable(id("shop.b")), 20 + number);
+      txn.commit();
+      auto("shop.a").updateProperties().set("number", seconds).commit();
+      lake.create(handle, late);
+      handle.catalog(() -> null).buildTable(id(created), Lake.SCHEMA).create();
+      append(auto(created), 2);
+      handle.catalog(() -> null).dropTable(id(created), false);
+      handle.forget(id(late));
+      handle.apply();
+      handle.register(id(late));
+      assertThat(handle.tidy()).isPositive();
+      lake.catalog().loadTable(id("txns.commits"));
+      lake.catalog().loadTable(id(created));
+      assertThat(lake.plainIds(late)).isEmpty();
+      assertThat(lake.plainIds("shop.b")).containsExactly(10 + number, 20 + number);
+    }
+    assertThat(lake.plainIds("shop.a")).isEqualTo(expected);
+    assertThat(lake.txnIds("shop.a")).isEqualTo(expected);
+  }
+
+  /** A right clock reads what a fast one wrote, at an older timestamp as well, and writes on. */
+  @Test
+  void rightClockGoesOn() {
+    append(auto("shop.a"), 1);
+    long first = handle.upper();
+    clock.aheadMs = YEAR_MS;
+    append(auto("shop.a"), 2);
+    TxnHandle right = lake.open(Map.of("txns.apply", "next"));
+    TxnCatalog tables = right.catalog(() -> null);
+    assertThat(Lake.ids(tables.loadTableAt(id("shop.a"), first))).containsExactly(1L);
+    append(tables.loadTable(id("shop.a")), 3);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 3L);
+    tables.loadTable(id("shop.a")).manageSnapshots().rollbackTo(firstSnapshot(tables)).commit();
+    tables
+        .loadTable(id("shop.a"))
+        .updateSchema()
+        .addColumn("more", new Schema(Lake.SCHEMA.columns()).findField("id").type())
+        .commit();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+    assertThat(right.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+    right.forget(id("shop.a"));
+    assertThat(right.apply()).isZero();
+    assertThat(lake.txnIds("shop.b")).isEmpty();
+  }
+
+  private long firstSnapshot(TxnCatalog tables) {
+    return tables.loadTable(id("shop.a")).history().stream()
+        .filter(
+            entry -> lake.catalog().loadTable(id("shop.a")).snapshot(entry.snapshotId()) != null)
+        .skip(1) // the mark's is empty
+        .findFirst()
+        .orElseThrow()
+        .snapshotId();
+  }
+
+  /** Where a stranger has written, the branch that keeps it comes with the same swap. */
+  @Test
+  void strangerBelowATimeThatIsAhead() {
+    clock.aheadMs = 50_000;
+    append(auto("shop.a"), 1);
+    TxnHandle right = lake.open(Map.of("txns.apply", "next"));
+    append(right.catalog(() -> null).loadTable(id("shop.a")), 2);
+    append(lake.catalog().loadTable(id("shop.a")), 9);
+    assertThat(right.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+    right.repairAdopt(id("shop.a"));
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 9L);
+  }
+
+  /** No clock moves the times of the commit table: a right one is never behind them. */
+  @Test
+  void timesOfTheCommitTable() {
+    for (long aheadMs : new long[] {YEAR_MS, 0, -YEAR_MS}) {
+      clock.aheadMs = aheadMs;
+      append(auto("shop.a"), 1);
+    }
+    TableMetadata commits = metadata("txns.commits");
+    assertThat(commits.snapshots()).extracting(Snapshot::timestampMillis).isSorted();
+    assertThat(commits.lastUpdatedMillis())
+        .isEqualTo(commits.currentSnapshot().timestampMillis())
+        .isLessThanOrEqualTo(System.currentTimeMillis());
+    assertThat(handle.upper()).isGreaterThan(System.currentTimeMillis() + YEAR_MS / 2);
+  }
+
+  /**
+   * A table and a commit table that another language's fast clock has written: Iceberg's builder
+   * refuses to go on with them.
+   */
+  @Test
+  void whatIsAheadOfTheClock() {
+    append(auto("shop.a"), 1);
+    long first = handle.upper();
+    append(auto("shop.a"), 2);
+    for (String name : List.of("shop.a", "shop.b", "txns.commits")) {
+      putAhead(name);
+      assertThatThrownBy(
+              () -> lake.catalog().loadTable(id(name)).updateProperties().set("a", "b").commit())
+          .hasMessageContaining("Invalid update timestamp");
+    }
+    assertThat(Lake.ids(handle.catalog(() -> null).loadTableAt(id("shop.a"), first)))
+        .containsExactly(1L);
+    append(auto("shop.a"), 3);
+    overwrite(auto("shop.b"), 4);
+    handle.forget(id("shop.b"));
+    handle.register(id("shop.b"));
+    assertThat(handle.tidy()).isPositive();
+    append(auto("shop.a"), 5);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L, 5L);
+    assertThat(lake.plainIds("shop.b")).containsExactly(4L);
+    assertThat(metadata("shop.a").snapshotLog()).hasSameSizeAs(metadata("shop.a").snapshots());
+  }
+
+  private TableMetadata metadata(String name) {
+    return ((BaseTable) lake.catalog().loadTable(id(name))).operations().current();
+  }
+
+  private void putAhead(String name) {
+    TableOperations operations = ((BaseTable) lake.catalog().loadTable(id(name))).operations();
+    TableMetadata base = operations.current();
+    Pattern newest =
+        Pattern.compile(
+            "(\"(?:last-updated-ms|timestamp-ms)\":)(" + Timestamps.newestMs(base) + ")(?=[,}])");
+    String ahead =
+        newest
+            .matcher(TableMetadataParser.toJson(base))
+            .replaceAll(time -> time.group(1) + (Long.parseLong(time.group(2)) + YEAR_MS));
+    operations.commit(base, TableMetadataParser.fromJson(null, ahead));
+  }
+}

@@ -1,0 +1,81 @@
+"""Clocks that are wrong: whatever they write, every engine can read it, and others go on."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+
+from tests.txns.lake import SCHEMA, ids, rows
+
+MINUTE_MS = 60_000
+YEAR_MS = 365 * 24 * 3600 * 1000
+
+
+def refusal(catalog, name: str) -> str | None:
+    """What Iceberg's Java has against a table's times (TableMetadata's constructor, 1.11)."""
+    table = catalog.load_table(name)
+    with table.io.new_input(table.metadata_location).open() as stream:
+        stored = json.loads(stream.read())
+    for log in ("snapshot-log", "metadata-log"):
+        times = [entry["timestamp-ms"] for entry in stored[log]]
+        if any(later - earlier < -MINUTE_MS for earlier, later in pairwise(times)):
+            return f"{name}: {log} goes back: {times}"
+        if times and stored["last-updated-ms"] - times[-1] < -MINUTE_MS:
+            return f"{name}: last-updated-ms is before the {log}"
+    return None
+
+
+@pytest.mark.parametrize(
+    "clocks",
+    [
+        (130_000, 0, 59_500),
+        (100 * YEAR_MS, 0, -YEAR_MS),
+        (-130_000, -30 * YEAR_MS, 0),
+    ],
+)
+def test_what_wrong_clocks_write_can_be_read(lake, clocks):
+    """
+    Neither the tables nor the commit table have times that go back by more than a minute.
+
+    Each clock in turn writes rows, alters, rolls back, registers, forgets, creates and tidies.
+    """
+    a = lake.table("a", [1])
+    names = [a, "txns.commits"]
+    handle = lake.open(tidy_after=2)
+    for number, ahead_ms in enumerate(clocks):
+        lake.clock.ahead_ms = ahead_ms
+        catalog = handle.catalog()
+        catalog.load_table(a).append(rows(10 + number))
+        with handle.begin() as txn:
+            txn.load_table(a).delete(f"id == {10 + number}")
+            txn.load_table(a).append(rows(20 + number))
+        with catalog.load_table(a).transaction() as changes:
+            changes.set_properties(number=str(number))
+        names.append(lake.table(f"late{number}", [1]))
+        created = catalog.create_table(f"shop.new{number}", SCHEMA)
+        created.append(rows(2))
+        names.append(f"shop.new{number}")
+        catalog.drop_table(f"shop.new{number}")
+        handle.forget(names[2])
+        handle.register(names[2])
+        handle.tidy()
+        assert [] == list(filter(None, (refusal(lake.catalog, name) for name in names)))
+    expected = [1, *range(20, 20 + len(clocks))]
+    assert expected == ids(lake.open().catalog().load_table(a))
+    assert expected == lake.plain_ids(a)
+
+
+def test_no_clock_moves_the_times_of_the_commit_table(lake, handle):
+    """They only count on: who has a right clock is never behind them."""
+    a = lake.table("a", [1])
+    for lake.clock.ahead_ms in (YEAR_MS, 0, -YEAR_MS):
+        handle.catalog().load_table(a).append(rows(2))
+    lake.clock.ahead_ms = 0
+    commits = lake.catalog.load_table("txns.commits")
+    times = [at.timestamp_ms for at in commits.snapshots()]
+    assert times == sorted(set(times))
+    assert times[-1] <= lake.clock.now_ms()
+    assert commits.metadata.last_updated_ms <= lake.clock.now_ms()
+    assert handle.upper > lake.clock.now_ms() + YEAR_MS // 2
