@@ -37,7 +37,7 @@ from txns._read_set import ReadSet
 from txns._rewound import is_about_main
 from txns._staged import StagedTable
 from txns._txn_table import TxnTable
-from txns.errors import Conflict, Unsupported, text
+from txns.errors import Conflict, InvalidUsage, Unsupported, text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -250,8 +250,11 @@ class AutocommitCatalog(TxnCatalog):
         """
         Rename a table: it is forgotten, renamed, and registered under its new name.
 
-        Transactions that have it open find a conflict. A process that dies between leaves a
-        table that has to be registered again.
+        Transactions that have it open find a conflict. Where the catalog does not rename it, it
+        comes back under care; a process that dies between leaves it to be registered again.
+
+        Raises:
+            InvalidUsage: 55000, it is not under care now: with the call that registers it.
         """
         source = self.identifier_to_tuple(from_identifier)
         target = self.identifier_to_tuple(to_identifier)
@@ -261,12 +264,31 @@ class AutocommitCatalog(TxnCatalog):
         refuse_commit_table(source, loaded.metadata)
         registered = loaded.registered
         self._refuse_existing(target)
-        if registered:
-            self._parts.registrar.forget(source)
-        self._parts.catalog.rename_table(from_identifier, to_identifier)
-        if registered:
-            self._parts.registrar.register(target)
+        if not registered:
+            self._parts.catalog.rename_table(from_identifier, to_identifier)
+            return self.load_table(target)
+        self._parts.registrar.forget(source)
+        try:
+            self._parts.catalog.rename_table(from_identifier, to_identifier)
+        except Exception as error:
+            # The answer may have been lost: it is under care where it stands now.
+            here = self._parts.catalog.table_exists(source)
+            self._register_again(source if here else target, error)
+            raise
+        self._register_again(target)
         return self.load_table(target)
+
+    def _register_again(self, name: Identifier, error: Exception | None = None) -> None:
+        """Register a table that was to be renamed; where that fails, say where things stand."""
+        try:
+            self._parts.registrar.register(name)
+        except Exception as failure:  # noqa: BLE001 -- whatever it was, the caller has to know
+            first = f"the rename failed ({error}), and " if error else "the table was renamed, but "
+            raise InvalidUsage(
+                "55000",
+                f"{first}it could not be put under care again ({failure}): handle.register("
+                f"'{text(name)}') or `txns register {text(name)}` does; table=`{text(name)}`",
+            ) from (error or failure)
 
     def _stays_plain(self, properties: Properties) -> bool:
         """Whether a new table does not come under care: the handle or its format says so."""

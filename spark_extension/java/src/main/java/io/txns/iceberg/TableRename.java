@@ -15,8 +15,10 @@ final class TableRename {
   }
 
   /**
-   * Rename at once. A process that dies in the middle leaves a table that is to be registered
-   * again.
+   * Rename at once. Where the catalog does not, the table comes back under care; a process that
+   * dies in the middle leaves it to be registered again.
+   *
+   * @throws TxnException 55000 where it is not under care now, with the command that registers it
    */
   void rename(TableIdentifier from, TableIdentifier to) {
     handle.refuseCommitTable(from);
@@ -26,15 +28,39 @@ final class TableRename {
       return;
     }
     handle.forget(from);
-    if (handle.apply(from) > 0) {
-      throw TxnException.quarantined(from, "entries of the table are not applied");
-    }
-    TableIdentifier now = from;
     try {
+      if (handle.apply(from) > 0) {
+        throw TxnException.quarantined(from, "entries of the table are not applied");
+      }
       handle.delegate().renameTable(from, to);
-      now = to;
-    } finally {
-      handle.register(now);
+    } catch (RuntimeException e) {
+      // The answer may have been lost: it is under care where it stands now.
+      registerAgain(handle.delegate().tableExists(from) ? from : to, e);
+      throw e;
+    }
+    registerAgain(to, null);
+  }
+
+  /** Register a table that was to be renamed; where that fails, say where things stand. */
+  private void registerAgain(TableIdentifier table, RuntimeException error) {
+    try {
+      handle.register(table);
+    } catch (RuntimeException e) {
+      TxnException left =
+          TxnException.invalidUsage(
+              "55000",
+              String.format(
+                  "%s could not be put under care again (%s): CALL %s.system.register('%s') does;"
+                      + " table=`%s`",
+                  error == null
+                      ? "the table was renamed, but"
+                      : "the rename failed (" + error.getMessage() + "), and the table",
+                  e.getMessage(),
+                  handle.catalogName(),
+                  table,
+                  table));
+      left.addSuppressed(error == null ? e : error);
+      throw left;
     }
   }
 

@@ -1,0 +1,81 @@
+package io.txns.iceberg;
+
+import static io.txns.iceberg.Lake.id;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.util.Map;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.jdbc.JdbcCatalog;
+import org.junit.jupiter.api.Test;
+
+/** A rename takes a table from care and puts it back, whatever the catalog makes of it. */
+class TableRenameTest extends TwoTables {
+  private boolean renames = true;
+  private boolean broken;
+
+  /** Renames, whose answer is lost; or does not, and cannot be written any more. */
+  private TxnHandle forgetful() {
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          public void renameTable(TableIdentifier from, TableIdentifier to) {
+            broken = !renames;
+            if (renames) {
+              super.renameTable(from, to);
+            }
+            throw new IllegalStateException("connection reset by peer");
+          }
+
+          @Override
+          protected org.apache.iceberg.TableOperations newTableOps(TableIdentifier table) {
+            HookedOperations.Hook hook =
+                (real, base, next) -> {
+                  if (broken && !table.equals(id("txns.commits"))) {
+                    throw new CommitFailedException("not now");
+                  }
+                  real.commit(base, next);
+                };
+            return new HookedOperations(super.newTableOps(table), hook);
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    return TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), TxnClock.system());
+  }
+
+  private boolean isRegistered(String name) {
+    return lake.open().loadNewest(id(name)).registered();
+  }
+
+  @Test
+  void answerIsLost() {
+    TxnCatalog tables = forgetful().catalog(() -> null);
+    assertThatThrownBy(() -> tables.renameTable(id("shop.a"), id("shop.c")))
+        .hasMessage("connection reset by peer");
+    assertThat(isRegistered("shop.c")).isTrue();
+    assertThat(lake.txnIds("shop.c")).containsExactly(1L);
+  }
+
+  @Test
+  void catalogRefuses() {
+    assertThatThrownBy(() -> handle.catalog(() -> null).renameTable(id("shop.a"), id("shop.b")))
+        .hasMessageContaining("already exists");
+    assertThat(isRegistered("shop.a")).isTrue();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+  }
+
+  @Test
+  void cannotBeTakenBack() {
+    renames = false;
+    TxnCatalog tables = forgetful().catalog(() -> null);
+    assertThatThrownBy(() -> tables.renameTable(id("shop.a"), id("shop.c")))
+        .isInstanceOf(TxnException.class)
+        .hasMessageContaining("reset by peer")
+        .hasMessageContaining("not now")
+        .hasMessageContaining("CALL lake.system.register('shop.a')");
+    assertThat(isRegistered("shop.a")).isFalse();
+    lake.open().register(id("shop.a"));
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+  }
+}

@@ -1,0 +1,71 @@
+"""A rename takes a table from care and puts it back, whatever the catalog makes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError
+
+import txns
+from tests.txns.lake import ids, rows
+
+
+class Forgetful(SqlCatalog):
+    """Renames, whose answer is lost; or does not, and cannot be written any more."""
+
+    renames = True
+    broken = False
+
+    def rename_table(self, *names: Any) -> Any:
+        if not self.renames:
+            self.broken = True
+        else:
+            super().rename_table(*names)
+        raise OSError("connection reset by peer")
+
+    def commit_table(self, table: Any, *changes: Any) -> Any:
+        if self.broken and table.name() != ("txns", "commits"):
+            raise CommitFailedException("not now")
+        return super().commit_table(table, *changes)
+
+
+def is_registered(lake, name: str) -> bool:
+    properties = lake.catalog.load_table(name).properties
+    return properties.get("txns.table-uuid") == str(
+        lake.catalog.load_table(name).metadata.table_uuid
+    )
+
+
+def test_a_rename_into_a_namespace_that_is_missing(lake, handle):
+    """The table stays where it is, under care."""
+    a = lake.table("a", [1])
+    with pytest.raises(NoSuchNamespaceError):
+        handle.catalog().rename_table(a, "nowhere.b")
+    assert is_registered(lake, a)
+    handle.catalog().load_table(a).append(rows(2))
+    assert [1, 2] == ids(handle.snapshot().load_table(a))
+
+
+def test_a_rename_whose_answer_is_lost(lake):
+    """The table is under care under the name that it has, and the caller is told."""
+    a = lake.table("a", [1])
+    handle = lake.open(Forgetful("lake", **lake.catalog.properties))
+    with pytest.raises(OSError, match="reset"):
+        handle.catalog().rename_table(a, "shop.b")
+    assert not lake.catalog.table_exists(a)
+    assert is_registered(lake, "shop.b")
+
+
+def test_a_rename_that_cannot_be_taken_back(lake):
+    """The error says that the table is not under care, why, and what to do."""
+    a = lake.table("a", [1])
+    catalog = Forgetful("lake", **lake.catalog.properties)
+    catalog.renames = False
+    handle = lake.open(catalog)
+    with pytest.raises(txns.InvalidUsage, match=r"reset.*not now.*handle\.register\('shop\.a'\)"):
+        handle.catalog().rename_table(a, "shop.b")
+    assert not is_registered(lake, a)
+    lake.open().register(a)
+    assert [1] == ids(lake.open().snapshot().load_table(a))
