@@ -8,6 +8,7 @@ import pytest
 from dbt.tests.util import run_dbt
 
 from benchmarks._dbt_projects import SHORT, Project, Target, transactional
+from integration_tests import sessions
 from txns_spark import _catalog, dbapi
 from txns_spark._configure import CATALOG_CLASS
 
@@ -128,6 +129,36 @@ class TestServerSideParameters:
     def test_a_session_has_them_where_spark_runs_already(self, project: Any) -> None:
         run_dbt(["run"])
         assert [("Asia/Tokyo", 42)] == _rows(project, f"lake.{project.test_schema}.zone")
+
+
+class TestTheSessionCatalog:
+    """Models in spark_catalog, next to Spark's own tables."""
+
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(
+        self, dbt_profile_target: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+    ) -> dict[str, Any]:
+        name = "spark.sql.catalog.spark_catalog"
+        options = sessions.catalog_settings(tmp_path_factory.mktemp("spark_catalog"))
+        settings = {f"{name}.{key}": value for key, value in options.items()}
+        settings[name] = "io.txns.spark.TxnSparkSessionCatalog"
+        return dbt_profile_target | {"server_side_parameters": settings}
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {
+            "one.sql": FAILS_LATE.format(settings="database='spark_catalog'"),
+            "reader.sql": TABLE.format(
+                settings="database='spark_catalog'", query="select run from {{ ref('one') }}"
+            ),
+        }
+
+    def test_models_commit_or_do_not(self, project: Any) -> None:
+        run_dbt(["run", "--vars", "run: 1"])
+        run_dbt(["run", "--vars", "run: 2", "--select", "one"], expect_pass=False)
+        schema = f"spark_catalog.{project.test_schema}"
+        assert [(0, 1), (1, 1)] == _rows(project, f"{schema}.one")
+        assert [(1,), (1,)] == _rows(project, f"{schema}.reader")
 
 
 class TestGrants:
