@@ -104,6 +104,49 @@ class RegressionTest {
     assertThat(later.catalog(() -> null).listTables(Namespace.of("shop"))).hasSameElementsAs(left);
   }
 
+  /** An id that is used again after its retention: each of its entries is one of its own. */
+  @Test
+  void idUsedAgainAfterItsRetention() throws Exception {
+    Lake aged = new Lake(Files.createDirectory(folder.resolve("aged")));
+    aged.create(openDaysAgo(aged, 3), "shop.a");
+    List<Long> times = new ArrayList<>();
+    for (long days : new long[] {2, 0}) {
+      TxnHandle open = openDaysAgo(aged, days);
+      Transaction txn = open.begin(BeginOptions.defaults().withId("nightly"));
+      append(open.catalog(() -> txn).loadTable(id("shop.a")), days);
+      times.add(txn.commit().commitTs());
+      open.tidy();
+    }
+    Archive archive = new Archive(aged.open().log());
+    assertThat(archive.between(times.get(0) - 1, times.get(1)))
+        .extracting(Entry::commitTs)
+        .containsExactlyElementsOf(times);
+    assertThat(archive.find("nightly", 0).map(Entry::commitTs)).contains(times.get(1));
+  }
+
+  private static TxnHandle openDaysAgo(Lake lake, long days) {
+    TxnClock system = TxnClock.system();
+    TxnClock earlier =
+        new TxnClock() {
+          @Override
+          public long nowMs() {
+            return system.nowMs() - days * 86_400_000;
+          }
+
+          @Override
+          public String newTxnId() {
+            return system.newTxnId();
+          }
+
+          @Override
+          public void backOff(long maxMs) {
+            system.backOff(maxMs);
+          }
+        };
+    Map<String, String> options = Map.of("txns.id-retention-days", "1");
+    return TxnHandle.open("lake", lake.catalog(), TxnConfig.from(options), earlier);
+  }
+
   @Test
   void renameWhileATransactionIsOpen() {
     Transaction txn = handle.begin(BeginOptions.defaults());
