@@ -193,7 +193,7 @@ def _needs_order(by_key: ByKey, rows: Sequence[Any]) -> bool:
 def _merge(cursor: Any, by_key: ByKey, rows: Sequence[Any]) -> None:
     columns = [*by_key.keys, *by_key.sets]
     names = [f"k{i}" for i in range(len(by_key.keys))] + [f"v{i}" for i in range(len(by_key.sets))]
-    total = 0
+    counts = []
     size = max(1, _STATEMENT_VALUES_MAX // len(columns))
     is_uploaded = _upload(cursor, names, [place for _, place in columns], rows)
     for start in range(0, len(rows), len(rows) if is_uploaded else size):
@@ -218,8 +218,8 @@ def _merge(cursor: Any, by_key: ByKey, rows: Sequence[Any]) -> None:
                 f"ON {on} WHEN MATCHED THEN {action}"
             )
         cursor.execute(sql)
-        total += max(cursor.rowcount, 0)
-    cursor.rowcount = total
+        counts.append(cursor.rowcount)
+    cursor.rowcount = -1 if -1 in counts else sum(counts)
 
 
 def _uploaded(cursor: Any, statement: str, rows: Sequence[Any]) -> bool:

@@ -47,8 +47,8 @@ class Cursor:
     Attributes:
         arraysize: How many rows `fetchmany` returns if not told; rows of a streamed batch.
         rowcount: Rows of the last query, or rows that the last INSERT, UPDATE, DELETE or
-            MERGE changed; -1 if nobody knows (DDL, a streamed query, rows that
-            `spark.sql.txns.count-rows` leaves uncounted).
+            MERGE changed; -1 if nobody knows (DDL, a streamed query, a statement whose
+            `num_affected_rows` is NULL).
         description: The columns of the last query; None after a statement without rows.
         lastrowid: None; rows have no ids.
     """

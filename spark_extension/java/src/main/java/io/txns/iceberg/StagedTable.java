@@ -142,6 +142,13 @@ final class StagedTable {
         .toList();
   }
 
+  /** Some of its snapshots, for whoever counts their rows. */
+  List<WrittenSnapshot> written(List<Snapshot> some) {
+    return some.stream()
+        .map(snapshot -> new WrittenSnapshot(snapshot, current(), real.io()))
+        .toList();
+  }
+
   /** Whether all it does is to append rows to {@code main}: then it may be restaged. */
   boolean isAppendOnly() {
     if (create || !isChanged()) {

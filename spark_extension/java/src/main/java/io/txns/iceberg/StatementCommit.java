@@ -106,7 +106,7 @@ final class StatementCommit {
                 Map.of(),
                 new Leftovers(log)));
     if (statement != null) {
-      statement.statementCommitted(committed, staged.snapshots());
+      statement.statementCommitted(committed, staged);
     }
   }
 }

@@ -5,10 +5,9 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.IntPredicate;
 import java.util.function.Supplier;
-import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -57,8 +56,8 @@ public final class Transaction {
   private String comment = "";
 
   // Of statements, each in the thread that runs it.
-  private final Map<Thread, IntPredicate> changesNothing = new ConcurrentHashMap<>();
-  private final Map<Thread, List<Snapshot>> made = new ConcurrentHashMap<>();
+  private final Set<Thread> leavingNoEmptySnapshot = ConcurrentHashMap.newKeySet();
+  private final Map<Thread, List<WrittenSnapshot>> made = new ConcurrentHashMap<>();
 
   Transaction(
       TxnHandle handle,
@@ -162,8 +161,8 @@ public final class Transaction {
   }
 
   /** Run a statement; give the snapshots that it stages or, in an implicit one, commits. */
-  public List<Snapshot> snapshotsOf(Runnable statement) {
-    List<Snapshot> snapshots = new ArrayList<>();
+  public List<WrittenSnapshot> snapshotsOf(Runnable statement) {
+    List<WrittenSnapshot> snapshots = new ArrayList<>();
     made.put(Thread.currentThread(), snapshots);
     try {
       statement.run();
@@ -173,30 +172,26 @@ public final class Transaction {
     }
   }
 
-  private void note(List<Snapshot> snapshots) {
-    List<Snapshot> noted = made.get(Thread.currentThread());
+  private void note(List<WrittenSnapshot> snapshots) {
+    List<WrittenSnapshot> noted = made.get(Thread.currentThread());
     if (noted != null) {
       noted.addAll(snapshots);
     }
   }
 
-  /**
-   * Run an UPDATE in this thread, which leaves no snapshot when it has changed nothing.
-   *
-   * @param nothing tells so, when its only commit is due, from the number of files it has written
-   */
-  public <T> T unlessNothing(IntPredicate nothing, Supplier<T> statement) {
-    changesNothing.put(Thread.currentThread(), nothing);
+  /** Run a statement in this thread; a row-level write to which it gives no file is no commit. */
+  public <T> T leavingNoEmptySnapshot(Supplier<T> statement) {
+    leavingNoEmptySnapshot.add(Thread.currentThread());
     try {
       return statement.get();
     } finally {
-      changesNothing.remove(Thread.currentThread());
+      leavingNoEmptySnapshot.remove(Thread.currentThread());
     }
   }
 
-  /** What {@link #unlessNothing} was told; null while this thread runs no such statement. */
-  IntPredicate changesNothing() {
-    return changesNothing.get(Thread.currentThread());
+  /** Whether this thread runs such a statement. */
+  boolean leavesNoEmptySnapshot() {
+    return leavingNoEmptySnapshot.contains(Thread.currentThread());
   }
 
   /** Remember this moment under a name; a name used again hides the older one. */
@@ -462,7 +457,7 @@ public final class Transaction {
   synchronized void stage(StagedTable table, TableMetadata base, TableMetadata updated) {
     checkWritable();
     table.stage(base, updated);
-    note(StagedTable.snapshots(updated.changes()));
+    note(table.written(StagedTable.snapshots(updated.changes())));
   }
 
   /**
@@ -470,15 +465,15 @@ public final class Transaction {
    * and the second stands on the first: from here on everything is read as of this entry. What was
    * read before it still is what was read, since a level that validates reads has validated them.
    */
-  synchronized void statementCommitted(Committed entry, List<Snapshot> snapshots) {
+  synchronized void statementCommitted(Committed entry, StagedTable table) {
     this.committed = entry;
-    note(snapshots);
+    note(table.written(table.snapshots()));
     readTs = entry.commitTs();
     loaded.clear();
   }
 
   /** A statement has written a table that nobody registered. */
-  void committedElsewhere(List<Snapshot> snapshots) {
+  void committedElsewhere(List<WrittenSnapshot> snapshots) {
     note(snapshots);
   }
 

@@ -7,7 +7,6 @@ import java.lang.reflect.Proxy;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
-import java.util.function.IntPredicate;
 import java.util.function.Supplier;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.ExpireSnapshots;
@@ -131,8 +130,9 @@ public final class TxnTable extends BaseTable {
 
   private <T extends SnapshotUpdate<?>> T conditional(Class<T> type, T operation) {
     Transaction running = running();
-    IntPredicate nothing = running == null ? null : running.changesNothing();
-    return nothing == null ? operation : ConditionalWrite.of(type, operation, nothing, io());
+    return running != null && running.leavesNoEmptySnapshot()
+        ? ConditionalWrite.of(type, operation)
+        : operation;
   }
 
   @Override

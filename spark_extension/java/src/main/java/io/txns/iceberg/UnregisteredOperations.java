@@ -71,6 +71,7 @@ final class UnregisteredOperations extends DelegatingOperations {
       running.committedElsewhere(
           metadata.snapshots().stream()
               .filter(snapshot -> base.snapshot(snapshot.snapshotId()) == null)
+              .map(snapshot -> new WrittenSnapshot(snapshot, metadata, real.io()))
               .toList());
     }
   }

@@ -1,36 +1,39 @@
 package io.txns.spark;
 
+import io.txns.iceberg.WrittenSnapshot;
 import io.txns.spark.WritePlans.Dml;
 import java.util.List;
-import java.util.Map;
-import org.apache.iceberg.SnapshotSummary;
+import java.util.OptionalLong;
+import java.util.stream.LongStream;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 
-/** How many rows a DML statement changed. */
+/**
+ * How many rows a DML statement changed: from the files that it has written and removed where they
+ * tell, from Spark's own counts where only those do and the files bear them out.
+ */
 record RowCounts(long updated, long deleted, long inserted) {
 
   static final RowCounts NONE = new RowCounts(0, 0, 0);
 
-  /** Nobody has counted them. */
+  /** Nobody knows them. */
   static final RowCounts UNKNOWN = new RowCounts(-1, -1, -1);
 
-  private static final String MERGE = "spark.merge-into.num-target-rows-";
+  /** Spark's counts of a MERGE or copy-on-write UPDATE, which Iceberg keeps in the summary. */
+  private static final String MERGED = "spark.merge-into.num-target-rows-";
 
   long affected() {
     return updated + deleted + inserted;
   }
 
-  /**
-   * What the summaries of the snapshots that a statement made tell.
-   *
-   * <p>An UPDATE on a copy-on-write table cannot be told from them: it rewrites rows that it does
-   * not change.
-   */
-  static RowCounts of(Dml kind, List<Map<String, String>> summaries) {
+  /** The sum over the snapshots that a statement made; one of none has changed no row. */
+  static RowCounts of(Dml kind, List<WrittenSnapshot> snapshots) {
     RowCounts sum = NONE;
-    for (Map<String, String> summary : summaries) {
-      RowCounts one = of(kind, summary);
+    for (WrittenSnapshot snapshot : snapshots) {
+      RowCounts one = of(kind, snapshot);
+      if (one.equals(UNKNOWN)) {
+        return UNKNOWN;
+      }
       sum =
           new RowCounts(
               sum.updated + one.updated, sum.deleted + one.deleted, sum.inserted + one.inserted);
@@ -38,45 +41,67 @@ record RowCounts(long updated, long deleted, long inserted) {
     return sum;
   }
 
-  private static RowCounts of(Dml kind, Map<String, String> summary) {
-    long added = value(summary, SnapshotSummary.ADDED_RECORDS_PROP);
+  private static RowCounts of(Dml kind, WrittenSnapshot snapshot) {
     return switch (kind) {
-      case INSERT -> new RowCounts(0, 0, added);
-      case UPDATE -> new RowCounts(added, 0, 0);
-      case DELETE -> new RowCounts(0, deleted(summary), 0);
-      case MERGE -> merged(summary, added);
+      case INSERT -> new RowCounts(0, 0, snapshot.addedRows());
+      case UPDATE ->
+          snapshot.removesFiles()
+              ? rewritten(snapshot, false)
+              : new RowCounts(snapshot.addedRows(), 0, 0);
+      case DELETE -> deleted(snapshot);
+      case MERGE ->
+          reported(snapshot, "updated") < 0 ? appended(snapshot) : rewritten(snapshot, true);
     };
   }
 
-  /** Rows that left with their files and did not come back, and rows marked as deleted. */
-  private static long deleted(Map<String, String> summary) {
-    return value(summary, SnapshotSummary.DELETED_RECORDS_PROP)
-        - value(summary, SnapshotSummary.ADDED_RECORDS_PROP)
-        + value(summary, SnapshotSummary.ADDED_POS_DELETES_PROP)
-        - value(summary, SnapshotSummary.REMOVED_POS_DELETES_PROP);
+  /** Rows that a copy-on-write DELETE keeps leave with their file, and are added again. */
+  private static RowCounts deleted(WrittenSnapshot snapshot) {
+    OptionalLong removed = snapshot.removedRows();
+    return removed.isEmpty()
+        ? UNKNOWN
+        : new RowCounts(0, removed.getAsLong() - snapshot.addedRows(), 0);
   }
 
-  private static RowCounts merged(Map<String, String> summary, long added) {
-    boolean counted = summary.keySet().stream().anyMatch(key -> key.startsWith(MERGE));
-    // Spark runs a MERGE that only inserts as an append.
-    return counted
-        ? new RowCounts(
-            value(summary, MERGE + "updated"),
-            value(summary, MERGE + "deleted"),
-            value(summary, MERGE + "inserted"))
-        : new RowCounts(0, 0, added);
+  /** Spark runs a MERGE that only inserts as an append, and reports nothing. */
+  private static RowCounts appended(WrittenSnapshot snapshot) {
+    boolean removes = snapshot.removesFiles() || snapshot.marksRows();
+    return removes ? UNKNOWN : new RowCounts(0, 0, snapshot.addedRows());
   }
 
-  private static long value(Map<String, String> summary, String key) {
-    return Math.max(0, Long.parseLong(summary.getOrDefault(key, "0")));
+  /**
+   * What Spark reports, if the files hold as many rows. It counts twice what a lost executor or a
+   * range partitioning lets it do twice, and what a task reports may be lost.
+   */
+  private static RowCounts rewritten(WrittenSnapshot snapshot, boolean mayDelete) {
+    long copied = reported(snapshot, "copied");
+    RowCounts counts =
+        new RowCounts(
+            reported(snapshot, "updated"),
+            reported(snapshot, "deleted"),
+            reported(snapshot, "inserted"));
+    boolean reportsAll =
+        LongStream.of(copied, counts.updated, counts.deleted).min().orElse(-1) >= 0;
+    boolean exact =
+        reportsAll
+            && counts.inserted + counts.updated + copied == snapshot.addedRows()
+            && (!mayDelete
+                || snapshot
+                    .removedRows()
+                    .equals(OptionalLong.of(counts.deleted + counts.updated + copied)));
+    return exact ? counts : UNKNOWN;
+  }
+
+  private static long reported(WrittenSnapshot snapshot, String what) {
+    return Long.parseLong(snapshot.summary().getOrDefault(MERGED + what, "-1"));
   }
 
   Row toRow(Dml kind) {
-    if (equals(UNKNOWN)) {
-      return RowFactory.create((Object) null);
+    boolean unknown = equals(UNKNOWN);
+    if (kind != Dml.MERGE) {
+      return RowFactory.create(unknown ? null : (Object) affected());
     }
-    return kind == Dml.MERGE
-        ? RowFactory.create(affected(), updated, deleted, inserted)
-        : RowFactory.create(affected());
+    return unknown
+        ? RowFactory.create(null, null, null, null)
+        : RowFactory.create(affected(), updated, deleted, inserted);
   }
 }

@@ -69,24 +69,6 @@ class SessionOptionsTest extends SparkTestBase {
     assertThat(error.toString()).contains("txns.apply", "sometimes", "inline");
   }
 
-  @Test
-  void updatesThatAreNotCounted() {
-    insert(spark);
-    String update = "UPDATE " + table + " SET id = 2 WHERE id = 1";
-    set("count-rows", "false");
-    assertThat(row(spark, update).<Long>getAs("num_affected_rows")).isNull();
-    int before = commits();
-    assertThat(affected(spark, update)).isZero();
-    assertThat(commits()).isEqualTo(before);
-    assertThat(affected(other, "UPDATE " + table + " SET id = 1 WHERE id = 2")).isEqualTo(1);
-    set("count-rows", "true");
-    assertThat(affected(spark, update)).isEqualTo(1);
-    set("count-rows", "sometimes");
-    SparkThrowable error = fails("42000", () -> spark.sql(update));
-    assertThat(error.toString()).contains("txns.count-rows", "sometimes");
-    assertThat(count(spark, table)).isEqualTo(1);
-  }
-
   private int commits() {
     return spark.sql("SELECT * FROM " + table + ".snapshots").collectAsList().size();
   }
