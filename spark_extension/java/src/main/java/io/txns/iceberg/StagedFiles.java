@@ -10,8 +10,6 @@ import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotChanges;
 import org.apache.iceberg.io.FileIO;
-import org.apache.iceberg.io.FileInfo;
-import org.apache.iceberg.io.SupportsPrefixOperations;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -22,9 +20,6 @@ import org.slf4j.LoggerFactory;
  */
 final class StagedFiles {
   private static final Logger LOG = LoggerFactory.getLogger(StagedFiles.class);
-
-  /** Iceberg's mark on a snapshot that publishes the files of another one. */
-  private static final String CHERRY_PICKED = "source-snapshot-id";
 
   private final FileIO io;
   private final Set<String> locations;
@@ -37,9 +32,10 @@ final class StagedFiles {
   /**
    * What the snapshots wrote that were staged on a table after {@code earlier} changes.
    *
-   * @param bornMs when the transaction began, in ms; older data files are somebody else's
+   * @param writes tells whose data files were written for them; those of other snapshots were given
+   *     to the transaction (add_files, a cherry-pick), and stay
    */
-  static StagedFiles since(StagedTable table, List<MetadataUpdate> earlier, long bornMs) {
+  static StagedFiles since(StagedTable table, List<MetadataUpdate> earlier, Writes writes) {
     FileIO io = table.real().io();
     Set<String> locations = new LinkedHashSet<>();
     BaseTable reader = new BaseTable(table.operations(), table.identifier().toString());
@@ -47,8 +43,10 @@ final class StagedFiles {
     for (MetadataUpdate update : later) {
       if (update instanceof MetadataUpdate.AddSnapshot add) {
         try {
-          collect(
-              reader, add.snapshot(), new Origin(io, table.base().location(), bornMs), locations);
+          if (writes.hasOwnFiles(add.snapshot())) {
+            dataFiles(reader, add.snapshot(), locations);
+          }
+          metadata(add.snapshot(), io, locations);
         } catch (RuntimeException e) {
           LOG.warn("files of a rolled-back snapshot of {} stay", table.identifier(), e);
         }
@@ -62,8 +60,7 @@ final class StagedFiles {
     FileIO io = table.real().io();
     Set<String> locations = new LinkedHashSet<>();
     for (Snapshot snapshot : table.snapshots()) {
-      ownManifests(snapshot, io).forEach(manifest -> locations.add(manifest.path()));
-      locations.add(snapshot.manifestListLocation());
+      metadata(snapshot, io, locations);
     }
     return new StagedFiles(io, locations);
   }
@@ -78,38 +75,15 @@ final class StagedFiles {
     }
   }
 
-  private static void collect(
-      BaseTable reader, Snapshot snapshot, Origin origin, Set<String> locations) {
+  private static void dataFiles(BaseTable reader, Snapshot snapshot, Set<String> locations) {
     SnapshotChanges changes = SnapshotChanges.builderFor(reader).snapshot(snapshot).build();
-    if (!snapshot.summary().containsKey(CHERRY_PICKED)) {
-      changes.addedDataFiles().forEach(file -> origin.add(file.location(), locations));
-      changes.addedDeleteFiles().forEach(file -> origin.add(file.location(), locations));
-    }
-    ownManifests(snapshot, origin.io()).forEach(manifest -> locations.add(manifest.path()));
-    locations.add(snapshot.manifestListLocation());
+    changes.addedDataFiles().forEach(file -> locations.add(file.location()));
+    changes.addedDeleteFiles().forEach(file -> locations.add(file.location()));
   }
 
-  /**
-   * Tells the transaction's own data files from those that it was given (add_files, a cherry-pick):
-   * they lie in the table's folder and are no older than the transaction. What cannot be told
-   * stays.
-   */
-  private record Origin(FileIO io, String folder, long bornMs) {
-    void add(String location, Set<String> locations) {
-      if (location.startsWith(folder + "/") && createdMs(location) >= bornMs) {
-        locations.add(location);
-      }
-    }
-
-    private long createdMs(String location) {
-      if (!(io instanceof SupportsPrefixOperations prefixes)) {
-        return Long.MIN_VALUE;
-      }
-      for (FileInfo file : prefixes.listPrefix(location)) {
-        return file.createdAtMillis();
-      }
-      return Long.MIN_VALUE;
-    }
+  private static void metadata(Snapshot snapshot, FileIO io, Set<String> locations) {
+    ownManifests(snapshot, io).forEach(manifest -> locations.add(manifest.path()));
+    locations.add(snapshot.manifestListLocation());
   }
 
   private static List<ManifestFile> ownManifests(Snapshot snapshot, FileIO io) {

@@ -5,9 +5,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.Supplier;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -44,6 +41,7 @@ public final class Transaction {
   private Isolation isolation;
   private final boolean explicit;
   private final ReadSet reads = new ReadSet();
+  private final Writes writes = new Writes();
   private final Map<TableIdentifier, DataTables.Loaded> loaded = new LinkedHashMap<>();
   private final Map<TableIdentifier, StagedTable> staged = new LinkedHashMap<>();
   private final Map<String, Map<StagedTable, StagedTable.Point>> savepoints = new LinkedHashMap<>();
@@ -54,10 +52,6 @@ public final class Transaction {
   private State state = State.ACTIVE;
   private Committed committed;
   private String comment = "";
-
-  // Of statements, each in the thread that runs it.
-  private final Set<Thread> leavingNoEmptySnapshot = ConcurrentHashMap.newKeySet();
-  private final Map<Thread, List<WrittenSnapshot>> made = new ConcurrentHashMap<>();
 
   Transaction(
       TxnHandle handle,
@@ -139,7 +133,7 @@ public final class Transaction {
     if (committed != null) {
       return committed.tables();
     }
-    return writes().keySet().stream().map(TableIdentifier::toString).toList();
+    return changed().keySet().stream().map(TableIdentifier::toString).toList();
   }
 
   /** What it has read that nothing protects: other catalogs, files, unregistered tables. */
@@ -160,38 +154,9 @@ public final class Transaction {
     reads.unprotected(name);
   }
 
-  /** Run a statement; give the snapshots that it stages or, in an implicit one, commits. */
-  public List<WrittenSnapshot> snapshotsOf(Runnable statement) {
-    List<WrittenSnapshot> snapshots = new ArrayList<>();
-    made.put(Thread.currentThread(), snapshots);
-    try {
-      statement.run();
-      return snapshots;
-    } finally {
-      made.remove(Thread.currentThread());
-    }
-  }
-
-  private void note(List<WrittenSnapshot> snapshots) {
-    List<WrittenSnapshot> noted = made.get(Thread.currentThread());
-    if (noted != null) {
-      noted.addAll(snapshots);
-    }
-  }
-
-  /** Run a statement in this thread; a row-level write to which it gives no file is no commit. */
-  public <T> T leavingNoEmptySnapshot(Supplier<T> statement) {
-    leavingNoEmptySnapshot.add(Thread.currentThread());
-    try {
-      return statement.get();
-    } finally {
-      leavingNoEmptySnapshot.remove(Thread.currentThread());
-    }
-  }
-
-  /** Whether this thread runs such a statement. */
-  boolean leavesNoEmptySnapshot() {
-    return leavingNoEmptySnapshot.contains(Thread.currentThread());
+  /** The writes that run in it. */
+  public Writes writes() {
+    return writes;
   }
 
   /** Remember this moment under a name; a name used again hides the older one. */
@@ -217,7 +182,7 @@ public final class Transaction {
     Map<StagedTable, StagedTable.Point> points = known(name);
     for (StagedTable table : List.copyOf(staged.values())) {
       StagedTable.Point point = points.get(table);
-      discarded.add(StagedFiles.since(table, point == null ? List.of() : point.changes(), bornMs));
+      discarded.add(StagedFiles.since(table, point == null ? List.of() : point.changes(), writes));
       if (point == null) {
         staged.remove(table.identifier());
         loaded.remove(table.identifier());
@@ -258,15 +223,15 @@ public final class Transaction {
       return committed;
     }
     checkActive();
-    Map<TableIdentifier, StagedTable> writes = writes();
-    if (writes.isEmpty()) {
+    Map<TableIdentifier, StagedTable> changes = changed();
+    if (changes.isEmpty()) {
       committed = new Committed(id, readTs, readTs, true, List.of());
       state = State.COMMITTED;
       deleteDiscarded();
       return committed;
     }
     try {
-      committed = handle.commit(this, writes);
+      committed = handle.commit(this, changes);
     } catch (RuntimeException e) {
       if (e instanceof TxnException known && known.kind() == ErrorKind.COMMIT_STATE_UNKNOWN) {
         state = State.ABORTED; // it may have committed: nothing that it wrote is deleted
@@ -444,7 +409,9 @@ public final class Transaction {
       throw new AlreadyExistsException("Table already exists: %s", table);
     }
     reads.absent(table);
-    staged.put(table, new StagedTable(table, real, first, true));
+    StagedTable created = new StagedTable(table, real, first, true);
+    staged.put(table, created);
+    writes.note(created.written(created.snapshots()));
   }
 
   /** Forget a table that the transaction itself created. */
@@ -457,7 +424,7 @@ public final class Transaction {
   synchronized void stage(StagedTable table, TableMetadata base, TableMetadata updated) {
     checkWritable();
     table.stage(base, updated);
-    note(table.written(StagedTable.snapshots(updated.changes())));
+    writes.note(table.written(StagedTable.snapshots(updated.changes())));
   }
 
   /**
@@ -467,14 +434,14 @@ public final class Transaction {
    */
   synchronized void statementCommitted(Committed entry, StagedTable table) {
     this.committed = entry;
-    note(table.written(table.snapshots()));
+    writes.note(table.written(table.snapshots()));
     readTs = entry.commitTs();
     loaded.clear();
   }
 
   /** A statement has written a table that nobody registered. */
   void committedElsewhere(List<WrittenSnapshot> snapshots) {
-    note(snapshots);
+    writes.note(snapshots);
   }
 
   /**
@@ -502,15 +469,15 @@ public final class Transaction {
     }
   }
 
-  private Map<TableIdentifier, StagedTable> writes() {
-    Map<TableIdentifier, StagedTable> writes = new LinkedHashMap<>();
+  private Map<TableIdentifier, StagedTable> changed() {
+    Map<TableIdentifier, StagedTable> changed = new LinkedHashMap<>();
     staged.forEach(
         (table, changes) -> {
           if (changes.isChanged()) {
-            writes.put(table, changes);
+            changed.put(table, changes);
           }
         });
-    return writes;
+    return changed;
   }
 
   private Map<StagedTable, StagedTable.Point> known(String name) {
@@ -535,7 +502,7 @@ public final class Transaction {
   }
 
   private void deleteDiscarded() {
-    unstaged.forEach(table -> discarded.add(StagedFiles.since(table, List.of(), bornMs)));
+    unstaged.forEach(table -> discarded.add(StagedFiles.since(table, List.of(), writes)));
     unstaged.clear();
     discarded.forEach(StagedFiles::delete);
     discarded.clear();

@@ -130,7 +130,7 @@ public final class TxnTable extends BaseTable {
 
   private <T extends SnapshotUpdate<?>> T conditional(Class<T> type, T operation) {
     Transaction running = running();
-    return running != null && running.leavesNoEmptySnapshot()
+    return running != null && running.writes().leavesNoEmptySnapshot()
         ? ConditionalWrite.of(type, operation)
         : operation;
   }

@@ -33,6 +33,10 @@ public final class WrittenSnapshot {
     this.table = new BaseTable(new StaticTableOperations(after, io), after.location());
   }
 
+  long id() {
+    return snapshot.snapshotId();
+  }
+
   public Map<String, String> summary() {
     return snapshot.summary();
   }

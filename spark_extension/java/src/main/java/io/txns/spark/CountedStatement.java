@@ -28,14 +28,16 @@ final class CountedStatement {
     Transaction transaction = TxnSession.of(session).current(catalog);
     return switch (dml.kind()) {
       case UPDATE ->
-          transaction.leavingNoEmptySnapshot(
-              () -> run(UpdatedRows.counted(analyzed(plan)), transaction));
+          transaction
+              .writes()
+              .withoutEmptySnapshots(() -> run(UpdatedRows.counted(analyzed(plan)), transaction));
       case INSERT, DELETE, MERGE -> run(plan, transaction);
     };
   }
 
   private RowCounts run(LogicalPlan plan, Transaction transaction) {
-    return RowCounts.of(dml.kind(), transaction.snapshotsOf(() -> Dataset.ofRows(session, plan)));
+    return RowCounts.of(
+        dml.kind(), transaction.writes().snapshotsOf(() -> Dataset.ofRows(session, plan)));
   }
 
   private LogicalPlan analyzed(LogicalPlan plan) {

@@ -1,5 +1,6 @@
 package io.txns.spark;
 
+import io.txns.iceberg.Transaction;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.function.Supplier;
@@ -59,9 +60,16 @@ final class WriteGuardExec extends SparkPlan {
               skipped,
               () -> {
                 state.checkWrite(target.get());
-                return body.call();
+                return inTransaction(state, target.get().catalog(), body);
               });
         });
+  }
+
+  /** The files that its tasks write are the transaction's own. */
+  private static <T> T inTransaction(TxnSession state, TxnSparkCatalog catalog, Callable<T> body)
+      throws Exception {
+    Transaction transaction = catalog == null ? null : state.current(catalog);
+    return transaction == null ? body.call() : transaction.writes().ofTasks(body);
   }
 
   /** Outside a transaction: validated where the options say so. */

@@ -13,6 +13,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executors;
 import org.apache.iceberg.CatalogProperties;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileFormat;
@@ -154,6 +155,11 @@ final class Lake {
 
   static void append(Table table, long... ids) {
     table.newAppend().appendFile(file(table, ids)).commit();
+  }
+
+  /** A write in a transaction whose data files are its own, as those of an engine's tasks are. */
+  static void written(Transaction txn, Runnable write) throws Exception {
+    txn.writes().ofTasks(Executors.callable(write));
   }
 
   /** Replace all rows by others, in one operation that read the whole table. */

@@ -99,10 +99,10 @@ class RaceTest {
 
   /** The answer stays unknown: nothing that the attempt wrote is deleted, the id tells later. */
   @Test
-  void anUnknownOutcomeIsNeverTreatedAsAFailure() {
+  void anUnknownOutcomeIsNeverTreatedAsAFailure() throws Exception {
     TxnHandle client = flaky(Answer.LOST, new AtomicInteger(Integer.MAX_VALUE));
     Transaction txn = client.begin(BeginOptions.defaults().withId("unsure"));
-    append(client.catalog(() -> txn).loadTable(id("shop.a")), 1);
+    Lake.written(txn, () -> append(client.catalog(() -> txn).loadTable(id("shop.a")), 1));
     assertThatThrownBy(txn::commit)
         .isInstanceOfSatisfying(
             TxnException.class,

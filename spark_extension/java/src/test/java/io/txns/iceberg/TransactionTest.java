@@ -84,8 +84,8 @@ class TransactionTest {
   void rollbackLeavesNothingBehind() throws Exception {
     long before = files();
     Transaction txn = begin();
-    append(table(txn, "shop.a"), 1);
-    overwrite(table(txn, "shop.a"), 2);
+    Lake.written(txn, () -> append(table(txn, "shop.a"), 1));
+    Lake.written(txn, () -> overwrite(table(txn, "shop.a"), 2));
     assertThat(files()).isGreaterThan(before);
     txn.rollback();
     assertThat(files()).isEqualTo(before);
@@ -273,7 +273,7 @@ class TransactionTest {
     Transaction txn = begin();
     TxnCatalog catalog = in(handle, txn);
     catalog.createTable(id("shop.c"), Lake.SCHEMA);
-    append(catalog.loadTable(id("shop.c")), 5);
+    Lake.written(txn, () -> append(catalog.loadTable(id("shop.c")), 5));
     assertThat(catalog.dropTable(id("shop.c"), false)).isTrue();
     assertThat(catalog.tableExists(id("shop.c"))).isFalse();
     assertThat(txn.commit().tables()).isEmpty();

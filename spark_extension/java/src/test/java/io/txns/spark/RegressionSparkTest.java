@@ -2,14 +2,22 @@ package io.txns.spark;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.time.Instant;
+import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Defects that reviews have found in the Spark layer. */
 @Timeout(180)
@@ -65,21 +73,44 @@ class RegressionSparkTest extends SparkTestBase {
     }
   }
 
-  @Test
-  void addFilesAndRollbackKeepsTheSource() throws Exception {
-    create(table, null);
-    Path source = Files.createTempDirectory("txns-src").resolve("p");
-    spark.range(3).write().parquet(source.toString());
+  /**
+   * 1. Somebody else puts a file into the table's own folder, which the transaction adds. 2. It
+   * writes files of its own. 3. ROLLBACK deletes its own, whatever the clocks say: not the other.
+   */
+  @ParameterizedTest
+  @ValueSource(ints = {-3600, 3600})
+  void rollbackDeletesExactlyWhatTheTransactionHasWritten(int skewS, @TempDir Path folder)
+      throws Exception {
+    Path given = folder.resolve("given");
+    spark.sql("CREATE TABLE " + table + " (id BIGINT) USING iceberg LOCATION '" + folder + "'");
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    spark.range(3).write().parquet(given.toString());
+    Set<Path> before = files(folder);
     spark.sql("BEGIN");
     spark.sql(
-        "CALL lake.system.add_files(table => '"
-            + table.substring(5)
-            + "', source_table => '`parquet`.`"
-            + source
-            + "`')");
+        String.format(
+            "CALL lake.system.add_files(table => '%s', source_table => '`parquet`.`%s`')",
+            table.substring(5), given));
+    spark.sql("INSERT INTO " + table + " VALUES (2)");
+    spark.sql("DELETE FROM " + table + " WHERE id = 1");
+    spark.table(table).writeTo(table).append();
+    spark.sql("SAVEPOINT s");
+    spark.sql(
+        "CREATE TABLE " + table + "x USING iceberg LOCATION '" + folder + "/x' AS SELECT 1 AS id");
+    assertThat(files(folder)).hasSizeGreaterThan(before.size() + 4);
+    FileTime stored = FileTime.from(Instant.now().plusSeconds(skewS));
+    for (Path file : files(folder)) {
+      Files.setLastModifiedTime(file, stored);
+    }
     spark.sql("ROLLBACK");
-    try (Stream<Path> files = Files.list(source)) {
-      assertThat(files.filter(f -> f.toString().endsWith(".parquet"))).isNotEmpty();
+    assertThat(files(folder)).isEqualTo(before);
+  }
+
+  private static Set<Path> files(Path folder) throws IOException {
+    try (Stream<Path> files = Files.walk(folder)) {
+      return files
+          .filter(file -> Files.isRegularFile(file) && !file.toString().endsWith(".crc"))
+          .collect(Collectors.toSet());
     }
   }
 
