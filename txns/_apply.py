@@ -2,8 +2,8 @@
 Carries logged changes over to their data tables; idempotent, by anyone.
 
 In `commit_ts` order, one table commit per entry (docs/spec.md 8.1).
-Imports: _change, _log, _logged, _manifests, _mark, _overlay, _rewound, _staged, _tables, errors.
-Used by: _commit, _register, _handle.
+Imports: _change, _kept, _log, _logged, _manifests, _mark, _overlay, _rewound, _staged, _tables,
+errors. Used by: _commit, _register, _handle.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _change, _manifests, _mark, _overlay, _rewound
+from txns import _change, _kept, _manifests, _mark, _overlay, _rewound
 from txns._entry import Kind, LoggedChange
 from txns._logged import logged_state
 from txns._staged import StagedTable
@@ -198,6 +198,7 @@ class Applier:
             )
         unmet = _rewound.unmet(base, request.requirements)
         updates += _overlay.keep_foreign_refs(base, unmet)
+        updates += _kept.done(base, updates)
         here = AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=base.current_snapshot_id)
         others = [
             each

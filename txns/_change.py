@@ -38,7 +38,7 @@ from pyiceberg.table.update import (
 
 from txns import _manifests, _mark
 from txns._entry import Change, Operation
-from txns._logged import APPEND, History
+from txns._logged import APPEND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,13 +85,16 @@ def stage_copy(
         operation: `append` for an empty snapshot, `overwrite` where rows change.
     """
     manifests = _manifests.manifests_of(staged.io, source.manifest_list) if source else []
+    summary = _manifests.totals_of(source)
+    if source and source is not parent:
+        summary[_mark.SNAPSHOT_RESTORED] = str(source.snapshot_id)
     _stage_listing(
         staged,
         clock,
         manifests=manifests,
         parent=parent,
         operation=operation,
-        summary=_manifests.totals_of(source),
+        summary=summary,
     )
 
 
@@ -227,13 +230,14 @@ def _split(
     staged: StagedTable, source: int | None, commit_ts: int, stamp: Mapping[str, str]
 ) -> tuple[list[TableUpdate], Iterable[TableUpdate]]:
     """Stamp the staged updates; give those of refs apart, one of each ref: the last."""
-    root = _root_of_main(staged)
+    root = staged.root_of_main
     updates: list[TableUpdate] = []
     refs: dict[str, TableUpdate] = {}
     for update in staged.updates:
         if isinstance(update, AddSnapshotUpdate):
             rolls_back = staged.rolls_back
-            stamped = _stamped(update, root, source, commit_ts, stamp, rolls_back=rolls_back)
+            root_id = root.snapshot_id if root else None
+            stamped = _stamped(update, root_id, source, commit_ts, stamp, rolls_back=rolls_back)
             updates.append(AddSnapshotUpdate(snapshot=stamped))
         elif isinstance(update, SetSnapshotRefUpdate):
             refs.pop(update.ref_name, None)
@@ -295,17 +299,6 @@ def _retained(base: TableMetadata, update: SetSnapshotRefUpdate) -> SetSnapshotR
         kept["min_snapshots_to_keep"] = max(keep, _mark.MIN_SNAPSHOTS_TO_KEEP)
         kept["max_snapshot_age_ms"] = max(age_ms, _mark.MAX_SNAPSHOT_AGE_MS)
     return update.model_copy(update=kept)
-
-
-def _root_of_main(staged: StagedTable) -> int | None:
-    """Give the first staged snapshot of main's new run."""
-    added = {snapshot.snapshot_id for snapshot in staged.snapshots()}
-    root = None
-    for at in History(staged.current).ancestors(staged.current.current_snapshot()):
-        if at.snapshot_id not in added:
-            break
-        root = at.snapshot_id
-    return root
 
 
 def _change(staged: StagedTable, source: int | None) -> Change:

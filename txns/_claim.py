@@ -62,6 +62,8 @@ def foreign_branch(metadata: TableMetadata) -> str | None:
         head = metadata.snapshot_by_id(ref.snapshot_id)
         if name == MAIN_BRANCH or head is None or _mark.is_ours(head):
             continue
+        if name.startswith(_mark.KEPT_TAG):
+            continue  # what came back is on main
         kept = name.startswith(_mark.FOREIGN_BRANCH) or head.timestamp_ms >= since
         above = stranger_above(metadata, ref.snapshot_id) or _is_cut_off(metadata, head)
         if kept and above:

@@ -2,8 +2,8 @@
 The phases of a commit in their order: apply what is outstanding, swap, apply, tidy.
 
 Docs/spec.md 11.1.
-Imports: _apply, _archive, _change, _conflict, _log, _loop, _overlay, _restage, _tables, _tidy.
-Used by: _transaction, _register, _handle.
+Imports: _apply, _archive, _change, _conflict, _kept, _log, _loop, _overlay, _restage, _tables,
+_tidy. Used by: _transaction, _register, _handle.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from txns import _change, _engine, _overlay, _payload, _restage
+from txns import _change, _engine, _kept, _overlay, _payload, _restage
 from txns._conflict import ConflictChecker
 from txns._entry import Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._log import remove
@@ -24,6 +24,7 @@ from txns.errors import TOO_OLD, Conflict, InvalidUsage, TxnsError, is_final, te
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyiceberg.catalog import Catalog
     from pyiceberg.table import CommitTableRequest
 
     from txns._apply import Applier
@@ -116,6 +117,7 @@ class Committer:
 
     def __init__(
         self,
+        catalog: Catalog,
         config: Config,
         log: CommitLog,
         loop: CommitLoop,
@@ -125,6 +127,7 @@ class Committer:
         tidier: Tidier,
         clock: Clock,
     ) -> None:
+        self._catalog = catalog
         self._config = config
         self._log = log
         self._loop = loop
@@ -148,6 +151,13 @@ class Committer:
         """
         self._apply_outstanding(request)
         for staged in request.writes.values():
+            _kept.protect(
+                self._catalog,
+                self._clock,
+                staged,
+                read_ts=request.read_ts,
+                txn_id=request.key.txn_id,
+            )
             _change.complete(staged, self._clock)
         leftovers = request.leftovers
 

@@ -35,9 +35,14 @@ SNAPSHOT_COMMIT_TS = "txns.commit-ts"
 SNAPSHOT_TXN_ID = "txns.txn-id"
 SNAPSHOT_DROPPED = "txns.dropped"
 SNAPSHOT_ADOPTED = "txns.adopted"
+SNAPSHOT_RESTORED = "txns.restored"
+"""On a copy of another snapshot: which one it is a copy of."""
 
 FOREIGN_BRANCH = "txns-foreign-"
 """Branches that keep a stranger's snapshots are named this and the snapshot's id."""
+
+KEPT_TAG = "txns-kept-"
+"""Tags on snapshots whose files came back are named this; see `_kept`."""
 
 MIN_SNAPSHOTS_TO_KEEP = 10
 MAX_SNAPSHOT_AGE_MS = 24 * 3600 * 1000

@@ -60,7 +60,7 @@ class Parts:
         loop = CommitLoop(log, archive, clock)
         applier = Applier(catalog, log, tables, clock)
         tidier = Tidier(config, log, tables, clock)
-        committer = Committer(config, log, loop, archive, tables, applier, tidier, clock)
+        committer = Committer(catalog, config, log, loop, archive, tables, applier, tidier, clock)
         registrar = Registrar(catalog, log, loop, tables, applier, committer, clock)
         return Parts(
             catalog,

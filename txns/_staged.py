@@ -189,6 +189,27 @@ class StagedTable:
             for update in self.updates
         )
 
+    @property
+    def root_of_main(self) -> Snapshot | None:
+        """The first staged snapshot of main's new run; None where `main` stands on none."""
+        own = {snapshot.snapshot_id for snapshot in self.snapshots()}
+        root = None
+        for at in History(self.current).ancestors(self.current.current_snapshot()):
+            if at.snapshot_id not in own:
+                break
+            root = at
+        return root
+
+    @property
+    def restored(self) -> int | None:
+        """The snapshot of another state whose rows `main` is to have, or to go on from."""
+        root = self.root_of_main
+        copied = _mark.summary_value(root, _mark.SNAPSHOT_RESTORED)
+        if copied is not None:
+            return int(copied)
+        source = root.parent_snapshot_id if root else self.current.current_snapshot_id
+        return None if self.create or source == self.base.current_snapshot_id else source
+
     def _on_main(self) -> bool:
         """Whether every staged snapshot is on `main`: one of write-audit-publish is not."""
         left = {snapshot.snapshot_id for snapshot in self.snapshots()}

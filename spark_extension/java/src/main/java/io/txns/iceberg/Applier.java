@@ -247,6 +247,7 @@ final class Applier {
           }
           Overlay.removeAdopted(builder, base, adopted);
           stranger.ifPresent(one -> Overlay.keepForeign(builder, base, one, adopted));
+          KeptTags.removeDone(builder, base);
         };
     Overlay.Renumber renumber = onStorage(change, real);
     long nowMs = clock.nowMs();

@@ -53,14 +53,14 @@ final class ChangeBuilder {
     Map<String, MetadataUpdate> refs = new LinkedHashMap<>();
     Snapshot main = staged.base().currentSnapshot();
     Long from = staged.isCreate() || main == null ? null : main.snapshotId();
-    Long root = rootOfMain(staged);
+    Snapshot root = staged.rootOfMain();
     Map<String, String> stamp = new LinkedHashMap<>(marks);
     stamp.put(TableMark.SNAPSHOT_COMMIT_TS, Long.toString(commitTs));
     stamp.put(TableMark.SNAPSHOT_TXN_ID, txnId);
     for (MetadataUpdate update : staged.changes()) {
       if (update instanceof MetadataUpdate.AddSnapshot add) {
         SnapshotEdit edit = SnapshotEdit.of(add.snapshot()).timestampMs(commitTs).summary(stamp);
-        if (root != null && add.snapshot().snapshotId() == root) {
+        if (root != null && add.snapshot().snapshotId() == root.snapshotId()) {
           edit.parent(from); // also after a replace or a rollback: main's history has no gap
           if (staged.rollsBack()) {
             edit.operation(DataOperations.OVERWRITE);
@@ -132,19 +132,6 @@ final class ChangeBuilder {
         staged.current().currentSnapshot().snapshotId(),
         added,
         deleted);
-  }
-
-  /** The first staged snapshot of main's new run. */
-  private static Long rootOfMain(StagedTable staged) {
-    Set<Long> added =
-        staged.snapshots().stream().map(Snapshot::snapshotId).collect(Collectors.toSet());
-    Long root = null;
-    Snapshot at = staged.current().currentSnapshot();
-    while (at != null && added.contains(at.snapshotId())) {
-      root = at.snapshotId();
-      at = at.parentId() == null ? null : staged.current().snapshot(at.parentId());
-    }
-    return root;
   }
 
   /** What the staged updates amount to: the strongest of them decides. */

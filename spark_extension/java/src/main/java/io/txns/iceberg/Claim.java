@@ -60,6 +60,7 @@ final class Claim {
                   || head.timestampMillis() >= since);
       if (kept
           && !ref.getKey().equals(SnapshotRef.MAIN_BRANCH)
+          && !ref.getKey().startsWith(TableMark.KEPT_TAG)
           && (Stranger.above(metadata, head.snapshotId()).isPresent()
               || isCutOff(metadata, head))) {
         return Optional.of(ref.getKey());

@@ -90,7 +90,10 @@ final class Committer {
    */
   Committed commit(Request request) {
     applyOutstanding(request);
-    request.writes().values().forEach(ChangeBuilder::complete);
+    for (StagedTable write : request.writes().values()) {
+      KeptTags.protect(write, request.readTs(), request.key().txnId(), clock.nowMs());
+      ChangeBuilder.complete(write);
+    }
     Leftovers leftovers = request.leftovers();
     Entry entry;
     try {

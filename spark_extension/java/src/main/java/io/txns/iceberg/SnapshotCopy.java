@@ -55,6 +55,9 @@ final class SnapshotCopy {
             .manifestList(location)
             .schemaId(source == null ? Integer.valueOf(base.currentSchemaId()) : source.schemaId())
             .summary(totals(source));
+    if (source != null) {
+      edit.summary(Map.of(TableMark.SNAPSHOT_RESTORED, Long.toString(source.snapshotId())));
+    }
     if (firstRowId != null) {
       edit.rows(firstRowId, rows);
     }

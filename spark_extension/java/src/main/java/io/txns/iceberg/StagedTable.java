@@ -2,6 +2,7 @@ package io.txns.iceberg;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
@@ -177,6 +178,33 @@ final class StagedTable {
                 change instanceof MetadataUpdate.SetSnapshotRef ref
                     && SnapshotRef.MAIN_BRANCH.equals(ref.name())
                     && !own.contains(ref.snapshotId()));
+  }
+
+  /** The first staged snapshot of main's new run; null where main stands on none. */
+  Snapshot rootOfMain() {
+    Set<Long> added = snapshots().stream().map(Snapshot::snapshotId).collect(Collectors.toSet());
+    Snapshot root = null;
+    Snapshot at = current().currentSnapshot();
+    while (at != null && added.contains(at.snapshotId())) {
+      root = at;
+      at = LoggedState.parent(current(), at);
+    }
+    return root;
+  }
+
+  /** The snapshot of another state whose rows main is to have, or to go on from; null for none. */
+  Long restored() {
+    Snapshot root = rootOfMain();
+    Snapshot main = current().currentSnapshot();
+    if (root != null && root.summary().containsKey(TableMark.SNAPSHOT_RESTORED)) {
+      return Long.valueOf(root.summary().get(TableMark.SNAPSHOT_RESTORED)); // a copy of it
+    }
+    Long source = root != null || main == null ? parentId(root) : Long.valueOf(main.snapshotId());
+    return create || Objects.equals(source, LoggedState.mainId(base)) ? null : source;
+  }
+
+  private static Long parentId(Snapshot snapshot) {
+    return snapshot == null ? null : snapshot.parentId();
   }
 
   /** Whether every one of some staged snapshots is on main: a WAP snapshot is not. */

@@ -37,9 +37,13 @@ record TableMark(TableIdentifier commitTable, String commitTableUuid, long creat
   static final String SNAPSHOT_TXN_ID = "txns.txn-id";
   static final String SNAPSHOT_DROPPED = "txns.dropped";
   static final String SNAPSHOT_ADOPTED = "txns.adopted";
+  static final String SNAPSHOT_RESTORED = "txns.restored";
 
   /** Tags of a hold are named this and the hold's name. */
   static final String HOLD_TAG = "txns-hold-";
+
+  /** Tags on snapshots whose files came back are named this; see {@link KeptTags}. */
+  static final String KEPT_TAG = "txns-kept-";
 
   /** Branches that keep a stranger's snapshots are named this and the snapshot's id. */
   static final String FOREIGN_BRANCH = "txns-foreign-";
