@@ -162,7 +162,13 @@ class _SimulatedCatalog(MetastoreCatalog):
         ):
             return None
         rng = world.actor.fault_rng
-        return lambda: self._table_at(name, rng.choice(self.registry.lagging(name)))
+
+        def older() -> Table:
+            if name not in self.registry.pointers:
+                return self._table(name)  # it has gone since: there is no such table
+            return self._table_at(name, rng.choice(self.registry.lagging(name)))
+
+        return older
 
     # ------------------------------------------------------------ tables
 

@@ -31,7 +31,7 @@ class Switch(Enum):
     """Clocks are minutes to years ahead or behind, and jump from action to action."""
 
 
-ON = frozenset({Switch.KEYS})
+ON = frozenset({Switch.FALSE_REFUSALS, Switch.HIDDEN_LOG, Switch.KEYS, Switch.STALE_HEADS})
 """What runs have that are not told otherwise."""
 
 
