@@ -61,6 +61,9 @@ LOADS = 3
 
 BACK_OFF_MAX_MS = 5
 
+_LAG_MS = (5, 50, 500, 500)
+"""How long at most a head is waited for that must exist, each time, in ms."""
+
 
 @dataclass(frozen=True)
 class Head:
@@ -216,6 +219,23 @@ class CommitLog:
                 "the commit table is missing: open the catalog with the commit_table that cares for"
                 f" the table, or restore it; commit_table=`{text(self.identifier)}`",
             )
+        return head
+
+    def load_at_least(self, ts: int) -> Head:
+        """
+        Load a head whose upper is at a timestamp in ms or above, or the newest that there is.
+
+        A replica that lags behind says less: it is asked again, for about half a second.
+
+        Raises:
+            InvalidUsage: 55000, there is no commit table.
+        """
+        head = self.load()
+        for wait_ms_max in _LAG_MS:
+            if head.upper >= ts:
+                break
+            self._clock.back_off(wait_ms_max)
+            head = self.load()
         return head
 
     def load_or_create(self) -> Head:

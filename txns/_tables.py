@@ -268,7 +268,8 @@ class DataTables:
                 "the table is under the care of another commit table: open the catalog with"
                 f" commit_table='{mark.commit_table}'; table=`{text(identifier)}`"
             )
-        newer = head if head.exists and mark.applied <= head.upper else self._log.load()
+        known = head.exists and mark.applied <= head.upper
+        newer = head if known else self._log.load_at_least(mark.applied)
         if newer.uuid != mark.commit_table_uuid or mark.applied > newer.upper:
             raise CorruptLog(
                 "the table and the commit table do not belong together (was one restored from a"

@@ -117,6 +117,26 @@ def test_a_reader_does_not_go_back(lake, by):
     assert [1, 2] == ids(handle.begin().load_table(a))
 
 
+def test_a_head_that_lags_is_not_taken_for_a_backup(lake):
+    """
+    A table may show what the log does not say yet.
+
+    1. A replica of the catalog has the log as it was. 2. Somebody commits and applies. 3. A process
+    opens the catalog, loads the head from the replica, then the table. 4. The replica catches up.
+    """
+    a = lake.table("a", [1])
+    older, loads = lake.catalog.load_table(COMMITS), []
+
+    def lagging(real):
+        loads.append(1)
+        return older if len(loads) <= 5 else real()
+
+    staged(lake.open(), a, 2).commit()
+    handle = lake.open(Wrapped(lake.another_catalog(), load=lagging))
+    assert [1] == ids(handle.snapshot().load_table(a))
+    assert [1, 2] == ids(handle.snapshot().load_table(a))
+
+
 def test_a_writer_tries_again_on_an_older_head(lake):
     """A swap on an older head is lost, and is tried again when the catalog has caught up."""
     a = lake.table("a", [1])

@@ -41,6 +41,9 @@ final class CommitLog {
   /** How often the head is loaded until it is as new as one that was seen. */
   private static final int LOADS = 3;
 
+  /** How long at most a head is waited for that must exist, each time, in ms. */
+  private static final int[] LAG_MS = {5, 50, 500, 500};
+
   private static final long BACK_OFF_MAX_MS = 5;
 
   private final Catalog delegate;
@@ -162,6 +165,24 @@ final class CommitLog {
               "the commit table is missing: set the catalog option txns.commit-table to the one"
                   + " that cares for the table, or restore it; commit_table=`%s`",
               identifier));
+    }
+    return head;
+  }
+
+  /**
+   * Load a head whose upper is at a timestamp in ms or above, or the newest that there is: a
+   * replica that lags behind says less, and is asked again for about half a second.
+   *
+   * @throws TxnException 55000 where the commit table is missing
+   */
+  Head loadAtLeast(long ts) {
+    Head head = load();
+    for (int waitMsMax : LAG_MS) {
+      if (head.upper() >= ts) {
+        break;
+      }
+      clock.backOff(waitMsMax);
+      head = load();
     }
     return head;
   }

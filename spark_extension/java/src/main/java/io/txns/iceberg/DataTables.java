@@ -319,7 +319,8 @@ final class DataTables {
                   + " txns.commit-table=%s; table=`%s`",
               mark.commitTable(), identifier));
     }
-    Head newer = head.exists() && mark.applied() <= head.upper() ? head : log.load();
+    boolean known = head.exists() && mark.applied() <= head.upper();
+    Head newer = known ? head : log.loadAtLeast(mark.applied());
     if (!newer.uuid().equals(mark.commitTableUuid()) || mark.applied() > newer.upper()) {
       throw TxnException.corruptLog(
           String.format(

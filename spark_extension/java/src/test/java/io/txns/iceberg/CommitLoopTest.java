@@ -152,6 +152,29 @@ class CommitLoopTest {
     assertThat(handle.begin(BeginOptions.defaults()).readTs()).isEqualTo(committed.commitTs());
   }
 
+  /**
+   * 1. A replica has the log as it was. 2. Somebody commits and applies. 3. A process loads the
+   * head from the replica, then the table. 4. The replica catches up.
+   */
+  @Test
+  void aHeadThatLagsIsNotTakenForABackup() {
+    TableMetadata before = commits();
+    staged(lake.open(), 1).commit();
+    old = before;
+    TxnClock clock =
+        new MovedClock(0) {
+          @Override
+          public void backOff(long maxMs) {
+            old = null;
+          }
+        };
+    TxnHandle reader = TxnHandle.open("lake", faulty(), TxnConfig.from(Map.of()), clock);
+    Transaction txn = reader.begin(BeginOptions.defaults());
+    assertThat(txn.readTs()).isLessThan(lake.open().upper());
+    assertThat(reader.catalog(() -> txn).loadTable(id("shop.a")).currentSnapshot()).isNotNull();
+    assertThat(old).isNull();
+  }
+
   /** Some servers call an attempt on an outdated head malformed. */
   @Test
   void aRefusalBySequenceNumberIsALostSwap() {
