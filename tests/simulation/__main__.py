@@ -21,7 +21,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from tests.simulation.mutations import MUTATIONS, without_protection
+from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
 from tests.simulation.plan import Plan, plan
 from tests.simulation.recording import record
 from tests.simulation.run import Outcome, run
@@ -92,7 +92,8 @@ def _run_mutations(seeds_max: int, switches: frozenset[Switch] | None) -> int:
     missed = 0
     for name in sorted(MUTATIONS):
         with without_protection(name):
-            took = [_seeds_until_found(first, seeds_max, switches) for first in _BEGINNINGS]
+            on = NEEDS.get(name) if switches is None else switches
+            took = [_seeds_until_found(first, seeds_max, on) for first in _BEGINNINGS]
         median = statistics.median(took)
         found = median <= seeds_max
         missed += not found

@@ -19,6 +19,7 @@ from tests.simulation.history import Attempt, Identifier, Listing, Operation, Re
 from tests.simulation.rows import Rows, data_file, rows_of
 from tests.simulation.scheduler import Violation
 from tests.simulation.settings import Switch
+from txns._committed import State
 from txns.errors import CommitStateUnknown, Conflict, InvalidUsage, TxnsError
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _SKEWED = 0.25
 
 _THINKS = 0.3
 """How often a user thinks before a statement, while others go on."""
+
+_COMMITS_MAX = 3
+"""How often a user commits what failed without an outcome."""
 
 _STATEMENTS = {
     "append": 8,
@@ -121,31 +125,48 @@ def committed_ts(txn: Any) -> int | None:
 
 
 def commit(worker: Worker, txn: Any, attempt: Attempt) -> None:
-    """Commit, in one of the ways there are, and judge what the process is told."""
-    rng = worker.rng
-    try:
-        if rng.random() < 0.3:
-            committed = _commit_at(worker, txn)
-            _acknowledge(worker, attempt, committed.commit_ts)
-            worker.again = None
-            if rng.random() < 0.5:
-                committed.apply()
-            return
-        committed = txn.commit()
-    except CommitStateUnknown:
-        if worker.again is None and rng.random() < 0.7:
-            worker.again = attempt
-        raise
-    except TxnsError:
-        _refused(worker, attempt)
-        raise
-    except Exception as error:
-        worker.again = None
-        if attempt.logged_ts is not None:
-            raise Violation("unknown", f"{attempt.key} committed, and said {error!r}") from error
-        raise
+    """Commit, again where an error was no outcome, and judge what the process is told."""
+    for left in reversed(range(_COMMITS_MAX)):
+        try:
+            _commit(worker, txn, attempt)
+        except CommitStateUnknown:
+            if worker.again is None and worker.rng.random() < 0.7:
+                worker.again = attempt
+            raise
+        except TxnsError:
+            _refused(worker, attempt)
+            raise
+        except Exception:  # the catalog's or the storage's: no outcome, what was staged stays
+            if left and worker.rng.random() < 0.7:
+                continue
+            _give_up(worker, txn, attempt)
+            raise
+        return
+
+
+def _commit(worker: Worker, txn: Any, attempt: Attempt) -> None:
+    """Commit, in one of the ways there are."""
+    separately = worker.rng.random() < 0.3
+    committed = _commit_at(worker, txn) if separately else txn.commit()
     worker.again = None
     _acknowledge(worker, attempt, committed.commit_ts)
+    if separately and worker.rng.random() < 0.5:
+        committed.apply()
+
+
+def _give_up(worker: Worker, txn: Any, attempt: Attempt) -> None:
+    """Roll back what had no outcome: it has committed, or never will, or nobody knows."""
+    worker.again = None
+    landed = attempt.logged_ts is not None
+    try:
+        txn.rollback()
+    except InvalidUsage as error:
+        if worker.lake.observer.history.settled_ts(attempt.txn_id) is None:
+            raise Violation("refused", f"{attempt.key} has not committed: {error}") from error
+        return
+    attempt.refused = txn.state is State.ROLLED_BACK
+    if attempt.refused and landed:
+        raise Violation("refused", f"{attempt.key} has committed, and was rolled back")
 
 
 def _commit_at(worker: Worker, txn: Any) -> Any:
@@ -168,7 +189,7 @@ def _refused(worker: Worker, attempt: Attempt) -> None:
     What was tried before under the same id may still land: only the next answer to that id tells.
     """
     worker.again = attempt if attempt.repeats else None
-    attempt.refused = not attempt.repeats
+    attempt.refused = True
     settled = worker.lake.observer.history.settled_ts(attempt.txn_id)
     if settled is not None and (settled <= attempt.began_above or not attempt.repeats):
         raise Violation("refused", f"{attempt.key} has committed, and was told that it had not")

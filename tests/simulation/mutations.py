@@ -1,7 +1,7 @@
 """
 Protections taken away on purpose, one at a time: the simulation has to notice each.
 
-Imports: the core's private parts. Used by: test_mutations, __main__.
+Imports: settings, the core's private parts. Used by: test_mutations, __main__.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from unittest import mock
 
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
+from tests.simulation.settings import Switch
 from txns import (
     _apply,
     _change,
     _commit,
+    _commit_table,
     _conflict,
     _entry,
     _log,
@@ -34,7 +36,7 @@ from txns import (
 )
 from txns._read_set import ReadSet
 from txns._staged import StagedTable
-from txns.errors import Conflict
+from txns.errors import CommitStateUnknown, Conflict
 
 Patch = tuple[Any, str, Any]
 Mutation = Callable[[], list[Patch]]
@@ -294,7 +296,7 @@ def files_removed_after_a_maybe() -> list[Patch]:
     def eager(self: Any, request: Any) -> Any:
         try:
             return commit(self, request)
-        except _commit.CommitStateUnknown:
+        except CommitStateUnknown:
             self._clock.sleep(2000)
             for staged in request.writes.values():
                 staged.io.delete_created()
@@ -343,6 +345,53 @@ def group_members_unaware() -> list[Patch]:
         (_loop, "_check_invariants", lambda *_a: None),
         (_state.LogState, "validate", lambda _self: None),
     ]
+
+
+def settled_by_a_stale_head() -> list[Patch]:
+    """Take another head for a newer one: a replica's is older (I8)."""
+
+    def another(self: Any, other: Any) -> bool:
+        return bool(self.main_id != other.main_id)
+
+    return [(_log.Head, "is_past", another), (_log.CommitLog, "_is_older", lambda *_a: False)]
+
+
+def refusal_believed() -> list[Patch]:
+    """Take a refusal for the truth: nothing has been carried out (I8)."""
+    replace_head = _log.CommitLog.replace
+
+    def believing(self: Any, head: Any, updates: Any) -> Any:
+        swap = replace_head(self, head, updates)
+        if swap.outcome is _log.Outcome.REFUSED:
+            raise swap.cause
+        return swap
+
+    return [(_log.CommitLog, "replace", believing)]
+
+
+def id_twice_in_a_group() -> list[Patch]:
+    """Make an entry of each member of a group, whatever its id (I8)."""
+    drafts = _loop._Drafts
+
+    # The log's own checks would refuse it: they have to go as well.
+    return [
+        (_loop, "_Drafts", lambda: drafts(by_id=_EachItsOwn())),
+        (_loop, "_check_invariants", lambda *_a: None),
+        (_state.LogState, "validate", lambda _self: None),
+    ]
+
+
+def log_created_in_the_loop() -> list[Patch]:
+    """Create the commit table wherever it is missing, and take any for the one that was."""
+
+    def made(self: Any) -> Any:
+        head = self.load_if_exists()
+        if head.exists:
+            return head
+        _commit_table.create(self.catalog, self.identifier, self._clock)
+        return self.load_if_exists()
+
+    return [(_log.CommitLog, "load", made), (_log.CommitLog, "_is_older", lambda *_a: False)]
 
 
 def subscription_without_archive() -> list[Patch]:
@@ -394,10 +443,23 @@ MUTATIONS: dict[str, Mutation] = {
         purge_without_claim,
         register_without_applied,
         group_members_unaware,
+        settled_by_a_stale_head,
+        refusal_believed,
+        id_twice_in_a_group,
+        log_created_in_the_loop,
         subscription_without_archive,
         registered_once,
     )
 }
+
+NEEDS = {
+    "conditional_write_counts_as_append": frozenset({Switch.KEYS}),
+    "settled_by_a_stale_head": frozenset({Switch.STALE_HEADS}),
+    "refusal_believed": frozenset({Switch.FALSE_REFUSALS}),
+    "id_twice_in_a_group": frozenset({Switch.SHARED_IDS}),
+    "log_created_in_the_loop": frozenset({Switch.HIDDEN_LOG}),
+}
+"""What has to be on for a missing protection to be noticed; it is on in each seed then."""
 
 
 @contextmanager
@@ -408,6 +470,20 @@ def without_protection(name: str) -> Iterator[None]:
             # A built-in name is replaced in its module: it need not be there.
             stack.enter_context(mock.patch.object(owner, attribute, value, create=True))
         yield
+
+
+class _EachItsOwn(dict[Any, Any]):
+    """Entries by id, where an id never stands in the way of another entry."""
+
+    def __contains__(self, _key: object) -> bool:
+        return False
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__((key, len(self)), value)
+        self._last = value
+
+    def __getitem__(self, _key: Any) -> Any:
+        return self._last
 
 
 class _NotApplied(SetPropertiesUpdate):

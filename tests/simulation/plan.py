@@ -50,6 +50,7 @@ _UPSETS: dict[str, tuple[Action, float]] = {
     "take_mark": (upsets.take_mark, 1),
 }
 _RACE, _LIFE, _PURGE, _SAME_ID = "race", "life", "purge", "same_id"
+_THREADS = "threads"
 _HIDE_LOG, _PAUSE = "hide_log", "pause"
 _REPLACEMENT = "stranger-replacement"
 _USER_NAMES = ("a", "b", "c")
@@ -177,14 +178,14 @@ def _settings(seed: int, only: frozenset[Switch] | None) -> Settings:
 
 
 def _with_same_ids(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Let users try the same ids, at about the same time."""
+    """Let users try the same ids at about the same time, in processes and in threads."""
     rng = random.Random(f"{seed}/same-ids")
     for number in range(rng.randint(1, 2)):
         for name in [one for one in workers if one in _USER_NAMES]:
             keys, at = workers[name], rng.randint(0, 2)
             same = f"{name}.shared{number}.{_SAME_ID}"
             workers = {**workers, name: (*keys[:at], same, *keys[at:])}
-    return workers
+    return {**workers, "a": (f"a.together.{_THREADS}", *workers["a"])}
 
 
 def _keys(

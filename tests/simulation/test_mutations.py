@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutations import MUTATIONS, without_protection
+from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
 from tests.simulation.plan import plan
 from tests.simulation.run import run
 from tests.simulation.shrink import shrink
@@ -38,7 +38,8 @@ QUICK = {
 def test_a_missing_protection_is_found(name: str):
     """Some seed breaks a promise when a protection is missing."""
     with without_protection(name):
-        found = next((s for s in range(SEEDS_MAX) if run(plan(s)).violation), None)
+        plans = (plan(seed, NEEDS.get(name)) for seed in range(SEEDS_MAX))
+        found = next((one.seed for one in plans if run(one).violation), None)
     assert found is not None
 
 

@@ -20,7 +20,7 @@ _MEET_AFTER_MS = 400
 """When threads commit, in ms after their start: at about the same time."""
 
 
-_SHARE_AN_ID = 2
+_SHARE_AN_ID = 3
 """How many threads try one id, where ids are shared."""
 
 
