@@ -8,6 +8,8 @@ import pytest
 
 import txns
 from tests.txns.lake import ids, rows
+from txns._cli._invariants import check_all
+from txns._cli._options import Lake as Opened
 
 FOR_EVER_MS = 2**63 - 1
 
@@ -154,3 +156,6 @@ def test_holds_and_check_know_the_tag(lake, handle):
     assert ["report"] == [hold.name for hold in handle.holds()]
     handle.release("report")
     assert 1 == len(tags(lake, a))
+    opened = Opened("lake", f"sqlite:///{lake.folder}/catalog.db")
+    assert [] == check_all(opened.parts).violations
+    opened.close()
