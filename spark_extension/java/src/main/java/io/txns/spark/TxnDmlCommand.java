@@ -45,6 +45,7 @@ final class TxnDmlCommand extends LeafCommand {
             () -> RowCounts.NONE,
             () -> {
               state.checkWrite(WriteTarget.table(catalog, String.join(".", dml.target())));
+              catalog.willWrite(Catalogs.identifier(session, dml.target(), catalog));
               return new CountedStatement(session, catalog, dml).run(plan);
             });
     return List.of(counts.toRow(dml.kind()));

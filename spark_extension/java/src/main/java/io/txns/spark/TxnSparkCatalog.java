@@ -185,6 +185,26 @@ public final class TxnSparkCatalog extends SparkCatalog {
     return new SparkTable(tables.loadTableAt(table, readTs));
   }
 
+  /**
+   * Brings a table under care that a statement is about to write, if all that are written come
+   * under care. Loading it says so in time only where Spark loads it for the write: a statement
+   * that reads it first writes what Spark has kept (SPARK-58370).
+   */
+  void willWrite(Identifier ident) {
+    if (config().register() != TxnConfig.Register.ALL) {
+      return;
+    }
+    writing(
+        ident,
+        () -> {
+          try {
+            return loadForWrite(ident);
+          } catch (NoSuchTableException e) {
+            return null; // analysis reports it
+          }
+        });
+  }
+
   private Table loadForWrite(Identifier ident) throws NoSuchTableException {
     if (ident instanceof PathIdentifier) {
       return super.loadTable(ident);

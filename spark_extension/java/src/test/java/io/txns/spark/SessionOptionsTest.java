@@ -8,6 +8,8 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What a session sets for itself stands above its catalogs' options, and is no other session's. */
 class SessionOptionsTest extends SparkTestBase {
@@ -51,6 +53,26 @@ class SessionOptionsTest extends SparkTestBase {
     other.sql("BEGIN");
     insert(other);
     assertThat(row(other, "COMMIT").<Boolean>getAs("applied")).isTrue();
+  }
+
+  /** Spark reads the table first, and writes what it has kept without loading it for the write. */
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "INSERT INTO %1$s SELECT id + 1 FROM %1$s",
+        "INSERT OVERWRITE %1$s SELECT id + 1 FROM %1$s",
+        "WITH s AS (SELECT id FROM %1$s) DELETE FROM %1$s WHERE id IN (SELECT id FROM s)",
+        "UPDATE %1$s SET id = 2 WHERE id IN (SELECT id FROM %1$s)",
+        "WITH s AS (SELECT id FROM %1$s) MERGE INTO %1$s t USING s ON t.id = s.id"
+            + " WHEN MATCHED THEN UPDATE SET id = 2"
+      })
+  void whatReadsItsTargetComesUnderCare(String write) {
+    String self = table + "_self";
+    set("register", "none");
+    spark.sql("CREATE TABLE " + self + " USING iceberg AS SELECT 1L AS id");
+    set("register", "all");
+    assertThat(affected(spark, write.formatted(self))).isEqualTo(1);
+    assertThat(rows(other, "SHOW TBLPROPERTIES " + self).toString()).contains("txns.commit-table");
   }
 
   @Test
