@@ -39,6 +39,7 @@ from pyiceberg.table.update import (
 from txns import _manifests, _mark
 from txns._entry import Change, Operation
 from txns._logged import APPEND
+from txns.errors import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -105,7 +106,10 @@ def stage_append(
     properties: Mapping[str, str] | None = None,
 ) -> Snapshot:
     """
-    Stage an append of data files on `main` by hand: one manifest, one list, no metadata copies.
+    Stage an append of data files on `main` by hand: one list, no metadata copies.
+
+    There is a manifest for each spec that files have: another thread may have set another one
+    since they were written.
 
     Source: what pyiceberg's fast append writes, whose producer copies the table's metadata
     about eighteen times.
@@ -114,9 +118,9 @@ def stage_append(
     parent = base.current_snapshot()
     snapshot_id = clock.new_snapshot_id()
     manifests = _manifests.manifests_of(staged.io, parent.manifest_list) if parent else []
-    if files:
-        path = staged.metadata_path(f"{clock.new_uuid()}-m0.avro")
-        manifests.insert(0, _manifests.write_added(staged.io, base, path, snapshot_id, files))
+    for number, of_spec in enumerate(_by_spec(base, files)):
+        path = staged.metadata_path(f"{clock.new_uuid()}-m{number}.avro")
+        manifests.insert(0, _manifests.write_added(staged.io, base, path, snapshot_id, of_spec))
     return _stage_listing(
         staged,
         clock,
@@ -126,6 +130,20 @@ def stage_append(
         summary=_manifests.append_summary(base, files) | dict(properties or {}),
         snapshot_id=snapshot_id,
     )
+
+
+def _by_spec(base: TableMetadata, files: list[DataFile]) -> list[list[DataFile]]:
+    """Give files in groups of one partition spec, which a manifest has."""
+    known = base.specs()
+    groups: dict[int, list[DataFile]] = {}
+    for file in files:
+        if file.spec_id not in known:
+            raise Unsupported(
+                "files are of a partition spec that the log does not have: reject them, and write"
+                f" their rows again; spec=`{file.spec_id}`"
+            )
+        groups.setdefault(file.spec_id, []).append(file)
+    return list(groups.values())
 
 
 def stage_drop(staged: StagedTable, clock: Clock) -> None:

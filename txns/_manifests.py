@@ -218,13 +218,13 @@ def write_added(
     io: FileIO, metadata: TableMetadata, path: str, snapshot_id: int, files: Sequence[DataFile]
 ) -> ManifestFile:
     """
-    Write a manifest of added files of the default spec, whose snapshot id is inherited.
+    Write a manifest of added files of one spec, whose snapshot id is inherited.
 
     A restage then rewrites its manifest list only.
     """
     with write_manifest(
         format_version=metadata.format_version,
-        spec=metadata.spec(),
+        spec=metadata.specs()[files[0].spec_id],
         schema=metadata.schema(),
         output_file=io.new_output(path),
         snapshot_id=snapshot_id,
@@ -269,7 +269,7 @@ def append_summary(metadata: TableMetadata, files: Sequence[DataFile]) -> dict[s
     """Give the keys of an append's summary, as pyiceberg's producers compute them."""
     collector = SnapshotSummaryCollector()
     for file in files:
-        collector.add_file(file, metadata.schema(), metadata.spec())
+        collector.add_file(file, metadata.schema(), metadata.specs()[file.spec_id])
     main = metadata.current_snapshot()
     summary = update_snapshot_summaries(
         Summary(Operation.APPEND, **collector.build()),

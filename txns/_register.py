@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
@@ -28,7 +29,7 @@ from txns._logged import stranger_above
 from txns._loop import Key, transactions_off
 from txns._overlay import acceptable_ts
 from txns._staged import StagedTable
-from txns.errors import ForeignWrite, Quarantined, Unsupported, text
+from txns.errors import Conflict, ForeignWrite, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -87,8 +88,7 @@ class Registrar:
         table = self._catalog.load_table(identifier)
         self._check_registrable(identifier, table)
         if _mark.mark_of(table.metadata) is None:
-            self._mark(identifier, table, head)
-            table = self._catalog.load_table(identifier)
+            table = self._marked(identifier, table, head)
         marking = _mark_snapshot(table)
         return head.upper if marking is None else self._log_registration(table, marking)
 
@@ -167,6 +167,35 @@ class Registrar:
             )
         if mark is None:
             _manifests.check_writable(table.metadata, name)
+
+    def _marked(self, identifier: Identifier, table: Table, head: Head) -> Table:
+        """
+        Mark a table, and give it as it is then.
+
+        A swap that was lost starts again, once: the winner may have marked it, which is as good.
+
+        Raises:
+            Conflict: Others write it all the time.
+        """
+        try:
+            self._mark(identifier, table, head)
+        except CommitFailedException:
+            _LOG.debug("somebody else changed %s first", text(identifier), exc_info=True)
+            table = self._catalog.load_table(identifier)
+            self._check_registrable(identifier, table)
+            if _mark.mark_of(table.metadata) is None:
+                self._mark_or_conflict(identifier, table)
+        return self._catalog.load_table(identifier)
+
+    def _mark_or_conflict(self, identifier: Identifier, table: Table) -> None:
+        try:
+            self._mark(identifier, table, self._log.load())
+        except CommitFailedException as error:
+            raise Conflict(
+                "others write the table while it is registered",
+                table=identifier,
+                least_ts=self._log.load().upper,
+            ) from error
 
     def _mark(self, identifier: Identifier, table: Table, head: Head) -> None:
         """Swap the mark in, with an empty snapshot that has a manifest list of its own."""

@@ -115,14 +115,17 @@ class TxnTable(Table):
         if self._append_files is None or branch != MAIN_BRANCH or merges or not is_arrow:
             super().append(df, dict(snapshot_properties), branch)
             return
+        metadata = self.metadata  # another thread may change it meanwhile
         _check_pyarrow_schema_compatible(
-            self.metadata.schema(),
+            metadata.schema(),
             provided_schema=df.schema,
             downcast_ns_timestamp_to_us=_downcasts(),
-            format_version=self.metadata.format_version,
+            format_version=metadata.format_version,
         )
         empty = isinstance(df, pa.Table) and df.num_rows == 0
-        files = [] if empty else list(_dataframe_to_data_files(self.metadata, df, self.io))
+        files = [] if empty else list(_dataframe_to_data_files(metadata, df, self.io))
+        for file in files:  # which pyiceberg leaves to the manifest's writer
+            file.spec_id = metadata.default_spec_id
         self._append_files(files, snapshot_properties)
 
     def scan(

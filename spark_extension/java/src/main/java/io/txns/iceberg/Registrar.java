@@ -17,6 +17,7 @@ import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.types.Types;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -65,9 +66,44 @@ final class Registrar {
       throw TxnException.quarantined(
           identifier, "entries of the table are not applied, so it cannot be registered yet");
     }
-    Table table = delegate.loadTable(identifier);
-    TableOperations real = ((BaseTable) table).operations();
+    TableMetadata base;
+    try {
+      base = marked(identifier, head);
+    } catch (CommitFailedException e) {
+      LOG.debug("somebody else changed {} first", identifier, e);
+      base = markedOrConflict(identifier);
+    }
+    Snapshot marking = markSnapshot(base);
+    return marking == null ? head.upper() : logRegistration(identifier, base, marking);
+  }
+
+  /** Mark a table once more: whoever was faster may have marked it, which is as good. */
+  private TableMetadata markedOrConflict(TableIdentifier identifier) {
+    Head head = log.load();
+    try {
+      return marked(identifier, head);
+    } catch (CommitFailedException e) {
+      TxnException conflict =
+          TxnException.conflict(
+              identifier, "", "", head.upper(), "others write the table while it is registered");
+      conflict.addSuppressed(e);
+      throw conflict;
+    }
+  }
+
+  /** Mark a table, unless it is; give it as it is then. */
+  private TableMetadata marked(TableIdentifier identifier, Head head) {
+    TableOperations real = ((BaseTable) delegate.loadTable(identifier)).operations();
     TableMetadata base = real.current();
+    checkRegistrable(identifier, base);
+    if (TableMark.of(base).isPresent()) {
+      return base;
+    }
+    Timestamps.commit(real, base, clock.nowMs(), seen -> marked(identifier, real, seen, head));
+    return real.refresh();
+  }
+
+  private void checkRegistrable(TableIdentifier identifier, TableMetadata base) {
     TableMark.refuseCommitTable(identifier, base);
     TableMark mark = TableMark.of(base).orElse(null);
     if (mark != null && !mark.commitTable().equals(log.identifier())) {
@@ -84,12 +120,6 @@ final class Registrar {
                   + " TBLPROPERTIES ('format-version'='2'); table=`%s`",
               identifier, identifier));
     }
-    if (mark == null) {
-      Timestamps.commit(real, base, clock.nowMs(), seen -> marked(identifier, real, seen, head));
-      base = real.refresh();
-    }
-    Snapshot marking = markSnapshot(base);
-    return marking == null ? head.upper() : logRegistration(identifier, base, marking);
   }
 
   /**

@@ -1,0 +1,71 @@
+package io.txns.iceberg;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.Map;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** Who registers a table while others write or register it. */
+class RegisterRaceTest extends TwoTables {
+  private final Deque<Runnable> before = new ArrayDeque<>();
+  private TxnHandle late;
+
+  /** A catalog that does something else just before the first swaps of a table. */
+  @BeforeEach
+  void openLate() {
+    outside.buildTable(id("shop.c"), Lake.SCHEMA).withProperty("format-version", "2").create();
+    late =
+        TxnHandle.open(
+            "lake",
+            HookedOperations.catalog(
+                lake,
+                id("shop.c"),
+                (real, base, next) -> {
+                  if (!before.isEmpty()) {
+                    before.poll().run();
+                  }
+                  real.commit(base, next);
+                }),
+            TxnConfig.from(Map.of()),
+            TxnClock.system());
+  }
+
+  @Test
+  void whoComesSecondFindsTheMark() {
+    before.add(() -> lake.open().register(id("shop.c")));
+    late.register(id("shop.c"));
+    assertThat(late.log().load().state().entries())
+        .filteredOn(entry -> entry.kind() == EntryKind.REGISTER)
+        .filteredOn(entry -> entry.changes().get(0).table().equals(id("shop.c")))
+        .hasSize(1);
+  }
+
+  @Test
+  void aStrangerWritesMeanwhile() {
+    before.add(() -> append(outside.loadTable(id("shop.c")), 2));
+    late.register(id("shop.c"));
+    assertThat(lake.txnIds("shop.c")).containsExactly(2L);
+  }
+
+  @Test
+  void neverWins() {
+    Runnable refuse =
+        () -> {
+          throw new CommitFailedException("not now");
+        };
+    before.add(refuse);
+    before.add(refuse);
+    assertThatThrownBy(() -> late.register(id("shop.c")))
+        .isInstanceOf(TxnException.class)
+        .hasMessageContaining("while it is registered");
+    late.register(id("shop.c"));
+    assertThat(lake.txnIds("shop.c")).isEmpty();
+  }
+}

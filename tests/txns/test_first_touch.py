@@ -1,0 +1,96 @@
+"""Two who register a table at once, and threads that share a transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
+
+import txns
+from tests.txns.lake import ids, rows
+
+
+class Late(SqlCatalog):
+    """Does something else just before the first swaps of `shop.a`."""
+
+    before: list[Any]
+
+    def commit_table(self, table: Any, *changes: Any) -> Any:
+        if table.name() == ("shop", "a") and self.before:
+            self.before.pop(0)()
+        return super().commit_table(table, *changes)
+
+
+@pytest.fixture
+def late(lake):
+    catalog = Late("lake", **lake.catalog.properties)
+    catalog.before = []
+    lake.table("a", [1], register=False)
+    return catalog
+
+
+def test_two_first_touches(lake, late):
+    """
+    Who comes second finds the mark, and goes on; there is one entry of it.
+
+    1. A transaction that registers all it touches loads a table that nobody registered.
+    2. Another one registers it, before the first one's swap.
+    """
+    late.before.append(lambda: lake.open().register("shop.a"))
+    handle = lake.open(late, register="all")
+    with handle.begin() as txn:
+        txn.load_table("shop.a").append(rows(2))
+    assert [1, 2] == lake.plain_ids("shop.a")
+    entries = handle.parts.log.load().state.entries
+    assert 1 == sum(entry.kind.value == "register" for entry in entries)
+
+
+def test_a_stranger_writes_while_a_table_is_registered(lake, late):
+    """The registration starts again on what was written."""
+    late.before.append(lambda: lake.catalog.load_table("shop.a").append(rows(2)))
+    lake.open(late).register("shop.a")
+    assert [1, 2] == ids(lake.open().snapshot().load_table("shop.a"))
+
+
+def test_a_registration_that_never_wins(lake, late):
+    """It is a conflict, which `run` answers by another attempt; no error of the catalog's."""
+
+    def refuse() -> None:
+        raise CommitFailedException("not now")
+
+    late.before += [refuse, refuse]
+    handle = lake.open(late, register="all")
+    with pytest.raises(txns.Conflict, match="registered"), handle.begin() as txn:
+        txn.load_table("shop.a")
+    late.before += [refuse, refuse]
+    txns.run(handle, lambda txn: txn.load_table("shop.a").append(rows(2)))
+    assert [1, 2] == lake.plain_ids("shop.a")
+
+
+def test_files_that_were_written_before_the_spec_changed(lake, handle):
+    """
+    They stand in a manifest of their own spec.
+
+    1. A thread writes files for a transaction.
+    2. Another one, of the same transaction, changes the table's partition spec.
+    3. The first one stages its files.
+    """
+    a = lake.table("a", [1])
+    with handle.begin() as txn:
+        table = txn.load_table(a)
+        stage = table._append_files
+
+        def meanwhile(*appended: Any) -> None:
+            table._append_files = stage
+            with table.update_spec() as update:
+                update.add_identity("name")
+            stage(*appended)
+
+        table._append_files = meanwhile
+        table.append(rows(2))
+        table.append(rows(3))
+    plain = lake.catalog.load_table(a)
+    assert [1, 2, 3] == ids(plain)
+    assert {0, 1} == {task.file.spec_id for task in plain.scan().plan_files()}
