@@ -7,6 +7,7 @@ Imports: _commit_table, _entry, _log. Used by: _loop, _commit, _tidy, _wait.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -24,11 +25,11 @@ from pyiceberg.expressions import (
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from txns._commit_table import SCHEMA
-from txns._entry import Change, Entry, Isolation, Kind, Operation, table_of
+from txns._entry import APPLIED_KINDS, Change, Entry, Isolation, Kind, Operation, table_of
 from txns.errors import text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from txns._log import CommitLog, Head
     from txns.errors import Identifier
@@ -56,12 +57,34 @@ class _Dropped:
 _NO_DROPS = _Dropped(None, 0, frozenset())
 
 
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """
+    What is known of the newest archived entries that were applied to tables.
+
+    Attributes:
+        version: Of the archive, when it was asked.
+        above: The bound in ms above which rows were read.
+        upto: As in `_Dropped`.
+        by_uuid: Their `commit_ts` in ms, by the table's uuid.
+    """
+
+    version: str | None
+    above: int
+    upto: int
+    by_uuid: Mapping[str, int]
+
+
+_NOTHING_READ = _Newest(None, sys.maxsize, 0, {})
+
+
 @dataclass(slots=True)
 class Archive:
     """Reads the rows of one commit table."""
 
     log: CommitLog
     _dropped: _Dropped = field(default=_NO_DROPS, init=False, repr=False)
+    _newest: _Newest = field(default=_NOTHING_READ, init=False, repr=False)
 
     def find(self, txn_id: str, since_ts: int) -> Entry | None:
         """Find the newest archived entry of a transaction id, with `commit_ts` above a bound."""
@@ -88,6 +111,29 @@ class Archive:
         names = known.names | {table_of(row["table_name"]) for row in rows}
         self._dropped = _Dropped(version, max(known.upto, head.state.archived_upto), names)
         return names
+
+    def newest_applied(self, head: Head, uuid: str, above: int) -> int:
+        """
+        Give the greatest `commit_ts` in ms of what was applied to a table and has left the head.
+
+        Args:
+            head: Whose archive is asked; the same version of it is read once, for all tables.
+            uuid: The table's.
+            above: A bound in ms, which is given where there is nothing above it.
+        """
+        known, version = self._newest, head.archive_version
+        if version is None or above >= head.state.tidied_upto:
+            return above
+        if above < known.above:
+            known = _Newest(None, above, above, {})
+        if known.version != version:
+            by_uuid = dict(known.by_uuid)
+            for row in self.rows(_above(known.upto)):
+                if Kind(row["kind"]) in APPLIED_KINDS:
+                    by_uuid[row["table_uuid"]] = row["commit_ts"]
+            upto = max(known.upto, head.state.archived_upto)
+            known = self._newest = _Newest(version, known.above, upto, by_uuid)
+        return max(above, known.by_uuid.get(uuid, above))
 
     def rows(self, condition: BooleanExpression | None = None) -> list[dict[str, Any]]:
         """Give archived rows by column name, ascending by `commit_ts`."""

@@ -66,7 +66,8 @@ class Kind(Enum):
     ON = "on"
 
 
-_WITH_PAYLOAD = frozenset({Kind.COMMIT, Kind.FORGET, Kind.ADOPT, Kind.REPAIR})
+APPLIED_KINDS = frozenset({Kind.COMMIT, Kind.FORGET, Kind.ADOPT, Kind.REPAIR})
+"""Those with a payload: their changes are carried over to their tables."""
 
 
 class Operation(Enum):
@@ -324,7 +325,7 @@ def _check_relations(entry: Entry) -> None:
     _check(entry.prev_ts < entry.commit_ts, "prev-ts is not below commit-ts (I1)")
     _check(entry.read_ts < entry.commit_ts, "read-ts is not below commit-ts (I1)")
     _check(
-        entry.applies == (entry.kind in _WITH_PAYLOAD and bool(entry.changes)),
+        entry.applies == (entry.kind in APPLIED_KINDS and bool(entry.changes)),
         f"a `{entry.kind.value}` with {len(entry.changes)} tables has a payload, or has none,"
         " against section 4.3",
     )

@@ -141,6 +141,12 @@ class Registrar:
         """Put the logged state back on main; what strangers wrote stays on a branch."""
         loaded = self._newest(identifier)
         stranger = _stranger(loaded)
+        if self._tables.is_set_back(loaded):
+            raise Unsupported(
+                "what the log has is in no snapshot of the table: register its newest metadata in"
+                " the catalog again, or adopt, which takes the table as it stands;"
+                f" table=`{text(identifier)}`"
+            )
         staged = _staged(loaded)
         if _mark.mark_of(staged.base) is None:
             uuid = str(staged.base.table_uuid)

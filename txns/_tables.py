@@ -140,6 +140,9 @@ class DataTables:
             view = _overlay.before_forget(identifier, table.metadata, forget, read_ts)
             return Loaded(identifier, table, mark, view, table.io)
         view = self._view(identifier, table.metadata, mark, head, read_ts)
+        set_back = self._set_back(identifier, table.metadata, head)
+        if set_back:
+            view = replace(view, stranger=set_back)
         return Loaded(identifier, table, _mark.mark_of(view.metadata), view, table.io)
 
     def load_plain(self, identifier: Identifier, head: Head) -> Loaded | None:
@@ -171,6 +174,32 @@ class DataTables:
         except NoSuchTableError:
             return LESS_THAN_ALL
         return _mark.applied_ts(metadata) if str(metadata.table_uuid) == uuid else LESS_THAN_ALL
+
+    def is_set_back(self, loaded: Loaded) -> bool:
+        """Whether a table lacks what the log has archived of it; asks for it once more."""
+        if loaded.table is None or loaded.mark is None:
+            return False
+        found = self._set_back(loaded.identifier, loaded.table.metadata, self._log.load())
+        return found is not None
+
+    def _set_back(
+        self, identifier: Identifier, metadata: TableMetadata, head: Head
+    ) -> Stranger | None:
+        """
+        Describe a table that lacks entries which have left the head: an older one came back.
+
+        They left when the table showed them. So one that is loaded after the archive was read
+        shows them, too, if nobody has set it back.
+        """
+        uuid, applied = str(metadata.table_uuid), _mark.applied_ts(metadata)
+        newest = self._archive.newest_applied(head, uuid, applied)
+        if newest == applied or not applied <= self.applied_ts(identifier, uuid) < newest:
+            return None
+        reason = (
+            "the table was set back outside the protocol, by older metadata or a backup: rows of"
+            f" the log are missing from it; applied=`{applied}` archived=`{newest}`"
+        )
+        return Stranger(metadata.current_snapshot_id, (), adoptable=False, reason=reason)
 
     def _view(
         self,

@@ -17,8 +17,8 @@ from pyiceberg.table.refs import MAIN_BRANCH
 
 from txns import _commit_table, _entry, _mark
 from txns._archive import entries_of
-from txns._cli._table_invariants import APPLIED_KINDS, LoggedTables, Violation, check_table
-from txns._entry import Entry, Isolation, Kind, Operation
+from txns._cli._table_invariants import LoggedTables, Violation, check_table
+from txns._entry import APPLIED_KINDS, Entry, Isolation, Kind, Operation
 from txns._survey import survey
 from txns.errors import InvalidUsage, TxnsError, text
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 
 from txns import _mark
-from txns._entry import Entry, Kind, derived_id
+from txns._entry import APPLIED_KINDS, Entry, Kind, derived_id
 from txns._logged import REPLACE, History, effective_ts, logged_state
 from txns._purge_name import is_apart, name_before
 from txns.errors import Conflict, Quarantined, TxnsError, text
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from txns._log import Head
     from txns._parts import Parts
     from txns._survey import Surveyed
-
-APPLIED_KINDS = frozenset({Kind.COMMIT, Kind.FORGET, Kind.ADOPT, Kind.REPAIR})
-"""Kinds of entries whose changes are carried over to their tables."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -36,6 +37,18 @@ final class Archive {
    * @param names of the tables that were dropped
    */
   private record Dropped(String version, long upto, Set<TableIdentifier> names) {}
+
+  private volatile Newest newest = new Newest(null, Long.MAX_VALUE, 0, Map.of());
+
+  /**
+   * What is known of the newest archived entries that were applied to tables.
+   *
+   * @param version of the archive, when it was asked
+   * @param above the bound, in ms, above which rows were read
+   * @param upto as in {@link Dropped}
+   * @param byUuid their {@code commit_ts}, by the table's uuid
+   */
+  private record Newest(String version, long above, long upto, Map<String, Long> byUuid) {}
 
   Archive(CommitLog log) {
     this.log = log;
@@ -96,6 +109,35 @@ final class Archive {
     Dropped found = new Dropped(version, upto, Set.copyOf(names));
     dropped = found;
     return found.names();
+  }
+
+  /**
+   * The greatest {@code commit_ts} of what was applied to a table and has left the head.
+   *
+   * @param head whose archive is asked; the same version of it is read once, for all tables
+   * @param above a bound, in ms, which is given where there is nothing above it
+   */
+  long newestApplied(Head head, String uuid, long above) {
+    if (!head.exists() || above >= head.state().tidiedUpto()) {
+      return above;
+    }
+    Newest known = newest;
+    if (above < known.above()) {
+      known = new Newest(null, above, above, Map.of());
+    }
+    String version = head.archiveVersion();
+    if (!version.equals(known.version())) {
+      Map<String, Long> byUuid = new HashMap<>(known.byUuid());
+      for (TransactionRow row : rows(Expressions.greaterThan("commit_ts", known.upto()))) {
+        if (EntryKind.parse(row.kind()).isApplied()) {
+          byUuid.put(row.tableUuid(), row.commitTs());
+        }
+      }
+      long upto = Math.max(known.upto(), head.state().archivedUpto());
+      known = new Newest(version, known.above(), upto, Map.copyOf(byUuid));
+      newest = known;
+    }
+    return Math.max(above, known.byUuid().getOrDefault(uuid, above));
   }
 
   private List<TransactionRow> rows(Expression filter) {

@@ -110,8 +110,44 @@ final class DataTables {
               identifier, real.current(), mark.get(), forget.get(), readTs, clock.nowMs());
       return new Loaded(identifier, table, real, mark, left);
     }
-    TableView view = view(identifier, real.current(), mark.get(), head, readTs);
+    TableView logged = view(identifier, real.current(), mark.get(), head, readTs);
+    TableView view =
+        setBack(identifier, real.current(), head)
+            .map(stranger -> new TableView(logged.metadata(), readTs, Optional.of(stranger)))
+            .orElse(logged);
     return new Loaded(identifier, table, real, TableMark.of(view.metadata()), view);
+  }
+
+  /** Whether a table lacks what the log has archived of it; asks for it once more. */
+  boolean isSetBack(Loaded loaded) {
+    return loaded.table() != null
+        && loaded.registered()
+        && setBack(loaded.identifier(), loaded.real().current(), log.load()).isPresent();
+  }
+
+  /**
+   * A table that lacks entries which have left the head: an older one came back.
+   *
+   * <p>They left when the table showed them. So one that is loaded after the archive was read shows
+   * them, too, if nobody has set it back.
+   */
+  private Optional<Stranger> setBack(
+      TableIdentifier identifier, TableMetadata metadata, Head head) {
+    long applied = TableMark.applied(metadata);
+    long newest = archive.newestApplied(head, metadata.uuid(), applied);
+    if (newest == applied) {
+      return Optional.empty();
+    }
+    long now = appliedTs(identifier, metadata.uuid());
+    if (now < applied || now >= newest) {
+      return Optional.empty();
+    }
+    String reason =
+        String.format(
+            "the table was set back outside the protocol, by older metadata or a backup: rows of"
+                + " the log are missing from it; applied=`%d` archived=`%d`",
+            applied, newest);
+    return Optional.of(new Stranger(LoggedState.mainId(metadata), List.of(), false, reason));
   }
 
   /**

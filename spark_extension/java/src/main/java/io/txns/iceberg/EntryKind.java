@@ -15,6 +15,11 @@ public enum EntryKind {
   OFF,
   ON;
 
+  /** Whether its changes are carried over to their tables: those with a payload. */
+  boolean isApplied() {
+    return this == COMMIT || this == FORGET || this == ADOPT || this == REPAIR;
+  }
+
   /** The stored spelling. */
   public String stored() {
     return name().toLowerCase(Locale.ROOT);

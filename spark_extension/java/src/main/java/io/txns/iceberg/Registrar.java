@@ -181,6 +181,14 @@ final class Registrar {
   long reject(TableIdentifier identifier) {
     DataTables.Loaded loaded = newest(identifier);
     Stranger stranger = strangerOf(loaded);
+    if (tables.isSetBack(loaded)) {
+      throw TxnException.unsupported(
+          String.format(
+              "what the log has is in no snapshot of the table: register its newest metadata in the"
+                  + " catalog again, or use action => 'adopt', which takes the table as it stands;"
+                  + " table=`%s`",
+              identifier));
+    }
     StagedTable staged = staged(loaded);
     Map<String, String> mark =
         TableMark.properties(log.identifier(), log.load().uuid(), staged.base().uuid());

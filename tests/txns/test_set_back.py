@@ -1,0 +1,86 @@
+"""Tables that somebody set back to older metadata, when the log has archived what they lack."""
+
+from __future__ import annotations
+
+import pytest
+
+import txns
+from tests.txns.lake import ids, rows
+from txns._archive import Archive
+
+
+def set_back(lake, name: str, location: str) -> None:
+    lake.catalog.drop_table(name)
+    lake.catalog.register_table(name, location)
+
+
+@pytest.fixture
+def older(lake):
+    """Give the lake, where 2 was appended to a and archived, and a is without it again."""
+    a, b = lake.table("a", [1]), lake.table("b")
+    location = lake.catalog.load_table(a).metadata_location
+    handle = lake.open()
+    handle.catalog().load_table(a).append(rows(2))
+    handle.catalog().load_table(b).append(rows(7))
+    assert handle.tidy()
+    set_back(lake, a, location)
+    return lake
+
+
+def test_a_table_that_was_set_back_is_not_written(older):
+    """Its rows that were acknowledged would be lost without anybody noticing; others go on."""
+    for handle in (older.open(), older.open(register="all")):
+        with pytest.raises(txns.Quarantined, match="set back"):
+            handle.catalog().load_table("shop.a").append(rows(3))
+        with pytest.raises(txns.Quarantined, match="set back"), handle.begin() as txn:
+            txn.load_table("shop.a").append(rows(3))
+        handle.catalog().load_table("shop.b").append(rows(8))
+    assert [1] == older.plain_ids("shop.a")
+
+
+def test_a_table_that_was_set_back_is_told(older):
+    """The state that a reader is given says so."""
+    parts = older.open().parts
+    head = parts.log.load()
+    loaded = parts.tables.load(("shop", "a"), head, head.upper)
+    assert "set back" in loaded.view.stranger.reason
+    assert parts.tables.load(("shop", "b"), head, head.upper).view.stranger is None
+
+
+def test_the_newest_metadata_again_ends_it(older):
+    """Whoever set the table back can undo it: nothing was written to the older one."""
+    newest = max((older.folder / "warehouse/shop/a/metadata").glob("*.metadata.json"))
+    set_back(older, "shop.a", f"file://{newest}")
+    handle = older.open()
+    handle.catalog().load_table("shop.a").append(rows(3))
+    assert [1, 2, 3] == ids(handle.snapshot().load_table("shop.a"))
+
+
+def test_adopt_takes_the_table_as_it_stands(older):
+    """Reject has nothing to put back, and says so."""
+    handle = older.open()
+    with pytest.raises(txns.Unsupported, match="adopt"):
+        handle.repair_reject("shop.a")
+    handle.repair_adopt("shop.a")
+    handle.catalog().load_table("shop.a").append(rows(3))
+    assert [1, 3] == ids(older.open().snapshot().load_table("shop.a"))
+    assert [1, 3] == older.plain_ids("shop.a")
+
+
+def test_the_archive_is_read_once_for_each_version(lake, monkeypatch):
+    """Statements on tables that nobody writes do not read it again, whatever they are."""
+    a, b = lake.table("a", [1]), lake.table("b")
+    handle = lake.open()
+    handle.catalog().load_table(b).append(rows(1))
+    handle.catalog().load_table(a).append(rows(2))
+    assert handle.tidy()
+    read: list[object] = []
+    rows_of = Archive.rows
+    monkeypatch.setattr(
+        Archive, "rows", lambda self, *args: (read.append(args), rows_of(self, *args))[1]
+    )
+    for name in (b, a, b):
+        handle.snapshot().load_table(name)
+        handle.catalog().load_table(name).append(rows(5))
+        handle.catalog().load_table(name).scan().to_arrow()
+    assert len(read) <= 1
