@@ -353,7 +353,16 @@ def settled_by_a_stale_head() -> list[Patch]:
     def another(self: Any, other: Any) -> bool:
         return bool(self.main_id != other.main_id)
 
-    return [(_log.Head, "is_past", another), (_log.CommitLog, "_is_older", lambda *_a: False)]
+    def forgetful(self: Any, table: Any) -> Any:
+        self._last = _log.NO_HEAD
+        return remember(self, table)
+
+    remember = _log.CommitLog._remember
+    return [
+        (_log.Head, "is_past", another),
+        (_log.CommitLog, "_is_older", lambda *_a: False),
+        (_log.CommitLog, "_remember", forgetful),
+    ]
 
 
 def refusal_believed() -> list[Patch]:

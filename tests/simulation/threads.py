@@ -67,7 +67,7 @@ def _run(thread: Worker, ended: list[Worker], shared_id: str | None) -> None:
     meet_ms = thread.process.began_ms - thread.process.skew_ms + _MEET_AFTER_MS
 
     def statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
-        if worker.rng.random() < 0.3:
+        if shared_id is None and worker.rng.random() < 0.3:
             actions.statements(worker, txn, attempt)
         else:
             name = worker.rng.choice(worker.lake.tables)
