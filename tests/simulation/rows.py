@@ -110,6 +110,18 @@ class Contents:
         """Give the data files that are live in a snapshot, repeated if they are there twice."""
         return [] if snapshot is None else self._files_of_list(snapshot.manifest_list)
 
+    def removed(self, snapshot: Snapshot) -> set[str]:
+        """Give the data files that a snapshot marks as deleted, in manifests of its own."""
+        paths = self.manifest_paths(snapshot.manifest_list)
+        numbers = self.sequence_numbers[snapshot.manifest_list]
+        return {
+            file
+            for path, (added_by, _) in zip(paths, numbers, strict=True)
+            if added_by == snapshot.snapshot_id
+            for file, live in self._manifests[path]
+            if not live
+        }
+
     def _files_of_list(self, manifest_list: str) -> list[str]:
         paths = self.manifest_paths(manifest_list)
         return [file for path in paths for file, live in self._manifests[path] if live]

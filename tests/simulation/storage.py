@@ -37,6 +37,11 @@ class Storage:
         self.expired_data: set[str] = set()
         self.before_delete: Callable[[str], None] = lambda _location: None
 
+    def holds(self, location: str) -> bool:
+        """Whether a file is there; data files are names, which an expiry takes."""
+        is_name = location.endswith(".parquet") and location not in self.expired_data
+        return is_name or location in self.files
+
     def bytes_of(self, location: str) -> bytes:
         """Give a file's bytes, without a step."""
         content = self.files.get(location)
@@ -83,9 +88,7 @@ class _Input(InputFile):
 
     def exists(self) -> bool:
         world = self._storage.world
-        return world.io(
-            "read", self.location, lambda: self.location in self._storage.files, _ERRORS
-        )
+        return world.io("read", self.location, lambda: self._storage.holds(self.location), _ERRORS)
 
     def open(self, seekable: bool = True) -> io.BytesIO:  # noqa: ARG002, FBT001, FBT002 -- pyiceberg's
         return self._storage.world.io(

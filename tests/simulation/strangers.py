@@ -207,11 +207,11 @@ def expire_but(lake: Lake, table: Any, kept: set[int]) -> None:
         ),
         (RemoveSnapshotsUpdate(snapshot_ids=ids),),
     )
-    _remove_files(lake, name, gone)
+    _remove_files(lake, name, gone, metadata)
     _note_since(lake, name)
 
 
-def _remove_files(lake: Lake, name: Identifier, gone: list[Any]) -> None:
+def _remove_files(lake: Lake, name: Identifier, gone: list[Any], before: Any) -> None:
     contents, storage = lake.observer.contents, lake.observer.registry.storage
     left = lake.observer.registry.metadata(name).snapshots
     used = {path for one in left for path in contents.manifest_paths(one.manifest_list)}
@@ -219,9 +219,25 @@ def _remove_files(lake: Lake, name: Identifier, gone: list[Any]) -> None:
     data = {file for one in gone for file in contents.files(one)}
     manifests = {path for one in gone for path in contents.manifest_paths(one.manifest_list)}
     storage.expired_data.update(data - used_data)
+    if _is_incremental(before, lake.observer.registry.metadata(name), gone):
+        storage.expired_data.update(file for one in gone for file in contents.removed(one))
     # An expiry does not look whether a list is used elsewhere: each snapshot has its own.
     for path in (manifests - used) | {one.manifest_list for one in gone}:
         storage.files.pop(path, None)
+
+
+def _is_incremental(before: Any, after: Any, gone: list[Any]) -> bool:
+    """
+    Whether Iceberg deletes what the expired snapshots marked as deleted, without looking further.
+
+    Source: `RemoveSnapshots.cleanExpiredSnapshots` of Iceberg 1.11: nothing beside main's history
+    has been removed, and nothing beside it is left.
+    """
+    held = {one.snapshot_id for one in ancestors_of(before.current_snapshot(), before)}
+    left = {one.snapshot_id for one in ancestors_of(after.current_snapshot(), after)}
+    return held.issuperset(one.snapshot_id for one in gone) and left.issuperset(
+        one.snapshot_id for one in after.snapshots
+    )
 
 
 def _note_since(lake: Lake, name: Identifier) -> None:

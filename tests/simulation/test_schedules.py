@@ -9,7 +9,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from tests.simulation.scheduler import DAY_MS
 from tests.simulation.stage import NEW, A, B, C, Stage, staged
-from tests.simulation.strangers import remove_file, roll_back
+from tests.simulation.strangers import expire_but, remove_file, roll_back
 from txns.errors import Conflict, InvalidUsage, Quarantined
 
 
@@ -227,6 +227,23 @@ def test_12_a_strangers_rollback_is_reported(stage: Stage):
     writer = stage.begin(handle)
     with pytest.raises(Quarantined):
         _overwrite(writer)
+    stage.audit()
+
+
+def test_12_what_an_adopted_rollback_brings_back_outlives_expiry(stage: Stage):
+    """Iceberg deletes what an expired ancestor had removed, unless the tag makes it look."""
+    handle = stage.handle(apply="inline")
+    kept = stage.raw_rows(A)
+    removing = stage.begin(handle)
+    removing.overwrite(A)
+    removing.commit()
+    with stage.stranger():
+        roll_back(stage.lake, stage.raw(A))
+    handle.repair_adopt(A)
+    with stage.stranger():
+        table = stage.raw(A)
+        expire_but(stage.lake, table, {ref.snapshot_id for ref in table.refs().values()})
+    assert kept == stage.raw_rows(A) == stage.rows(handle, A)
     stage.audit()
 
 
