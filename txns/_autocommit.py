@@ -33,7 +33,6 @@ from txns._entry import Kind
 from txns._loop import Key
 from txns._mark import applied_ts, mark_of, refuse_commit_table
 from txns._parts import check_writable
-from txns._read_set import ReadSet
 from txns._rewound import is_about_main
 from txns._staged import StagedTable
 from txns._txn_table import TxnTable
@@ -171,12 +170,11 @@ class AutocommitCatalog(TxnCatalog):
         applied = applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(name, table.io, base, applied_ts=applied)
         staged.check_base(updates)
-        staged.stage(self._parts.kept_by_expiry(base, updates))
+        # What is no append pyiceberg validates on the newer state, as on a plain table.
+        appended = table.made_by_appends(updates)
+        staged.stage(self._parts.kept_by_expiry(base, updates), appended=appended)
         if staged.changed:
-            # pyiceberg validates on the newer state, as on a plain table, what replaces rows.
-            overwritten = {name} if table.overwrites else set()
-            self._commit(staged, table.read_ts_of(base), ReadSet(overwritten=overwritten))
-        table.overwrites = False
+            self._commit(staged, table.read_ts_of(base))
         return self._committed(table, staged)
 
     def _committed(self, table: Table, staged: StagedTable) -> CommitTableResponse:
@@ -327,7 +325,7 @@ class AutocommitCatalog(TxnCatalog):
             table.metadata = created.metadata
         return created
 
-    def _commit(self, staged: StagedTable, read_ts: int, reads: ReadSet | None = None) -> None:
+    def _commit(self, staged: StagedTable, read_ts: int) -> None:
         clock = self._parts.clock
         request = Request(
             kind=Kind.COMMIT,
@@ -335,7 +333,6 @@ class AutocommitCatalog(TxnCatalog):
             read_ts=read_ts,
             born_ms=clock.now_ms(),
             writes={staged.identifier: staged},
-            reads=reads or ReadSet(),
         )
         try:
             entry = self._parts.committer.commit(request)

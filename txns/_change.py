@@ -129,6 +129,7 @@ def stage_append(
         operation=APPEND,
         summary=_manifests.append_summary(base, files) | dict(properties or {}),
         snapshot_id=snapshot_id,
+        appended=True,
     )
 
 
@@ -167,6 +168,7 @@ def _stage_listing(
     operation: str,
     summary: dict[str, str],
     snapshot_id: int | None = None,
+    appended: bool = False,
 ) -> Snapshot:
     base = staged.current
     snapshot_id = snapshot_id or clock.new_snapshot_id()
@@ -190,7 +192,8 @@ def _stage_listing(
         summary=summary,
         now_ms=clock.now_ms(),
     )
-    staged.stage((AddSnapshotUpdate(snapshot=snapshot), main_at(base, snapshot_id)))
+    added = AddSnapshotUpdate(snapshot=snapshot)
+    staged.stage((added, main_at(base, snapshot_id)), appended=appended)
     return snapshot
 
 

@@ -59,11 +59,14 @@ class ConflictChecker:
         write = self.writes.get(change.table)
         if write is None and self._writes_uuid(change.uuid):
             return "a table that it wrote was renamed and written"
-        reason = _write_clash(write, entry, change, self.reads) if write else None
+        if write is None:
+            reason = _unwritten_clash(entry, change, self.reads)
+        else:
+            reason = _write_clash(write, entry, change, self.reads)
         if reason:
             return reason
         appears = change.operation is Operation.CREATE or entry.kind is Kind.REGISTER
-        if appears and change.table in self.reads.absent:
+        if appears and self.reads.was_absent(change.table):
             return "a table that it found absent was created, or came under care"
         if not self.isolation.validates_reads:
             return None
@@ -71,19 +74,27 @@ class ConflictChecker:
         comes_or_goes = change.operation in {Operation.CREATE, Operation.DROP} or (
             entry.kind in {Kind.REGISTER, Kind.FORGET} and write is None
         )
-        if comes_or_goes and change.table[:-1] in self.reads.listed:
+        if comes_or_goes and self.reads.was_listed(change.table[:-1]):
             return "the tables of a namespace that it listed have changed"
-        return None if entry.kind is Kind.REGISTER else self._read_clash(change)
+        return self._read_clash(entry, change)
 
-    def _read_clash(self, change: Change) -> str | None:
-        if change.operation is Operation.DROP and change.table in self.reads.present:
+    def _read_clash(self, entry: Entry, change: Change) -> str | None:
+        names = self.reads.known_as(change.table, change.uuid)
+        if change.operation is Operation.DROP and names & self.reads.present:
             return "a table that it found was dropped"
-        if change.table in self.reads.tables and change.operation is not Operation.REPLACE:
-            return f"a table that it read was written (filter {self.reads.filter_of(change.table)})"
+        if names & self.reads.tables.keys() and not _is_same_rows(entry, change):
+            return f"a table that it read was written (filter {self.reads.filter_of(names)})"
         return None
 
     def _writes_uuid(self, uuid: str) -> bool:
         return any(str(write.base.table_uuid) == uuid for write in self.writes.values())
+
+
+def _unwritten_clash(entry: Entry, change: Change, reads: ReadSet) -> str | None:
+    """Hold against others what found nothing to change: it has looked at the table all the same."""
+    if reads.wrote_by_rows(change.table, change.uuid) and not _is_same_rows(entry, change):
+        return "a table that it found nothing to change in was written"
+    return None
 
 
 def _write_clash(write: StagedTable, entry: Entry, change: Change, reads: ReadSet) -> str | None:
@@ -93,7 +104,7 @@ def _write_clash(write: StagedTable, entry: Entry, change: Change, reads: ReadSe
         return None  # it came under care for this very transaction
     if write.create:
         return "a table that it creates was created"
-    if change.table in reads.overwritten or not write.append_only:
+    if reads.wrote_by_rows(change.table, change.uuid) or not write.append_only:
         return "a table that it wrote over was written"
     return _append_clash(entry, change, reads)
 
@@ -102,8 +113,12 @@ def _append_clash(entry: Entry, change: Change, reads: ReadSet) -> str | None:
     if change.operation in {Operation.CREATE, Operation.DROP}:
         return "a table that it appended to was created or dropped"
     # Rows that were made from what was there: the update that is lost is of the table as a whole.
-    same_rows = change.operation is Operation.REPLACE or entry.kind is Kind.REGISTER
-    if change.table in reads.tables and not same_rows:
-        row_filter = reads.filter_of(change.table)
-        return f"a table that it read and appended to was written (filter {row_filter})"
+    names = reads.known_as(change.table, change.uuid)
+    if names & reads.tables.keys() and not _is_same_rows(entry, change):
+        return f"a table that it read and appended to was written (filter {reads.filter_of(names)})"
     return None
+
+
+def _is_same_rows(entry: Entry, change: Change) -> bool:
+    """Whether an entry has left the rows of a table as they were."""
+    return change.operation is Operation.REPLACE or entry.kind is Kind.REGISTER

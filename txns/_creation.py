@@ -93,7 +93,7 @@ def staged_creation(
     empty = _manifests.empty_metadata()
     first = update_table_metadata(empty, updates, enforce_validation=True)
     staged = StagedTable(identifier, io, first, create=True)
-    staged.point = Point(first, updates)
+    staged.point = Point(first, updates, appended=False)
     return staged
 
 

@@ -1,7 +1,7 @@
 """
 What a transaction has read: tables with their filters, names found absent, namespaces listed.
 
-Pure.
+And which tables it has written by what they hold. Pure.
 Imports: errors. Used by: _conflict, _transaction.
 """
 
@@ -24,7 +24,10 @@ class ReadSet:
         present: Names that were looked for and found.
         absent: Names that were looked for and not found.
         listed: Namespaces whose tables were listed.
-        overwritten: Tables that were written over, if only where nothing matched.
+        conditional: Tables that were written by what they hold, as upserts, deletes and overwrites
+            do, if only where that was nothing.
+        names: The name of each table that was loaded, by its uuid: somebody else may write it
+            under another one.
         unprotected: What the protocol does not protect, by the name people know it by.
     """
 
@@ -32,7 +35,8 @@ class ReadSet:
     present: set[Identifier] = field(default_factory=set)
     absent: set[Identifier] = field(default_factory=set)
     listed: set[Identifier] = field(default_factory=set)
-    overwritten: set[Identifier] = field(default_factory=set)
+    conditional: set[Identifier] = field(default_factory=set)
+    names: dict[str, Identifier] = field(default_factory=dict)
     unprotected: set[str] = field(default_factory=set)
 
     def read(self, table: Identifier, row_filter: str = "true") -> None:
@@ -41,12 +45,33 @@ class ReadSet:
         if row_filter not in filters:
             filters.append(row_filter)
 
-    def overwrite(self, table: Identifier, row_filter: str = "true") -> None:
-        """Note that rows of a table were replaced: a filter that matches nothing still says so."""
+    def write_by_rows(self, table: Identifier, row_filter: str = "true") -> None:
+        """Note a write that depends on a table's rows, if only on there being none."""
         self.read(table, row_filter)
-        self.overwritten.add(table)
+        self.conditional.add(table)
 
-    def filter_of(self, table: Identifier) -> str:
-        """Give the filters under which a table was read, in words."""
-        filters = self.tables.get(table, [])
+    def wrote_by_rows(self, table: Identifier, uuid: str) -> bool:
+        """Whether a table of another entry was written by what it holds."""
+        return not self.conditional.isdisjoint(self.known_as(table, uuid))
+
+    def known_as(self, table: Identifier, uuid: str) -> set[Identifier]:
+        """Give the names under which a table of another entry may have been noted here."""
+        return {table, self.names.get(uuid, table)}
+
+    def filter_of(self, names: set[Identifier]) -> str:
+        """Give the filters under which a table was read, in words; empty where it was not."""
+        filters = [each for name in sorted(names) for each in self.tables.get(name, [])]
         return "true" if "true" in filters else " or ".join(filters)
+
+    def was_absent(self, table: Identifier) -> bool:
+        """Whether a name was looked for and not found."""
+        return _folded(table) in map(_folded, self.absent)
+
+    def was_listed(self, namespace: Identifier) -> bool:
+        """Whether the tables of a namespace were listed."""
+        return _folded(namespace) in map(_folded, self.listed)
+
+
+def _folded(name: Identifier) -> Identifier:
+    """In some catalogs `T` and `t` are one name; in others the two clash for once."""
+    return tuple(part.lower() for part in name)

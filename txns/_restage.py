@@ -106,7 +106,8 @@ def _append(restaged: StagedTable, snapshot: Snapshot, clock: Clock) -> None:
         summary=_summary(snapshot, main),
         now_ms=clock.now_ms(),
     )
-    restaged.stage((AddSnapshotUpdate(snapshot=again), main_at(base, snapshot_id)))
+    added = AddSnapshotUpdate(snapshot=again)
+    restaged.stage((added, main_at(base, snapshot_id)), appended=True)
 
 
 def _taken_over(

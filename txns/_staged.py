@@ -31,7 +31,7 @@ from pyiceberg.table.update import (
 )
 
 from txns import _manifests, _mark
-from txns._logged import APPEND, History
+from txns._logged import History
 from txns._recorded_io import RecordedIO
 from txns._updates import laid_over
 from txns.errors import text
@@ -47,10 +47,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A state of a staged table to go back to."""
+    """
+    A state of a staged table to go back to.
+
+    Attributes:
+        current: The table with what was staged.
+        updates: What was staged, in order.
+        appended: Whether appends alone have made it.
+    """
 
     current: TableMetadata
     updates: tuple[TableUpdate, ...]
+    appended: bool
 
 
 class StagedTable:
@@ -82,7 +90,7 @@ class StagedTable:
         self.applied_ts = applied_ts
         self.replaced: list[str] = []
         """Files of an older version of the same appends, which nothing needs once this commits."""
-        self.point = Point(base, creation(base) if create else ())
+        self.point = Point(base, creation(base) if create else (), appended=not create)
 
     @property
     def current(self) -> TableMetadata:
@@ -104,9 +112,9 @@ class StagedTable:
         """Whether anything was staged."""
         return bool(self.point.updates)
 
-    def stage(self, updates: tuple[TableUpdate, ...]) -> None:
-        """Keep updates; one that changes nothing is dropped."""
-        self.stage_as(updates, laid_over(self.current, updates))
+    def stage(self, updates: tuple[TableUpdate, ...], *, appended: bool = False) -> None:
+        """Keep updates, and whether an append made them; what changes nothing is dropped."""
+        self.stage_as(updates, laid_over(self.current, updates), appended=appended)
 
     def check_base(self, updates: tuple[TableUpdate, ...]) -> None:
         """
@@ -135,10 +143,13 @@ class StagedTable:
                     )
                 heads[update.ref_name] = update.snapshot_id
 
-    def stage_as(self, updates: tuple[TableUpdate, ...], updated: TableMetadata) -> None:
+    def stage_as(
+        self, updates: tuple[TableUpdate, ...], updated: TableMetadata, *, appended: bool = False
+    ) -> None:
         """Keep updates whose result is known already."""
         if updated is not self.current:
-            self.point = Point(updated, (*self.updates, *updates))
+            appended = appended and self.point.appended
+            self.point = Point(updated, (*self.updates, *updates), appended)
 
     def files_since(self, point: Point | None = None) -> list[str]:
         """
@@ -165,18 +176,13 @@ class StagedTable:
 
     @property
     def append_only(self) -> bool:
-        """Whether all it does is to append rows to `main`: then it may be restaged."""
-        if self.create or not self.changed:
-            return False
-        for update in self.updates:
-            appends = (
-                isinstance(update, AddSnapshotUpdate)
-                and _mark.operation_of(update.snapshot) == APPEND
-            )
-            moves_main = isinstance(update, SetSnapshotRefUpdate) and update.ref_name == MAIN_BRANCH
-            if not appends and not moves_main:
-                return False
-        return not self.rolls_back and self._on_main()
+        """
+        Whether all it does is to append rows to `main`: then it may be restaged.
+
+        The operation of a snapshot does not tell: an upsert that only inserts has `append`, and
+        depends on what the table held.
+        """
+        return self.changed and self.point.appended and self._on_main()
 
     @property
     def rolls_back(self) -> bool:

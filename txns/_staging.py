@@ -95,6 +95,7 @@ class Staging:
         if not loaded.registered:
             loaded = self._take_care(loaded)
         self._loaded[identifier] = loaded
+        self._reads.names[str(loaded.metadata.table_uuid)] = identifier
         return loaded
 
     def _take_care(self, loaded: Loaded) -> Loaded:
@@ -143,7 +144,7 @@ class Staging:
             catalog,
             read_ts=self.options.read_ts,
             on_read=partial(self._reads.read, name) if protected else _nothing,
-            on_overwrite=partial(self._reads.overwrite, name) if protected else _nothing,
+            on_conditional=partial(self._reads.write_by_rows, name) if protected else _nothing,
             append_files=append,
         )
         self.shared[name] = table
@@ -167,13 +168,15 @@ class Staging:
         name: Identifier,
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
+        *,
+        appended: bool,
     ) -> StagedTable:
-        """Stage updates of a table, on what was staged before."""
+        """Stage updates of a table, on what was staged before, and whether an append made them."""
         staged = self.writable(name)
         for requirement in requirements:
             requirement.validate(staged.current)
         staged.check_base(updates)
-        staged.stage(self._parts.kept_by_expiry(staged.current, updates))
+        staged.stage(self._parts.kept_by_expiry(staged.current, updates), appended=appended)
         return staged
 
     def stage_create(self, table: Table, updates: tuple[TableUpdate, ...]) -> StagedTable:

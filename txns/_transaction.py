@@ -29,6 +29,7 @@ from txns._loop import Key
 from txns._read_set import ReadSet
 from txns._savepoints import Savepoints
 from txns._staging import Staging
+from txns._txn_table import TxnTable
 from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, is_final, text
 
 if TYPE_CHECKING:
@@ -184,7 +185,8 @@ class Transaction(TxnCatalog):
                 # Created again on a dropped table's physical one: pyiceberg compares uuids.
                 table.metadata = staged.current
             else:
-                staged = self._staging.stage(name, requirements, updates)
+                appended = isinstance(table, TxnTable) and table.made_by_appends(updates)
+                staged = self._staging.stage(name, requirements, updates, appended=appended)
             self._staging.show(staged)
             return CommitTableResponse(
                 metadata=staged.current, metadata_location=table.metadata_location

@@ -20,6 +20,7 @@ from pyiceberg.table import (
     Transaction,
 )
 from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.table.update.snapshot import UpdateSnapshot
 from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.utils.config import Config
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.refs import SnapshotRef
     from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
+    from pyiceberg.table.update import TableUpdate
 
     from txns.errors import Identifier
 
@@ -62,16 +64,25 @@ class TxnTable(Table):
         *,
         read_ts: int,
         on_read: OnRead,
-        on_overwrite: OnRead | None = None,
+        on_conditional: OnRead | None = None,
         append_files: AppendFiles | None = None,
     ) -> None:
         super().__init__(identifier, metadata, metadata_location, io, catalog)
         self._versions: tuple[tuple[TableMetadata, int], ...] = ((metadata, read_ts),)
         self._on_read = on_read
-        self._on_overwrite = on_overwrite or self._note_overwrite
-        self.overwrites = False
-        """Whether an operation since the last commit replaces rows, if only where it finds some."""
+        self._on_conditional = on_conditional or on_read
+        self.appends: set[int] = set()
+        """Ids of the snapshots that appends make: those that do not depend on what it holds."""
         self._append_files = append_files
+
+    def made_by_appends(self, updates: tuple[TableUpdate, ...]) -> bool:
+        """Whether appends alone have made some updates, whatever the snapshots' summaries say."""
+        return all(
+            update.snapshot.snapshot_id in self.appends
+            if isinstance(update, AddSnapshotUpdate)
+            else isinstance(update, SetSnapshotRefUpdate)
+            for update in updates
+        )
 
     def seen(self, metadata: TableMetadata, read_ts: int) -> None:
         """Note what the table was at a timestamp in ms, before anything is built on it."""
@@ -206,19 +217,30 @@ class TxnTable(Table):
 
     def transaction(self) -> Transaction:
         """Stage several operations of this table; they join the running transaction together."""
-        return _NotingTransaction(self, self._on_read, self._on_overwrite)
-
-    def _note_overwrite(self, _row_filter: str) -> None:
-        self.overwrites = True
+        return _NotingTransaction(self, self._on_read, self._on_conditional)
 
 
 class _NotingTransaction(Transaction):
     """pyiceberg's transaction over one table, that notes what its operations read."""
 
-    def __init__(self, table: Table, on_read: OnRead, on_overwrite: OnRead) -> None:
+    def __init__(self, table: TxnTable, on_read: OnRead, on_conditional: OnRead) -> None:
         super().__init__(table)
         self._on_read = on_read
-        self._on_overwrite = on_overwrite
+        self._on_conditional = on_conditional
+        self._all_appends = table.appends
+        self._appends: set[int] = set()
+        self._conditional = False
+
+    def _note_conditional(self, row_filter: str) -> None:
+        """Note a write by what the table holds; the appends that belong to it are none, then."""
+        self._conditional = True
+        self._all_appends -= self._appends
+        self._on_conditional(row_filter)
+
+    def _note_append(self, snapshot_id: int) -> None:
+        if not self._conditional:
+            self._appends.add(snapshot_id)
+            self._all_appends.add(snapshot_id)
 
     def _scan(
         self,
@@ -229,7 +251,7 @@ class _NotingTransaction(Transaction):
         return super()._scan(row_filter, case_sensitive)
 
     def delete(self, delete_filter: str | BooleanExpression, *args: Any, **kwargs: Any) -> None:
-        self._on_overwrite(words(delete_filter))
+        self._note_conditional(words(delete_filter))
         super().delete(delete_filter, *args, **kwargs)
 
     def overwrite(
@@ -239,11 +261,11 @@ class _NotingTransaction(Transaction):
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        self._on_overwrite(words(overwrite_filter))
+        self._note_conditional(words(overwrite_filter))
         super().overwrite(df, overwrite_filter, *args, **kwargs)
 
     def upsert(self, *args: Any, **kwargs: Any) -> Any:
-        self._on_overwrite(EVERYTHING)
+        self._note_conditional(EVERYTHING)
         return super().upsert(*args, **kwargs)
 
     def add_files(self, file_paths: list[str], *args: Any, **kwargs: Any) -> None:
@@ -253,26 +275,40 @@ class _NotingTransaction(Transaction):
         super().add_files(file_paths, *args, **kwargs)
 
     def dynamic_partition_overwrite(self, *args: Any, **kwargs: Any) -> None:
-        self._on_overwrite(EVERYTHING)
+        self._note_conditional(EVERYTHING)
         super().dynamic_partition_overwrite(*args, **kwargs)
 
     def update_snapshot(self, *args: Any, **kwargs: Any) -> UpdateSnapshot:
-        return _NotingUpdates(super().update_snapshot(*args, **kwargs), self._on_overwrite)
+        plain = super().update_snapshot(*args, **kwargs)
+        return _NotingUpdates(plain, self._note_append, self._note_conditional)
 
 
 class _NotingUpdates(UpdateSnapshot):
-    """pyiceberg's choice of snapshot producers, that notes which ones replace rows."""
+    """pyiceberg's choice of snapshot producers, that notes which ones only append."""
 
-    def __init__(self, plain: UpdateSnapshot, on_overwrite: OnRead) -> None:
+    def __init__(
+        self, plain: UpdateSnapshot, on_append: Callable[[int], None], on_conditional: OnRead
+    ) -> None:
         self.__dict__.update(plain.__dict__)
-        self._on_overwrite = on_overwrite
+        self._on_append = on_append
+        self._on_conditional = on_conditional
+
+    def fast_append(self) -> Any:
+        producer = super().fast_append()
+        self._on_append(producer.snapshot_id)
+        return producer
+
+    def merge_append(self) -> Any:
+        producer = super().merge_append()
+        self._on_append(producer.snapshot_id)
+        return producer
 
     def overwrite(self, *args: Any, **kwargs: Any) -> Any:
-        self._on_overwrite(EVERYTHING)
+        self._on_conditional(EVERYTHING)
         return super().overwrite(*args, **kwargs)
 
     def delete(self) -> Any:
-        self._on_overwrite(EVERYTHING)
+        self._on_conditional(EVERYTHING)
         return super().delete()
 
 

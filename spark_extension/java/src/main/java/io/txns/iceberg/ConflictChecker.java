@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.expressions.Expression;
 
 /**
  * Validates a transaction once, from its {@code read_ts} to the head, at the level of tables.
@@ -45,21 +46,18 @@ final class ConflictChecker {
 
   /** Why a committed change clashes with the transaction; null when it does not. */
   private String clash(Entry entry, Change change) {
-    TableIdentifier table = change.table();
-    StagedTable write = writes.get(table);
-    if (write == null && writesUuid(change.uuid())) {
-      return "a table that it wrote was renamed and written";
-    }
-    if (write != null) {
-      String reason = writeClash(write, entry, change);
-      if (reason != null) {
-        return reason;
-      }
+    String reason = writeClash(entry, change);
+    if (reason != null) {
+      return reason;
     }
     boolean appears = change.operation() == Operation.CREATE || entry.kind() == EntryKind.REGISTER;
-    if (appears && reads.wasAbsent(table)) {
+    if (appears && reads.wasAbsent(change.table())) {
       return "a table that it found absent was created, or came under care";
     }
+    return readClash(entry, change);
+  }
+
+  private String readClash(Entry entry, Change change) {
     if (!isolation.validatesReads()) {
       return null;
     }
@@ -68,18 +66,19 @@ final class ConflictChecker {
     boolean comesOrGoes =
         change.operation() == Operation.CREATE
             || change.operation() == Operation.DROP
-            || (care && write == null);
-    if (comesOrGoes && reads.wasListed(table.namespace())) {
+            || (care && !writes.containsKey(change.table()));
+    if (comesOrGoes && reads.wasListed(change.table().namespace())) {
       return "the tables of a namespace that it listed have changed";
     }
-    if (entry.kind() == EntryKind.REGISTER) {
-      return null;
-    }
-    boolean sameRows = change.operation() == Operation.REPLACE;
-    if (reads.hasRead(table) && !sameRows) {
-      return "a table that it read was written (filter " + reads.filterOf(table) + ")";
-    }
-    return null;
+    Expression filter = reads.filterOf(change);
+    return filter == null || isSameRows(entry, change)
+        ? null
+        : "a table that it read was written (filter " + filter + ")";
+  }
+
+  /** Whether an entry has left the rows of a table as they were. */
+  private static boolean isSameRows(Entry entry, Change change) {
+    return change.operation() == Operation.REPLACE || entry.kind() == EntryKind.REGISTER;
   }
 
   private boolean writesUuid(String uuid) {
@@ -91,7 +90,20 @@ final class ConflictChecker {
     return basis != null && snapshotId != null && basis.snapshotId() == snapshotId;
   }
 
-  private String writeClash(StagedTable write, Entry entry, Change change) {
+  /** A statement that found nothing to change has looked at the table all the same. */
+  private String unwrittenClash(Entry entry, Change change) {
+    return reads.hasConditionalWrite(change) && !isSameRows(entry, change)
+        ? "a table that it found nothing to change in was written"
+        : null;
+  }
+
+  private String writeClash(Entry entry, Change change) {
+    StagedTable write = writes.get(change.table());
+    if (write == null) {
+      return writesUuid(change.uuid())
+          ? "a table that it wrote was renamed and written"
+          : unwrittenClash(entry, change);
+    }
     if (entry.kind() == EntryKind.FORGET || entry.kind() == EntryKind.REPAIR) {
       return "a table that it wrote was taken out of care or repaired";
     }
@@ -101,20 +113,20 @@ final class ConflictChecker {
     if (write.isCreate()) {
       return "a table that it creates was created";
     }
-    if (!write.isAppendOnly()) {
+    if (!write.isAppendOnly() || reads.hasConditionalWrite(change)) {
       return "a table that it wrote over was written";
     }
+    return appendClash(entry, change);
+  }
+
+  private String appendClash(Entry entry, Change change) {
+    if (change.operation() == Operation.CREATE || change.operation() == Operation.DROP) {
+      return "a table that it appended to was created or dropped";
+    }
     // Rows that were made from what was there: the update that is lost is of the table as a whole.
-    boolean readIt = reads.hasRead(change.table()) && entry.kind() != EntryKind.REGISTER;
-    return switch (change.operation()) {
-      case CREATE, DROP -> "a table that it appended to was created or dropped";
-      case APPEND, OVERWRITE, DELETE, ALTER ->
-          readIt
-              ? "a table that it read and appended to was written (filter "
-                  + reads.filterOf(change.table())
-                  + ")"
-              : null;
-      case REPLACE -> null;
-    };
+    Expression filter = reads.filterOf(change);
+    return filter == null || isSameRows(entry, change)
+        ? null
+        : "a table that it read and appended to was written (filter " + filter + ")";
   }
 }

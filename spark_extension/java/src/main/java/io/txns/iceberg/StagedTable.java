@@ -6,7 +6,6 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
-import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
@@ -29,8 +28,12 @@ final class StagedTable {
   private final boolean create;
   private volatile Point point;
 
-  /** A state to go back to. */
-  record Point(TableMetadata current, List<MetadataUpdate> changes) {}
+  /**
+   * A state to go back to.
+   *
+   * @param appended whether appends alone have made the changes
+   */
+  record Point(TableMetadata current, List<MetadataUpdate> changes, boolean appended) {}
 
   /**
    * @param real the operations of the table in the delegate; held, because some catalogs close a
@@ -46,8 +49,8 @@ final class StagedTable {
     this.create = create;
     this.point =
         create
-            ? new Point(Overlay.inMemory(base, null), creation(base))
-            : new Point(base, List.of());
+            ? new Point(Overlay.inMemory(base, null), creation(base), false)
+            : new Point(base, List.of(), true);
   }
 
   /**
@@ -118,7 +121,16 @@ final class StagedTable {
   }
 
   /** Keep a change: {@code expected} must be the very object that {@link #current()} gave. */
-  synchronized void stage(TableMetadata expected, TableMetadata updated) {
+  void stage(TableMetadata expected, TableMetadata updated) {
+    stage(expected, updated, false);
+  }
+
+  /** Keep what an append has made, Iceberg's {@code AppendFiles}. */
+  void stageAppend(TableMetadata expected, TableMetadata updated) {
+    stage(expected, updated, true);
+  }
+
+  private synchronized void stage(TableMetadata expected, TableMetadata updated, boolean append) {
     if (expected != point.current()) {
       throw new CommitFailedException("stale table metadata in a transaction: %s", identifier);
     }
@@ -127,7 +139,8 @@ final class StagedTable {
     this.point =
         new Point(
             Overlay.inMemory(updated, point.current().metadataFileLocation()),
-            List.copyOf(changes));
+            List.copyOf(changes),
+            append && point.appended());
   }
 
   /** The snapshots that were staged, in order. */
@@ -150,23 +163,14 @@ final class StagedTable {
         .toList();
   }
 
-  /** Whether all it does is to append rows to {@code main}: then it may be restaged. */
+  /**
+   * Whether all it does is to append rows to {@code main}: then it may be restaged.
+   *
+   * <p>The operation of a snapshot does not tell: a MERGE that only inserts has {@code append}, and
+   * depends on what the table held.
+   */
   boolean isAppendOnly() {
-    if (create || !isChanged()) {
-      return false;
-    }
-    for (MetadataUpdate change : point.changes()) {
-      boolean append =
-          change instanceof MetadataUpdate.AddSnapshot add
-              && DataOperations.APPEND.equals(add.snapshot().operation());
-      boolean main =
-          change instanceof MetadataUpdate.SetSnapshotRef ref
-              && SnapshotRef.MAIN_BRANCH.equals(ref.name());
-      if (!append && !main) {
-        return false;
-      }
-    }
-    return !rollsBack() && isOnMain(snapshots());
+    return isChanged() && point.appended() && isOnMain(snapshots());
   }
 
   /** Whether main was put on a snapshot that was there before, if only for a while. */

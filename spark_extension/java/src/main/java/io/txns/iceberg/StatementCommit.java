@@ -32,12 +32,27 @@ final class StatementCommit {
    * Commit one Iceberg operation.
    *
    * @param statement the implicit transaction it belongs to, or null
-   * @throws TxnException 40001 when the table has moved since it was loaded
+   * @throws TxnException 40001 when the table has moved since it was loaded: Iceberg validates the
+   *     operation on the newer state, and tries again
    */
   void commit(Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
-    StagedTable staged =
-        new StagedTable(loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
+    StagedTable staged = staged(loaded);
     staged.stage(loaded.view().metadata(), updated);
+    commit(statement, loaded, staged);
+  }
+
+  /** Commit one append, on the newer state of its table when that has moved. */
+  void commitAppend(Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
+    StagedTable staged = staged(loaded);
+    staged.stageAppend(loaded.view().metadata(), updated);
+    commit(statement, loaded, staged);
+  }
+
+  private static StagedTable staged(DataTables.Loaded loaded) {
+    return new StagedTable(loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
+  }
+
+  private void commit(Transaction statement, DataTables.Loaded loaded, StagedTable staged) {
     if (staged.isChanged()) {
       commit(statement, staged, loaded.view().readTs());
     }

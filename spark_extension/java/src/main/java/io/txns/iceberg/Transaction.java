@@ -144,9 +144,24 @@ public final class Transaction {
   /** Note that a table was read as a whole, if it is under care; see {@link TxnTable} for scans. */
   public void recordRead(TableIdentifier table) {
     DataTables.Loaded known = loaded.get(table);
-    if (known == null || known.registered()) {
-      reads.table(table);
+    if (known == null) {
+      reads.table(table, null);
+    } else if (known.registered()) {
+      reads.table(table, known.view().metadata().uuid());
     }
+  }
+
+  /** The same, of a table that was loaded outside of the transaction perhaps. */
+  public void recordRead(TxnTable table) {
+    reads.table(table.identifier(), table.tableUuid());
+  }
+
+  /**
+   * Note that a statement writes a table by what it holds, as MERGE, UPDATE, DELETE and overwrites
+   * do, whether it finds something to write or not.
+   */
+  public void recordConditionalWrite(TxnTable table) {
+    reads.conditionalWrite(table.identifier(), table.tableUuid());
   }
 
   /** Note that something was read that nothing protects, by the name people know it by. */
@@ -424,6 +439,13 @@ public final class Transaction {
   synchronized void stage(StagedTable table, TableMetadata base, TableMetadata updated) {
     checkWritable();
     table.stage(base, updated);
+    writes.note(table.written(StagedTable.snapshots(updated.changes())));
+  }
+
+  /** Keep an append to a table in memory. */
+  synchronized void stageAppend(StagedTable table, TableMetadata base, TableMetadata updated) {
+    checkWritable();
+    table.stageAppend(base, updated);
     writes.note(table.written(StagedTable.snapshots(updated.changes())));
   }
 

@@ -184,7 +184,7 @@ public final class TxnCatalog
     Transaction running = running();
     if (running != null && readTs == null && running.creates(identifier)) {
       StagedTable staged = running.stagedTable(identifier);
-      return table(identifier, null, staged.real(), running.readTs());
+      return table(identifier, staged.base().uuid(), null, staged.real(), running.readTs());
     }
     if (running != null && readTs == null && running.drops(identifier)) {
       throw new NoSuchTableException("Table does not exist: %s", identifier);
@@ -211,7 +211,8 @@ public final class TxnCatalog
                     identifier,
                     stranger.reason(),
                     handle.catalogName()));
-    return table(identifier, loaded, loaded.real(), loaded.view().readTs());
+    TableView view = loaded.view();
+    return table(identifier, view.metadata().uuid(), loaded, loaded.real(), view.readTs());
   }
 
   /** Reads go on as they are; a write inside an explicit transaction names its cure. */
@@ -224,7 +225,11 @@ public final class TxnCatalog
   }
 
   private TxnTable table(
-      TableIdentifier identifier, DataTables.Loaded loaded, TableOperations real, long readTs) {
+      TableIdentifier identifier,
+      String uuid,
+      DataTables.Loaded loaded,
+      TableOperations real,
+      long readTs) {
     TxnTableOperations operations =
         new TxnTableOperations(handle, identifier, transaction, loaded, real, false);
     MetricsReporter reporter =
@@ -235,6 +240,7 @@ public final class TxnCatalog
         operations,
         fullName(identifier),
         identifier,
+        uuid,
         handle.log().uuid(),
         readTs,
         transaction,

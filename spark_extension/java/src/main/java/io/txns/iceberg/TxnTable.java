@@ -8,18 +8,20 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
+import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.DeleteFiles;
 import org.apache.iceberg.ExpireSnapshots;
 import org.apache.iceberg.IncrementalAppendScan;
 import org.apache.iceberg.IncrementalChangelogScan;
 import org.apache.iceberg.ManageSnapshots;
 import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.ReplacePartitions;
 import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.Scan;
 import org.apache.iceberg.SnapshotUpdate;
 import org.apache.iceberg.SortField;
 import org.apache.iceberg.SortOrder;
-import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.TableScan;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.metrics.MetricsReporter;
@@ -34,25 +36,31 @@ public final class TxnTable extends BaseTable {
   private static final Set<String> PLANS = Set.of("planFiles", "planTasks");
 
   private final TableIdentifier identifier;
+  private final String uuid;
   private final String commitTableUuid;
   private final long readTs;
+  private final transient TxnTableOperations operations;
   private final transient Supplier<Transaction> transaction;
   private final boolean notesReads;
 
   /**
+   * @param uuid the table's, where names may change
    * @param notesReads whether its scans note what they read
    */
   TxnTable(
-      TableOperations ops,
+      TxnTableOperations ops,
       String name,
       TableIdentifier identifier,
+      String uuid,
       String commitTableUuid,
       long readTs,
       Supplier<Transaction> transaction,
       MetricsReporter reporter,
       boolean notesReads) {
     super(ops, name, reporter);
+    this.operations = ops;
     this.identifier = identifier;
+    this.uuid = uuid;
     this.commitTableUuid = commitTableUuid;
     this.readTs = readTs;
     this.transaction = transaction;
@@ -62,6 +70,11 @@ public final class TxnTable extends BaseTable {
   /** Of the commit table that cares for it: timestamps of two of them do not compare. */
   public String commitTableUuid() {
     return commitTableUuid;
+  }
+
+  /** Its uuid, by which it is known under whatever name. */
+  String tableUuid() {
+    return uuid;
   }
 
   /** What the table was loaded at, in ms, in the time of its commit table. */
@@ -113,6 +126,33 @@ public final class TxnTable extends BaseTable {
     return schema().findField(field.sourceId()) != null;
   }
 
+  /** Of all operations, these two alone do not depend on what the table holds. */
+  @Override
+  public AppendFiles newAppend() {
+    return appending().newAppend();
+  }
+
+  @Override
+  public AppendFiles newFastAppend() {
+    return appending().newFastAppend();
+  }
+
+  private BaseTable appending() {
+    return new BaseTable(new AppendOperations(operations), name(), reporter());
+  }
+
+  @Override
+  public ReplacePartitions newReplacePartitions() {
+    noteConditionalWrite();
+    return super.newReplacePartitions();
+  }
+
+  @Override
+  public DeleteFiles newDelete() {
+    noteConditionalWrite();
+    return super.newDelete();
+  }
+
   @Override
   public OverwriteFiles newOverwrite() {
     return conditional(OverwriteFiles.class, super.newOverwrite());
@@ -129,7 +169,7 @@ public final class TxnTable extends BaseTable {
   }
 
   private <T extends SnapshotUpdate<?>> T conditional(Class<T> type, T operation) {
-    Transaction running = running();
+    Transaction running = noteConditionalWrite();
     return running != null && running.writes().leavesNoEmptySnapshot()
         ? ConditionalWrite.of(type, operation)
         : operation;
@@ -150,8 +190,16 @@ public final class TxnTable extends BaseTable {
   private void record() {
     Transaction running = running();
     if (running != null && notesReads) {
-      running.recordRead(identifier);
+      running.recordRead(this);
     }
+  }
+
+  private Transaction noteConditionalWrite() {
+    Transaction running = running();
+    if (running != null) {
+      running.recordConditionalWrite(this);
+    }
+    return running;
   }
 
   /** None either when it has ended under a running statement: that is for the commit to refuse. */
@@ -183,7 +231,7 @@ public final class TxnTable extends BaseTable {
     public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
       Transaction running = running();
       if (running != null && PLANS.contains(method.getName())) {
-        running.reads().filter(identifier, ((Scan<?, ?, ?>) scan).filter());
+        running.reads().filter(identifier, uuid, ((Scan<?, ?, ?>) scan).filter());
       }
       try {
         Object result = method.invoke(scan, arguments);

@@ -139,13 +139,22 @@ final class TxnTableOperations extends DelegatingOperations {
 
   @Override
   public void commit(TableMetadata base, TableMetadata metadata) {
+    commit(base, metadata, false);
+  }
+
+  /** Commit what an append has made: where the table has moved, it is put on its newer state. */
+  void commitAppend(TableMetadata base, TableMetadata metadata) {
+    commit(base, metadata, true);
+  }
+
+  private void commit(TableMetadata base, TableMetadata metadata, boolean append) {
     if (base == metadata) {
       return;
     }
     Transaction running = transaction.get();
     Transaction explicit = explicit();
     if (explicit != null) {
-      commitInTransaction(explicit, base, metadata);
+      commitInTransaction(explicit, base, metadata, append);
     } else if (base == null) {
       handle.statementCommit().create(running, identifier, real, metadata);
       committed = true;
@@ -155,11 +164,14 @@ final class TxnTableOperations extends DelegatingOperations {
       }
       boolean moved = replaces && base != plannedOn;
       commitAtOnce(
-          running, moved ? new Replacement(handle.clock(), real).on(base, metadata) : metadata);
+          running,
+          moved ? new Replacement(handle.clock(), real).on(base, metadata) : metadata,
+          append);
     }
   }
 
-  private void commitInTransaction(Transaction explicit, TableMetadata base, TableMetadata to) {
+  private void commitInTransaction(
+      Transaction explicit, TableMetadata base, TableMetadata to, boolean append) {
     if (base == null) {
       explicit.stageCreate(identifier, real, to);
       return;
@@ -168,14 +180,22 @@ final class TxnTableOperations extends DelegatingOperations {
     if (!explicit.creates(identifier)) {
       handle.checkWritable(explicit.load(identifier));
     }
-    explicit.stage(staged, base, to);
+    if (append) {
+      explicit.stageAppend(staged, base, to);
+    } else {
+      explicit.stage(staged, base, to);
+    }
   }
 
   /** One statement is one Iceberg operation: when its table has moved, Iceberg itself retries. */
-  private void commitAtOnce(Transaction statement, TableMetadata metadata) {
+  private void commitAtOnce(Transaction statement, TableMetadata metadata, boolean append) {
     handle.checkWritable(loaded);
     try {
-      handle.statementCommit().commit(statement, loaded, metadata);
+      if (append) {
+        handle.statementCommit().commitAppend(statement, loaded, metadata);
+      } else {
+        handle.statementCommit().commit(statement, loaded, metadata);
+      }
     } catch (TxnException e) {
       if (e.kind() == ErrorKind.CONFLICT) {
         throw new CommitFailedException(e, "Cannot commit: %s", e.getMessage());

@@ -44,9 +44,13 @@ final class SparkReads {
    * @param asOf what was asked for beside the name, or null
    */
   static void loaded(Transaction transaction, Identifier ident, Table table, TimeTravel asOf) {
-    TableIdentifier read = owner(ident, table);
-    if (read != null && !isOfThePast(ident, table, asOf, transaction.readTs())) {
-      transaction.recordRead(read);
+    if (ident instanceof PathIdentifier || isOfThePast(ident, table, asOf, transaction.readTs())) {
+      return;
+    }
+    if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
+      transaction.recordRead(ours);
+    } else if (isAboutATable(table)) {
+      transaction.recordRead(TableIdentifier.of(ident.namespace()));
     }
   }
 
@@ -61,18 +65,10 @@ final class SparkReads {
     }
   }
 
-  /** The data table that a table of Spark's is, or tells about; null for one that is not ours. */
-  private static TableIdentifier owner(Identifier ident, Table table) {
-    if (ident instanceof PathIdentifier) {
-      return null;
-    }
-    if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
-      return ours.identifier();
-    }
-    boolean about =
-        table instanceof SparkChangelogTable
-            || table instanceof SparkTable spark && spark.table() instanceof BaseMetadataTable;
-    return about ? TableIdentifier.of(ident.namespace()) : null;
+  /** Whether a table of Spark's tells about the data table that its namespace names. */
+  private static boolean isAboutATable(Table table) {
+    return table instanceof SparkChangelogTable
+        || table instanceof SparkTable spark && spark.table() instanceof BaseMetadataTable;
   }
 
   private static boolean isOfThePast(Identifier ident, Table table, TimeTravel asOf, long readTs) {

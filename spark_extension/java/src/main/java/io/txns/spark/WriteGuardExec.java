@@ -65,11 +65,18 @@ final class WriteGuardExec extends SparkPlan {
         });
   }
 
-  /** The files that its tasks write are the transaction's own. */
-  private static <T> T inTransaction(TxnSession state, TxnSparkCatalog catalog, Callable<T> body)
+  /**
+   * The files that its tasks write are the transaction's own, and what it depends on is noted.
+   */
+  private <T> T inTransaction(TxnSession state, TxnSparkCatalog catalog, Callable<T> body)
       throws Exception {
     Transaction transaction = catalog == null ? null : state.current(catalog);
-    return transaction == null ? body.call() : transaction.writes().ofTasks(body);
+    if (transaction == null) {
+      return body.call();
+    }
+    ConditionalWrites.target(child.logicalLink().get())
+        .ifPresent(transaction::recordConditionalWrite);
+    return transaction.writes().ofTasks(body);
   }
 
   /** Outside a transaction: validated where the options say so. */

@@ -180,7 +180,7 @@ class RecordedHistoryTest {
     Map<String, Object> said = new TreeMap<>();
     said.put("read-ts", readTs);
     ReadSet read = new ReadSet();
-    read.table(name);
+    read.table(name, null);
     said.put("read", clash(name, read, state.after(readTs)));
     ReadSet absent = new ReadSet();
     absent.absent(name);

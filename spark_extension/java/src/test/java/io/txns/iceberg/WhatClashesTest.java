@@ -1,0 +1,254 @@
+package io.txns.iceberg;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.file;
+import static io.txns.iceberg.Lake.id;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
+
+import java.nio.file.Path;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.ValidationException;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.jdbc.JdbcCatalog;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/** Which writes clash: an append is what was made by an append, whatever its snapshot says. */
+@Timeout(60)
+class WhatClashesTest {
+  private static final TableIdentifier A = id("shop.a");
+
+  @TempDir Path folder;
+  private Lake lake;
+  private TxnHandle handle;
+
+  @BeforeEach
+  void open() {
+    lake = new Lake(folder);
+    handle = lake.open();
+    lake.create(handle, "shop.a", "shop.b");
+    append(auto(), 9);
+  }
+
+  private Table auto() {
+    return handle.catalog(() -> null).loadTable(A);
+  }
+
+  /**
+   * Writes that depend on what the table holds and add rows only; Iceberg calls most of them
+   * append.
+   */
+  enum Conditional {
+    MERGE_COPY_ON_WRITE {
+      @Override
+      void run(Table table, long id) {
+        table.newOverwrite().addFile(file(table, id)).commit();
+      }
+    },
+    MERGE_ON_READ {
+      @Override
+      void run(Table table, long id) {
+        table.newRowDelta().addRows(file(table, id)).commit();
+      }
+    },
+    OVERWRITE_OF_NOTHING {
+      @Override
+      void run(Table table, long id) {
+        table
+            .newOverwrite()
+            .overwriteByRowFilter(Expressions.equal("id", id))
+            .addFile(file(table, id))
+            .commit();
+      }
+    },
+    PUBLISHED {
+      @Override
+      void run(Table table, long id) {
+        table.newAppend().appendFile(file(table, id)).set("wap.id", "w" + id).stageOnly().commit();
+        long staged = table.snapshots().iterator().next().snapshotId();
+        for (var snapshot : table.snapshots()) {
+          staged = snapshot.summary().containsKey("wap.id") ? snapshot.snapshotId() : staged;
+        }
+        append(table, id + 1000);
+        table.manageSnapshots().cherrypick(staged).commit();
+      }
+    };
+
+    abstract void run(Table table, long id);
+  }
+
+  /** Two transactions at SNAPSHOT that MERGE the same new key: one of them commits. */
+  @ParameterizedTest
+  @EnumSource(Conditional.class)
+  void conditionalWritesThatOnlyAddRowsClash(Conditional write) {
+    BeginOptions options = BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT);
+    Transaction first = handle.begin(options);
+    Transaction second = handle.begin(options);
+    write.run(handle.catalog(() -> first).loadTable(A), 1);
+    write.run(handle.catalog(() -> second).loadTable(A), 1);
+    first.commit();
+    assertThatThrownBy(second::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.sqlState()).isEqualTo("40001"))
+        .hasMessageContaining("wrote over");
+  }
+
+  private static void changeNothing(Transaction txn, Table table) {
+    txn.writes()
+        .withoutEmptySnapshots(
+            () -> {
+              table.newOverwrite().commit();
+              return null;
+            });
+  }
+
+  /** One that found nothing to write has looked, and is validated where the transaction commits. */
+  @Test
+  void aConditionalWriteOfNothingClashesAtEveryLevel() {
+    Transaction txn = handle.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
+    Table a = handle.catalog(() -> txn).loadTable(A);
+    changeNothing(txn, a);
+    append(handle.catalog(() -> txn).loadTable(id("shop.b")), 1);
+    append(auto(), 1);
+    assertThatThrownBy(txn::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.sqlState()).isEqualTo("40001"))
+        .hasMessageContaining("shop.a");
+  }
+
+  /** A transaction that writes nothing at all cannot clash. */
+  @Test
+  void aConditionalWriteOfNothingAloneCommits() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    Table a = handle.catalog(() -> txn).loadTable(A);
+    changeNothing(txn, a);
+    append(auto(), 1);
+    txn.commit();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 9L);
+  }
+
+  /** Blind appends of many statements, and of Iceberg's fast and merging producers, never clash. */
+  @Test
+  void appendsNeverClash() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    Table a = handle.catalog(() -> txn).loadTable(A);
+    append(a, 1);
+    a.newFastAppend().appendFile(file(a, 2)).commit();
+    append(auto(), 3);
+    txn.commit();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 3L, 9L);
+  }
+
+  /** A handle in which something happens after Iceberg has validated, and before our swap. */
+  private TxnHandle lateBy(Runnable deed) {
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          protected TableOperations newTableOps(TableIdentifier identifier) {
+            return new AfterValidation(super.newTableOps(identifier), deed);
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    return TxnHandle.open("lake", catalog, TxnConfig.defaults(), TxnClock.system());
+  }
+
+  /** A snapshot gets its id when its operation has been validated on the refreshed table. */
+  private static final class AfterValidation extends DelegatingOperations {
+    private final TableOperations real;
+    private final Runnable deed;
+
+    private AfterValidation(TableOperations real, Runnable deed) {
+      this.real = real;
+      this.deed = deed;
+    }
+
+    @Override
+    TableOperations real() {
+      return real;
+    }
+
+    @Override
+    public TableMetadata current() {
+      return real.current();
+    }
+
+    @Override
+    public TableMetadata refresh() {
+      return real.refresh();
+    }
+
+    @Override
+    public void commit(TableMetadata base, TableMetadata metadata) {
+      real.commit(base, metadata);
+    }
+
+    @Override
+    public long newSnapshotId() {
+      deed.run();
+      return real.newSnapshotId();
+    }
+  }
+
+  /**
+   * A single statement that merges key 1, while another one does, is refused by Iceberg.
+   *
+   * <ol>
+   *   <li>The statement has refreshed and validated the table; nobody has written it.
+   *   <li>Another one adds the same key.
+   *   <li>Put on the newer table as an append, the key would be there twice.
+   * </ol>
+   */
+  @ParameterizedTest
+  @EnumSource(
+      value = Conditional.class,
+      names = {"MERGE_COPY_ON_WRITE", "MERGE_ON_READ"})
+  void aStatementIsValidatedUntilTheSwap(Conditional write) {
+    assumeFalse(Lake.isRest(), "what happens between is inside the JDBC catalog");
+    AtomicBoolean once = new AtomicBoolean(true);
+    TxnHandle late =
+        lateBy(
+            () -> {
+              if (once.getAndSet(false)) {
+                append(auto(), 1);
+              }
+            });
+    Table table = late.catalog(() -> null).loadTable(A);
+    long snapshot = table.currentSnapshot().snapshotId();
+    assertThatThrownBy(
+            () -> {
+              if (write == Conditional.MERGE_ON_READ) {
+                table
+                    .newRowDelta()
+                    .addRows(file(table, 1))
+                    .validateFromSnapshot(snapshot)
+                    .conflictDetectionFilter(Expressions.alwaysTrue())
+                    .validateNoConflictingDataFiles()
+                    .validateNoConflictingDeleteFiles()
+                    .commit();
+              } else {
+                table
+                    .newOverwrite()
+                    .addFile(file(table, 1))
+                    .validateFromSnapshot(snapshot)
+                    .conflictDetectionFilter(Expressions.alwaysTrue())
+                    .validateNoConflictingData()
+                    .validateNoConflictingDeletes()
+                    .commit();
+              }
+            })
+        .isInstanceOf(ValidationException.class)
+        .hasMessageContaining("conflicting files");
+    assertThat(once).isFalse();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 9L);
+  }
+}

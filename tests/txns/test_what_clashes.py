@@ -1,0 +1,88 @@
+"""Which writes clash: an append is what was made by an append, whatever its snapshot says."""
+
+from __future__ import annotations
+
+import pytest
+from pyiceberg.exceptions import CommitFailedException, ValidationException
+
+import txns
+from tests.txns.lake import rows
+
+
+def _upsert(table):
+    table.upsert(rows(5), ["id"])
+
+
+def _overwrite_of_nothing(table):
+    table.overwrite(rows(5), "id = 5")
+
+
+def _delete_of_nothing_and_append(table):
+    with table.transaction() as steps:
+        steps.delete("id = 5")
+        steps.append(rows(5))
+
+
+def _append_and_delete_of_nothing(table):
+    with table.transaction() as steps:
+        steps.append(rows(5))
+        steps.delete("id = 7")
+
+
+CONDITIONAL = [
+    _upsert,
+    _overwrite_of_nothing,
+    _delete_of_nothing_and_append,
+    _append_and_delete_of_nothing,
+]
+
+
+@pytest.mark.parametrize("write", CONDITIONAL)
+@pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
+def test_a_conditional_write_that_only_adds_rows_clashes(lake, handle, write):
+    """Two that add the same new key by what the table holds: one of them commits."""
+    a = lake.table("a", [1])
+    one, two = (handle.begin(isolation="SNAPSHOT") for _ in range(2))
+    for txn in (one, two):
+        write(txn.load_table(a))
+        assert "append" == txn.load_table(a).current_snapshot().summary.operation.value
+    one.commit()
+    with pytest.raises(txns.Conflict, match="wrote over"):
+        two.commit()
+    assert [1, 5] == lake.plain_ids(a)
+
+
+@pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
+def test_a_conditional_write_of_nothing_is_validated_at_every_level(lake, handle):
+    """It saw that no row matches: that must still hold at the commit, at SNAPSHOT too."""
+    a, b = lake.table("a", [1]), lake.table("b")
+    txn = handle.begin(isolation="SNAPSHOT")
+    txn.load_table(a).delete("id = 5")
+    txn.load_table(b).append(rows(1))
+    handle.catalog().load_table(a).append(rows(5))
+    with pytest.raises(txns.Conflict, match="found nothing to change"):
+        txn.commit()
+
+
+@pytest.mark.parametrize("write", CONDITIONAL)
+@pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
+def test_a_single_operation_ends_as_on_a_plain_table(lake, handle, write):
+    """
+    What moved since is decided by pyiceberg's retry and validation, as on a plain table.
+
+    1. A table is loaded.
+    2. Somebody else adds the key.
+    3. The operation runs on the table as it was loaded.
+    """
+
+    def outcome(catalog, name):
+        table = catalog.load_table(name)
+        catalog.load_table(name).append(rows(5))
+        try:
+            write(table)
+        except (CommitFailedException, ValidationException) as error:
+            return type(error), lake.plain_ids(name)
+        return None, lake.plain_ids(name)
+
+    plain = lake.table("p", [1], register=False)
+    assert outcome(lake.catalog, plain) == outcome(handle.catalog(), lake.table("a", [1]))
