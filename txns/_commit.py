@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from txns._state import LogState
     from txns._tables import DataTables
     from txns._tidy import Tidier
-    from txns.errors import Identifier
+    from txns.errors import Identifier, Winner
 
 _LOG = logging.getLogger(__name__)
 
@@ -235,11 +235,10 @@ class Committer:
         newer = self._newer(state, request.read_ts)
         checker = ConflictChecker(request.key.txn_id, request.isolation, request.reads, writes)
         checker.validate(newer)
-        moved = {change.table for entry in newer for change in entry.changes}
-        other_txn_id = newer[-1].txn_id if newer else ""
+        moved = {change.table: entry.winner for entry in newer for change in entry.changes}
         at = replace(head, state=state)
         for table in [name for name in writes if name in moved]:
-            writes[table] = self._restaged(request, at, writes[table], other_txn_id, leftovers)
+            writes[table] = self._restaged(request, at, writes[table], moved[table], leftovers)
         return writes
 
     def _newer(self, state: LogState, read_ts: int) -> list[Entry]:
@@ -254,7 +253,7 @@ class Committer:
         request: Request,
         head: Head,
         staged: StagedTable,
-        other_txn_id: str,
+        winner: Winner,
         leftovers: Leftovers,
     ) -> StagedTable:
         table, txn_id = staged.identifier, request.key.txn_id
@@ -265,7 +264,7 @@ class Committer:
                 "a table that it appended to was dropped",
                 table=table,
                 txn_id=txn_id,
-                other_txn_id=other_txn_id,
+                winner=winner,
                 least_ts=head.upper,
             ) from None
         if newer.current_snapshot_id == staged.base.current_snapshot_id:
@@ -276,7 +275,7 @@ class Committer:
                 "a table that it wrote was written",
                 table=table,
                 txn_id=txn_id,
-                other_txn_id=other_txn_id,
+                winner=winner,
                 least_ts=head.upper,
             )
         restaged = _restage.restage(
@@ -284,7 +283,7 @@ class Committer:
             newer,
             self._clock,
             txn_id=txn_id,
-            other_txn_id=other_txn_id,
+            winner=winner,
             least_ts=head.upper,
         )
         leftovers.restaged(restaged)

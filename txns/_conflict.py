@@ -50,7 +50,7 @@ class ConflictChecker:
                         reason,
                         table=change.table,
                         txn_id=self.txn_id,
-                        other_txn_id=entry.txn_id,
+                        winner=entry.winner,
                         least_ts=least_ts,
                     )
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from txns.errors import CorruptLog, Identifier, InvalidUsage, Unsupported, text
+from txns.errors import CorruptLog, Identifier, InvalidUsage, Unsupported, Winner, text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,6 +164,11 @@ class Entry:
     comment: str = ""
     changes: tuple[Change, ...] = field(default=())
     payload: Payload = NO_PAYLOAD
+
+    @property
+    def winner(self) -> Winner:
+        """Who it is for those that clash with it."""
+        return Winner(self.txn_id, self.engine, self.comment)
 
     @property
     def applies(self) -> bool:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from txns._clock import Clock
+    from txns.errors import Winner
 
 _TOTALS = {
     "total-data-files": "added-data-files",
@@ -38,7 +39,7 @@ def restage(
     clock: Clock,
     *,
     txn_id: str,
-    other_txn_id: str,
+    winner: Winner,
     least_ts: int,
 ) -> StagedTable:
     """
@@ -49,7 +50,7 @@ def restage(
         newer: The table as it is now.
         clock: For the new snapshots' ids.
         txn_id: The transaction, for messages.
-        other_txn_id: The one that came first, for messages.
+        winner: The one that came first, for messages.
         least_ts: The least `read_ts` in ms at which it would not clash.
 
     Raises:
@@ -67,7 +68,7 @@ def restage(
             "the table that it appends to has another schema or partitioning now",
             table=staged.identifier,
             txn_id=txn_id,
-            other_txn_id=other_txn_id,
+            winner=winner,
             least_ts=least_ts,
         )
     restaged = StagedTable(staged.identifier, staged.io.inner, newer)

@@ -10,12 +10,16 @@ Errors of the protocol: few kinds, each telling the caller what to do.
     +-- CorruptLog           XX001  stop: what is stored contradicts docs/spec.md
     +-- Unsupported          0A000  not possible here; the message names the cure
 
+A conflict says who came first, with the comment of its entry. That may be anybody's words: they are
+shown in one line, without control characters, and not longer than `SHOWN_MAX`.
+
 Names that do not exist give pyiceberg's own errors (`NoSuchTableError`, ...).
 Imports: _message. Used by: every part.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txns import _message
@@ -28,6 +32,9 @@ Identifier = tuple[str, ...]
 TOO_OLD = "25P04"
 """SQLSTATE of a transaction above the greatest age, PostgreSQL's for its transaction_timeout."""
 
+SHOWN_MAX = 200
+"""Characters of other people's words that a message shows."""
+
 
 class TxnsError(Exception):
     """An error of the protocol; `sqlstate` says which kind, five characters."""
@@ -37,6 +44,25 @@ class TxnsError(Exception):
     def __init__(self, message: str = "") -> None:
         """Keep a message: without secrets, and without what moves a terminal."""
         super().__init__(_message.message(message))
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """
+    The transaction that came first.
+
+    Attributes:
+        txn_id: Its id; empty where it is not one.
+        engine: Who wrote it.
+        comment: The words of its user.
+    """
+
+    txn_id: str = ""
+    engine: str = ""
+    comment: str = ""
+
+
+NOBODY = Winner()
 
 
 class Conflict(TxnsError):
@@ -55,7 +81,7 @@ class Conflict(TxnsError):
         *,
         table: Identifier | str = "",
         txn_id: str = "",
-        other_txn_id: str = "",
+        winner: Winner = NOBODY,
         least_ts: int = 0,
         what: str = "transaction lost a race, run it again",
     ) -> None:
@@ -66,18 +92,23 @@ class Conflict(TxnsError):
             reason: What clashed, lower case, without a full stop.
             table: The table it clashed on.
             txn_id: The transaction that lost.
-            other_txn_id: The transaction that came first; empty where it is not one.
+            winner: The transaction that came first; its comment is kept as it is shown.
             least_ts: The least `read_ts` in ms at which it would not have clashed.
             what: What the message begins with: not every one is a race.
         """
         self.table = text(table)
         self.txn_id = txn_id
-        self.other_txn_id = other_txn_id
+        self.other_txn_id = winner.txn_id
+        self.other_engine = shown(winner.engine)
+        self.other_comment = shown(winner.comment)
         self.least_ts = least_ts
-        super().__init__(
+        message = (
             f"{what}: {reason}; table=`{self.table}`"
-            f" txn=`{txn_id}` clashed_with=`{other_txn_id}` least_ts=`{least_ts}`"
+            f" txn=`{txn_id}` clashed_with=`{winner.txn_id}` least_ts=`{least_ts}`"
         )
+        if winner.txn_id:
+            message += f" other_engine=`{self.other_engine}` other_comment=`{self.other_comment}`"
+        super().__init__(message)
 
 
 class CommitStateUnknown(TxnsError):
@@ -153,6 +184,12 @@ def is_final(error: BaseException) -> bool:
     if isinstance(error, InvalidUsage):
         return error.sqlstate == TOO_OLD
     return isinstance(error, TxnsError) and not isinstance(error, CommitStateUnknown)
+
+
+def shown(words: str) -> str:
+    """Give somebody's words as messages show them: in one line that is cut, without backticks."""
+    safe = _message.message(words[: SHOWN_MAX + 1]).replace("`", "'")
+    return safe if len(safe) <= SHOWN_MAX else safe[: SHOWN_MAX - 3] + "..."
 
 
 def text(table: Sequence[str] | str) -> str:

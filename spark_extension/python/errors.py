@@ -63,7 +63,9 @@ _CONDITION_PREFIX = "TXNS_"
 _JAVA_PREFIX = "io.txns."
 _STACK_TRACE = "\n\nJVM stacktrace:"
 _TEXT_PREFIX = re.compile(r"^(?:\[[A-Z_.]+\]\s*)+")
-_TEXT_PARAMETERS = re.compile(r"\b(table|txn|clashed_with|least_ts)=`([^`]*)`")
+_TEXT_PARAMETERS = re.compile(
+    r"\b(table|txn|clashed_with|least_ts|other_engine|other_comment)=`([^`]*)`"
+)
 # A cycle in getCause() must not hang; real chains are far shorter.
 _CAUSES_MAX = 64
 
@@ -81,6 +83,9 @@ class TransactionError(Exception):
         other_txn_id: The transaction it clashed with; None if there is none.
         least_ts: The least read_ts, in ms since the epoch, that would not clash; None if
             there is none.
+        other_engine: Who wrote the transaction it clashed with; None if not known.
+        other_comment: The words of that transaction's user, in one line and without control
+            characters, 200 characters at most; None if there are none.
     """
 
     def __init__(
@@ -93,6 +98,8 @@ class TransactionError(Exception):
         txn_id: str | None = None,
         other_txn_id: str | None = None,
         least_ts: int | None = None,
+        other_engine: str | None = None,
+        other_comment: str | None = None,
     ) -> None:
         super().__init__(masked(message))
         self.message = masked(message)
@@ -102,6 +109,8 @@ class TransactionError(Exception):
         self.txn_id = txn_id
         self.other_txn_id = other_txn_id
         self.least_ts = least_ts
+        self.other_engine = other_engine
+        self.other_comment = other_comment
 
 
 class TransactionConflict(TransactionError):
@@ -205,6 +214,8 @@ def translation(error: BaseException) -> TransactionError | None:
         txn_id=parameters.get("txnId") or None,
         other_txn_id=parameters.get("otherTxnId") or None,
         least_ts=_as_ts(parameters.get("leastTs")),
+        other_engine=parameters.get("otherEngine") or None,
+        other_comment=parameters.get("otherComment") or None,
     )
 
 
@@ -228,6 +239,8 @@ def of_condition(
         txn_id=named.get("txn") or None,
         other_txn_id=named.get("clashed_with") or None,
         least_ts=_as_ts(named.get("least_ts")),
+        other_engine=named.get("other_engine") or None,
+        other_comment=named.get("other_comment") or None,
     )
 
 

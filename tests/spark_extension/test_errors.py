@@ -72,13 +72,21 @@ def test_each_condition_has_its_class(condition: str, expected: type[Exception])
 
 
 def test_conflict_carries_what_the_message_parameters_say() -> None:
-    parameters = {"table": "nyc.t", "txnId": "a", "otherTxnId": "b", "leastTs": "1700000000001"}
+    parameters = {
+        "table": "nyc.t",
+        "txnId": "a",
+        "otherTxnId": "b",
+        "otherEngine": "e",
+        "otherComment": "nightly load",
+        "leastTs": "1700000000001",
+    }
     error = AnalysisException(
         "lost a race", errorClass="TXNS_CONFLICT", messageParameters=parameters
     )
     found = translation(error)
     assert isinstance(found, errors.TransactionConflict)
     assert (found.table, found.txn_id, found.other_txn_id) == ("nyc.t", "a", "b")
+    assert (found.other_engine, found.other_comment) == ("e", "nightly load")
     assert found.least_ts == 1_700_000_000_001
     assert found.condition == "TXNS_CONFLICT"
     assert found.message == str(found)

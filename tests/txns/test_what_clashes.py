@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 
 import txns
-from tests.txns.lake import rows
+from tests.txns.lake import ids, rows
 
 
 def _upsert(table):
@@ -86,3 +86,54 @@ def test_a_single_operation_ends_as_on_a_plain_table(lake, handle, write):
 
     plain = lake.table("p", [1], register=False)
     assert outcome(lake.catalog, plain) == outcome(handle.catalog(), lake.table("a", [1]))
+
+
+@pytest.mark.parametrize("tidied", [False, True])
+def test_a_conflict_says_who_won(lake, handle, tidied):
+    """The comment of the other entry, also of one that was archived, in one line that is cut."""
+    a = lake.table("a", [1])
+    words = "nightly `load`\n\x1b]52;c;x\x07\u202e" + 300 * "x"
+    txn = handle.begin()
+    txn.load_table(a).delete("id = 1")
+    with handle.begin(comment=words) as first:
+        first.load_table(a).append(rows(2))
+    if tidied:
+        handle.tidy()
+    with pytest.raises(txns.Conflict) as raised:
+        txn.commit()
+    error = raised.value
+    assert (first.txn_id, 200) == (error.other_txn_id, len(error.other_comment))
+    assert error.other_comment.startswith(r"nightly 'load'\n\x1b]52;c;x\x07\u202exxx")
+    assert error.other_comment.endswith("xxx...")
+    assert error.other_engine.startswith("python ")
+    assert f" other_comment=`{error.other_comment}`" in str(error)
+    assert str(error).isprintable()
+
+
+def test_what_a_stranger_renamed_is_known_by_its_uuid(lake, handle):
+    """
+    A table is found under another name, too: two that each read what the other one writes.
+
+    1. T reads `a`, and writes `b`.
+    2. A stranger renames `a` to `z`.
+    3. Somebody writes `z`.
+    """
+    a, b = lake.table("a", [1]), lake.table("b")
+    txn = handle.begin()
+    assert [1] == ids(txn.load_table(a))
+    txn.load_table(b).append(rows(1))
+    lake.catalog.rename_table(a, "shop.z")
+    lake.open().catalog().load_table("shop.z").append(rows(2))
+    with pytest.raises(txns.Conflict, match="a table that it read was written"):
+        txn.commit()
+
+
+def test_a_name_found_absent_is_one_in_any_case(lake, handle):
+    """In some catalogs `New` and `new` are one name."""
+    b = lake.table("b")
+    txn = handle.begin()
+    assert not txn.table_exists("shop.New")
+    txn.load_table(b).append(rows(1))
+    handle.catalog().create_table("shop.new", rows(1).schema)
+    with pytest.raises(txns.Conflict, match="found absent"):
+        txn.commit()

@@ -180,7 +180,11 @@ final class CommitLoop {
       next.state().validate();
     } catch (TxnException e) {
       throw TxnException.conflict(
-          log.identifier(), entry.txnId(), "", entry.prevTs(), "refused: " + e.getMessage());
+          log.identifier(),
+          entry.txnId(),
+          Winner.NOBODY,
+          entry.prevTs(),
+          "refused: " + e.getMessage());
     }
   }
 
@@ -245,7 +249,7 @@ final class CommitLoop {
                     TxnException.conflict(
                         log.identifier(),
                         member.key().txnId(),
-                        "",
+                        Winner.NOBODY,
                         head.upper(),
                         "too many others were committing")));
   }

@@ -181,13 +181,13 @@ final class Committer {
     List<Entry> newer = newer(head, request.readTs());
     String txnId = request.key().txnId();
     new ConflictChecker(txnId, request.isolation(), request.reads(), writes).validate(newer);
-    String otherTxnId = newer.isEmpty() ? "" : newer.get(newer.size() - 1).txnId();
-    Set<TableIdentifier> moved = new LinkedHashSet<>();
-    newer.forEach(entry -> entry.changes().stream().map(Change::table).forEach(moved::add));
-    moved.retainAll(writes.keySet());
-    for (TableIdentifier table : moved) {
-      writes.put(table, restaged(request, head, writes.get(table), otherTxnId, leftovers));
-    }
+    Map<TableIdentifier, Winner> moved = new LinkedHashMap<>();
+    newer.forEach(
+        entry -> entry.changes().forEach(change -> moved.put(change.table(), Winner.of(entry))));
+    moved.keySet().retainAll(writes.keySet());
+    moved.forEach(
+        (table, winner) ->
+            writes.put(table, restaged(request, head, writes.get(table), winner, leftovers)));
     return writes;
   }
 
@@ -203,7 +203,7 @@ final class Committer {
   }
 
   private StagedTable restaged(
-      Request request, Head head, StagedTable staged, String otherTxnId, Leftovers leftovers) {
+      Request request, Head head, StagedTable staged, Winner winner, Leftovers leftovers) {
     TableIdentifier table = staged.identifier();
     String txnId = request.key().txnId();
     TableMetadata newBase;
@@ -211,7 +211,7 @@ final class Committer {
       newBase = tables.load(table, head, head.upper()).view().metadata();
     } catch (NoSuchTableException e) {
       throw TxnException.conflict(
-          table, txnId, otherTxnId, head.upper(), "a table that it appended to was dropped");
+          table, txnId, winner, head.upper(), "a table that it appended to was dropped");
     }
     if (newBase.currentSnapshot().snapshotId() == staged.base().currentSnapshot().snapshotId()) {
       return staged;
@@ -219,10 +219,10 @@ final class Committer {
     // What it adopts may have been adopted since, or stand on a branch of its own now.
     if (!staged.isAppendOnly() || request.kind() == EntryKind.ADOPT) {
       throw TxnException.conflict(
-          table, txnId, otherTxnId, head.upper(), "a table that it wrote was written");
+          table, txnId, winner, head.upper(), "a table that it wrote was written");
     }
     leftovers.versionOf(staged);
-    StagedTable restaged = Restager.restage(staged, newBase, txnId, otherTxnId, head.upper());
+    StagedTable restaged = Restager.restage(staged, newBase, txnId, winner, head.upper());
     leftovers.versionOf(restaged);
     return restaged;
   }
@@ -288,7 +288,7 @@ final class Committer {
       throw TxnException.conflict(
           staged.identifier(),
           request.key().txnId(),
-          "",
+          Winner.NOBODY,
           commitTs,
           "its change does not fit the table: " + e.getMessage());
     }

@@ -38,7 +38,7 @@ final class ConflictChecker {
       for (Change change : entry.changes()) {
         String reason = clash(entry, change);
         if (reason != null) {
-          throw TxnException.conflict(change.table(), txnId, entry.txnId(), leastTs, reason);
+          throw TxnException.conflict(change.table(), txnId, Winner.of(entry), leastTs, reason);
         }
       }
     }

@@ -189,7 +189,8 @@ final class KeptTags {
             "the snapshot %d, whose rows are to come back, could not be tagged: others are writing"
                 + " the table, or have expired it",
             source);
-    TxnException conflict = TxnException.conflict(staged.identifier(), txnId, "", readTs, reason);
+    TxnException conflict =
+        TxnException.conflict(staged.identifier(), txnId, Winner.NOBODY, readTs, reason);
     if (lost != null) {
       conflict.addSuppressed(lost);
     }

@@ -85,7 +85,11 @@ final class Registrar {
     } catch (CommitFailedException e) {
       TxnException conflict =
           TxnException.conflict(
-              identifier, "", "", head.upper(), "others write the table while it is registered");
+              identifier,
+              "",
+              Winner.NOBODY,
+              head.upper(),
+              "others write the table while it is registered");
       conflict.addSuppressed(e);
       throw conflict;
     }

@@ -31,7 +31,7 @@ final class Restager {
    * @throws TxnException 40001 when the table's schema, partition spec or uuid is another one now
    */
   static StagedTable restage(
-      StagedTable staged, TableMetadata newBase, String txnId, String otherTxnId, long leastTs) {
+      StagedTable staged, TableMetadata newBase, String txnId, Winner winner, long leastTs) {
     TableMetadata base = staged.base();
     boolean compatible =
         base.uuid().equals(newBase.uuid())
@@ -42,7 +42,7 @@ final class Restager {
       throw TxnException.conflict(
           staged.identifier(),
           txnId,
-          otherTxnId,
+          winner,
           leastTs,
           "the table that it appends to has another schema or partitioning now");
     }

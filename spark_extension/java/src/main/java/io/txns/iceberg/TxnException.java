@@ -19,6 +19,12 @@ public class TxnException extends RuntimeException {
   /** Parameter: the transaction it clashed with. */
   public static final String OTHER_TXN_ID = "otherTxnId";
 
+  /** Parameter: who wrote the transaction it clashed with. */
+  public static final String OTHER_ENGINE = "otherEngine";
+
+  /** Parameter: the words of that transaction's user, in one line, as the message shows them. */
+  public static final String OTHER_COMMENT = "otherComment";
+
   /** Parameter: the least {@code read_ts} in ms at which the transaction would not clash. */
   public static final String LEAST_TS = "leastTs";
 
@@ -47,10 +53,9 @@ public class TxnException extends RuntimeException {
   }
 
   /** A lost race over {@code table}: definitely not committed, to be run again from the start. */
-  public static TxnException conflict(
-      TableIdentifier table, String txnId, String otherTxnId, long leastTs, String reason) {
-    return conflict(
-        "transaction lost a race, run it again", table, txnId, otherTxnId, leastTs, reason);
+  static TxnException conflict(
+      TableIdentifier table, String txnId, Winner winner, long leastTs, String reason) {
+    return conflict("transaction lost a race, run it again", table, txnId, winner, leastTs, reason);
   }
 
   /** A transaction above the maximum age: it would be as old the next time. */
@@ -65,31 +70,42 @@ public class TxnException extends RuntimeException {
 
   /** A dropped table that is being purged: neither creators nor other purgers may have it. */
   static TxnException notFree(TableIdentifier table, long leastTs, String reason) {
-    return conflict("table is not free, try again", table, "", "", leastTs, reason);
+    return conflict("table is not free, try again", table, "", Winner.NOBODY, leastTs, reason);
   }
 
   /** A read before all that is left of a table (invariant I11). */
   static TxnException tooOld(TableIdentifier table, long readTs, long leastTs, String reason) {
     String what = "too old, read at a newer timestamp";
     return conflict(
-        what, table, "", "", leastTs, "the table cannot be read at " + readTs + ": " + reason);
+        what,
+        table,
+        "",
+        Winner.NOBODY,
+        leastTs,
+        "the table cannot be read at " + readTs + ": " + reason);
   }
 
   private static TxnException conflict(
       String what,
       TableIdentifier table,
       String txnId,
-      String otherTxnId,
+      Winner winner,
       long leastTs,
       String reason) {
     String message =
         String.format(
             "%s: %s; table=`%s` txn=`%s` clashed_with=`%s` least_ts=`%d`",
-            what, reason, table, txnId, otherTxnId, leastTs);
+            what, reason, table, txnId, winner.txnId(), leastTs);
+    if (!winner.txnId().isEmpty()) {
+      message +=
+          String.format(" other_engine=`%s` other_comment=`%s`", winner.engine(), winner.comment());
+    }
     return notCommitted(ErrorKind.CONFLICT, message)
         .with(TABLE, String.valueOf(table))
         .with(TXN_ID, txnId)
-        .with(OTHER_TXN_ID, otherTxnId)
+        .with(OTHER_TXN_ID, winner.txnId())
+        .with(OTHER_ENGINE, winner.engine())
+        .with(OTHER_COMMENT, winner.comment())
         .with(LEAST_TS, Long.toString(leastTs));
   }
 
@@ -211,7 +227,7 @@ public class TxnException extends RuntimeException {
     return sqlState;
   }
 
-  /** What is known of {@link #TABLE}, {@link #TXN_ID}, {@link #OTHER_TXN_ID}, {@link #LEAST_TS}. */
+  /** What is known of {@link #TABLE} and the other parameters. */
   public Map<String, String> parameters() {
     return Collections.unmodifiableMap(parameters);
   }

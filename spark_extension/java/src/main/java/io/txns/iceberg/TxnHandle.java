@@ -396,7 +396,7 @@ public final class TxnHandle implements Closeable {
       throw TxnException.conflict(
           table,
           "",
-          "",
+          Winner.NOBODY,
           head.upper(),
           "the table was registered, or transactions were turned on, while it was written");
     }

@@ -3,6 +3,8 @@ package io.txns.iceberg;
 import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.file;
 import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.ids;
+import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
@@ -22,6 +24,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Which writes clash: an append is what was made by an append, whatever its snapshot says. */
 @Timeout(60)
@@ -250,5 +253,62 @@ class WhatClashesTest {
         .hasMessageContaining("conflicting files");
     assertThat(once).isFalse();
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 9L);
+  }
+
+  /** The comment of the other entry, also of one that was archived, in one line that is cut. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aConflictSaysWhoWon(boolean tidied) {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    overwrite(handle.catalog(() -> txn).loadTable(A), 1);
+    Transaction first = handle.begin(BeginOptions.defaults());
+    first.comment("nightly `load`\n\u001b]52;c;x\u0007\u202e" + "x".repeat(300));
+    append(handle.catalog(() -> first).loadTable(A), 2);
+    first.commit();
+    if (tidied) {
+      handle.tidy();
+    }
+    assertThatThrownBy(txn::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class,
+            e -> {
+              String comment = e.parameters().get("otherComment");
+              assertThat(comment)
+                  .hasSize(200)
+                  .startsWith("nightly 'load'\\n\\x1b]52;c;x\\x07\\u202exxx")
+                  .endsWith("xxx...");
+              assertThat(e).hasMessageContaining(" other_comment=`" + comment + "`");
+              assertThat(e.parameters()).containsEntry("otherTxnId", first.id());
+              assertThat(e.parameters().get("otherEngine")).isEqualTo(Engine.name());
+            });
+  }
+
+  /**
+   * A table is found under another name, too.
+   *
+   * <ol>
+   *   <li>T reads {@code a}, and writes {@code b}.
+   *   <li>A stranger renames {@code a} to {@code z}.
+   *   <li>Somebody writes {@code z}.
+   * </ol>
+   */
+  @Test
+  void whatAStrangerRenamedIsKnownByItsUuid() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    assertThat(ids(handle.catalog(() -> txn).loadTable(A))).containsExactly(9L);
+    append(handle.catalog(() -> txn).loadTable(id("shop.b")), 1);
+    lake.catalog().renameTable(A, id("shop.z"));
+    append(lake.open().catalog(() -> null).loadTable(id("shop.z")), 2);
+    assertThatThrownBy(txn::commit).hasMessageContaining("a table that it read was written");
+  }
+
+  /** In some catalogs {@code New} and {@code new} are one name. */
+  @Test
+  void aNameFoundAbsentIsOneInAnyCase() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    assertThat(handle.catalog(() -> txn).tableExists(id("shop.New"))).isFalse();
+    append(handle.catalog(() -> txn).loadTable(id("shop.b")), 1);
+    handle.catalog(() -> null).createTable(id("shop.new"), Lake.SCHEMA);
+    assertThatThrownBy(txn::commit).hasMessageContaining("found absent");
   }
 }
