@@ -65,9 +65,7 @@ final class WriteGuardExec extends SparkPlan {
         });
   }
 
-  /**
-   * The files that its tasks write are the transaction's own, and what it depends on is noted.
-   */
+  /** The files that its tasks write are the transaction's own, and what it depends on is noted. */
   private <T> T inTransaction(TxnSession state, TxnSparkCatalog catalog, Callable<T> body)
       throws Exception {
     Transaction transaction = catalog == null ? null : state.current(catalog);
