@@ -49,6 +49,8 @@ _GRANT_CURE = (
     " remove `grants` from the configuration, and give rights where the catalog's users are kept"
 )
 _COMPILING = "dbt_compiling"
+# Of the comment that a scope writes, which an error may cut short.
+_OF_COMMENT = re.compile(r'"(invocation_id|node_id)": "([^"]*)"')
 _OUTCOME_ASKED = 5
 _OUTCOME_PAUSE_S = 1.0
 
@@ -70,6 +72,8 @@ class StatementError(DbtDatabaseError):
             message += _UNREGISTERED_CURE
         if cause.sqlstate == _SYNTAX_ERROR and _GRANT.match(sql):
             message += _GRANT_CURE
+        if isinstance(cause, dbapi.TransactionConflict):
+            message += _winner(cause)
         super().__init__(message)
         self.cause = cause
         self.sqlstate = cause.sqlstate
@@ -78,6 +82,14 @@ class StatementError(DbtDatabaseError):
     def retryable(self) -> bool:
         """Whether it lost a race (40001) or its session: whatever else failed would do so again."""
         return isinstance(self.cause, (dbapi.TransactionConflict, dbapi.ConnectionLost))
+
+
+def _winner(conflict: dbapi.TransactionConflict) -> str:
+    """Say which node of which run came first; nothing where it was none of dbt's."""
+    found = dict(_OF_COMMENT.findall(conflict.other_comment or ""))
+    if "node_id" not in found:
+        return ""
+    return f"\n  {found['node_id']} came first, in the run {found.get('invocation_id', 'of dbt')}"
 
 
 class CommitError(StatementError):

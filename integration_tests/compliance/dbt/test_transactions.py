@@ -15,7 +15,8 @@ from integration_tests.compliance.dbt.reading import logged, rows
 from txns_spark import dbapi
 
 FACTS = """
-{{ config(materialized='incremental', incremental_strategy='delete+insert', unique_key='id') }}
+{{ config(materialized='incremental', incremental_strategy='delete+insert', unique_key='id',
+          retries=var('retries', 3)) }}
 select id, '{{ var("run", "first") }}' as run from range(3)
 {% if is_incremental() %} where id > 0 {% endif %}
 """
@@ -94,6 +95,24 @@ class TestModels:
         _, log = run_dbt_and_capture(["run", "--select", "facts", "--vars", "run: second"])
         assert "attempt 1 of 4 is run again" in log
         assert [(0, "theirs"), (1, "second"), (2, "second")] == rows(project, "facts")
+
+    def test_a_lost_race_says_who_has_won(
+        self, project: Any, other: dbapi.Connection, at_first_commit: Any
+    ) -> None:
+        """Another run builds the same table: its node and its invocation are in its comment."""
+        run_dbt(["run", "--select", "facts", "--full-refresh"])
+        table = project.adapter.Relation.create("lake", project.test_schema, "facts")
+        winner = {"app": "dbt", "invocation_id": "their-run", "node_id": "model.theirs.facts"}
+
+        def win() -> None:
+            other.begin(comment=json.dumps(winner))
+            other.cursor().execute(f"update {table} set run = 'theirs' where id = 0")
+            other.commit()
+
+        at_first_commit(win)
+        none = ["--select", "facts", "--vars", "{run: second, retries: 0}"]
+        [result] = run_dbt(["run", *none], expect_pass=False)
+        assert "model.theirs.facts came first, in the run their-run" in result.message
 
     def test_a_full_refresh_replaces_the_table_at_its_commit(
         self, project: Any, other: dbapi.Connection, at_first_commit: Any
