@@ -46,7 +46,9 @@ def state_of(session: SparkSession, table: str, case: Case) -> dict[str, list[st
             # Created again it is the same physical table, whose format version never goes down.
             created = re.sub(r"\n *'format-version'[^\n]*", "", created)
         seen["create"] = re.sub(r"LOCATION '[^']*'", "", created).replace(table, "t")
-        refs = session.sql(f"SELECT name, type FROM {table}.refs").collect()
+        # What a rollback brings back is kept by a tag that plain tables do not have.
+        kept = "name NOT LIKE 'txns-kept-%'"
+        refs = session.sql(f"SELECT name, type FROM {table}.refs WHERE {kept}").collect()
         seen["refs"] = sorted(map(str, refs)) or ["Row(name='main', type='BRANCH')"]
         columns = session.sql(f"DESCRIBE TABLE {table}").collect()
         seen["columns"] = [str(row) for row in columns]

@@ -190,6 +190,7 @@ def test_64_sessions(
 
     All begin and write before the first one commits, and a half of them rolls back: nobody
     sees or hinders anybody else, and what threads run a session's statements does not matter.
+    Those that commit have not looked: who reads a table and appends to it clashes.
     An INSERT of one more session runs from before they begin until after they have ended.
     """
     a, b = two_tables
@@ -213,7 +214,7 @@ def test_64_sessions(
             assert "none" == state(session)
 
         for step in (write, read, end):
-            list(pool.map(step, range(64)))
+            list(pool.map(step, range(0, 64, 2) if step is read else range(64)))
         expected = [(100 + number,) for number in range(1, 64, 2)]
         assert expected == rows(spark, f"SELECT id FROM {a} WHERE id >= 100")
         assert 2 == count(spark, b)

@@ -77,11 +77,16 @@ class TxnTable(Table):
 
     def made_by_appends(self, updates: tuple[TableUpdate, ...]) -> bool:
         """Whether appends alone have made some updates, whatever the snapshots' summaries say."""
-        return all(
-            update.snapshot.snapshot_id in self.appends
-            if isinstance(update, AddSnapshotUpdate)
-            else isinstance(update, SetSnapshotRefUpdate)
-            for update in updates
+        return all(self._is_of_an_append(update) for update in updates)
+
+    def _is_of_an_append(self, update: TableUpdate) -> bool:
+        if isinstance(update, AddSnapshotUpdate):
+            return update.snapshot.snapshot_id in self.appends
+        # A tag is none, nor is main on a snapshot that was there before: a rollback.
+        return (
+            isinstance(update, SetSnapshotRefUpdate)
+            and update.ref_name == MAIN_BRANCH
+            and update.snapshot_id in self.appends
         )
 
     def seen(self, metadata: TableMetadata, read_ts: int) -> None:

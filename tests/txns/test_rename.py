@@ -64,7 +64,9 @@ def test_a_rename_that_cannot_be_taken_back(lake):
     catalog = Forgetful("lake", **lake.catalog.properties)
     catalog.renames = False
     handle = lake.open(catalog)
-    with pytest.raises(txns.InvalidUsage, match=r"reset.*not now.*handle\.register\('shop\.a'\)"):
+    with pytest.raises(
+        txns.InvalidUsage, match=r"reset.*others write the table.*handle\.register\('shop\.a'\)"
+    ):
         handle.catalog().rename_table(a, "shop.b")
     assert not is_registered(lake, a)
     lake.open().register(a)

@@ -308,7 +308,8 @@ class CommitLoopTest {
   @Test
   void rollbackAfterADroppedConnection() throws Exception {
     Set<Path> before = files();
-    Transaction txn = staged(handle, 1);
+    Transaction txn = handle.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
+    Lake.written(txn, () -> append(handle.catalog(() -> txn).loadTable(id("shop.a")), 1));
     loadFailure = new ServiceFailureException("connection reset by peer");
     assertThatThrownBy(txn::commit).isSameAs(loadFailure);
     txn.rollback();

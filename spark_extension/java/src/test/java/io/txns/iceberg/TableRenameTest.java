@@ -72,7 +72,7 @@ class TableRenameTest extends TwoTables {
     assertThatThrownBy(() -> tables.renameTable(id("shop.a"), id("shop.c")))
         .isInstanceOf(TxnException.class)
         .hasMessageContaining("reset by peer")
-        .hasMessageContaining("not now")
+        .hasMessageContaining("others write the table while it is registered")
         .hasMessageContaining("CALL lake.system.register('shop.a')");
     assertThat(isRegistered("shop.a")).isFalse();
     lake.open().register(id("shop.a"));
