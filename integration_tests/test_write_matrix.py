@@ -34,7 +34,7 @@ from integration_tests.write_cases import FIRST, WRITES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LEVELS = ["SNAPSHOT", "SERIALIZABLE", "STRICT SERIALIZABLE", OUTSIDE]
+LEVELS = ["STRICT SERIALIZABLE", "SERIALIZABLE", "SNAPSHOT", OUTSIDE]
 MODES = ["copy-on-write", "merge-on-read"]
 WAYS = list(itertools.product(MODES, LEVELS))
 
