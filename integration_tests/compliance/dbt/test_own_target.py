@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,7 @@ from integration_tests.compliance.dbt.reading import logged, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from txns_spark import dbapi
 
@@ -41,6 +44,18 @@ MERGED = """
 select id from {{ ref('five') }} where id {% if is_incremental() %} > 1 {% else %} < 2 {% endif %}
 """
 ONCE = [(n,) for n in range(5)]
+
+
+def _run_beside(project: Any, model: str, folder: Path) -> str:
+    """Run a model of the project in a process of its own, and return what that said."""
+    command = [
+        *(sys.executable, "-m", "dbt.cli.main", "run", "--select", model),
+        *("--project-dir", project.project_root, "--profiles-dir", project.profiles_dir),
+        *("--target-path", folder / "target", "--log-path", folder / "logs"),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout
 
 
 class TestOfItsOwnTarget:
@@ -91,6 +106,25 @@ class TestOfItsOwnTarget:
         _, log = run_dbt_and_capture(["run", "--select", model])
         assert "attempt 1 of 4 is run again" in log
         assert ONCE == rows(project, model)
+
+    @pytest.mark.slow
+    def test_two_runs_merge_one_new_key(
+        self, project: Any, other: dbapi.Connection, at_first_commit: Any, tmp_path: Path
+    ) -> None:
+        """
+        At SNAPSHOT, and both are runs of dbt's, the second a process of its own.
+
+        1. a run has merged new keys into its target, and has not committed;
+        2. another run merges the same ones, and commits;
+        3. the COMMIT of the first is refused, and its model run again: each key is there once.
+        """
+        other.cursor().execute(f"delete from lake.{project.test_schema}.merged where id > 1")
+        beside: list[str] = []
+        at_first_commit(lambda: beside.append(_run_beside(project, "merged", tmp_path)))
+        _, log = run_dbt_and_capture(["run", "--select", "merged"])
+        assert "attempt 1 of 4 is run again" in log
+        assert "is run again" not in beside[0]
+        assert ONCE == rows(project, "merged")
 
     def test_a_row_that_is_added_between_compiling_and_running(
         self, project: Any, add: Any, other: dbapi.Connection, monkeypatch: pytest.MonkeyPatch
