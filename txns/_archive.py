@@ -86,10 +86,9 @@ class Archive:
     _dropped: _Dropped = field(default=_NO_DROPS, init=False, repr=False)
     _newest: _Newest = field(default=_NOTHING_READ, init=False, repr=False)
 
-    def find(self, txn_id: str, since_ts: int) -> Entry | None:
-        """Find the newest archived entry of a transaction id, with `commit_ts` above a bound."""
-        rows = self.rows(And(_above(since_ts), _equals("txn_id", txn_id)))
-        return next(reversed(entries_of(rows)), None)
+    def under(self, txn_id: str, since_ts: int) -> list[Entry]:
+        """Give the archived entries under an id, with `commit_ts` above a bound, ascending."""
+        return entries_of(self.rows(And(_above(since_ts), _equals("txn_id", txn_id))))
 
     def between(self, after: int, upto: int) -> list[Entry]:
         """Give the archived entries above one timestamp and not above another, ascending."""

@@ -30,7 +30,7 @@ from txns import _change, _creation, _manifests
 from txns._catalog import TxnCatalog
 from txns._commit import Request
 from txns._entry import Kind
-from txns._loop import Key
+from txns._loop import Key, Origin
 from txns._mark import applied_ts, mark_of, refuse_commit_table
 from txns._parts import check_writable
 from txns._rewound import is_about_main
@@ -329,7 +329,7 @@ class AutocommitCatalog(TxnCatalog):
         clock = self._parts.clock
         request = Request(
             kind=Kind.COMMIT,
-            key=Key(clock.new_txn_id(), read_ts, fresh=True),
+            key=Key(clock.new_txn_id(), read_ts, Origin.FRESH),
             read_ts=read_ts,
             born_ms=clock.now_ms(),
             writes={staged.identifier: staged},

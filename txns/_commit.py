@@ -142,7 +142,8 @@ class Committer:
         Append the entry: the moment of durability. Nothing is applied yet.
 
         Raises:
-            Conflict: Definitely not committed.
+            Conflict: Definitely not committed; under the caller's own id neither by a try that
+                began before.
             CommitStateUnknown: Nothing that was written is deleted.
             InvalidUsage: The wanted `commit_ts` does not work, what was staged stays; or 25P04, it
                 is too old.
@@ -150,18 +151,12 @@ class Committer:
             Exception: Of the catalog or the storage, which is no outcome: what was staged stays.
         """
         self._apply_outstanding(request)
-        for staged in request.writes.values():
-            _kept.protect(
-                self._catalog,
-                self._clock,
-                staged,
-                read_ts=request.read_ts,
-                txn_id=request.key.txn_id,
-            )
-            _change.complete(staged, self._clock)
+        refusal = self._prepare(request)
         leftovers = request.leftovers
 
         def attempt(state: LogState, head: Head, commit_ts: int) -> Entry:
+            if refusal is not None:
+                raise refusal
             self._refuse_old(request)
             writes = self._validated(request, state, head, leftovers)
             return self._entry(request, state, head, commit_ts, writes, leftovers)
@@ -174,6 +169,22 @@ class Committer:
             raise
         leftovers.remove(self._log, entry)
         return entry
+
+    def _prepare(self, request: Request) -> Conflict | None:
+        """Complete what was staged; give the refusal, which is the loop's to tell."""
+        try:
+            for staged in request.writes.values():
+                _kept.protect(
+                    self._catalog,
+                    self._clock,
+                    staged,
+                    read_ts=request.read_ts,
+                    txn_id=request.key.txn_id,
+                )
+                _change.complete(staged, self._clock)
+        except Conflict as refusal:
+            return refusal
+        return None
 
     def apply(self, entry: Entry) -> bool:
         """

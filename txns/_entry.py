@@ -64,6 +64,7 @@ class Kind(Enum):
     TIDY = "tidy"
     OFF = "off"
     ON = "on"
+    ABORT = "abort"
 
 
 APPLIED_KINDS = frozenset({Kind.COMMIT, Kind.FORGET, Kind.ADOPT, Kind.REPAIR})
@@ -169,6 +170,11 @@ class Entry:
     def winner(self) -> Winner:
         """Who it is for those that clash with it."""
         return Winner(self.txn_id, self.engine, self.comment)
+
+    @property
+    def is_abort(self) -> bool:
+        """Whether it says that a try under its id was refused, and commits nothing."""
+        return self.kind is Kind.ABORT
 
     @property
     def applies(self) -> bool:

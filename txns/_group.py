@@ -53,6 +53,7 @@ class Member:
     Attributes:
         alone: Whether a group with it was refused: nobody knows for whose entry.
         refusal: What the catalog said to its last attempt, which the next head judges.
+        conflict: Why it was refused, to be told when an abort of its id has landed.
         deadline_ms: When its attempts end, in ms; None before the first.
     """
 
@@ -63,6 +64,7 @@ class Member:
         self.failure: BaseException | None = None
         self.alone = False
         self.refusal: Exception | None = None
+        self.conflict: Exception | None = None
         self.deadline_ms: int | None = None
 
     @property

@@ -115,8 +115,8 @@ class Handle:
 
         Args:
             txn_id: The caller's idempotence key. One that has committed already is answered
-                with `Transaction.committed`, and what is staged in it is thrown away. Keep it
-                until it is answered: a try with an unknown outcome may land while another loses.
+                with `Transaction.committed`, and what is staged in it is thrown away. A conflict
+                of its commit is one of every try under it that began before.
             isolation: `SNAPSHOT`, `SERIALIZABLE` or `STRICT SERIALIZABLE`.
             read_only: Refuse writes.
             as_of: What to read at, in ms; the upper where it is not given.

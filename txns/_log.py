@@ -73,12 +73,12 @@ class Head:
     Attributes:
         table: None where there is no commit table.
         state: What it says.
-        snapshot_ids: The commit table's snapshot that a record is, by transaction id.
+        snapshot_ids: The commit table's snapshot that an entry is, by its `commit_ts` in ms.
     """
 
     table: Table | None
     state: LogState
-    snapshot_ids: dict[str, int] = field(default_factory=dict)
+    snapshot_ids: dict[int, int] = field(default_factory=dict)
 
     @property
     def exists(self) -> bool:
@@ -357,7 +357,7 @@ class CommitLog:
                     known = self._records.get(snapshot.snapshot_id)
                     records[snapshot.snapshot_id] = known or _entry.from_summary(_summary(snapshot))
             newest = records[_newest_record(table.metadata).snapshot_id]
-            ids = {entry.txn_id: snapshot_id for snapshot_id, entry in records.items()}
+            ids = {entry.commit_ts: snapshot_id for snapshot_id, entry in records.items()}
             head = Head(table, LogState.of(records, newest), ids)
             if last.table is None or head.sequence_number >= last.sequence_number:
                 self._records = records

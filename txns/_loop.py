@@ -3,7 +3,9 @@ Appends entries to the log: the only retry loop of the protocol.
 
 Docs/spec.md 11.1. An attempt whose answer was lost, or was a refusal, is settled by a later head:
 the entry is there, or the head has moved past what the attempt stood on and it can never land.
-Imports: _entry, _group, _log, errors. Used by: _commit, _handle, _marks, _parts,
+A conflict under a caller's own id is told when an abort stands under it: earlier tries may be on
+their way.
+Imports: _engine, _entry, _group, _log, _state, errors. Used by: _commit, _handle, _marks, _parts,
 _purge, _register, _transaction, _autocommit.
 """
 
@@ -12,16 +14,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import BadRequestError
 
+from txns import _engine
 from txns._entry import Entry, Kind
 from txns._group import Attempts, CommitGroup, Member
 from txns._log import CommitLog, Head, Outcome, Swap, is_transient
+from txns._state import aborted_ts, committed
 from txns.errors import CommitStateUnknown, Conflict, CorruptLog, InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from txns._archive import Archive
     from txns._clock import Clock
     from txns._state import LogState
@@ -40,33 +47,65 @@ that was loaded, the state is that head's plus entries of the same group.
 """
 
 
+class Origin(Enum):
+    """Where a transaction id comes from: whether others may append under it."""
+
+    FRESH = auto()
+    """Made for this entry: nobody can have used it before the first attempt."""
+    DERIVED = auto()
+    """Made of what is done: whoever does the same makes the same entry."""
+    CALLERS = auto()
+    """The caller's own: other tries under it may be on their way, and need not be the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """
     The idempotence key of an entry.
 
     Attributes:
-        txn_id: In at most one entry, ever.
-        since_ts: Archived rows above it, in ms, may hold the id.
-        fresh: Whether nobody can have used the id before the first attempt.
+        txn_id: In at most one entry, ever; aborts of it are none.
+        since_ts: Archived rows above it, in ms, may hold the id; under a caller's own one it is
+            the try's `read_ts`.
+        origin: Where the id comes from.
         commit_ts: The timestamp in ms that the caller wants; None for the next one.
         attempts: Those under this key; whoever may append again hands them on.
     """
 
     txn_id: str
     since_ts: int
-    fresh: bool
+    origin: Origin
     commit_ts: int | None = None
     attempts: Attempts = field(default_factory=Attempts, compare=False)
+
+    def is_barred(self, under: Sequence[Entry]) -> bool:
+        """Whether an abort among the entries under its id is for tries as old as this one."""
+        return self.origin is Origin.CALLERS and aborted_ts(under) > self.since_ts
 
 
 @dataclass(slots=True)
 class _Drafts:
-    """What one swap is to append: an entry per id, who gets it, and who was refused one."""
+    """
+    What one swap is to append.
 
+    Attributes:
+        state: The head's, with these entries.
+        by_id: An entry per id; an abort where a member with a caller's own id was refused.
+        entries: Who gets which.
+        aborts: Whose abort it is.
+        refused: Who was refused an entry, and why.
+    """
+
+    state: LogState
     by_id: dict[str, Entry] = field(default_factory=dict)
     entries: dict[Member, Entry] = field(default_factory=dict)
+    aborts: dict[Member, Entry] = field(default_factory=dict)
     refused: dict[Member, Exception] = field(default_factory=dict)
+
+    @property
+    def members(self) -> list[Member]:
+        """Those of whom there is something in the swap."""
+        return [*self.entries, *self.aborts]
 
 
 class CommitLoop:
@@ -90,10 +129,13 @@ class CommitLoop:
             The entry that stands in the log.
 
         Raises:
-            Conflict: Every swap was lost.
-            CommitStateUnknown: The last answer stays unknown.
+            Conflict: Every swap was lost, or under the caller's own id an earlier try's abort bars
+                this one.
+            CommitStateUnknown: The last answer stays unknown. Under the caller's own id also when
+                every swap was lost: nothing is known of other tries.
             InvalidUsage: 55000, the commit table is missing, or another one.
-            TxnsError: What `attempt` raises; definitely not committed.
+            TxnsError: What `attempt` raises; definitely not committed. A conflict under the
+                caller's own id: neither by a try that began before.
             Exception: What the catalog or the storage says; it may be appended again. After a
                 refusal `key.attempts` tells whether it may still land.
         """
@@ -106,10 +148,14 @@ class CommitLoop:
 
     def find(self, head: Head, txn_id: str, since_ts: int) -> Entry | None:
         """Find a transaction by its id in a head, and in rows that left the head since a ts."""
-        known = head.state.find(txn_id)
-        if known or head.state.tidied_upto <= since_ts:
-            return known
-        return self._archive.find(txn_id, since_ts)
+        return committed(self._under(head, txn_id, since_ts))
+
+    def _under(self, head: Head, txn_id: str, since_ts: int) -> list[Entry]:
+        """Give the entries under an id, ascending: once one has committed there is no abort."""
+        standing = head.state.under(txn_id)
+        if committed(standing) or head.state.tidied_upto <= since_ts:
+            return standing
+        return [*self._archive.under(txn_id, since_ts), *standing]
 
     def settle(self, key: Key) -> Entry | None:
         """
@@ -160,7 +206,7 @@ class CommitLoop:
     def _attempt(self, members: list[Member], head: Head) -> bool:
         """Make one swap; give whether no member is open any more."""
         drafts = self._drafts(_open(members), head)
-        if not drafts.entries:
+        if not drafts.by_id:
             for member, failure in drafts.refused.items():
                 member.failure = _failure(member, failure)
             return True
@@ -175,32 +221,64 @@ class CommitLoop:
         # Who was refused stays as well: it may have been because of entries that did not land.
         _LOG.debug("a swap was not won: %s", swap.outcome, exc_info=swap.cause)
         if swap.outcome is Outcome.REFUSED:
-            for member in drafts.entries:
-                member.refusal = swap.cause if len(drafts.entries) == 1 else None
+            for member in drafts.members:
+                member.refusal = swap.cause if len(drafts.members) == 1 else None
                 member.alone = True
         return False
 
     def _drafts(self, members: list[Member], head: Head) -> _Drafts:
         """Make the entries of one swap, each validated against those before it."""
-        drafts = _Drafts()
-        state = head.state
+        drafts = _Drafts(head.state)
         for member in members:
-            txn_id = member.key.txn_id
             try:
-                if txn_id not in drafts.by_id:
-                    entry = self._make(member, state, head)
-                    following = state.with_entry(entry)
-                    _check_invariants(following, entry)
-                    drafts.by_id[txn_id] = entry
-                    state = following
-                # An id once: who comes second with it gets the first one's entry.
-                drafts.entries[member] = drafts.by_id[txn_id]
+                drafts.entries[member] = self._draft(drafts, member, head)
             except Exception as error:  # noqa: BLE001 -- it is that member's, not the leader's
-                drafts.refused[member] = error
+                self._refuse(drafts, member, error)
         return drafts
 
+    def _draft(self, drafts: _Drafts, member: Member, head: Head) -> Entry:
+        """Make a member's entry; who comes second with an id gets the first one's, or its end."""
+        txn_id = member.key.txn_id
+        if txn_id not in drafts.by_id:
+            entry = self._make(member, drafts.state, head)
+            following = drafts.state.with_entry(entry)
+            _check_invariants(following, entry)
+            drafts.by_id[txn_id], drafts.state = entry, following
+        entry = drafts.by_id[txn_id]
+        if entry.is_abort:
+            raise _barred(member, entry.commit_ts)
+        return entry
+
+    def _refuse(self, drafts: _Drafts, member: Member, error: Exception) -> None:
+        """Note why a member is refused, and draft the abort without which that is not told."""
+        key = member.key
+        drafts.refused[member] = error
+        if not isinstance(error, Conflict) or key.origin is not Origin.CALLERS:
+            return
+        if drafts.state.off:
+            drafts.refused[member] = transactions_off()  # which says nothing of other tries
+        elif key.txn_id not in drafts.by_id:
+            abort = self._abort(key, drafts.state)
+            drafts.by_id[key.txn_id] = drafts.aborts[member] = abort
+            drafts.state = drafts.state.with_entry(abort)
+            member.conflict = error
+
+    def _abort(self, key: Key, state: LogState) -> Entry:
+        """Give what bars all tries under an id that began before it."""
+        commit_ts = max(self._clock.now_ms(), state.upper + 1)
+        return Entry(
+            Kind.ABORT,
+            key.txn_id,
+            upper=commit_ts,
+            tidied_upto=state.tidied_upto,
+            commit_ts=commit_ts,
+            prev_ts=state.upper,
+            read_ts=key.since_ts,
+            engine=_engine.NAME,
+        )
+
     def _swap(self, head: Head, drafts: _Drafts) -> Swap:
-        before = {member: member.attempts.stood_on for member in drafts.entries}
+        before = {member: member.attempts.stood_on for member in drafts.members}
         for member in before:
             member.attempts.trying(head)
         try:
@@ -227,11 +305,17 @@ class CommitLoop:
     def _look_up(self, members: list[Member], head: Head) -> None:
         """Learn from a head who has landed, and whose attempts never will."""
         for member in _open(members):
-            known = None
-            if member.attempts.tried or not member.key.fresh:
-                known = self.find(head, member.key.txn_id, member.key.since_ts)
-            if known:
+            key = member.key
+            under: list[Entry] = []
+            if member.attempts.tried or key.origin is not Origin.FRESH:
+                under = self._under(head, key.txn_id, key.since_ts)
+            if known := committed(under):
                 member.entry = known
+                continue
+            if key.is_barred(under):
+                member.attempts.settle(head)
+                conflict = member.conflict or _barred(member, aborted_ts(under))
+                member.failure = _failure(member, conflict)
                 continue
             if member.refusal and not _lost_a_race(member, head):
                 member.failure = member.refusal
@@ -242,7 +326,8 @@ class CommitLoop:
         head = self._log.load()
         self._look_up(members, head)
         for member in _open(members):
-            if member.attempts.stood_on is not None:
+            others = member.key.origin is Origin.CALLERS  # other tries may be on their way
+            if others or member.attempts.stood_on is not None:
                 member.failure = CommitStateUnknown(member.key.txn_id)
             else:
                 member.failure = Conflict(
@@ -259,6 +344,15 @@ def _failure(member: Member, error: Exception) -> Exception:
     unknown = CommitStateUnknown(member.key.txn_id)
     unknown.__cause__ = error
     return unknown
+
+
+def _barred(member: Member, ts: int) -> Conflict:
+    """Say that a try is older than one under its id that was refused."""
+    return Conflict(
+        "a try under its id was refused after this one began",
+        txn_id=member.key.txn_id,
+        least_ts=ts,
+    )
 
 
 def _lost_a_race(member: Member, head: Head) -> bool:

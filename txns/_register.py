@@ -26,7 +26,7 @@ from txns import _change, _manifests, _mark, _marks
 from txns._commit import Request
 from txns._entry import Change, Entry, Isolation, Kind, Operation, derived_id
 from txns._logged import stranger_above
-from txns._loop import Key, transactions_off
+from txns._loop import Key, Origin, transactions_off
 from txns._overlay import acceptable_ts
 from txns._staged import StagedTable
 from txns.errors import Conflict, ForeignWrite, Quarantined, Unsupported, text
@@ -110,7 +110,7 @@ class Registrar:
         staged = _staged(loaded)
         marked = [key for key in _mark.KEYS if key in staged.base.properties]
         staged.stage((RemovePropertiesUpdate(removals=marked),))
-        key = Key(self._clock.new_txn_id(), 0, fresh=True)
+        key = Key(self._clock.new_txn_id(), 0, Origin.FRESH)
         return self._commit(Kind.FORGET, key, loaded, staged, {})
 
     def adopt(self, identifier: Identifier) -> int:
@@ -247,7 +247,7 @@ class Registrar:
         def attempt(state: LogState, _head: Head, commit_ts: int) -> Entry:
             return _marks.entry(Kind.REGISTER, txn_id, state, commit_ts, (change,))
 
-        return self._loop.append(Key(txn_id, 0, fresh=False), attempt).commit_ts
+        return self._loop.append(Key(txn_id, 0, Origin.DERIVED), attempt).commit_ts
 
     def _append(self, staged: StagedTable, loaded: Loaded, stranger: Stranger) -> None:
         """Append the strangers' files after the newest change."""
@@ -291,7 +291,7 @@ class Registrar:
         applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
         uuid = str(staged.base.table_uuid)
         txn_id = derived_id(deed, uuid, stranger.head_snapshot_id or 0, applied)
-        return self._commit(kind, Key(txn_id, 0, fresh=False), loaded, staged, marks)
+        return self._commit(kind, Key(txn_id, 0, Origin.DERIVED), loaded, staged, marks)
 
     def _commit(
         self, kind: Kind, key: Key, loaded: Loaded, staged: StagedTable, marks: dict[str, str]

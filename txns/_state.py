@@ -14,7 +14,7 @@ from txns._entry import Entry, Kind, LoggedChange, Operation
 from txns.errors import CorruptLog, Identifier, text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class LogState:
         """
         previous = self.tidied_upto
         last = 0
-        ids: set[str] = set()
+        under: dict[str, Entry] = {}
         ends: set[object] = set()
         for entry in self.entries:
-            _check(entry.txn_id not in ids, "I8", f"a transaction id twice: {entry.txn_id}")
-            ids.add(entry.txn_id)
+            _check_id(entry, under.get(entry.txn_id))
+            under[entry.txn_id] = entry
             _check(entry.commit_ts > last, "I1", f"commit-ts does not increase: {entry.commit_ts}")
             last = entry.commit_ts
             if entry.commit_ts > self.tidied_upto:
@@ -94,13 +94,16 @@ class LogState:
         """Give the entries with `commit_ts` above `ts`, ascending."""
         return tuple(entry for entry in self.entries if entry.commit_ts > ts)
 
-    def find(self, txn_id: str) -> Entry | None:
-        """Give the entry of a transaction, when it stands in the head."""
-        return self._by_txn_id.get(txn_id)
+    def under(self, txn_id: str) -> list[Entry]:
+        """Give the entries under an id that stand in the head, ascending; see `committed`."""
+        return self._by_txn_id.get(txn_id, [])
 
     @cached_property
-    def _by_txn_id(self) -> dict[str, Entry]:
-        return {entry.txn_id: entry for entry in self.entries}
+    def _by_txn_id(self) -> dict[str, list[Entry]]:
+        by_txn_id: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            by_txn_id.setdefault(entry.txn_id, []).append(entry)
+        return by_txn_id
 
     @cached_property
     def _by_uuid(self) -> dict[str, list[LoggedChange]]:
@@ -163,6 +166,28 @@ class LogState:
 
 EMPTY = LogState((), 0, 0)
 """The state of a log that has not been created: nothing has committed."""
+
+
+def committed(under: Sequence[Entry]) -> Entry | None:
+    """Give the newest of the entries under one id that is no abort: its transaction's."""
+    return next((entry for entry in reversed(under) if not entry.is_abort), None)
+
+
+def aborted_ts(under: Iterable[Entry]) -> int:
+    """Give the newest abort's `commit_ts` in ms, of the entries under one id; 0 without one."""
+    return max((entry.commit_ts for entry in under if entry.is_abort), default=0)
+
+
+def _check_id(entry: Entry, before: Entry | None) -> None:
+    """Check I8 of one entry; `before` is the one under its id before it."""
+    if before is None:
+        return
+    _check(before.is_abort, "I8", f"a transaction id after its entry: {entry.txn_id}")
+    _check(
+        entry.is_abort or entry.read_ts >= before.commit_ts,
+        "I8",
+        f"a try that was refused has committed: {entry.txn_id}",
+    )
 
 
 def _check_changes(entry: Entry, ends: set[object]) -> None:

@@ -94,7 +94,7 @@ class Tidier:
             engine=_engine.NAME,
         )
         snapshot, updates = _rewritten(table, rows, small, record)
-        removed = [head.snapshot_ids[entry.txn_id] for entry in done]
+        removed = [head.snapshot_ids[entry.commit_ts] for entry in done]
         removed += [each.snapshot_id for each in table.metadata.snapshots if _is_tidy(each)]
         updates.append(RemoveSnapshotsUpdate(snapshot_ids=removed))
         swap = self._log.replace(head, updates)
@@ -114,11 +114,11 @@ class Tidier:
             if not (state.off and entry.kind is Kind.OFF)
             and (not entry.applies or self._is_applied(state, entry, applied))
         ]
-        ids = {entry.txn_id for entry in done}
+        leaving = {entry.commit_ts for entry in done}
         return [
             entry
             for entry in done
-            if entry.kind is not Kind.FORGET or not _is_needed(state, entry, ids)
+            if entry.kind is not Kind.FORGET or not _is_needed(state, entry, leaving)
         ]
 
     def _is_applied(self, state: LogState, entry: Entry, applied: dict[str, int]) -> bool:
@@ -217,13 +217,13 @@ def _bound(bounds: dict[int, bytes]) -> int:
     return int(from_bytes(LongType(), bounds[_COMMIT_TS_ID]))
 
 
-def _is_needed(state: LogState, forget: Entry, done: set[str]) -> bool:
+def _is_needed(state: LogState, forget: Entry, done: set[int]) -> bool:
     """Say whether anything older that stays names a forgotten table: then its forget stays."""
     uuid = forget.changes[0].uuid
     return any(
         change.uuid == uuid
         for entry in state.entries
-        if entry.commit_ts < forget.commit_ts and entry.txn_id not in done
+        if entry.commit_ts < forget.commit_ts and entry.commit_ts not in done
         for change in entry.changes
     )
 

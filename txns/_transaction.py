@@ -25,7 +25,7 @@ from txns._commit import Leftovers, Request
 from txns._committed import Committed, Options, State
 from txns._entry import Entry, Isolation, Kind
 from txns._group import Attempts
-from txns._loop import Key
+from txns._loop import Key, Origin
 from txns._read_set import ReadSet
 from txns._savepoints import Savepoints
 from txns._staging import Staging
@@ -304,7 +304,8 @@ class Transaction(TxnCatalog):
     def _key(self, ts: int | None = None) -> Key:
         options = self.options
         since_ts = self._at.upper if options.fresh_id else options.read_ts
-        return Key(options.txn_id, since_ts, options.fresh_id, ts, self._attempts)
+        origin = Origin.FRESH if options.fresh_id else Origin.CALLERS
+        return Key(options.txn_id, since_ts, origin, ts, self._attempts)
 
     def _append(self, writes: dict[Identifier, StagedTable], ts: int | None) -> Entry:
         options = self.options

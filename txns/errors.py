@@ -69,8 +69,8 @@ class Conflict(TxnsError):
     """
     A lost race: the transaction has definitely not committed; run it again.
 
-    Under the caller's own id, when an earlier try under it had an unknown outcome, run it again
-    under the same id: that try may still land, and `Handle.begin` answers with it then.
+    Under the caller's own id, when a commit says so, no try under it that began before will commit,
+    either.
     """
 
     sqlstate = "40001"

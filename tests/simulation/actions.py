@@ -97,7 +97,7 @@ def transact(
     try:
         statements(worker, txn, attempt)
     except Conflict:
-        _refused(worker, attempt)
+        _refused(worker, attempt, [attempt])
         txn.rollback()
         raise
     except Exception:
@@ -133,8 +133,11 @@ def commit(worker: Worker, txn: Any, attempt: Attempt) -> None:
             if worker.again is None and worker.rng.random() < 0.7:
                 worker.again = attempt
             raise
+        except Conflict:
+            _refused(worker, attempt, worker.lake.observer.history.barred_with(attempt))
+            raise
         except TxnsError:
-            _refused(worker, attempt)
+            _refused(worker, attempt, [attempt])
             raise
         except Exception:  # the catalog's or the storage's: no outcome, what was staged stays
             if left and worker.rng.random() < 0.7:
@@ -182,17 +185,23 @@ def _commit_at(worker: Worker, txn: Any) -> Any:
         return txn.commit_at()  # what was staged stays
 
 
-def _refused(worker: Worker, attempt: Attempt) -> None:
+def _refused(worker: Worker, attempt: Attempt, barred: list[Attempt]) -> None:
     """
     Judge that a process was told of an error which says that it has not committed.
 
-    What was tried before under the same id may still land: only the next answer to that id tells.
+    Args:
+        worker: Whose process.
+        attempt: Its try.
+        barred: Those that must not commit any more: under an id of the user's own the conflict of
+            a commit speaks of earlier tries, too, and any other error of this one alone.
     """
     worker.again = attempt if attempt.repeats else None
-    attempt.refused = True
     settled = worker.lake.observer.history.settled_ts(attempt.txn_id)
-    if settled is not None and (settled <= attempt.began_above or not attempt.repeats):
+    landed = any(one.logged_ts is not None for one in barred)
+    if landed or (settled is not None and settled <= attempt.began_above):
         raise Violation("refused", f"{attempt.key} has committed, and was told that it had not")
+    for one in barred:
+        one.refused = True
 
 
 def _acknowledge(worker: Worker, attempt: Attempt, commit_ts: int | None) -> None:

@@ -256,6 +256,14 @@ class History:
         self.purged[table] = ts
         self.since[table] = max(ts, self.since.get(table, 0))
 
+    def barred_with(self, attempt: Attempt) -> list[Attempt]:
+        """Give an attempt, and those under its id that read at its `read_ts` or below."""
+        return [
+            one
+            for one in self.same_txn(attempt.txn_id)
+            if one is attempt or 0 < one.read_ts <= attempt.read_ts
+        ]
+
     def same_txn(self, txn_id: str) -> list[Attempt]:
         """Give every attempt under one transaction id."""
         return [attempt for attempt in self.attempts if attempt.txn_id == txn_id]

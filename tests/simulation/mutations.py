@@ -384,10 +384,19 @@ def id_twice_in_a_group() -> list[Patch]:
 
     # The log's own checks would refuse it: they have to go as well.
     return [
-        (_loop, "_Drafts", lambda: drafts(by_id=_EachItsOwn())),
+        (_loop, "_Drafts", lambda state: drafts(state, by_id=_EachItsOwn())),
         (_loop, "_check_invariants", lambda *_a: None),
         (_state.LogState, "validate", lambda _self: None),
     ]
+
+
+def conflict_without_abort() -> list[Patch]:
+    """Tell a conflict under a user's own id, whatever earlier tries are still to do (I8)."""
+
+    def told(_self: Any, drafts: Any, member: Any, error: Exception) -> None:
+        drafts.refused[member] = error
+
+    return [(_loop.CommitLoop, "_refuse", told)]
 
 
 def log_created_in_the_loop() -> list[Patch]:
@@ -455,6 +464,7 @@ MUTATIONS: dict[str, Mutation] = {
         settled_by_a_stale_head,
         refusal_believed,
         id_twice_in_a_group,
+        conflict_without_abort,
         log_created_in_the_loop,
         subscription_without_archive,
         registered_once,
@@ -466,6 +476,7 @@ NEEDS = {
     "settled_by_a_stale_head": frozenset({Switch.STALE_HEADS}),
     "refusal_believed": frozenset({Switch.FALSE_REFUSALS}),
     "id_twice_in_a_group": frozenset({Switch.SHARED_IDS}),
+    "conflict_without_abort": frozenset({Switch.SHARED_IDS}),
     "log_created_in_the_loop": frozenset({Switch.HIDDEN_LOG}),
 }
 """What has to be on for a missing protection to be noticed; it is on in each seed then."""

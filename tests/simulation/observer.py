@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Identifier = tuple[str, ...]
 COMMIT_TABLE: Identifier = ("txns", "commits")
+_OWN_IDS = ("job-", "shared")
+"""What the ids begin with that users choose."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Logged:
     kind: str
     txn_id: str
     comment: str
+    read_ts: int
     tables: list[dict[str, Any]]
     changes: list[dict[str, Any]]
 
@@ -53,7 +56,8 @@ class Observer:
         self.history = History()
         self.contents = Contents(registry.storage)
         self.entries: dict[int, Logged] = {}
-        self.ids: set[str] = set()
+        self.under: dict[str, Logged] = {}
+        """The newest entry under each id."""
         self.off = False
         self.on_ts = 0
         """When transactions were turned on last, as `commit_ts` in ms."""
@@ -96,9 +100,7 @@ class Observer:
             raise Violation("I1", f"{logged.commit_ts} is not above {self.history.upper}")
         if int(_key(snapshot, "txns.prev-ts")) != self.history.upper:
             raise Violation("I1", f"{logged.commit_ts} does not follow {self.history.upper}")
-        if logged.txn_id in self.ids:
-            raise Violation("I8", f"the id {logged.txn_id} stands in the log twice")
-        self.ids.add(logged.txn_id)
+        self._judge_id(logged)
         self.world.note(f"entry {logged.kind} {logged.commit_ts} {logged.txn_id}")
         if self.off and logged.kind not in {"off", "on"}:
             raise Violation("off", f"{logged.kind} {logged.commit_ts} while writers are off")
@@ -112,6 +114,19 @@ class Observer:
         self.entries[logged.commit_ts] = logged
         self.history.upper = logged.commit_ts
 
+    def _judge_id(self, logged: Logged) -> None:
+        """Check that an id commits once, and no try under it that was refused."""
+        before = self.under.get(logged.txn_id)
+        self.under[logged.txn_id] = logged
+        if logged.kind == "abort" and (logged.tables or not logged.txn_id.startswith(_OWN_IDS)):
+            raise Violation("I8", f"{logged.txn_id} is no caller's own id, or its abort writes")
+        if before is None:
+            return
+        if before.kind != "abort":
+            raise Violation("I8", f"the id {logged.txn_id} stands in the log twice")
+        if logged.kind != "abort" and logged.read_ts < before.commit_ts:
+            raise Violation("I8", f"{logged.txn_id} commits from before its abort")
+
     def _decode(self, snapshot: Snapshot) -> Logged:
         payload = _key(snapshot, "txns.payload", "")
         location = _key(snapshot, "txns.payload-location", "")
@@ -122,6 +137,7 @@ class Observer:
             _key(snapshot, "txns.kind"),
             _key(snapshot, "txns.txn-id"),
             _key(snapshot, "txns.comment", ""),
+            int(_key(snapshot, "txns.read-ts")),
             json.loads(_key(snapshot, "txns.tables")),
             json.loads(payload)["table-changes"] if payload else [],
         )

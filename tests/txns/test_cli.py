@@ -12,6 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+import txns
 from tests.txns.lake import Lake, ids, rows
 from txns._cli import main
 from txns._cli._words import DURATION, TS, time_of
@@ -350,6 +351,19 @@ def test_log_shows_the_newest_lines(shop, cli):
 def test_log_of_one_table(cli):
     (line,) = cli("log", "--table", "shop.b", "--json").stdout.splitlines()
     assert "shop.b" == json.loads(line)["tables"][0]["table"]
+
+
+def test_log_and_show_an_abort(shop, cli):
+    """A refused try under an id of the user's own is an entry without tables."""
+    txn = shop.open().begin(txn_id="nightly")
+    txn.load_table("shop.a").delete("id == 1")
+    with shop.open().begin() as other:
+        other.load_table("shop.a").append(rows(3))
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+    assert "  abort     nightly\n" in cli("log", "-n", 1).stdout
+    shown = _json(cli("show", "nightly", "--json"))
+    assert ("abort", [], True) == (shown["kind"], shown["tables"], shown["applied"])
 
 
 def test_log_since_a_time(shop, cli):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 
+import txns
 from tests.txns.lake import Lake, rows
 from txns import _entry
 from txns._cli._invariants import INVARIANTS, check_all
@@ -299,6 +300,38 @@ def test_i8_an_id_in_two_entries(shop):
     snapshots = shop.another_catalog().load_table("txns.commits").metadata.snapshots
     _rewrite_entry(shop, txn_id=snapshots[-2].summary.additional_properties[_entry.TXN_ID])
     assert "I8" in _broken(shop)
+
+
+@pytest.mark.parametrize("tidied", [False, True])
+def test_i8_aborts_before_the_entry(shop, tidied):
+    """Tries that were refused, and a later one under the id that has committed."""
+    handle = shop.open()
+    for _ in range(2):
+        txn = handle.begin(txn_id="nightly")
+        txn.load_table(A).delete("id == 1")
+        with shop.open().begin() as other:
+            other.load_table(A).append(rows(3))
+        with pytest.raises(txns.Conflict):
+            txn.commit()
+    if tidied:
+        handle.tidy()
+    with handle.begin(txn_id="nightly") as txn:
+        txn.load_table(A).append(rows(4))
+    assert [] == _violations(shop)
+    abort = next(each for each in handle.transactions() if each["kind"] == "abort")
+    _rewrite_entry(shop, read_ts=str(abort["commit_ts"] - 1))
+    assert "I8" in _broken(shop)
+
+
+def test_i8_an_id_again_after_its_retention(shop):
+    """Nobody looks for it any more: it is another transaction's."""
+    for _ in range(2):
+        handle = shop.open()
+        with handle.begin(txn_id="nightly") as txn:
+            txn.load_table(A).append(rows(4))
+        handle.tidy()
+        shop.clock.ahead_ms += 8 * 86_400_000
+    assert [] == _violations(shop)
 
 
 def test_i9_a_snapshot_of_a_transaction_that_has_not_committed(shop):

@@ -11,7 +11,7 @@ import txns
 from tests.txns.lake import ids, rows
 from tests.txns.test_regression import commit_together
 from txns._group import CommitGroup, Member
-from txns._loop import Key
+from txns._loop import Key, Origin
 
 COMMITS = ("txns", "commits")
 
@@ -375,7 +375,7 @@ def test_whoever_is_done_leaves():
     """
     group = CommitGroup()
     leading, both, left = threading.Event(), threading.Event(), threading.Event()
-    first = {name: Member(Key(name, 0, fresh=True), None) for name in "ab"}
+    first = {name: Member(Key(name, 0, Origin.FRESH), None) for name in "ab"}
 
     def lead_both(_leader, members):
         leading.set()
@@ -396,7 +396,7 @@ def test_whoever_is_done_leaves():
     threads = [threading.Thread(target=enter, args=(first["a"], lead_both))]
     threads[0].start()
     leading.wait(10)
-    last = Member(Key("c", 0, fresh=True), None)
+    last = Member(Key("c", 0, Origin.FRESH), None)
     threads.append(threading.Thread(target=enter, args=(last, lead_long)))
     threads.append(threading.Thread(target=enter, args=(first["b"], lead_long, left)))
     for thread in threads[1:]:

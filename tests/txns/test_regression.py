@@ -20,13 +20,31 @@ def commit_together(
     handle: txns.Handle, writes: dict[str, list[int]], **options: str
 ) -> dict[int, object]:
     """Append rows in one transaction and thread each, all in one group; give the outcomes."""
+
+    def appending(table: str, value: int) -> Callable[[], object]:
+        def commit() -> object:
+            txn = handle.begin(isolation="SNAPSHOT", **options)
+            txn.load_table(table).append(rows(value))
+            return txn.commit()
+
+        return commit
+
+    named = {value: appending(table, value) for table, values in writes.items() for value in values}
+    return dict(zip(named, _in_one_group(handle, list(named.values())), strict=True))
+
+
+def commit_at_once(handle: txns.Handle, members: list[txns.Transaction]) -> list[object]:
+    """Commit transactions in a thread each, in one group and in their order; give the outcomes."""
+    return _in_one_group(handle, [member.commit for member in members])
+
+
+def _in_one_group(handle: txns.Handle, commits: list[Callable[[], object]]) -> list[object]:
     group = handle.parts.loop._group
     turn = group._turn
     waiting = threading.Event()
-    members = sum(len(values) for values in writes.values())
 
     def wait_for_all(member):
-        while not waiting.is_set() and len(group._waiting) < members:
+        while not waiting.is_set() and len(group._waiting) < len(commits):
             waiting.wait(0.01)
         waiting.set()
         return turn(member)
@@ -34,24 +52,20 @@ def commit_together(
     group._turn = wait_for_all  # type: ignore[method-assign]
     outcomes: dict[int, object] = {}
 
-    def work(table: str, value: int) -> None:
-        txn = handle.begin(isolation="SNAPSHOT", **options)
-        txn.load_table(table).append(rows(value))
+    def work(number: int) -> None:
         try:
-            outcomes[value] = txn.commit()
+            outcomes[number] = commits[number]()
         except BaseException as error:  # noqa: BLE001 -- the test looks at it
-            outcomes[value] = error
+            outcomes[number] = error
 
-    threads = [
-        threading.Thread(target=work, args=(table, value))
-        for table, values in writes.items()
-        for value in values
-    ]
-    for thread in threads:
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(len(commits))]
+    for started, thread in enumerate(threads, 1):
         thread.start()
+        while not waiting.is_set() and len(group._waiting) < started and thread.is_alive():
+            waiting.wait(0.001)
     for thread in threads:
         thread.join()
-    return outcomes
+    return [outcomes[number] for number in range(len(commits))]
 
 
 def around_the_first_swap(

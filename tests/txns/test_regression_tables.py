@@ -350,7 +350,7 @@ def test_an_id_that_is_used_again_after_its_retention(lake):
     assert [each.commit_ts for each in deliveries] == [
         row["commit_ts"] for row in handle.transactions() if row["commit_ts"] > start
     ]
-    found = handle.parts.archive.find("nightly", start)
+    found = handle.parts.loop.find(handle.parts.log.load(), "nightly", start)
     assert found is not None
     assert found.commit_ts == deliveries[-1].commit_ts
 

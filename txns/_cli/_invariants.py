@@ -34,7 +34,7 @@ INVARIANTS = {
     "I5": "changes are applied in order, none skipped",
     "I6": "an entry leaves the head only when it is applied everywhere and archived",
     "I7": "every snapshot of the protocol carries its commit_ts and id",
-    "I8": "a transaction id is in one entry",
+    "I8": "a transaction id is in one entry, aborts before it aside",
     "I9": "nothing that has not committed is reachable",
     "I10": "all tables of an entry are seen at its commit_ts",
     "I11": "a read before all that is left is an error",
@@ -132,15 +132,14 @@ def _check_archive(found: Findings, parts: Parts, head: Head) -> list[Entry]:
     good = [row for row in rows if _check_row(found, name, row)]
     _check_rows(found, name, good)
     _check_tidied(found, name, good, head)
-    return entries_of(good)
+    archived = entries_of(good)
+    _check_ids(found, name, [*archived, *head.state.entries], parts.config.id_retention_ms)
+    return archived
 
 
 def _check_rows(found: Findings, name: str, rows: list[dict[str, Any]]) -> None:
-    """Check that one id is one `commit_ts`, and that a row is there once."""
+    """Check that one `commit_ts` is one id, and that a row is there once."""
     pairs = {(row["txn_id"], row["commit_ts"]) for row in rows}
-    for txn_id, count in Counter(txn_id for txn_id, _ in pairs).items():
-        if count > 1:
-            found.add("I8", name, f"the id {txn_id} is in {count} entries")
     for commit_ts, count in Counter(commit_ts for _, commit_ts in pairs).items():
         if count > 1:
             found.add("I1", name, f"{commit_ts} is of {count} entries")
@@ -150,14 +149,27 @@ def _check_rows(found: Findings, name: str, rows: list[dict[str, Any]]) -> None:
             found.add("I6", name, f"the row of {commit_ts} and {table} is there {count} times")
 
 
+def _check_ids(found: Findings, name: str, entries: list[Entry], retention_ms: int) -> None:
+    """Check each id over head and archive; it may come again when it is not looked for any more."""
+    under: dict[str, Entry] = {}
+    for entry in sorted(entries, key=lambda each: each.commit_ts):
+        txn_id, before = entry.txn_id, under.get(entry.txn_id)
+        under[txn_id] = entry
+        if before is None or entry.commit_ts - before.commit_ts > retention_ms:
+            continue
+        if not before.is_abort:
+            found.add("I8", name, f"the id {txn_id} stands above its entry {before.commit_ts}")
+        elif not entry.is_abort and entry.read_ts < before.commit_ts:
+            found.add("I8", name, f"the id {txn_id} has committed from before its abort")
+
+
 def _check_tidied(found: Findings, name: str, rows: list[dict[str, Any]], head: Head) -> None:
     """Check that head and archive are one log: nothing in both, nothing in neither."""
     state = head.state
     archived = {row["commit_ts"] for row in rows}
-    ids = {row["txn_id"] for row in rows}
     for entry in state.entries:
-        if entry.txn_id in ids:
-            found.add("I8", name, f"the id {entry.txn_id} is in the head and in the archive")
+        if entry.commit_ts in archived:
+            found.add("I6", name, f"{entry.commit_ts} is in the head and in the archive")
         known = not entry.prev_ts or entry.prev_ts in archived or _stands(head, entry.prev_ts)
         if entry.commit_ts <= state.tidied_upto and not known:
             found.add("I1", name, f"the entry before {entry.commit_ts}, {entry.prev_ts}, is gone")

@@ -11,7 +11,6 @@ import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -54,15 +53,11 @@ final class Archive {
     this.log = log;
   }
 
-  /**
-   * Find the newest archived entry of a transaction id among rows with {@code commit_ts} above a
-   * bound.
-   */
-  Optional<Entry> find(String txnId, long sinceTs) {
-    Expression filter =
+  /** The archived entries under an id, with {@code commit_ts} above a bound, ascending. */
+  List<Entry> under(String txnId, long sinceTs) {
+    return entries(
         Expressions.and(
-            Expressions.greaterThan("commit_ts", sinceTs), Expressions.equal("txn_id", txnId));
-    return entries(filter).stream().reduce((earlier, later) -> later);
+            Expressions.greaterThan("commit_ts", sinceTs), Expressions.equal("txn_id", txnId)));
   }
 
   /** All archived rows, ascending by {@code commit_ts}. */

@@ -79,6 +79,7 @@ final class CommitGroup {
     private boolean taken;
     private boolean alone;
     private RuntimeException refusal;
+    private RuntimeException conflict;
     private long deadlineMs = Long.MAX_VALUE;
     private Entry entry;
     private RuntimeException failure;
@@ -108,7 +109,7 @@ final class CommitGroup {
 
     /** Whether somebody may have used its id before the attempt that comes. */
     boolean mayBeKnown() {
-      return attempts().tried() || !key.fresh();
+      return attempts().tried() || key.origin() != CommitLoop.Origin.FRESH;
     }
 
     /** Whether a group with it was refused: nobody knows for whose entry. */
@@ -124,6 +125,16 @@ final class CommitGroup {
     void refused(RuntimeException reason) {
       refusal = reason;
       alone = true;
+    }
+
+    /** An abort of its id is to be swapped; {@code reason} is told when one has landed. */
+    void aborting(RuntimeException reason) {
+      conflict = reason;
+    }
+
+    /** Why it was refused when an abort of its id was to be swapped; null where none was. */
+    RuntimeException conflict() {
+      return conflict;
     }
 
     /** What the catalog said to the last attempt; null where it did not refuse it. */

@@ -1,9 +1,12 @@
 package io.txns.iceberg;
 
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -11,7 +14,8 @@ import org.slf4j.LoggerFactory;
  * Appends entries to the log: the only retry loop of the protocol.
  *
  * <p>An attempt whose answer was lost, or was a refusal, is settled by a later head: the entry is
- * there, or the head has moved past what the attempt stood on and it can never land.
+ * there, or the head has moved past what the attempt stood on and it can never land. A conflict
+ * under a caller's own id is told when an abort stands under it: earlier tries may be on their way.
  */
 final class CommitLoop {
   private static final Logger LOG = LoggerFactory.getLogger(CommitLoop.class);
@@ -30,17 +34,33 @@ final class CommitLoop {
     this.clock = clock;
   }
 
+  /** Where a transaction id comes from: whether others may append under it. */
+  enum Origin {
+    /** Made for this entry: nobody can have used it before the first attempt. */
+    FRESH,
+    /** Made of what is done: whoever does the same makes the same entry. */
+    DERIVED,
+    /** The caller's own: other tries under it may be on their way, and need not be the same. */
+    CALLERS
+  }
+
   /**
    * The idempotence key of an entry.
    *
-   * @param txnId in at most one entry, ever
-   * @param sinceTs archived rows with {@code commit_ts} above it, in ms, may hold the id
-   * @param fresh whether nobody can have used the id before the first attempt
+   * @param txnId in at most one entry, ever; aborts of it are none
+   * @param sinceTs archived rows with {@code commit_ts} above it, in ms, may hold the id; under a
+   *     caller's own one it is the try's {@code read_ts}
+   * @param origin where the id comes from
    * @param attempts those under this key; whoever may append again hands them on
    */
-  record Key(String txnId, long sinceTs, boolean fresh, CommitGroup.Attempts attempts) {
-    Key(String txnId, long sinceTs, boolean fresh) {
-      this(txnId, sinceTs, fresh, new CommitGroup.Attempts());
+  record Key(String txnId, long sinceTs, Origin origin, CommitGroup.Attempts attempts) {
+    Key(String txnId, long sinceTs, Origin origin) {
+      this(txnId, sinceTs, origin, new CommitGroup.Attempts());
+    }
+
+    /** Whether an abort among the entries under its id is for tries as old as this one. */
+    boolean isBarred(List<Entry> under) {
+      return origin == Origin.CALLERS && Entry.abortedTs(under) > sinceTs;
     }
   }
 
@@ -60,9 +80,11 @@ final class CommitLoop {
    *
    * @param key an entry that has its id already is returned instead of a second one
    * @return the entry that stands in the log
-   * @throws TxnException what {@code attempt} throws; 40001 when every swap was lost; 08007 when
-   *     the last answer stays unknown; 55000 where the commit table is missing, or another one;
-   *     what {@link TxnException#refused} says
+   * @throws TxnException what {@code attempt} throws, 40001 under a caller's own id also for tries
+   *     that began before; 40001 when every swap was lost, or where an abort bars a caller's try;
+   *     08007 when the last answer stays unknown, and under a caller's own id when every swap was
+   *     lost, since nothing is known of other tries; 55000 where the commit table is missing, or
+   *     another one; what {@link TxnException#refused} says
    * @throws RuntimeException of the catalog or the storage, which is no outcome: it may be appended
    *     again
    */
@@ -115,17 +137,38 @@ final class CommitLoop {
     }
   }
 
-  /** What one swap is to append: an entry per id, who gets it, and who was refused one. */
+  /**
+   * What one swap is to append: an entry per id, or an abort where a try under a caller's own one
+   * was refused; who gets it, and who was refused one.
+   */
   private static final class Drafts {
+    private Head at;
     private final Map<String, Entry> byId = new LinkedHashMap<>();
     private final Map<CommitGroup.Member, Entry> entries = new LinkedHashMap<>();
+    private final Set<CommitGroup.Member> aborting = new LinkedHashSet<>();
     private final Map<CommitGroup.Member, RuntimeException> refused = new LinkedHashMap<>();
+
+    private Drafts(Head head) {
+      at = head;
+    }
+
+    private void add(Entry entry) {
+      at = at.with(entry);
+      byId.put(entry.txnId(), entry);
+    }
+
+    /** Those of whom there is something in the swap. */
+    private Set<CommitGroup.Member> members() {
+      Set<CommitGroup.Member> members = new LinkedHashSet<>(entries.keySet());
+      members.addAll(aborting);
+      return members;
+    }
   }
 
   /** One swap; whether no member is open any more. */
   private boolean attempt(List<CommitGroup.Member> members, Head head) {
     Drafts drafts = drafts(open(members), head);
-    if (drafts.entries.isEmpty()) {
+    if (drafts.byId.isEmpty()) {
       drafts.refused.forEach(CommitGroup.Member::failed);
       return true;
     }
@@ -138,40 +181,72 @@ final class CommitLoop {
     LOG.debug("a swap was not won: {}", swap.outcome(), swap.cause());
     // Who was refused stays as well: it may have been because of entries that have not landed.
     if (swap.outcome() != CommitLog.Swap.Outcome.NOT_SENT) {
-      drafts.entries.keySet().forEach(member -> member.attempts().notWon(head, swap.cause()));
+      drafts.members().forEach(member -> member.attempts().notWon(head, swap.cause()));
     }
     if (swap.outcome() == CommitLog.Swap.Outcome.REFUSED) {
-      RuntimeException own = drafts.entries.size() == 1 ? swap.cause() : null;
-      drafts.entries.keySet().forEach(member -> member.refused(own));
+      RuntimeException own = drafts.members().size() == 1 ? swap.cause() : null;
+      drafts.members().forEach(member -> member.refused(own));
     }
     return false;
   }
 
   /** The entries of one swap, each validated against those before it. */
   private Drafts drafts(List<CommitGroup.Member> members, Head head) {
-    Drafts drafts = new Drafts();
-    Head at = head;
+    Drafts drafts = new Drafts(head);
     for (CommitGroup.Member member : members) {
-      String txnId = member.key().txnId();
       try {
-        if (!drafts.byId.containsKey(txnId)) {
-          Entry entry = member.attempt().at(at, nextTs(at));
-          refuseWhenOff(at, entry);
-          Head next = at.with(entry);
-          checkKeepsInvariants(next, entry);
-          drafts.byId.put(txnId, entry);
-          at = next;
-        }
-        // An id once: who comes second with it gets the first one's entry.
-        drafts.entries.put(member, drafts.byId.get(txnId));
+        drafts.entries.put(member, draft(drafts, member));
       } catch (RuntimeException e) {
         if (Thread.currentThread().isInterrupted()) {
           throw e; // the leader has been cancelled, not the member
         }
-        drafts.refused.put(member, e);
+        refuse(drafts, member, e);
       }
     }
     return drafts;
+  }
+
+  /** A member's entry; who comes second with an id gets the first one's, or is refused with it. */
+  private Entry draft(Drafts drafts, CommitGroup.Member member) {
+    String txnId = member.key().txnId();
+    if (!drafts.byId.containsKey(txnId)) {
+      Entry entry = member.attempt().at(drafts.at, nextTs(drafts.at));
+      refuseWhenOff(drafts.at, entry);
+      checkKeepsInvariants(drafts.at.with(entry), entry);
+      drafts.add(entry);
+    }
+    Entry entry = drafts.byId.get(txnId);
+    if (entry.isAbort()) {
+      throw barred(txnId, entry.commitTs());
+    }
+    return entry;
+  }
+
+  /** Why a member is refused, with the abort without which that is not told. */
+  private void refuse(Drafts drafts, CommitGroup.Member member, RuntimeException error) {
+    Key key = member.key();
+    drafts.refused.put(member, error);
+    boolean conflict = error instanceof TxnException e && e.kind() == ErrorKind.CONFLICT;
+    if (!conflict || key.origin() != Origin.CALLERS) {
+      return;
+    }
+    if (drafts.at.state().off()) {
+      drafts.refused.put(member, TxnException.off()); // which says nothing of other tries
+    } else if (!drafts.byId.containsKey(key.txnId())) {
+      drafts.add(Entry.abort(drafts.at, nextTs(drafts.at), key.txnId(), key.sinceTs()));
+      drafts.aborting.add(member);
+      member.aborting(error);
+    }
+  }
+
+  /** A try that is older than one under its id that was refused. */
+  private TxnException barred(String txnId, long abortedTs) {
+    return TxnException.conflict(
+        log.identifier(),
+        txnId,
+        Winner.NOBODY,
+        abortedTs,
+        "a try under its id was refused after this one began");
   }
 
   /** What would make the log unreadable for everybody fails one transaction instead. */
@@ -191,12 +266,17 @@ final class CommitLoop {
   /** What a head tells of the members: who has landed, and whose attempts never will. */
   private void lookUp(List<CommitGroup.Member> members, Head head) {
     for (CommitGroup.Member member : open(members)) {
-      Optional<Entry> known =
-          member.mayBeKnown()
-              ? find(head, member.key().txnId(), member.key().sinceTs())
-              : Optional.empty();
+      Key key = member.key();
+      List<Entry> under = member.mayBeKnown() ? under(head, key.txnId(), key.sinceTs()) : List.of();
+      Optional<Entry> known = Entry.committed(under);
       if (known.isPresent()) {
         member.committed(known.get());
+        continue;
+      }
+      if (key.isBarred(under)) {
+        member.attempts().settle(head);
+        TxnException barred = barred(key.txnId(), Entry.abortedTs(under));
+        member.failed(member.conflict() == null ? barred : member.conflict());
         continue;
       }
       if (member.refusal() != null && !lostARace(member, head)) {
@@ -232,26 +312,33 @@ final class CommitLoop {
 
   /** Find a transaction by its id in a head, and in rows that have left the head since. */
   Optional<Entry> find(Head head, String txnId, long sinceTs) {
-    Optional<Entry> known = head.state().find(txnId);
-    if (known.isPresent() || head.state().tidiedUpto() <= sinceTs) {
-      return known;
+    return Entry.committed(under(head, txnId, sinceTs));
+  }
+
+  /** The entries under an id, ascending: once one has committed there is no abort. */
+  private List<Entry> under(Head head, String txnId, long sinceTs) {
+    List<Entry> standing = head.state().under(txnId);
+    if (Entry.committed(standing).isPresent() || head.state().tidiedUpto() <= sinceTs) {
+      return standing;
     }
-    return archive.find(txnId, sinceTs);
+    return Stream.concat(archive.under(txnId, sinceTs).stream(), standing.stream()).toList();
   }
 
   private void settle(List<CommitGroup.Member> members) {
     Head head = log.load();
     lookUp(members, head);
-    open(members)
-        .forEach(
-            member ->
-                member.failed(
-                    TxnException.conflict(
-                        log.identifier(),
-                        member.key().txnId(),
-                        Winner.NOBODY,
-                        head.upper(),
-                        "too many others were committing")));
+    for (CommitGroup.Member member : open(members)) {
+      TxnException conflict =
+          TxnException.conflict(
+              log.identifier(),
+              member.key().txnId(),
+              Winner.NOBODY,
+              head.upper(),
+              "too many others were committing");
+      boolean others = member.key().origin() == Origin.CALLERS; // tries that may be on their way
+      member.failed(
+          others ? TxnException.commitStateUnknown(member.key().txnId(), conflict) : conflict);
+    }
   }
 
   private long nextTs(Head head) {

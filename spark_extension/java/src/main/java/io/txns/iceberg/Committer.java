@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
@@ -90,10 +91,7 @@ final class Committer {
    */
   Committed commit(Request request) {
     applyOutstanding(request);
-    for (StagedTable write : request.writes().values()) {
-      KeptTags.protect(write, request.readTs(), request.key().txnId(), clock.nowMs());
-      ChangeBuilder.complete(write);
-    }
+    Optional<TxnException> refusal = prepare(request);
     Leftovers leftovers = request.leftovers();
     Entry entry;
     try {
@@ -101,6 +99,9 @@ final class Committer {
           loop.append(
               request.key(),
               (head, commitTs) -> {
+                if (refusal.isPresent()) {
+                  throw refusal.get();
+                }
                 refuseOld(request);
                 Map<TableIdentifier, StagedTable> writes = validated(request, head, leftovers);
                 return entry(request, head, commitTs, writes, leftovers);
@@ -112,6 +113,22 @@ final class Committer {
       throw e;
     }
     return finish(entry, leftovers);
+  }
+
+  /** Complete what was staged; or the conflict that is met, which is the loop's to tell. */
+  private Optional<TxnException> prepare(Request request) {
+    try {
+      for (StagedTable write : request.writes().values()) {
+        KeptTags.protect(write, request.readTs(), request.key().txnId(), clock.nowMs());
+        ChangeBuilder.complete(write);
+      }
+      return Optional.empty();
+    } catch (TxnException e) {
+      if (e.kind() != ErrorKind.CONFLICT) {
+        throw e;
+      }
+      return Optional.of(e);
+    }
   }
 
   /** Apply and tidy after the swap: the transaction has committed, whatever happens here. */

@@ -3,6 +3,7 @@ package io.txns.iceberg;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.UUID;
 
 /**
@@ -14,7 +15,7 @@ import java.util.UUID;
  * @param upper the greatest {@code commit_ts} of the log after this record
  * @param tidiedUpto the greatest {@code commit_ts} that has left the head; 0 if none has
  * @param readTs the transaction's {@code read_ts} in ms
- * @param txnId Invariant I8: in at most one entry, ever
+ * @param txnId Invariant I8: in at most one entry, ever; aborts of it are none
  * @param isolation the level it was validated at
  * @param engine who wrote it, for people
  * @param comment the user's own words, or the empty string
@@ -71,6 +72,38 @@ public record Entry(
         "",
         changes,
         Payload.NONE);
+  }
+
+  /** What bars all tries under a caller's id that read below it. */
+  static Entry abort(Head head, long commitTs, String txnId, long readTs) {
+    return new Entry(
+        EntryKind.ABORT,
+        commitTs,
+        head.upper(),
+        commitTs,
+        head.state().tidiedUpto(),
+        readTs,
+        txnId,
+        Isolation.SNAPSHOT,
+        Engine.name(),
+        "",
+        List.of(),
+        Payload.NONE);
+  }
+
+  /** Whether it says that a try under its id was refused, and commits nothing. */
+  boolean isAbort() {
+    return kind == EntryKind.ABORT;
+  }
+
+  /** The newest of the entries under one id that is no abort: its transaction's. */
+  static Optional<Entry> committed(List<Entry> under) {
+    return under.stream().filter(entry -> !entry.isAbort()).reduce((earlier, later) -> later);
+  }
+
+  /** The newest abort's {@code commit_ts}, of the entries under one id; 0 without one. */
+  static long abortedTs(List<Entry> under) {
+    return under.stream().filter(Entry::isAbort).mapToLong(Entry::commitTs).max().orElse(0);
   }
 
   /** Whether its changes have to be carried over to their tables. */

@@ -13,7 +13,8 @@ public enum EntryKind {
   ADVANCE,
   TIDY,
   OFF,
-  ON;
+  ON,
+  ABORT;
 
   /** Whether its changes are carried over to their tables: those with a payload. */
   boolean isApplied() {

@@ -119,11 +119,7 @@ final class EntryParser {
     check(entry.upper() == entry.commitTs(), "upper is not the commit-ts (I1)");
     check(entry.prevTs() < entry.commitTs(), "prev-ts is not below commit-ts (I1)");
     check(entry.readTs() < entry.commitTs(), "read-ts is not below commit-ts (I1)");
-    boolean applies =
-        switch (entry.kind()) {
-          case COMMIT, FORGET, ADOPT, REPAIR -> !entry.changes().isEmpty();
-          case REGISTER, QUARANTINE, ADVANCE, TIDY, OFF, ON -> false;
-        };
+    boolean applies = entry.kind().isApplied() && !entry.changes().isEmpty();
     check(
         applies == entry.applies(),
         String.format(

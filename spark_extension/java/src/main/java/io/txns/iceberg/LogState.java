@@ -18,19 +18,19 @@ import org.apache.iceberg.catalog.TableIdentifier;
  */
 final class LogState {
   private final List<Entry> entries;
-  private final Map<String, Entry> byTxnId;
-  private final Map<String, Long> snapshotIds;
+  private final Map<String, List<Entry>> byTxnId;
+  private final Map<Long, Long> snapshotIds;
   private final long upper;
   private final long tidiedUpto;
 
-  private LogState(
-      List<Entry> entries, Map<String, Long> snapshotIds, long upper, long tidiedUpto) {
+  private LogState(List<Entry> entries, Map<Long, Long> snapshotIds, long upper, long tidiedUpto) {
     this.entries = entries;
     this.snapshotIds = snapshotIds;
     this.upper = upper;
     this.tidiedUpto = tidiedUpto;
     this.byTxnId = new HashMap<>();
-    entries.forEach(entry -> byTxnId.put(entry.txnId(), entry));
+    entries.forEach(
+        entry -> byTxnId.computeIfAbsent(entry.txnId(), id -> new ArrayList<>()).add(entry));
   }
 
   /** The state of a log that has not been created: nothing has committed. */
@@ -48,14 +48,14 @@ final class LogState {
    */
   static LogState of(Map<Long, Entry> records, Entry newest) {
     List<Entry> entries = new ArrayList<>();
-    Map<String, Long> snapshotIds = new HashMap<>();
+    Map<Long, Long> snapshotIds = new HashMap<>();
     records.forEach(
         (snapshotId, entry) -> {
           if (entry.kind() == EntryKind.TIDY) {
             return;
           }
           entries.add(entry);
-          snapshotIds.put(entry.txnId(), snapshotId);
+          snapshotIds.put(entry.commitTs(), snapshotId);
         });
     entries.sort(Comparator.comparingLong(Entry::commitTs));
     LogState state =
@@ -72,10 +72,10 @@ final class LogState {
   void validate() {
     long previous = tidiedUpto;
     long last = 0;
-    Set<String> ids = new HashSet<>();
+    Map<String, Entry> under = new HashMap<>();
     Set<Object> targets = new HashSet<>();
     for (Entry entry : entries) {
-      check(ids.add(entry.txnId()), "I8", "a transaction id stands twice: " + entry.txnId());
+      validateId(entry, under.put(entry.txnId(), entry));
       check(entry.commitTs() > last, "I1", "commit-ts does not increase: " + entry.commitTs());
       last = entry.commitTs();
       if (entry.commitTs() > tidiedUpto) {
@@ -95,6 +95,22 @@ final class LogState {
         upper == previous,
         "I6",
         String.format("upper is %d, but the newest entry is %d", upper, previous));
+  }
+
+  /**
+   * I8 of one entry.
+   *
+   * @param before the one under its id before it; null for none
+   */
+  private static void validateId(Entry entry, Entry before) {
+    if (before == null) {
+      return;
+    }
+    check(before.isAbort(), "I8", "a transaction id after its entry: " + entry.txnId());
+    check(
+        entry.isAbort() || entry.readTs() >= before.commitTs(),
+        "I8",
+        "a try that was refused has committed: " + entry.txnId());
   }
 
   private static void validate(Entry entry, Change change, Set<Object> targets) {
@@ -157,14 +173,14 @@ final class LogState {
     return entries.stream().filter(entry -> entry.commitTs() > ts).toList();
   }
 
-  /** The entry of a transaction, when it stands in the head. */
-  Optional<Entry> find(String txnId) {
-    return Optional.ofNullable(byTxnId.get(txnId));
+  /** The entries under an id that stand in the head, ascending; see {@link Entry#committed}. */
+  List<Entry> under(String txnId) {
+    return byTxnId.getOrDefault(txnId, List.of());
   }
 
   /** The snapshot of the commit table that an entry of this head is. */
   long snapshotId(Entry entry) {
-    return snapshotIds.get(entry.txnId());
+    return snapshotIds.get(entry.commitTs());
   }
 
   /**

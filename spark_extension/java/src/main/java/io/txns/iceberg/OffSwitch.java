@@ -53,7 +53,7 @@ final class OffSwitch {
   private void append(EntryKind kind) {
     String txnId = handle.clock().newTxnId();
     loop.append(
-        new CommitLoop.Key(txnId, 0, true),
+        new CommitLoop.Key(txnId, 0, CommitLoop.Origin.FRESH),
         (head, commitTs) -> Entry.withoutPayload(kind, head, commitTs, txnId, List.of()));
   }
 

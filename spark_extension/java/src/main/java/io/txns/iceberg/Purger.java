@@ -179,7 +179,7 @@ final class Purger {
     committer.commit(
         new Committer.Request(
             EntryKind.COMMIT,
-            new CommitLoop.Key(txnId, loaded.view().readTs(), true),
+            new CommitLoop.Key(txnId, loaded.view().readTs(), CommitLoop.Origin.FRESH),
             loaded.view().readTs(),
             handle.clock().nowMs(),
             Isolation.SNAPSHOT,

@@ -149,7 +149,8 @@ final class Registrar {
     staged.stage(
         staged.current(),
         TableMetadata.buildFrom(staged.current()).removeProperties(TableMark.KEYS).build());
-    return commit(EntryKind.FORGET, clock.newTxnId(), true, loaded, staged, Map.of());
+    return commit(
+        EntryKind.FORGET, clock.newTxnId(), CommitLoop.Origin.FRESH, loaded, staged, Map.of());
   }
 
   /**
@@ -248,13 +249,13 @@ final class Registrar {
     long applied = loaded.table() == null ? 0 : TableMark.applied(loaded.real().current());
     long head = stranger.headSnapshotId() == null ? 0 : stranger.headSnapshotId();
     String txnId = Entry.derivedId(deed, staged.base().uuid(), head + ":" + applied);
-    return commit(kind, txnId, false, loaded, staged, marks);
+    return commit(kind, txnId, CommitLoop.Origin.DERIVED, loaded, staged, marks);
   }
 
   private long commit(
       EntryKind kind,
       String txnId,
-      boolean fresh,
+      CommitLoop.Origin origin,
       DataTables.Loaded loaded,
       StagedTable staged,
       Map<String, String> marks) {
@@ -262,7 +263,7 @@ final class Registrar {
         .commit(
             new Committer.Request(
                 kind,
-                new CommitLoop.Key(txnId, 0, fresh),
+                new CommitLoop.Key(txnId, 0, origin),
                 loaded.view().readTs(),
                 clock.nowMs(),
                 Isolation.SNAPSHOT,
@@ -372,7 +373,7 @@ final class Registrar {
             0);
     Entry entry =
         loop.append(
-            new CommitLoop.Key(txnId, 0, false),
+            new CommitLoop.Key(txnId, 0, CommitLoop.Origin.DERIVED),
             (head, commitTs) ->
                 Entry.withoutPayload(EntryKind.REGISTER, head, commitTs, txnId, List.of(change)));
     return entry.commitTs();

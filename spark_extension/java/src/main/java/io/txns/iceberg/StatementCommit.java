@@ -101,8 +101,9 @@ final class StatementCommit {
     }
     // The entry of an earlier delivery may be anywhere: search as for an id of a caller's own.
     return batch == null
-        ? new CommitLoop.Key(clock.newTxnId(), readTs, true)
-        : new CommitLoop.Key(batch, clock.nowMs() - config.idRetentionMs(), false);
+        ? new CommitLoop.Key(clock.newTxnId(), readTs, CommitLoop.Origin.FRESH)
+        : new CommitLoop.Key(
+            batch, clock.nowMs() - config.idRetentionMs(), CommitLoop.Origin.DERIVED);
   }
 
   private void commit(Transaction statement, StagedTable staged, long readTs) {

@@ -441,10 +441,11 @@ public final class TxnHandle implements Closeable {
   }
 
   private static CommitLoop.Key key(Transaction transaction) {
+    boolean fresh = transaction.hasFreshId();
     return new CommitLoop.Key(
         transaction.id(),
-        transaction.head().upper(),
-        transaction.hasFreshId(),
+        fresh ? transaction.head().upper() : transaction.readTs(),
+        fresh ? CommitLoop.Origin.FRESH : CommitLoop.Origin.CALLERS,
         transaction.attempts());
   }
 

@@ -210,7 +210,8 @@ class GroupCommitTest {
     CountDownLatch joined = new CountDownLatch(1);
     CommitGroup.Member[] members = new CommitGroup.Member[3];
     for (int i = 0; i < members.length; i++) {
-      members[i] = new CommitGroup.Member(new CommitLoop.Key("t" + i, 0, true), null);
+      members[i] =
+          new CommitGroup.Member(new CommitLoop.Key("t" + i, 0, CommitLoop.Origin.FRESH), null);
     }
     Thread first =
         new Thread(

@@ -121,7 +121,8 @@ class RegressionTest {
     assertThat(archive.between(times.get(0) - 1, times.get(1)))
         .extracting(Entry::commitTs)
         .containsExactlyElementsOf(times);
-    assertThat(archive.find("nightly", 0).map(Entry::commitTs)).contains(times.get(1));
+    assertThat(Entry.committed(archive.under("nightly", 0)).map(Entry::commitTs))
+        .contains(times.get(1));
   }
 
   private static TxnHandle openDaysAgo(Lake lake, long days) {
