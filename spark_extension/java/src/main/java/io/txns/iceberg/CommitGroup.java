@@ -5,20 +5,21 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
+import java.util.WeakHashMap;
 import java.util.function.BiConsumer;
+import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
  * The transactions of one process that wait to be appended to one commit table.
  *
  * <p>One of the waiting threads leads: it takes all that wait and appends them in one swap, while
  * the others sleep. Who leads is in the group that it leads, and whoever is done leaves at once: so
- * nobody waits behind those who came later. Handles of several sessions share a group, since they
- * contend for one table.
+ * nobody waits behind those who came later. Handles of several sessions share a group where their
+ * swaps are the same ({@link Sharing}): the leader's log is then every member's own.
  */
 final class CommitGroup {
-  /** By the commit table's uuid; a handful in the life of a process. */
-  private static final Map<String, CommitGroup> GROUPS = new ConcurrentHashMap<>();
+  /** Those that somebody waits in, perhaps more. */
+  private static final Map<CommitGroup, Sharing> GROUPS = new WeakHashMap<>();
 
   /** More would make the swap's metadata large for everybody. */
   private static final int MAX_MEMBERS = 32;
@@ -28,8 +29,35 @@ final class CommitGroup {
 
   CommitGroup() {}
 
-  static CommitGroup of(String commitTableUuid) {
-    return GROUPS.computeIfAbsent(commitTableUuid, uuid -> new CommitGroup());
+  /**
+   * What handles have in common whose swaps go to one log, and are made with one set of rights.
+   *
+   * <p>The uuid alone does not say so: a copy of a lake, or a commit table that was registered a
+   * second time, has the same one.
+   *
+   * @param catalogName tells the lakes apart that one catalog holds, as SQL catalogs do
+   * @param catalogOptions where the catalog is, and who asks it
+   * @param commitTable its name in the catalog
+   * @param uuid the commit table's
+   */
+  record Sharing(
+      String catalogName,
+      Map<String, String> catalogOptions,
+      TableIdentifier commitTable,
+      String uuid) {}
+
+  /** The group of all whose swaps are the same. */
+  static CommitGroup of(Sharing sharing) {
+    synchronized (GROUPS) {
+      for (Map.Entry<CommitGroup, Sharing> known : GROUPS.entrySet()) {
+        if (known.getValue().equals(sharing)) {
+          return known.getKey();
+        }
+      }
+      CommitGroup group = new CommitGroup();
+      GROUPS.put(group, sharing);
+      return group;
+    }
   }
 
   /** What is known of the attempts to append one entry, as long as another one may follow. */

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Function;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -27,11 +28,18 @@ final class CommitLoop {
   private final CommitLog log;
   private final Archive archive;
   private final TxnClock clock;
+  private final Function<String, CommitGroup> groups;
 
-  CommitLoop(CommitLog log, Archive archive, TxnClock clock) {
+  /**
+   * Make a loop.
+   *
+   * @param groups gives the group to wait in for the uuid of the commit table
+   */
+  CommitLoop(CommitLog log, Archive archive, TxnClock clock, Function<String, CommitGroup> groups) {
     this.log = log;
     this.archive = archive;
     this.clock = clock;
+    this.groups = groups;
   }
 
   /** Where a transaction id comes from: whether others may append under it. */
@@ -90,7 +98,7 @@ final class CommitLoop {
    */
   Entry append(Key key, Attempt attempt) {
     CommitGroup.Member member = new CommitGroup.Member(key, attempt);
-    CommitGroup.of(log.uuid()).run(member, this::appendAll);
+    groups.apply(log.uuid()).run(member, this::appendAll);
     return member.result();
   }
 

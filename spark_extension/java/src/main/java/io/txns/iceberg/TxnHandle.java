@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.iceberg.TableMetadata;
@@ -38,7 +39,11 @@ public final class TxnHandle implements Closeable {
   private final Registrar registrar;
 
   private TxnHandle(
-      String catalogName, Catalog delegate, Supplier<TxnConfig> config, TxnClock clock) {
+      String catalogName,
+      Catalog delegate,
+      Supplier<TxnConfig> config,
+      TxnClock clock,
+      Function<String, CommitGroup> groups) {
     this.catalogName = catalogName;
     this.delegate = delegate;
     this.config = config;
@@ -46,7 +51,7 @@ public final class TxnHandle implements Closeable {
     this.log = new CommitLog(delegate, config.get().commitTable(), clock);
     this.archive = new Archive(log);
     this.tables = new DataTables(delegate, log, archive, clock);
-    this.loop = new CommitLoop(log, archive, clock);
+    this.loop = new CommitLoop(log, archive, clock, groups);
     this.applier = new Applier(delegate, log, tables, clock);
     this.tidier = new Tidier(config, log, tables, clock);
     this.committer = new Committer(config, log, loop, archive, tables, applier, tidier, clock);
@@ -54,24 +59,39 @@ public final class TxnHandle implements Closeable {
   }
 
   /**
-   * Open the protocol over a catalog.
+   * Open the protocol over a catalog; its commits share swaps with those of no other handle.
    *
    * @param catalogName the name under which messages and table names know it
    * @param delegate the catalog that the tables live in; not a caching one
    */
   public static TxnHandle open(
       String catalogName, Catalog delegate, TxnConfig config, TxnClock clock) {
-    return open(catalogName, delegate, () -> config, clock);
+    CommitGroup own = new CommitGroup();
+    return new TxnHandle(catalogName, delegate, () -> config, clock, uuid -> own);
   }
 
   /**
-   * The same with options that may change while it is open, all but the commit table.
+   * The same with options that may change while it is open, all but the commit table; its commits
+   * share swaps with those of handles that have the same catalog.
    *
+   * @param catalogOptions all that says which catalog it is and who asks it: handles with equal
+   *     ones, under one name, commit for each other
    * @param config asked each time that an option is needed
    */
   public static TxnHandle open(
-      String catalogName, Catalog delegate, Supplier<TxnConfig> config, TxnClock clock) {
-    return new TxnHandle(catalogName, delegate, config, clock);
+      String catalogName,
+      Map<String, String> catalogOptions,
+      Catalog delegate,
+      Supplier<TxnConfig> config,
+      TxnClock clock) {
+    Map<String, String> options = Map.copyOf(catalogOptions);
+    TableIdentifier commitTable = config.get().commitTable();
+    return new TxnHandle(
+        catalogName,
+        delegate,
+        config,
+        clock,
+        uuid -> CommitGroup.of(new CommitGroup.Sharing(catalogName, options, commitTable, uuid)));
   }
 
   /**

@@ -36,6 +36,7 @@ import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Iceberg's Spark catalog with transactions over its tables.
@@ -65,8 +66,10 @@ public final class TxnSparkCatalog extends SparkCatalog {
           Versions.check();
           this.options = options.asCaseSensitiveMap();
           configured = TxnConfig.from(this.options);
-          Catalog delegate = super.buildIcebergCatalog(name, delegateOptions(options));
-          handle = TxnHandle.open(name, delegate, this::config, TxnClock.system());
+          CaseInsensitiveStringMap others = delegateOptions(options);
+          Catalog delegate = super.buildIcebergCatalog(name, others);
+          handle =
+              TxnHandle.open(name, identifying(others), delegate, this::config, TxnClock.system());
           // Most often the session that this instance belongs to; see attach.
           session = TxnSession.of(SparkSession.active());
           session.add(this);
@@ -91,6 +94,19 @@ public final class TxnSparkCatalog extends SparkCatalog {
     Map<String, String> others = new HashMap<>(options.asCaseSensitiveMap());
     others.keySet().removeIf(key -> key.toLowerCase(Locale.ROOT).startsWith(OPTION_PREFIX));
     return new CaseInsensitiveStringMap(others);
+  }
+
+  /** All that says which catalog it is: sessions may have Hadoop settings of their own. */
+  private static Map<String, String> identifying(CaseInsensitiveStringMap options) {
+    Map<String, String> all = new HashMap<>(options.asCaseSensitiveMap());
+    CollectionConverters.asJava(SparkSession.active().conf().getAll())
+        .forEach(
+            (key, value) -> {
+              if (!key.startsWith("spark.")) {
+                all.put("hadoop:" + key, value);
+              }
+            });
+    return all;
   }
 
   /**

@@ -60,7 +60,7 @@ class GroupCommitTest {
     }
   }
 
-  /** A session of its own: handles do not share anything but the process. */
+  /** A session of its own: handles do not share anything but the process and its options. */
   private TxnHandle session() {
     JdbcCatalog catalog =
         HookedOperations.catalog(
@@ -70,8 +70,8 @@ class GroupCommitTest {
               gate.pass();
               real.commit(base, next);
             });
-    return TxnHandle.open(
-        "lake", catalog, TxnConfig.from(Map.of("txns.apply", "next")), TxnClock.system());
+    TxnConfig config = TxnConfig.from(Map.of("txns.apply", "next"));
+    return TxnHandle.open("lake", lake.options(), catalog, () -> config, TxnClock.system());
   }
 
   private Transaction begin(TxnHandle handle) {
