@@ -150,7 +150,6 @@ class Committer:
             Quarantined: A table that it overwrites has changes that cannot be applied.
             Exception: Of the catalog or the storage, which is no outcome: what was staged stays.
         """
-        self._apply_outstanding(request)
         refusal = self._prepare(request)
         leftovers = request.leftovers
 
@@ -170,9 +169,14 @@ class Committer:
         leftovers.remove(self._log, entry)
         return entry
 
-    def _prepare(self, request: Request) -> Conflict | None:
-        """Complete what was staged; give the refusal, which is the loop's to tell."""
+    def _prepare(self, request: Request) -> TxnsError | None:
+        """
+        Complete what was staged.
+
+        Give what refuses it, which is the loop's to tell: earlier attempts and tries may land.
+        """
         try:
+            self._apply_outstanding(request)
             for staged in request.writes.values():
                 _kept.protect(
                     self._catalog,
@@ -182,7 +186,9 @@ class Committer:
                     txn_id=request.key.txn_id,
                 )
                 _change.complete(staged, self._clock)
-        except Conflict as refusal:
+        except TxnsError as refusal:
+            if not is_final(refusal):
+                raise
             return refusal
         return None
 
