@@ -34,8 +34,9 @@ def run(
     Run a callback in a transaction, again on a conflict, with jittered pauses.
 
     The callback may run more than once: what it does besides the transaction must not matter.
-    A commit that failed for the catalog or the storage is tried again with what was staged. An
-    unknown outcome is never run again.
+    A commit that failed for the catalog or the storage is tried again with what was staged; one
+    that was refused and has landed all the same is a success. An unknown outcome is never run
+    again.
 
     Args:
         handle: Over the catalog.
@@ -76,8 +77,20 @@ def _commit(handle: Handle, txn: Transaction, max_attempts: int) -> None:
         except Exception as error:
             again = txn.state is State.ACTIVE and is_transient(error)
             if not again or attempt == max_attempts:
+                if _has_landed(txn):
+                    return
                 raise
             _back_off(handle, attempt)
+
+
+def _has_landed(txn: Transaction) -> bool:
+    """Whether a commit that failed has committed all the same: a rollback finds out."""
+    try:
+        txn.rollback()
+    except InvalidUsage:
+        if txn.state is not State.COMMITTED:
+            raise
+    return txn.state is State.COMMITTED
 
 
 def _back_off(handle: Handle, attempt: int) -> None:

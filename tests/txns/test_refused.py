@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from pyiceberg.exceptions import ForbiddenError
 
 import txns
-from tests.txns.lake import ids
-from tests.txns.test_commit_loop import COMMITS, Replica, Wrapped
+from tests.txns.lake import ids, rows
+from tests.txns.test_commit_loop import COMMITS, Wrapped
 from tests.txns.test_kept import removed, tags
 
 
 class Refusing:
-    """A catalog whose swaps land and are refused, and which answers from before them, at first."""
+    """
+    A catalog whose swaps land and are refused.
 
-    def __init__(self, lake):
-        self.replica = Replica()
-        self.catalog = Wrapped(lake.another_catalog(), self._swap, self.replica)
-        self._lake = lake
+    It answers from before the swap `lagging` times.
+    """
 
-    def remember(self):
-        """Take the log as it is for what is answered after the swap."""
-        self.replica.old = self._lake.catalog.load_table(COMMITS)
+    def __init__(self, lake, lagging=1):
+        self.catalog = Wrapped(lake.another_catalog(), self._swap, self._load)
+        self._old = None
+        self._lagging = lagging
 
     def _swap(self, real):
+        self._old = self.catalog.catalog.load_table(COMMITS)
         real()
-        self.replica.lags = True
         raise ForbiddenError("the token has expired meanwhile")
+
+    def _load(self, real):
+        if self._old is None or self._lagging <= 0:
+            return real()
+        self._lagging -= 1
+        return self._old
 
 
 def refused(lake, txn):
@@ -45,12 +53,9 @@ def test_commit_again_finds_what_has_landed(lake):
     overwrites the table: what is outstanding cannot be applied. 3. T commits again.
     """
     a = lake.table("a", [1, 2, 3])
-    catalog = Refusing(lake)
-    txn = lake.open(catalog.catalog).begin()
+    txn = lake.open(Refusing(lake).catalog).begin()
     txn.load_table(a).delete("id = 1")
-    catalog.remember()
     refused(lake, txn)
-    catalog.replica.lags = False
     lake.catalog.load_table(a).delete("id = 2")
     assert lake.open().find(txn.txn_id).commit_ts == txn.commit().commit_ts
     assert txns.State.COMMITTED is txn.state
@@ -66,10 +71,8 @@ def test_commit_again_deletes_nothing_that_may_have_landed(lake):
     """
     a = lake.table("a")
     first = removed(lake.open(), a)
-    catalog = Refusing(lake)
-    txn = lake.open(catalog.catalog).begin()
+    txn = lake.open(Refusing(lake, lagging=sys.maxsize).catalog).begin()
     txn.load_table(a).manage_snapshots().set_current_snapshot(first).commit()
-    catalog.remember()
     refused(lake, txn)
     (tag,) = tags(lake, a)
     lake.catalog.load_table(a).manage_snapshots().remove_tag(tag).commit()
@@ -80,3 +83,19 @@ def test_commit_again_deletes_nothing_that_may_have_landed(lake):
     assert txns.State.UNKNOWN is txn.state
     assert files <= lake.files()
     assert [1] == ids(lake.open().snapshot().load_table(a))
+
+
+def test_run_gives_the_result_of_what_has_landed(lake):
+    """A refusal is no failure where the rollback after it finds the entry; nothing runs twice."""
+    a = lake.table("a", [1])
+    handle = lake.open(Refusing(lake).catalog)
+    calls = []
+
+    def work(txn):
+        txn.load_table(a).append(rows(2))
+        calls.append(txn)
+        return "done"
+
+    assert "done" == txns.run(handle, work)
+    assert [txns.State.COMMITTED] == [txn.state for txn in calls]
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))
