@@ -90,7 +90,6 @@ final class Committer {
    *     stays
    */
   Committed commit(Request request) {
-    applyOutstanding(request);
     Optional<TxnException> refusal = prepare(request);
     Leftovers leftovers = request.leftovers();
     Entry entry;
@@ -115,16 +114,21 @@ final class Committer {
     return finish(entry, leftovers);
   }
 
-  /** Complete what was staged; or the conflict that is met, which is the loop's to tell. */
+  /**
+   * Complete what was staged.
+   *
+   * @return what refuses it, which is the loop's to tell: earlier attempts and tries may land
+   */
   private Optional<TxnException> prepare(Request request) {
     try {
+      applyOutstanding(request);
       for (StagedTable write : request.writes().values()) {
         KeptTags.protect(write, request.readTs(), request.key().txnId(), clock.nowMs());
         ChangeBuilder.complete(write);
       }
       return Optional.empty();
     } catch (TxnException e) {
-      if (e.kind() != ErrorKind.CONFLICT) {
+      if (!TxnException.isFinal(e)) {
         throw e;
       }
       return Optional.of(e);
