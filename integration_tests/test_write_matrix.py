@@ -24,6 +24,7 @@ each with each mode and level. The others are slow.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,3 +83,13 @@ def test_never_weaker_than_plain_iceberg(cell: Cell, ours: TxnsLake, peer: Plain
     if outcome.both:
         assert peer.outcome(cell).both
     assert outcome.both or not cell.second.is_blind
+
+
+def test_the_two_writes_meet(peer: PlainLake) -> None:
+    """The steps are as told: a second UPDATE is refused, and two MERGEs add one key twice."""
+    known = {write.name: write for write in WRITES}
+    update, merge = known["UPDATE"], known["MERGE that inserts"]
+    assert not peer.outcome(Cell(update, update, MODES[0], OUTSIDE)).both
+    assert FIRST + Counter([(5, 1), (5, 2)]) == (
+        peer.outcome(Cell(merge, merge, MODES[0], OUTSIDE)).rows
+    )
