@@ -1,8 +1,9 @@
 """
 Write docs/benchmarks.md: every committed result, with what was run and what was aimed at.
 
-The text of each section is the benchmark's own docstring, its table the file in results/. A
-test holds the page to them.
+The text of each section is the benchmark's own docstring, its table the file in results/; the
+last section is what suites of tests came to, from results/suites.json. A test holds the page to
+them.
 
     python benchmarks/_report.py
 
@@ -18,6 +19,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
+_SUITES = HERE / "results" / "suites.json"
 
 _INTRODUCTION = """\
 # Benchmarks
@@ -37,9 +39,29 @@ def main() -> None:
 
 
 def page() -> str:
-    """Return the page: a section for each file in results/, in the order of their names."""
-    results = sorted((HERE / "results").glob("*.json"))
-    return "\n".join([_INTRODUCTION, *(_section(result) for result in results)])
+    """Return the page: a section for each benchmark, in the order of their names, and suites."""
+    results = sorted(set((HERE / "results").glob("*.json")) - {_SUITES})
+    return "\n".join([_INTRODUCTION, *(_section(result) for result in results), _suites()])
+
+
+def _suites() -> str:
+    rows = [
+        f"| {run['suite']} | `{run['command']}` | {run['passed']} | {run['failed']}"
+        f" | {run['skipped']} | {run['seconds']} s | {run['commit'][:12]} | {run['date']} |"
+        for run in json.loads(_SUITES.read_text())
+    ]
+    return "\n".join(
+        [
+            "## Suites",
+            "",
+            "What suites of tests came to when they were last run as a whole, and on which commit.",
+            "",
+            "| Suite | Command | Passed | Failed | Skipped | Time | Commit | Date |",
+            "|---|---|---|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
 
 
 def _section(result: Path) -> str:
