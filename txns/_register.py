@@ -141,7 +141,7 @@ class Registrar:
         """Put the logged state back on main; what strangers wrote stays on a branch."""
         loaded = self._newest(identifier)
         stranger = _stranger(loaded)
-        if self._tables.is_set_back(loaded):
+        if stranger.lost_above is not None:
             raise Unsupported(
                 "what the log has is in no snapshot of the table: register its newest metadata in"
                 " the catalog again, or adopt, which takes the table as it stands;"

@@ -87,6 +87,17 @@ def _behind(created: Loaded, other: TableMetadata, read_ts: int) -> Loaded:
     return replace(created, view=view)
 
 
+def _check_complete(loaded: Loaded, read_ts: int) -> None:
+    """Refuse to read what was acknowledged from a table that somebody has set back."""
+    stranger = loaded.view.stranger if loaded.view else None
+    if stranger and stranger.lost_above is not None and stranger.lost_above < read_ts:
+        cure = (
+            "register its newest metadata in the catalog again, or take it as it stands with `txns"
+            f" repair adopt {text(loaded.identifier)}`"
+        )
+        raise Quarantined(loaded.identifier, stranger.reason, cure)
+
+
 class DataTables:
     """The data tables of one catalog."""
 
@@ -108,11 +119,12 @@ class DataTables:
         Raises:
             NoSuchTableError: Neither the catalog nor the log has it, or it is dropped.
             Conflict: `read_ts` lies before all that is left of it.
-            Quarantined: Its logged state cannot be rebuilt.
+            Quarantined: Its logged state cannot be rebuilt, or somebody has set it back.
             CorruptLog: Table and commit table do not belong together.
             Unsupported: Another commit table cares for it.
         """
         loaded = self.load_with_dropped(identifier, head, read_ts)
+        _check_complete(loaded, read_ts)
         if loaded.registered and loaded.view and loaded.view.dropped:
             raise NoSuchTableError(f"Table does not exist: {text(identifier)}")
         return loaded
@@ -175,13 +187,6 @@ class DataTables:
             return LESS_THAN_ALL
         return _mark.applied_ts(metadata) if str(metadata.table_uuid) == uuid else LESS_THAN_ALL
 
-    def is_set_back(self, loaded: Loaded) -> bool:
-        """Whether a table lacks what the log has archived of it; asks for it once more."""
-        if loaded.table is None or loaded.mark is None:
-            return False
-        found = self._set_back(loaded.identifier, loaded.table.metadata, self._log.load())
-        return found is not None
-
     def _set_back(
         self, identifier: Identifier, metadata: TableMetadata, head: Head
     ) -> Stranger | None:
@@ -199,7 +204,8 @@ class DataTables:
             "the table was set back outside the protocol, by older metadata or a backup: rows of"
             f" the log are missing from it; applied=`{applied}` archived=`{newest}`"
         )
-        return Stranger(metadata.current_snapshot_id, (), adoptable=False, reason=reason)
+        main = metadata.current_snapshot_id
+        return Stranger(main, (), adoptable=False, reason=reason, lost_above=applied)
 
     def _view(
         self,

@@ -38,13 +38,21 @@ def test_a_table_that_was_set_back_is_not_written(older):
     assert [1] == older.plain_ids("shop.a")
 
 
-def test_a_table_that_was_set_back_is_told(older):
-    """The state that a reader is given says so."""
-    parts = older.open().parts
-    head = parts.log.load()
-    loaded = parts.tables.load(("shop", "a"), head, head.upper)
-    assert "set back" in loaded.view.stranger.reason
-    assert parts.tables.load(("shop", "b"), head, head.upper).view.stranger is None
+def test_what_a_table_lacks_that_was_set_back_is_not_read_without_an_error(older):
+    """Its rows were acknowledged: nobody is given the table without them, as if they were not."""
+    handle = older.open()
+    with handle.begin() as txn, pytest.raises(txns.Quarantined, match="repair adopt shop.a"):
+        txn.load_table("shop.a")
+    for catalog in (handle.catalog(), handle.snapshot()):
+        with pytest.raises(txns.Quarantined, match="set back"):
+            catalog.load_table("shop.a")
+        assert [7] == ids(catalog.load_table("shop.b"))
+
+
+def test_a_table_that_was_set_back_is_read_as_of_what_it_has(older):
+    """Older timestamps see what they always saw."""
+    applied = int(older.catalog.load_table("shop.a").properties["txns.applied"])
+    assert [1] == ids(older.open().snapshot(applied).load_table("shop.a"))
 
 
 def test_the_newest_metadata_again_ends_it(older):

@@ -67,10 +67,12 @@ final class DataTables {
    * @param head loaded before; {@code readTs} is its upper or less
    * @throws NoSuchTableException where neither the catalog nor the log has it, or it is dropped
    * @throws TxnException what {@link Overlay#asOf} throws; CorruptLog for a restored backup;
-   *     Unsupported for a table under another commit table's care
+   *     Unsupported for a table under another commit table's care; Quarantined for one that
+   *     somebody has set back
    */
   Loaded load(TableIdentifier identifier, Head head, long readTs) {
     Loaded loaded = loadWithDropped(identifier, head, readTs);
+    checkComplete(loaded, readTs);
     if (loaded.registered() && loaded.view().dropped()) {
       throw new NoSuchTableException("Table does not exist: %s", identifier);
     }
@@ -118,13 +120,6 @@ final class DataTables {
     return new Loaded(identifier, table, real, TableMark.of(view.metadata()), view);
   }
 
-  /** Whether a table lacks what the log has archived of it; asks for it once more. */
-  boolean isSetBack(Loaded loaded) {
-    return loaded.table() != null
-        && loaded.registered()
-        && setBack(loaded.identifier(), loaded.real().current(), log.load()).isPresent();
-  }
-
   /**
    * A table that lacks entries which have left the head: an older one came back.
    *
@@ -147,7 +142,18 @@ final class DataTables {
             "the table was set back outside the protocol, by older metadata or a backup: rows of"
                 + " the log are missing from it; applied=`%d` archived=`%d`",
             applied, newest);
-    return Optional.of(new Stranger(LoggedState.mainId(metadata), List.of(), false, reason));
+    return Optional.of(
+        new Stranger(LoggedState.mainId(metadata), List.of(), false, reason, applied));
+  }
+
+  /** Refuses to read what was acknowledged from a table that somebody has set back. */
+  private static void checkComplete(Loaded loaded, long readTs) {
+    Optional<Stranger> stranger =
+        Optional.ofNullable(loaded.view()).flatMap(TableView::stranger);
+    Long lostAbove = stranger.map(Stranger::lostAbove).orElse(null);
+    if (lostAbove != null && lostAbove < readTs) {
+      throw TxnException.setBack(loaded.identifier(), stranger.get().reason());
+    }
   }
 
   /**

@@ -186,7 +186,7 @@ final class Registrar {
   long reject(TableIdentifier identifier) {
     DataTables.Loaded loaded = newest(identifier);
     Stranger stranger = strangerOf(loaded);
-    if (tables.isSetBack(loaded)) {
+    if (stranger.lostAbove() != null) {
       throw TxnException.unsupported(
           String.format(
               "what the log has is in no snapshot of the table: register its newest metadata in the"

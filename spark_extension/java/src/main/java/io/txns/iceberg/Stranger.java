@@ -17,8 +17,19 @@ import org.apache.iceberg.TableMetadata;
  * @param snapshotIds those that changed rows, newest first; empty for a rollback
  * @param adoptable whether all of them only append
  * @param reason what was found, for people
+ * @param lostAbove the {@code commit_ts} above which the table lacks rows of the log, where somebody
+ *     has set it back: nothing above can be read; null where none are missing
  */
-record Stranger(Long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason) {
+record Stranger(
+    Long headSnapshotId,
+    List<Long> snapshotIds,
+    boolean adoptable,
+    String reason,
+    Long lostAbove) {
+
+  Stranger(Long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason) {
+    this(headSnapshotId, snapshotIds, adoptable, reason, null);
+  }
 
   /**
    * What stands between a branch's head and the history of main, and was not adopted; empty for no
@@ -52,7 +63,7 @@ record Stranger(Long headSnapshotId, List<Long> snapshotIds, boolean adoptable, 
     // A rollback has no snapshots, and nothing takes it in.
     return left.isEmpty() && !snapshotIds.isEmpty()
         ? Optional.empty()
-        : Optional.of(new Stranger(headSnapshotId, left, adoptable, reason));
+        : Optional.of(new Stranger(headSnapshotId, left, adoptable, reason, lostAbove));
   }
 
   /** Strangers' snapshots that changed rows, newest first. */

@@ -177,6 +177,17 @@ public class TxnException extends RuntimeException {
         .with(TABLE, String.valueOf(table));
   }
 
+  /** A table that lacks what was acknowledged, since somebody has set it back. */
+  static TxnException setBack(TableIdentifier table, String reason) {
+    return notCommitted(
+            ErrorKind.QUARANTINED,
+            String.format(
+                "%s; register its newest metadata in the catalog again, or take it as it stands with"
+                    + " CALL system.repair(table => '%s', action => 'adopt'); table=`%s`",
+                reason, table, table))
+        .with(TABLE, String.valueOf(table));
+  }
+
   /** A table that somebody wrote outside the protocol. */
   public static TxnException foreignWrite(TableIdentifier table, String reason) {
     return notCommitted(

@@ -50,6 +50,19 @@ class SetBackTest extends TwoTables {
     assertThat(lake.plainIds("shop.b")).containsExactly(7L, 8L);
   }
 
+  /** What was acknowledged is not missing without an error; older timestamps see what they saw. */
+  @Test
+  void isNotReadAboveWhatItHas() {
+    assertThatThrownBy(() -> lake.txnIds("shop.a"))
+        .isInstanceOf(TxnException.class)
+        .hasMessageContaining("set back")
+        .hasMessageContaining("'adopt'");
+    assertThat(lake.txnIds("shop.b")).containsExactly(7L);
+    long applied =
+        Long.parseLong(outside.loadTable(id("shop.a")).properties().get("txns.applied"));
+    assertThat(handle.loadAt(id("shop.a"), applied).view().metadata().currentSnapshot()).isNotNull();
+  }
+
   /** Whoever set the table back can undo it: nothing was written to the older one. */
   @Test
   void newestMetadataAgainEndsIt() {
