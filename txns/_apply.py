@@ -32,6 +32,7 @@ from txns import _change, _kept, _manifests, _mark, _overlay, _rewound
 from txns._entry import Kind, LoggedChange
 from txns._logged import logged_state
 from txns._staged import StagedTable
+from txns._state import without_ended
 from txns.errors import CorruptLog, Quarantined, TxnsError, text
 
 if TYPE_CHECKING:
@@ -135,18 +136,20 @@ class Applier:
         """
         uuid = str(real.metadata.table_uuid) if real else None
         applied = _mark.applied_ts(real.metadata) if real else 0
-        return [
-            LoggedChange(entry, change)
-            for entry in head.state.entries
-            if entry.applies
-            for change in entry.changes
-            if (change.uuid == uuid and entry.commit_ts > applied)
-            or (
-                change.table == table
-                and change.uuid != uuid
-                and entry.commit_ts > head.state.forgotten_ts(change.uuid)
-            )
-        ]
+        return without_ended(
+            [
+                LoggedChange(entry, change)
+                for entry in head.state.entries
+                if entry.applies
+                for change in entry.changes
+                if (change.uuid == uuid and entry.commit_ts > applied)
+                or (
+                    change.table == table
+                    and change.uuid != uuid
+                    and entry.commit_ts > head.state.forgotten_ts(change.uuid)
+                )
+            ]
+        )
 
     def _apply_one(
         self, change: LoggedChange, real: Table | None, *, repaired: bool

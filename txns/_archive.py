@@ -67,15 +67,17 @@ class _Newest:
         above: The bound in ms above which rows were read.
         upto: As in `_Dropped`.
         by_uuid: Their `commit_ts` in ms, by the table's uuid.
+        forgotten: Uuids of tables that were taken from care, and not registered again.
     """
 
     version: str | None
     above: int
     upto: int
     by_uuid: Mapping[str, int]
+    forgotten: frozenset[str]
 
 
-_NOTHING_READ = _Newest(None, sys.maxsize, 0, {})
+_NOTHING_READ = _Newest(None, sys.maxsize, 0, {}, frozenset())
 
 
 @dataclass(slots=True)
@@ -111,7 +113,7 @@ class Archive:
         self._dropped = _Dropped(version, max(known.upto, head.state.archived_upto), names)
         return names
 
-    def newest_applied(self, head: Head, uuid: str, above: int) -> int:
+    def newest_applied(self, head: Head, uuid: str, above: int, *, marked: bool) -> int:
         """
         Give the greatest `commit_ts` in ms of what was applied to a table and has left the head.
 
@@ -119,26 +121,35 @@ class Archive:
             head: Whose archive is asked; the same version of it is read once, for all tables.
             uuid: The table's.
             above: A bound in ms, which is given where there is nothing above it.
+            marked: Whether the table has its mark: without one, a forgotten table is its owner's.
         """
         known, version = self._newest, head.archive_version
         if version is None or above >= head.state.tidied_upto:
             return above
         if above < known.above:
-            known = _Newest(None, above, above, {})
+            known = _Newest(None, above, above, {}, frozenset())
         if known.version != version:
-            by_uuid = dict(known.by_uuid)
-            for row in self.rows(_above(known.upto)):
-                if Kind(row["kind"]) in APPLIED_KINDS:
+            by_uuid, forgotten = dict(known.by_uuid), set(known.forgotten)
+            for row in self.rows(_above(known.upto), ("commit_ts", "kind", "table_uuid")):
+                kind = Kind(row["kind"])
+                (forgotten.add if kind is Kind.FORGET else forgotten.discard)(row["table_uuid"])
+                if kind in APPLIED_KINDS:
                     by_uuid[row["table_uuid"]] = row["commit_ts"]
             upto = max(known.upto, head.state.archived_upto)
-            known = self._newest = _Newest(version, known.above, upto, by_uuid)
+            known = _Newest(version, known.above, upto, by_uuid, frozenset(forgotten))
+            self._newest = known
+        if not marked and uuid in known.forgotten:
+            return above
         return max(above, known.by_uuid.get(uuid, above))
 
-    def rows(self, condition: BooleanExpression | None = None) -> list[dict[str, Any]]:
-        """Give archived rows by column name, ascending by `commit_ts`."""
+    def rows(
+        self, condition: BooleanExpression | None = None, columns: tuple[str, ...] = ("*",)
+    ) -> list[dict[str, Any]]:
+        """Give archived rows by column name, ascending by `commit_ts`, which is one of them."""
         table = self.log.load().table  # never older than a head that was seen
         assert table is not None
-        found = table.scan(row_filter=condition or AlwaysTrue()).to_arrow().to_pylist()
+        scan = table.scan(row_filter=condition or AlwaysTrue(), selected_fields=columns)
+        found = scan.to_arrow().to_pylist()
         return sorted(found, key=lambda row: row["commit_ts"])
 
 

@@ -34,15 +34,15 @@ class Stranger:
         snapshot_ids: Their snapshots that changed rows, newest first.
         adoptable: Whether they only appended.
         reason: The same in words, for messages.
-        lost_above: The `commit_ts` in ms above which the table lacks rows of the log, where somebody
-            has set it back: nothing above can be read.
+        lost: What of the log the table lacks, where somebody has set it back: above one `commit_ts`
+            in ms, above which nothing can be read, and up to another.
     """
 
     head_snapshot_id: int | None
     snapshot_ids: tuple[int, ...]
     adoptable: bool
     reason: str
-    lost_above: int | None = None
+    lost: tuple[int, int] | None = None
 
     @property
     def taken_in(self) -> tuple[int, ...]:

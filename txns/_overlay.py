@@ -213,8 +213,10 @@ def updates_of(
     if unmet and not repaired:
         raise _unfit(logged, next(iter(unmet.values())))
     if source is not None and base.snapshot_by_id(source) is None:
-        raise Quarantined(
-            logged.change.table, "the snapshot that a logged change stands on has been expired"
+        raise incomplete(
+            logged.change.table,
+            "the table lacks the snapshot that a logged change stands on: it has been expired, or"
+            " the table was set back outside the protocol",
         )
     updates = fitted(base, request.updates, now_ms, renumber)
     return (*updates, SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}))
@@ -279,6 +281,15 @@ def too_old(table: Identifier, least_ts: int, read_ts: int, reason: str) -> Conf
         least_ts=least_ts,
         what="too old, read at a newer timestamp",
     )
+
+
+def incomplete(table: Identifier, reason: str) -> Quarantined:
+    """Describe a table that lacks what the log has of it: readers have nothing to stay on."""
+    cure = (
+        "register its newest metadata in the catalog again, or take it as it stands with `txns"
+        f" repair adopt {text(table)}`"
+    )
+    return Quarantined(table, reason, cure)
 
 
 def fitted(

@@ -87,6 +87,7 @@ class Registrar:
             )
         table = self._catalog.load_table(identifier)
         self._check_registrable(identifier, table)
+        self._tables.refuse_set_back(identifier, table.metadata, head)
         if _mark.mark_of(table.metadata) is None:
             table = self._marked(identifier, table, head)
         marking = _mark_snapshot(table)
@@ -126,7 +127,7 @@ class Registrar:
                 "the log has dropped the table, so nothing is adopted into it: reject what was"
                 f" written, which keeps it on a branch; table=`{text(identifier)}`"
             )
-        staged = _staged(loaded)
+        staged = self._marked_again(loaded)
         stranger = _on_branch(loaded, staged) or _stranger(loaded)
         if stranger.adoptable:
             self._append(staged, loaded, stranger)
@@ -141,17 +142,13 @@ class Registrar:
         """Put the logged state back on main; what strangers wrote stays on a branch."""
         loaded = self._newest(identifier)
         stranger = _stranger(loaded)
-        if stranger.lost_above is not None:
+        if stranger.lost:
             raise Unsupported(
                 "what the log has is in no snapshot of the table: register its newest metadata in"
                 " the catalog again, or adopt, which takes the table as it stands;"
                 f" table=`{text(identifier)}`"
             )
-        staged = _staged(loaded)
-        if _mark.mark_of(staged.base) is None:
-            uuid = str(staged.base.table_uuid)
-            mark = _mark.mark_properties(self._log.identifier, self._log.load().uuid, uuid)
-            staged.stage((SetPropertiesUpdate(updates=mark),))
+        staged = self._marked_again(loaded)
         if staged.dropped:
             _change.stage_drop(staged, self._clock)  # a copy of the marker would not be one
         return self._repair(Kind.REPAIR, "reject", loaded, staged, stranger, {})
@@ -249,6 +246,16 @@ class Registrar:
 
         return self._loop.append(Key(txn_id, 0, Origin.DERIVED), attempt).commit_ts
 
+    def _marked_again(self, loaded: Loaded) -> StagedTable:
+        """Stage a table for its repair, with the mark that a stranger took."""
+        staged = _staged(loaded)
+        if loaded.registered and _mark.mark_of(staged.base) is None:
+            uuid = str(staged.base.table_uuid)
+            mark = _mark.mark_properties(self._log.identifier, self._log.load().uuid, uuid)
+            mark |= _mark.retention_properties(staged.base.properties)
+            staged.stage((SetPropertiesUpdate(updates=mark),))
+        return staged
+
     def _append(self, staged: StagedTable, loaded: Loaded, stranger: Stranger) -> None:
         """Append the strangers' files after the newest change."""
         assert loaded.table is not None
@@ -266,7 +273,8 @@ class Registrar:
         head = self._log.load()
         uuid = str(loaded.table.metadata.table_uuid)
         applied = _mark.applied_ts(loaded.table.metadata)
-        if head.state.changes(uuid, after=applied, upto=head.upper):
+        # Of a table that was set back, they have nothing to stand on: the repair ends them.
+        if not stranger.lost and head.state.changes(uuid, after=applied, upto=head.upper):
             raise Unsupported(
                 "other transactions have committed to the table since: reject what was written,"
                 " and put what is on the branch back by hand;"
@@ -288,7 +296,9 @@ class Registrar:
         marks: dict[str, str],
     ) -> int:
         # Of the table, not of the view: whoever comes before a repair is applied makes the same.
+        # It may be set back twice to the same metadata, from another place each time.
         applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
+        applied = stranger.lost[1] if stranger.lost else applied
         uuid = str(staged.base.table_uuid)
         txn_id = derived_id(deed, uuid, stranger.head_snapshot_id or 0, applied)
         return self._commit(kind, Key(txn_id, 0, Origin.DERIVED), loaded, staged, marks)

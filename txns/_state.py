@@ -117,14 +117,16 @@ class LogState:
         """
         Give the changes of one data table that have to be applied, ascending.
 
+        Not those that a repair has ended (`without_ended`).
+
         Args:
             uuid: The table's uuid.
             after: Exclusive bound in ms: the table's `txns.applied`.
             upto: Inclusive bound in ms.
         """
-        return [
-            logged for logged in self._by_uuid.get(uuid, ()) if after < logged.commit_ts <= upto
-        ]
+        return without_ended(
+            [logged for logged in self._by_uuid.get(uuid, ()) if after < logged.commit_ts <= upto]
+        )
 
     def creation(self, table: Identifier, upto: int) -> LoggedChange | None:
         """Give the newest creation of a table under a name at or below a bound in ms."""
@@ -190,6 +192,23 @@ def _check_id(entry: Entry, before: Entry | None) -> None:
     )
 
 
+def without_ended(run: list[LoggedChange]) -> list[LoggedChange]:
+    """
+    Give changes without those that a repair has ended, whose table was set back below them.
+
+    Such a repair stands on what the table has, not on the change before it.
+    """
+    last: dict[str, LoggedChange] = {}
+    ended: dict[str, int] = {}
+    for logged in run:
+        before = last.get(logged.change.uuid)
+        stands_on = before.change.to_snapshot_id if before else logged.change.from_snapshot_id
+        if logged.entry.kind is Kind.REPAIR and logged.change.from_snapshot_id != stands_on:
+            ended[logged.change.uuid] = logged.commit_ts
+        last[logged.change.uuid] = logged
+    return [logged for logged in run if logged.commit_ts >= ended.get(logged.change.uuid, 0)]
+
+
 def _check_changes(entry: Entry, ends: set[object]) -> None:
     """Check I2 and I3 of one entry; `ends` holds from- and to-snapshots of those before it."""
     if not entry.applies:
@@ -200,7 +219,9 @@ def _check_changes(entry: Entry, ends: set[object]) -> None:
         _check(target is not None, "I2", f"a change does not move main: {at}")
         _check(target != change.from_snapshot_id, "I3", f"a change stands on itself: {at}")
         _check(target not in ends, "I3", f"two changes have one to-snapshot: {at}")
-        _check(source not in ends, "I3", f"two changes stand on one snapshot: {at}")
+        # A repair of a table that was set back stands on what is there, as others have before it.
+        again = entry.kind is not Kind.REPAIR and source in ends
+        _check(not again, "I3", f"two changes stand on one snapshot: {at}")
         ends.update((target, source))
 
 

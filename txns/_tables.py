@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from txns._archive import Archive
     from txns._clock import Clock
-    from txns._entry import Change
+    from txns._entry import Change, LoggedChange
     from txns._log import CommitLog, Head
     from txns.errors import Identifier
 
@@ -90,12 +90,14 @@ def _behind(created: Loaded, other: TableMetadata, read_ts: int) -> Loaded:
 def _check_complete(loaded: Loaded, read_ts: int) -> None:
     """Refuse to read what was acknowledged from a table that somebody has set back."""
     stranger = loaded.view.stranger if loaded.view else None
-    if stranger and stranger.lost_above is not None and stranger.lost_above < read_ts:
-        cure = (
-            "register its newest metadata in the catalog again, or take it as it stands with `txns"
-            f" repair adopt {text(loaded.identifier)}`"
-        )
-        raise Quarantined(loaded.identifier, stranger.reason, cure)
+    if stranger and stranger.lost and stranger.lost[0] < read_ts:
+        raise _overlay.incomplete(loaded.identifier, stranger.reason)
+
+
+def _stands_on(change: LoggedChange, metadata: TableMetadata) -> bool:
+    """Whether a table has the snapshot that a logged change stands on."""
+    source = change.change.from_snapshot_id
+    return source is None or metadata.snapshot_by_id(source) is not None
 
 
 class DataTables:
@@ -152,9 +154,6 @@ class DataTables:
             view = _overlay.before_forget(identifier, table.metadata, forget, read_ts)
             return Loaded(identifier, table, mark, view, table.io)
         view = self._view(identifier, table.metadata, mark, head, read_ts)
-        set_back = self._set_back(identifier, table.metadata, head)
-        if set_back:
-            view = replace(view, stranger=set_back)
         return Loaded(identifier, table, _mark.mark_of(view.metadata), view, table.io)
 
     def load_plain(self, identifier: Identifier, head: Head) -> Loaded | None:
@@ -187,6 +186,17 @@ class DataTables:
             return LESS_THAN_ALL
         return _mark.applied_ts(metadata) if str(metadata.table_uuid) == uuid else LESS_THAN_ALL
 
+    def refuse_set_back(self, identifier: Identifier, metadata: TableMetadata, head: Head) -> None:
+        """
+        Refuse to take care of a table that lacks what was acknowledged.
+
+        Raises:
+            Quarantined: Somebody has set it back; with or without its mark.
+        """
+        lost = self._set_back(identifier, metadata, head)
+        if lost:
+            raise _overlay.incomplete(identifier, lost.reason)
+
     def _set_back(
         self, identifier: Identifier, metadata: TableMetadata, head: Head
     ) -> Stranger | None:
@@ -194,18 +204,25 @@ class DataTables:
         Describe a table that lacks entries which have left the head: an older one came back.
 
         They left when the table showed them. So one that is loaded after the archive was read
-        shows them, too, if nobody has set it back.
+        shows them, too, if nobody has set it back. It also lacks what the first outstanding change
+        stands on; both until a repair stands on what it has.
         """
         uuid, applied = str(metadata.table_uuid), _mark.applied_ts(metadata)
-        newest = self._archive.newest_applied(head, uuid, applied)
-        if newest == applied or not applied <= self.applied_ts(identifier, uuid) < newest:
+        run = head.state.changes(uuid, after=applied, upto=head.upper)
+        if run and run[0].entry.kind is Kind.REPAIR and _stands_on(run[0], metadata):
+            return None
+        marked = _mark.mark_of(metadata) is not None
+        newest = self._archive.newest_applied(head, uuid, applied, marked=marked)
+        if newest == applied and run and not _stands_on(run[0], metadata):
+            newest = run[0].commit_ts
+        elif newest == applied or not applied <= self.applied_ts(identifier, uuid) < newest:
             return None
         reason = (
             "the table was set back outside the protocol, by older metadata or a backup: rows of"
-            f" the log are missing from it; applied=`{applied}` archived=`{newest}`"
+            f" the log are missing from it; applied=`{applied}` lost=`{newest}`"
         )
         main = metadata.current_snapshot_id
-        return Stranger(main, (), adoptable=False, reason=reason, lost_above=applied)
+        return Stranger(main, (), adoptable=False, reason=reason, lost=(applied, newest))
 
     def _view(
         self,
@@ -215,8 +232,11 @@ class DataTables:
         head: Head,
         read_ts: int,
     ) -> TableView:
+        lost = self._set_back(identifier, metadata, head)
+        if lost and mark.applied < read_ts:  # nothing of the log fits on it: it is as it stands
+            return TableView(metadata, read_ts, lost)
         run = head.state.changes(str(metadata.table_uuid), after=mark.applied, upto=read_ts)
-        return _overlay.as_of(
+        view = _overlay.as_of(
             identifier,
             metadata,
             mark,
@@ -225,6 +245,7 @@ class DataTables:
             read_ts=read_ts,
             now_ms=self._clock.now_ms(),
         )
+        return replace(view, stranger=lost) if lost else view
 
     def _without_mark(
         self, identifier: Identifier, table: Table, head: Head, read_ts: int
@@ -233,19 +254,23 @@ class DataTables:
         Load a table that nobody registered.
 
         Or one that was forgotten above `read_ts`: it is read as it was then. Or one whose mark a
-        stranger took while entries of it stand in the head: it is read as logged.
+        stranger took while entries of it stand in the head: it is read as logged. Or one that was
+        set back to before its registration.
         """
         metadata = table.metadata
         applied = _mark.applied_ts(metadata)
         uuid = str(metadata.table_uuid)
         taken = _mark.TableMark(".".join(self._log.identifier), head.uuid, 0, applied)
-        if not head.state.changes(uuid, after=applied, upto=head.upper):
+        lost = self._set_back(identifier, metadata, head)
+        if not lost and not head.state.changes(uuid, after=applied, upto=head.upper):
             forget = self._forget_above(read_ts, uuid) if applied > read_ts else None
             if forget is None:
                 return Loaded(identifier, table, None, None, table.io)
             view = _overlay.before_forget(identifier, metadata, forget, read_ts)
             return Loaded(identifier, table, taken, view, table.io)
         view = self._view(identifier, metadata, taken, head, read_ts)
+        if lost or _mark.mark_of(view.metadata):  # or a repair has put the mark back
+            return Loaded(identifier, table, taken, view, table.io)
         reason = "somebody took the protocol's mark from the table"
         stranger = Stranger(metadata.current_snapshot_id, (), adoptable=False, reason=reason)
         marked = TableView(view.metadata, read_ts, stranger)

@@ -41,7 +41,7 @@ def test_a_table_that_was_set_back_is_not_written(older):
 def test_what_a_table_lacks_that_was_set_back_is_not_read_without_an_error(older):
     """Its rows were acknowledged: nobody is given the table without them, as if they were not."""
     handle = older.open()
-    with handle.begin() as txn, pytest.raises(txns.Quarantined, match="repair adopt shop.a"):
+    with handle.begin() as txn, pytest.raises(txns.Quarantined, match=r"repair adopt shop\.a"):
         txn.load_table("shop.a")
     for catalog in (handle.catalog(), handle.snapshot()):
         with pytest.raises(txns.Quarantined, match="set back"):
@@ -92,3 +92,93 @@ def test_the_archive_is_read_once_for_each_version(lake, monkeypatch):
         handle.catalog().load_table(name).append(rows(5))
         handle.catalog().load_table(name).scan().to_arrow()
     assert len(read) <= 1
+
+
+def test_what_is_outstanding_when_a_table_is_set_back_is_ended_by_adopt(lake):
+    """1. T reads a. 2. a is set back below what was archived. 3. T commits, and loads no table."""
+    a, b = lake.table("a", [1]), lake.table("b")
+    handle = lake.open()
+    handle.catalog().load_table(a).append(rows(2))
+    location = lake.catalog.load_table(a).metadata_location
+    handle.catalog().load_table(a).append(rows(3))
+    assert handle.tidy()
+    late = handle.begin()
+    late.load_table(a).append(rows(4))
+    late.load_table(b).append(rows(4))
+    set_back(lake, a, location)
+    late.commit()
+    assert_adopt_ends_it(lake, [1, 2])
+    assert [4] == ids(lake.open().catalog().load_table(b))
+
+
+def test_what_stands_unapplied_on_what_was_archived_is_ended_by_adopt(lake):
+    """1. An entry is outstanding. 2. Its table is set back below what was archived before it."""
+    a = lake.table("a", [1])
+    handle, lazy = lake.open(), lake.open(apply="next")
+    handle.catalog().load_table(a).append(rows(2))
+    location = lake.catalog.load_table(a).metadata_location
+    handle.catalog().load_table(a).append(rows(3))
+    assert handle.tidy()
+    lazy.catalog().load_table(a).append(rows(4))
+    set_back(lake, a, location)
+    assert_adopt_ends_it(lake, [1, 2])
+
+
+def assert_adopt_ends_it(lake, left: list[int]) -> None:
+    """Check that a set-back table is refused, and goes on as it stands once it is adopted."""
+    handle = lake.open(lake.another_catalog())
+    for refused in (handle.catalog().load_table, handle.forget, handle.register):
+        with pytest.raises(txns.Quarantined, match=r"set back.*repair adopt shop\.a"):
+            refused("shop.a")
+    handle.repair_adopt("shop.a")
+    for each in (handle, lake.open(lake.another_catalog())):
+        assert left == ids(each.catalog().load_table("shop.a"))
+    handle.catalog().load_table("shop.a").append(rows(9))
+    assert [*left, 9] == lake.plain_ids("shop.a")
+    assert handle.tidy()
+    assert [*left, 9] == ids(lake.open(lake.another_catalog()).catalog().load_table("shop.a"))
+
+
+@pytest.mark.parametrize("before", [[], [1]])
+def test_a_table_that_was_set_back_to_before_its_registration_is_noticed(lake, before):
+    """Without its mark, too: it was registered once, and nobody has forgotten it."""
+    a = lake.table("a", before, register=False)
+    location = lake.catalog.load_table(a).metadata_location
+    handle = lake.open()
+    handle.register(a)
+    handle.catalog().load_table(a).append(rows(2))
+    assert handle.tidy()
+    set_back(lake, a, location)
+    for name in ("created", "all"):
+        with pytest.raises(txns.Quarantined, match="set back"):
+            lake.open(lake.another_catalog(), register=name).catalog().load_table(a).append(rows(3))
+    assert_adopt_ends_it(lake, before)
+
+
+def test_a_forgotten_table_is_its_owners_to_set_back(lake):
+    """Nothing of it is the log's: it is read as it is, and may come under care again."""
+    a = lake.table("a", [1], register=False)
+    location = lake.catalog.load_table(a).metadata_location
+    handle = lake.open()
+    handle.register(a)
+    handle.catalog().load_table(a).append(rows(2))
+    handle.forget(a)
+    assert handle.tidy()
+    set_back(lake, a, location)
+    handle = lake.open(lake.another_catalog())
+    assert [1] == ids(handle.catalog().load_table(a))
+    handle.register(a)
+    handle.catalog().load_table(a).append(rows(3))
+    assert [1, 3] == ids(handle.catalog().load_table(a))
+
+
+def test_a_table_may_be_set_back_twice_to_the_same_metadata(older):
+    """Each adoption is an entry of its own."""
+    location = older.catalog.load_table("shop.a").metadata_location
+    for _ in range(2):
+        handle = older.open(older.another_catalog())
+        handle.repair_adopt("shop.a")
+        handle.catalog().load_table("shop.a").append(rows(3))
+        assert [1, 3] == ids(older.open().snapshot().load_table("shop.a"))
+        assert handle.tidy()
+        set_back(older, "shop.a", location)

@@ -174,18 +174,20 @@ final class Applier {
    */
   private static List<LoggedChange> run(Head head, TableIdentifier table, TableOperations real) {
     String uuid = real == null ? null : real.current().uuid();
-    return head.state().entries().stream()
-        .filter(Entry::applies)
-        .flatMap(
-            entry ->
-                entry.changes().stream()
-                    .filter(change -> change.table().equals(table) || change.uuid().equals(uuid))
-                    .map(change -> new LoggedChange(entry, change)))
-        .filter(
-            change ->
-                change.change().uuid().equals(uuid)
-                    || change.commitTs() > head.state().forgottenTs(change.change().uuid()))
-        .toList();
+    return LogState.withoutEnded(
+        head.state().entries().stream()
+            .filter(Entry::applies)
+            .flatMap(
+                entry ->
+                    entry.changes().stream()
+                        .filter(
+                            change -> change.table().equals(table) || change.uuid().equals(uuid))
+                        .map(change -> new LoggedChange(entry, change)))
+            .filter(
+                change ->
+                    change.change().uuid().equals(uuid)
+                        || change.commitTs() > head.state().forgottenTs(change.change().uuid()))
+            .toList());
   }
 
   /**

@@ -37,7 +37,7 @@ final class Archive {
    */
   private record Dropped(String version, long upto, Set<TableIdentifier> names) {}
 
-  private volatile Newest newest = new Newest(null, Long.MAX_VALUE, 0, Map.of());
+  private volatile Newest newest = new Newest(null, Long.MAX_VALUE, 0, Map.of(), Set.of());
 
   /**
    * What is known of the newest archived entries that were applied to tables.
@@ -46,8 +46,10 @@ final class Archive {
    * @param above the bound, in ms, above which rows were read
    * @param upto as in {@link Dropped}
    * @param byUuid their {@code commit_ts}, by the table's uuid
+   * @param forgotten uuids of tables that were taken from care, and not registered again
    */
-  private record Newest(String version, long above, long upto, Map<String, Long> byUuid) {}
+  private record Newest(
+      String version, long above, long upto, Map<String, Long> byUuid, Set<String> forgotten) {}
 
   Archive(CommitLog log) {
     this.log = log;
@@ -111,26 +113,37 @@ final class Archive {
    *
    * @param head whose archive is asked; the same version of it is read once, for all tables
    * @param above a bound, in ms, which is given where there is nothing above it
+   * @param marked whether the table has its mark: without one, a forgotten table is its owner's
    */
-  long newestApplied(Head head, String uuid, long above) {
+  long newestApplied(Head head, String uuid, long above, boolean marked) {
     if (!head.exists() || above >= head.state().tidiedUpto()) {
       return above;
     }
     Newest known = newest;
     if (above < known.above()) {
-      known = new Newest(null, above, above, Map.of());
+      known = new Newest(null, above, above, Map.of(), Set.of());
     }
     String version = head.archiveVersion();
     if (!version.equals(known.version())) {
       Map<String, Long> byUuid = new HashMap<>(known.byUuid());
+      Set<String> forgotten = new HashSet<>(known.forgotten());
       for (TransactionRow row : rows(Expressions.greaterThan("commit_ts", known.upto()))) {
-        if (EntryKind.parse(row.kind()).isApplied()) {
+        EntryKind kind = EntryKind.parse(row.kind());
+        if (kind.isApplied()) {
           byUuid.put(row.tableUuid(), row.commitTs());
+        }
+        if (kind == EntryKind.FORGET) {
+          forgotten.add(row.tableUuid());
+        } else if (row.tableUuid() != null) {
+          forgotten.remove(row.tableUuid());
         }
       }
       long upto = Math.max(known.upto(), head.state().archivedUpto());
-      known = new Newest(version, known.above(), upto, Map.copyOf(byUuid));
+      known = new Newest(version, known.above(), upto, Map.copyOf(byUuid), Set.copyOf(forgotten));
       newest = known;
+    }
+    if (!marked && known.forgotten().contains(uuid)) {
+      return above;
     }
     return Math.max(above, known.byUuid().getOrDefault(uuid, above));
   }

@@ -112,11 +112,7 @@ final class DataTables {
               identifier, real.current(), mark.get(), forget.get(), readTs, clock.nowMs());
       return new Loaded(identifier, table, real, mark, left);
     }
-    TableView logged = view(identifier, real.current(), mark.get(), head, readTs);
-    TableView view =
-        setBack(identifier, real.current(), head)
-            .map(stranger -> new TableView(logged.metadata(), readTs, Optional.of(stranger)))
-            .orElse(logged);
+    TableView view = view(identifier, real.current(), mark.get(), head, readTs);
     return new Loaded(identifier, table, real, TableMark.of(view.metadata()), view);
   }
 
@@ -124,36 +120,70 @@ final class DataTables {
    * A table that lacks entries which have left the head: an older one came back.
    *
    * <p>They left when the table showed them. So one that is loaded after the archive was read shows
-   * them, too, if nobody has set it back.
+   * them, too, if nobody has set it back. It also lacks what the first outstanding change stands
+   * on; both until a repair stands on what it has.
    */
   private Optional<Stranger> setBack(
       TableIdentifier identifier, TableMetadata metadata, Head head) {
-    long applied = TableMark.applied(metadata);
-    long newest = archive.newestApplied(head, metadata.uuid(), applied);
-    if (newest == applied) {
+    if (!head.exists()) {
       return Optional.empty();
     }
-    long now = appliedTs(identifier, metadata.uuid());
-    if (now < applied || now >= newest) {
+    long applied = TableMark.applied(metadata);
+    List<LoggedChange> run = head.state().changes(metadata.uuid(), applied, head.upper());
+    boolean fits = run.isEmpty() || standsOn(run.get(0), metadata);
+    if (!run.isEmpty() && fits && run.get(0).entry().kind() == EntryKind.REPAIR) {
       return Optional.empty();
+    }
+    boolean marked = TableMark.of(metadata).isPresent();
+    long newest = archive.newestApplied(head, metadata.uuid(), applied, marked);
+    if (newest == applied && fits) {
+      return Optional.empty();
+    }
+    if (newest == applied) {
+      newest = run.get(0).commitTs();
+    } else {
+      long now = appliedTs(identifier, metadata.uuid());
+      if (now < applied || now >= newest) {
+        return Optional.empty();
+      }
     }
     String reason =
         String.format(
             "the table was set back outside the protocol, by older metadata or a backup: rows of"
-                + " the log are missing from it; applied=`%d` archived=`%d`",
+                + " the log are missing from it; applied=`%d` lost=`%d`",
             applied, newest);
-    return Optional.of(
-        new Stranger(LoggedState.mainId(metadata), List.of(), false, reason, applied));
+    Stranger.Lost lost = new Stranger.Lost(applied, newest);
+    return Optional.of(new Stranger(LoggedState.mainId(metadata), List.of(), false, reason, lost));
+  }
+
+  /** Whether a table has the snapshot that a logged change stands on. */
+  private static boolean standsOn(LoggedChange change, TableMetadata metadata) {
+    Long source = change.change().fromSnapshotId();
+    return source == null || metadata.snapshot(source) != null;
+  }
+
+  /**
+   * Refuses to take care of a table that lacks what was acknowledged.
+   *
+   * @throws TxnException Quarantined: somebody has set it back; with or without its mark
+   */
+  void refuseSetBack(TableIdentifier identifier, TableMetadata metadata, Head head) {
+    setBack(identifier, metadata, head)
+        .ifPresent(
+            lost -> {
+              throw TxnException.incomplete(identifier, lost.reason());
+            });
   }
 
   /** Refuses to read what was acknowledged from a table that somebody has set back. */
   private static void checkComplete(Loaded loaded, long readTs) {
-    Optional<Stranger> stranger =
-        Optional.ofNullable(loaded.view()).flatMap(TableView::stranger);
-    Long lostAbove = stranger.map(Stranger::lostAbove).orElse(null);
-    if (lostAbove != null && lostAbove < readTs) {
-      throw TxnException.setBack(loaded.identifier(), stranger.get().reason());
-    }
+    Optional.ofNullable(loaded.view())
+        .flatMap(TableView::stranger)
+        .filter(stranger -> stranger.lost() != null && stranger.lost().above() < readTs)
+        .ifPresent(
+            stranger -> {
+              throw TxnException.incomplete(loaded.identifier(), stranger.reason());
+            });
   }
 
   /**
@@ -196,7 +226,7 @@ final class DataTables {
   /**
    * A table that nobody registered. Or one that was forgotten above {@code readTs}: it is read as
    * it was then. Or one whose mark a stranger took while entries of it stand in the head: it is
-   * read as logged.
+   * read as logged. Or one that was set back to before its registration.
    */
   private Loaded withoutMark(
       TableIdentifier identifier, Table table, TableOperations real, Head head, long readTs) {
@@ -206,7 +236,8 @@ final class DataTables {
     TableMetadata metadata = real.current();
     long applied = TableMark.applied(metadata);
     TableMark taken = new TableMark(log.identifier(), head.uuid(), 0, applied);
-    if (head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty()) {
+    boolean lost = setBack(identifier, metadata, head).isPresent();
+    if (!lost && head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty()) {
       return forgetAbove(readTs, applied, metadata.uuid())
           .map(
               forget ->
@@ -215,6 +246,9 @@ final class DataTables {
           .orElseGet(() -> new Loaded(identifier, table, real, Optional.empty(), null));
     }
     TableView view = view(identifier, metadata, taken, head, readTs);
+    if (lost || TableMark.of(view.metadata()).isPresent()) { // or a repair has put the mark back
+      return new Loaded(identifier, table, real, Optional.of(taken), view);
+    }
     Stranger stranger =
         new Stranger(
             LoggedState.mainId(metadata),
@@ -258,8 +292,16 @@ final class DataTables {
   /** The view of a registered table whose metadata the caller has loaded after {@code head}. */
   TableView view(
       TableIdentifier identifier, TableMetadata metadata, TableMark mark, Head head, long readTs) {
+    Optional<Stranger> lost = setBack(identifier, metadata, head);
+    if (lost.isPresent() && mark.applied() < readTs) {
+      // Nothing of the log fits on it: it is as it stands.
+      TableMetadata stands = Timestamps.notAhead(metadata, clock.nowMs());
+      return new TableView(Overlay.inMemory(stands, metadata.metadataFileLocation()), readTs, lost);
+    }
     List<LoggedChange> run = head.state().changes(metadata.uuid(), mark.applied(), readTs);
-    return Overlay.asOf(identifier, metadata, mark, run, this::request, readTs, clock.nowMs());
+    TableView view =
+        Overlay.asOf(identifier, metadata, mark, run, this::request, readTs, clock.nowMs());
+    return lost.isPresent() ? new TableView(view.metadata(), readTs, lost) : view;
   }
 
   /**

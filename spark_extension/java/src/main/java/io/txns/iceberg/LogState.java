@@ -129,8 +129,10 @@ final class LogState {
         targets.add(change.toSnapshotId()),
         "I3",
         "two changes have one to-snapshot: " + change.table() + " at " + entry.commitTs());
+    // A repair of a table that was set back stands on what is there, as others have before it.
     check(
-        targets.add(change.uuid() + " from " + change.fromSnapshotId()),
+        targets.add(change.uuid() + " from " + change.fromSnapshotId())
+            || entry.kind() == EntryKind.REPAIR,
         "I3",
         "two changes stand on one snapshot: " + change.table() + " at " + entry.commitTs());
   }
@@ -184,7 +186,8 @@ final class LogState {
   }
 
   /**
-   * The changes of one data table that have to be applied, ascending.
+   * The changes of one data table that have to be applied, ascending; not those that a repair has
+   * ended ({@link #withoutEnded}).
    *
    * @param uuid the table's uuid
    * @param after exclusive bound, in ms: the table's {@code txns.applied}
@@ -202,7 +205,28 @@ final class LogState {
         }
       }
     }
-    return changes;
+    return withoutEnded(changes);
+  }
+
+  /**
+   * Changes without those that a repair has ended, whose table was set back below them. Such a
+   * repair stands on what the table has, not on the change before it.
+   */
+  static List<LoggedChange> withoutEnded(List<LoggedChange> run) {
+    Map<String, LoggedChange> last = new HashMap<>();
+    Map<String, Long> ended = new HashMap<>();
+    for (LoggedChange logged : run) {
+      Change change = logged.change();
+      LoggedChange before = last.put(change.uuid(), logged);
+      if (before != null
+          && logged.entry().kind() == EntryKind.REPAIR
+          && !before.change().toSnapshotId().equals(change.fromSnapshotId())) {
+        ended.put(change.uuid(), logged.commitTs());
+      }
+    }
+    return run.stream()
+        .filter(logged -> logged.commitTs() >= ended.getOrDefault(logged.change().uuid(), 0L))
+        .toList();
   }
 
   /** The newest creation of a table under a name, with {@code commit_ts} at or below a bound. */

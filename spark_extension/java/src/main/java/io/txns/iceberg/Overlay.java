@@ -148,8 +148,10 @@ final class Overlay {
     }
     try {
       if (from != null && base.snapshot(from) == null) {
-        throw TxnException.quarantined(
-            table, "the snapshot that a logged change stands on has been expired");
+        throw TxnException.incomplete(
+            table,
+            "the table lacks the snapshot that a logged change stands on: it has been expired, or"
+                + " the table was set back outside the protocol");
       }
       TableMetadata.Builder builder = TableMetadata.buildFrom(base);
       branches.accept(builder);

@@ -100,6 +100,7 @@ final class Registrar {
     TableOperations real = ((BaseTable) delegate.loadTable(identifier)).operations();
     TableMetadata base = real.current();
     checkRegistrable(identifier, base);
+    tables.refuseSetBack(identifier, base, head);
     if (TableMark.of(base).isPresent()) {
       return base;
     }
@@ -168,7 +169,7 @@ final class Registrar {
                   + " 'reject', which keeps what was written on a branch; table=`%s`",
               identifier));
     }
-    StagedTable staged = staged(loaded);
+    StagedTable staged = markedAgain(loaded);
     Stranger stranger = onBranch(loaded, staged);
     if (stranger == null) {
       stranger = strangerOf(loaded);
@@ -186,7 +187,7 @@ final class Registrar {
   long reject(TableIdentifier identifier) {
     DataTables.Loaded loaded = newest(identifier);
     Stranger stranger = strangerOf(loaded);
-    if (stranger.lostAbove() != null) {
+    if (stranger.lost() != null) {
       throw TxnException.unsupported(
           String.format(
               "what the log has is in no snapshot of the table: register its newest metadata in the"
@@ -194,18 +195,25 @@ final class Registrar {
                   + " table=`%s`",
               identifier));
     }
-    StagedTable staged = staged(loaded);
-    Map<String, String> mark =
-        TableMark.properties(log.identifier(), log.load().uuid(), staged.base().uuid());
-    if (TableMark.of(staged.base()).isEmpty()) {
-      staged.stage(
-          staged.current(), TableMetadata.buildFrom(staged.current()).setProperties(mark).build());
-    }
+    StagedTable staged = markedAgain(loaded);
     if (loaded.view().dropped()) {
       // A copy of the marker would not be one.
       staged.stage(staged.current(), TableDrop.marked(staged.current(), staged.real()));
     }
     return repair(EntryKind.REPAIR, "reject", loaded, staged, stranger, Map.of());
+  }
+
+  /** A table staged for its repair, with the mark that a stranger took. */
+  private StagedTable markedAgain(DataTables.Loaded loaded) {
+    StagedTable staged = staged(loaded);
+    TableMetadata base = staged.current();
+    if (loaded.registered() && TableMark.of(base).isEmpty()) {
+      Map<String, String> mark =
+          new HashMap<>(TableMark.properties(log.identifier(), log.load().uuid(), base.uuid()));
+      mark.putAll(retentionProperties(base.properties()));
+      staged.stage(base, TableMetadata.buildFrom(base).setProperties(mark).build());
+    }
+    return staged;
   }
 
   /**
@@ -246,7 +254,9 @@ final class Registrar {
       Stranger stranger,
       Map<String, String> marks) {
     // Of the table, not of the view: whoever comes before a repair is applied makes the same.
+    // It may be set back twice to the same metadata, from another place each time.
     long applied = loaded.table() == null ? 0 : TableMark.applied(loaded.real().current());
+    applied = stranger.lost() == null ? applied : stranger.lost().upto();
     long head = stranger.headSnapshotId() == null ? 0 : stranger.headSnapshotId();
     String txnId = Entry.derivedId(deed, staged.base().uuid(), head + ":" + applied);
     return commit(kind, txnId, CommitLoop.Origin.DERIVED, loaded, staged, marks);
@@ -417,8 +427,10 @@ final class Registrar {
   /** The strangers' state as it is, under a snapshot of ours with a manifest list of its own. */
   private void copyState(StagedTable staged, DataTables.Loaded loaded, Stranger stranger) {
     TableMetadata base = staged.current();
-    // The table's own: the view's mark counts what is only laid over it.
-    if (TableMark.applied(loaded.real().current()) < newestChange(loaded)) {
+    // The table's own: the view's mark counts what is only laid over it. Of a table that was set
+    // back, they have nothing to stand on: the repair ends them.
+    if (stranger.lost() == null
+        && TableMark.applied(loaded.real().current()) < newestChange(loaded)) {
       throw TxnException.unsupported(
           String.format(
               "other transactions have committed to the table since: use action => 'reject', and"

@@ -17,15 +17,13 @@ import org.apache.iceberg.TableMetadata;
  * @param snapshotIds those that changed rows, newest first; empty for a rollback
  * @param adoptable whether all of them only append
  * @param reason what was found, for people
- * @param lostAbove the {@code commit_ts} above which the table lacks rows of the log, where somebody
- *     has set it back: nothing above can be read; null where none are missing
+ * @param lost what of the log the table lacks, where somebody has set it back; else null
  */
 record Stranger(
-    Long headSnapshotId,
-    List<Long> snapshotIds,
-    boolean adoptable,
-    String reason,
-    Long lostAbove) {
+    Long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason, Lost lost) {
+
+  /** Entries above one {@code commit_ts}, above which nothing can be read, and up to another. */
+  record Lost(long above, long upto) {}
 
   Stranger(Long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason) {
     this(headSnapshotId, snapshotIds, adoptable, reason, null);
@@ -63,7 +61,7 @@ record Stranger(
     // A rollback has no snapshots, and nothing takes it in.
     return left.isEmpty() && !snapshotIds.isEmpty()
         ? Optional.empty()
-        : Optional.of(new Stranger(headSnapshotId, left, adoptable, reason, lostAbove));
+        : Optional.of(new Stranger(headSnapshotId, left, adoptable, reason, lost));
   }
 
   /** Strangers' snapshots that changed rows, newest first. */

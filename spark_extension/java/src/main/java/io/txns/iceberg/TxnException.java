@@ -177,8 +177,8 @@ public class TxnException extends RuntimeException {
         .with(TABLE, String.valueOf(table));
   }
 
-  /** A table that lacks what was acknowledged, since somebody has set it back. */
-  static TxnException setBack(TableIdentifier table, String reason) {
+  /** A table that lacks what the log has of it: readers have nothing to stay on. */
+  static TxnException incomplete(TableIdentifier table, String reason) {
     return notCommitted(
             ErrorKind.QUARANTINED,
             String.format(

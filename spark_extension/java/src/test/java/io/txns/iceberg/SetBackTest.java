@@ -5,17 +5,22 @@ import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.util.List;
+import java.util.Map;
 import org.apache.iceberg.BaseTable;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** A table that somebody set back to older metadata, when the log has archived what it lacks. */
 class SetBackTest extends TwoTables {
+  private String plain;
+  private String older;
   private String newest;
 
   @BeforeEach
   void setBack() {
-    String older = location();
+    plain = firstOf(location());
+    older = location();
     append(ours.loadTable(id("shop.a")), 2);
     append(ours.loadTable(id("shop.b")), 7);
     assertThat(handle.tidy()).isPositive();
@@ -28,6 +33,16 @@ class SetBackTest extends TwoTables {
         .operations()
         .current()
         .metadataFileLocation();
+  }
+
+  /** The table as it was before it was registered. */
+  private static String firstOf(String location) {
+    java.io.File[] files = new java.io.File(location).getParentFile().listFiles();
+    return java.util.Arrays.stream(files)
+        .map(java.io.File::getPath)
+        .filter(path -> path.contains("/00000-") && path.endsWith(".metadata.json"))
+        .findFirst()
+        .orElseThrow();
   }
 
   private void registerAs(String location) {
@@ -58,9 +73,9 @@ class SetBackTest extends TwoTables {
         .hasMessageContaining("set back")
         .hasMessageContaining("'adopt'");
     assertThat(lake.txnIds("shop.b")).containsExactly(7L);
-    long applied =
-        Long.parseLong(outside.loadTable(id("shop.a")).properties().get("txns.applied"));
-    assertThat(handle.loadAt(id("shop.a"), applied).view().metadata().currentSnapshot()).isNotNull();
+    long applied = Long.parseLong(outside.loadTable(id("shop.a")).properties().get("txns.applied"));
+    assertThat(handle.loadAt(id("shop.a"), applied).view().metadata().currentSnapshot())
+        .isNotNull();
   }
 
   /** Whoever set the table back can undo it: nothing was written to the older one. */
@@ -79,5 +94,81 @@ class SetBackTest extends TwoTables {
     append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 3);
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 3L);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 3L);
+  }
+
+  /** 1. T reads a. 2. a is set back below what was archived. 3. T commits, and loads no table. */
+  @Test
+  void adoptEndsWhatWasOutstanding() {
+    registerAs(newest);
+    Transaction late = handle.begin(BeginOptions.defaults());
+    append(lake.open().catalog(() -> late).loadTableForWrite(id("shop.a")), 4);
+    registerAs(older);
+    late.commit();
+    assertAdoptEndsIt(1L);
+  }
+
+  /** 1. An entry is outstanding. 2. Its table is set back below what was archived before it. */
+  @Test
+  void adoptEndsWhatWasUnapplied() {
+    registerAs(newest);
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 4);
+    registerAs(older);
+    assertAdoptEndsIt(1L);
+  }
+
+  /** Without its mark, too: it was registered once, and nobody has forgotten it. */
+  @Test
+  void isNoticedFromBeforeItsRegistration() {
+    registerAs(plain);
+    for (String register : List.of("created", "all")) {
+      TxnHandle other = lake.open(Map.of("txns.register", register));
+      assertThatThrownBy(() -> append(other.catalog(() -> null).loadTable(id("shop.a")), 3))
+          .hasMessageContaining("set back");
+    }
+    assertAdoptEndsIt();
+  }
+
+  /** Nothing of a forgotten table is the log's: it may come under care again. */
+  @Test
+  void aForgottenTableIsItsOwners() {
+    registerAs(newest);
+    handle.forget(id("shop.a"));
+    handle.apply(id("shop.a"));
+    assertThat(handle.tidy()).isPositive();
+    registerAs(plain);
+    handle.register(id("shop.a"));
+    append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 3);
+    assertThat(lake.txnIds("shop.a")).containsExactly(3L);
+  }
+
+  /** Each adoption is an entry of its own. */
+  @Test
+  void maybeSetBackTwiceToTheSame() {
+    for (int i = 0; i < 2; i++) {
+      handle.repairAdopt(id("shop.a"));
+      append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 3);
+      assertThat(lake.txnIds("shop.a")).containsExactly(1L, 3L);
+      assertThat(handle.tidy()).isPositive();
+      registerAs(older);
+    }
+  }
+
+  private void assertAdoptEndsIt(Long... left) {
+    TxnHandle other = lake.open();
+    for (Runnable refused :
+        List.<Runnable>of(
+            () -> other.loadNewest(id("shop.a")),
+            () -> other.forget(id("shop.a")),
+            () -> other.register(id("shop.a")))) {
+      assertThatThrownBy(refused::run)
+          .hasMessageContaining("set back")
+          .hasMessageContaining("'adopt'");
+    }
+    other.repairAdopt(id("shop.a"));
+    assertThat(lake.txnIds("shop.a")).containsExactly(left);
+    append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 9);
+    assertThat(lake.plainIds("shop.a")).contains(9L).hasSize(left.length + 1);
+    assertThat(other.tidy()).isPositive();
+    assertThat(lake.txnIds("shop.a")).contains(9L).hasSize(left.length + 1);
   }
 }
