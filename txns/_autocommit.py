@@ -8,6 +8,7 @@ Used by: _handle.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.sorting import SortOrder
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Properties
@@ -260,9 +262,8 @@ class AutocommitCatalog(TxnCatalog):
         self._refuse_commit_table(target)
         loaded = self._load(source)
         refuse_commit_table(source, loaded.metadata)
-        registered = loaded.registered
         self._refuse_existing(target)
-        if not registered:
+        if not loaded.registered:
             self._parts.catalog.rename_table(from_identifier, to_identifier)
             return self.load_table(target)
         self._parts.registrar.forget(source)
@@ -270,22 +271,37 @@ class AutocommitCatalog(TxnCatalog):
             self._parts.catalog.rename_table(from_identifier, to_identifier)
         except Exception as error:
             # The answer may have been lost: it is under care where it stands now.
-            here = self._parts.catalog.table_exists(source)
-            self._register_again(source if here else target, error)
+            self._register_again(loaded.metadata, (source, target), error)
             raise
-        self._register_again(target)
+        self._register_again(loaded.metadata, (target, source))
         return self.load_table(target)
 
-    def _register_again(self, name: Identifier, error: Exception | None = None) -> None:
-        """Register a table that was to be renamed; where that fails, say where things stand."""
+    def _register_again(
+        self,
+        renamed: TableMetadata,
+        names: tuple[Identifier, Identifier],
+        error: Exception | None = None,
+    ) -> None:
+        """
+        Register a table that was to be renamed under that of two names which it has.
+
+        By its uuid: somebody else's table may stand under either. Where that fails, say where
+        things stand; a table that has neither name was dropped, or renamed once more.
+        """
+        uuid = str(renamed.table_uuid)
         try:
-            self._parts.registrar.register(name)
+            for name in names:
+                with suppress(NoSuchTableError):
+                    self._parts.registrar.register(name, uuid)
+                    return
         except Exception as failure:  # noqa: BLE001 -- whatever it was, the caller has to know
             first = f"the rename failed ({error}), and " if error else "the table was renamed, but "
+            likely, other = map(text, names)
             raise InvalidUsage(
                 "55000",
                 f"{first}it could not be put under care again ({failure}): handle.register("
-                f"'{text(name)}') or `txns register {text(name)}` does; table=`{text(name)}`",
+                f"'{likely}') or `txns register {likely}` does, or the same with {other} where it"
+                f" has that name; table=`{likely}` uuid=`{uuid}`",
             ) from (error or failure)
 
     def _stays_plain(self, properties: Properties) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
@@ -71,12 +71,20 @@ class Registrar:
         self._committer = committer
         self._clock = clock
 
-    def register(self, identifier: Identifier) -> int:
+    def register(self, identifier: Identifier, uuid: str | None = None) -> int:
         """
         Mark a table, then log that it is marked; give the `commit_ts` from which it is, in ms.
 
         The mark is the truth: a registrar that dies between the two leaves a registered table,
         and the next one writes the entry.
+
+        Args:
+            identifier: Its name.
+            uuid: The table that is meant, where another one may stand under the name.
+
+        Raises:
+            NoSuchTableError: There is none, or it has another uuid.
+            Quarantined: The log has more of it than it shows.
         """
         head = self._log.load_or_create()
         if head.state.off:
@@ -86,10 +94,10 @@ class Registrar:
                 identifier, "entries of the table are not applied, so it cannot be registered yet"
             )
         table = self._catalog.load_table(identifier)
-        self._check_registrable(identifier, table)
+        self._check_registrable(identifier, table, uuid)
         self._tables.refuse_set_back(identifier, table.metadata, head)
         if _mark.mark_of(table.metadata) is None:
-            table = self._marked(identifier, table, head)
+            table = self._marked(identifier, table, head, uuid)
         marking = _mark_snapshot(table)
         return head.upper if marking is None else self._log_registration(table, marking)
 
@@ -153,7 +161,9 @@ class Registrar:
             _change.stage_drop(staged, self._clock)  # a copy of the marker would not be one
         return self._repair(Kind.REPAIR, "reject", loaded, staged, stranger, {})
 
-    def _check_registrable(self, identifier: Identifier, table: Table) -> None:
+    def _check_registrable(self, identifier: Identifier, table: Table, uuid: str | None) -> None:
+        if uuid not in {None, str(table.metadata.table_uuid)}:
+            raise NoSuchTableError(f"Another table stands under the name: {text(identifier)}")
         _mark.refuse_commit_table(identifier, table.metadata)
         mark = _mark.mark_of(table.metadata)
         name = text(identifier)
@@ -171,7 +181,7 @@ class Registrar:
         if mark is None:
             _manifests.check_writable(table.metadata, name)
 
-    def _marked(self, identifier: Identifier, table: Table, head: Head) -> Table:
+    def _marked(self, identifier: Identifier, table: Table, head: Head, uuid: str | None) -> Table:
         """
         Mark a table, and give it as it is then.
 
@@ -185,7 +195,7 @@ class Registrar:
         except CommitFailedException:
             _LOG.debug("somebody else changed %s first", text(identifier), exc_info=True)
             table = self._catalog.load_table(identifier)
-            self._check_registrable(identifier, table)
+            self._check_registrable(identifier, table, uuid)
             if _mark.mark_of(table.metadata) is None:
                 self._mark_or_conflict(identifier, table)
         return self._catalog.load_table(identifier)

@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
 
 import txns
-from tests.txns.lake import ids, rows
+from tests.txns.lake import SCHEMA, ids, rows
 
 
 class Forgetful(SqlCatalog):
@@ -71,3 +76,57 @@ def test_a_rename_that_cannot_be_taken_back(lake):
     assert not is_registered(lake, a)
     lake.open().register(a)
     assert [1] == ids(lake.open().snapshot().load_table(a))
+
+
+class Between(SqlCatalog):
+    """Lets others do something just before a rename, or just after it, whose answer is lost."""
+
+    before = after = staticmethod(lambda: None)
+    away = False
+
+    def rename_table(self, *names: Any) -> Any:
+        self.before()
+        super().rename_table(*names)
+        self.after()
+        raise OSError("connection reset by peer")
+
+    def load_table(self, identifier: Any) -> Any:
+        if self.away:
+            raise OSError("catalog is away")
+        return super().load_table(identifier)
+
+
+def test_a_lost_rename_whose_old_name_somebody_takes(lake):
+    """The table is under care where it stands, and nobody else's is."""
+    a = lake.table("a", [1])
+    catalog = Between("lake", **lake.catalog.properties)
+    catalog.after = lambda: lake.catalog.create_table(a, SCHEMA)
+    with pytest.raises(OSError, match="reset"):
+        lake.open(catalog).catalog().rename_table(a, "shop.z")
+    assert not is_registered(lake, a)
+    assert is_registered(lake, "shop.z")
+
+
+def test_a_failed_rename_of_a_table_that_is_gone(lake):
+    """Whose name it was to have keeps a table that nobody registered."""
+    a = lake.table("a", [1])
+    catalog = Between("lake", **lake.catalog.properties)
+    catalog.before = lambda: (
+        lake.catalog.create_table("shop.z", SCHEMA),
+        lake.catalog.drop_table(a),
+    )
+    with pytest.raises((NoSuchTableError, TableAlreadyExistsError)):
+        lake.open(catalog).catalog().rename_table(a, "shop.z")
+    assert not is_registered(lake, "shop.z")
+
+
+def test_a_lost_rename_after_which_nobody_can_look(lake):
+    """The error says that the table is not under care, and what to do under either name."""
+    a = lake.table("a", [1])
+    catalog = Between("lake", **lake.catalog.properties)
+    catalog.after = lambda: setattr(catalog, "away", True)
+    with pytest.raises(
+        txns.InvalidUsage, match=r"reset.*away.*handle\.register\('shop\.a'\).*shop\.z"
+    ):
+        lake.open(catalog).catalog().rename_table(a, "shop.z")
+    lake.open().register("shop.z")

@@ -18,6 +18,7 @@ import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.types.Types;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -58,6 +59,16 @@ final class Registrar {
    * the two leaves a registered table, and the next one writes the entry.
    */
   long register(TableIdentifier identifier) {
+    return register(identifier, null);
+  }
+
+  /**
+   * The same.
+   *
+   * @param uuid the table that is meant, where another one may stand under the name; null for any
+   * @throws NoSuchTableException where there is none, or it has another uuid
+   */
+  long register(TableIdentifier identifier, String uuid) {
     Head head = log.loadOrCreate();
     if (head.state().off()) {
       throw TxnException.off(); // before the table is marked
@@ -68,20 +79,20 @@ final class Registrar {
     }
     TableMetadata base;
     try {
-      base = marked(identifier, head);
+      base = marked(identifier, uuid, head);
     } catch (CommitFailedException e) {
       LOG.debug("somebody else changed {} first", identifier, e);
-      base = markedOrConflict(identifier);
+      base = markedOrConflict(identifier, uuid);
     }
     Snapshot marking = markSnapshot(base);
     return marking == null ? head.upper() : logRegistration(identifier, base, marking);
   }
 
   /** Mark a table once more: whoever was faster may have marked it, which is as good. */
-  private TableMetadata markedOrConflict(TableIdentifier identifier) {
+  private TableMetadata markedOrConflict(TableIdentifier identifier, String uuid) {
     Head head = log.load();
     try {
-      return marked(identifier, head);
+      return marked(identifier, uuid, head);
     } catch (CommitFailedException e) {
       TxnException conflict =
           TxnException.conflict(
@@ -96,9 +107,12 @@ final class Registrar {
   }
 
   /** Mark a table, unless it is; give it as it is then. */
-  private TableMetadata marked(TableIdentifier identifier, Head head) {
+  private TableMetadata marked(TableIdentifier identifier, String uuid, Head head) {
     TableOperations real = ((BaseTable) delegate.loadTable(identifier)).operations();
     TableMetadata base = real.current();
+    if (uuid != null && !uuid.equals(base.uuid())) {
+      throw new NoSuchTableException("Another table stands under the name: %s", identifier);
+    }
     checkRegistrable(identifier, base);
     tables.refuseSetBack(identifier, base, head);
     if (TableMark.of(base).isPresent()) {

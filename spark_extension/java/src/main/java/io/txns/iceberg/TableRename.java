@@ -1,5 +1,6 @@
 package io.txns.iceberg;
 
+import java.util.List;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 
@@ -23,7 +24,8 @@ final class TableRename {
   void rename(TableIdentifier from, TableIdentifier to) {
     handle.refuseCommitTable(from);
     handle.refuseCommitTable(to);
-    if (!isRegistered(from)) {
+    String uuid = uuidUnderCare(from);
+    if (uuid == null) {
       handle.delegate().renameTable(from, to);
       return;
     }
@@ -35,43 +37,60 @@ final class TableRename {
       handle.delegate().renameTable(from, to);
     } catch (RuntimeException e) {
       // The answer may have been lost: it is under care where it stands now.
-      registerAgain(handle.delegate().tableExists(from) ? from : to, e);
+      registerAgain(uuid, List.of(from, to), e);
       throw e;
     }
-    registerAgain(to, null);
+    registerAgain(uuid, List.of(to, from), null);
   }
 
-  /** Register a table that was to be renamed; where that fails, say where things stand. */
-  private void registerAgain(TableIdentifier table, RuntimeException error) {
-    try {
-      handle.register(table);
-    } catch (RuntimeException e) {
-      TxnException left =
-          TxnException.invalidUsage(
-              "55000",
-              String.format(
-                  "%s could not be put under care again (%s): CALL %s.system.register('%s') does;"
-                      + " table=`%s`",
-                  error == null
-                      ? "the table was renamed, but"
-                      : "the rename failed (" + error.getMessage() + "), and the table",
-                  e.getMessage(),
-                  handle.catalogName(),
-                  table,
-                  table));
-      left.addSuppressed(error == null ? e : error);
-      throw left;
+  /**
+   * Register a table that was to be renamed under that of two names which it has, by its uuid:
+   * somebody else's table may stand under either. Where that fails, say where things stand; a table
+   * that has neither name was dropped, or renamed once more.
+   */
+  private void registerAgain(String uuid, List<TableIdentifier> names, RuntimeException error) {
+    for (TableIdentifier name : names) {
+      try {
+        handle.register(name, uuid);
+        return;
+      } catch (NoSuchTableException e) {
+        continue; // it may have the other name
+      } catch (RuntimeException e) {
+        TxnException left = notUnderCare(uuid, names, error, e);
+        left.addSuppressed(error == null ? e : error);
+        throw left;
+      }
     }
   }
 
-  /** Whether a table is under care; a commit table is refused. */
-  private boolean isRegistered(TableIdentifier table) {
+  private TxnException notUnderCare(
+      String uuid, List<TableIdentifier> names, RuntimeException error, RuntimeException failure) {
+    String first =
+        error == null
+            ? "the table was renamed, but"
+            : "the rename failed (" + error.getMessage() + "), and the table";
+    return TxnException.invalidUsage(
+        "55000",
+        String.format(
+            "%s could not be put under care again (%s): CALL %s.system.register('%s') does, or the"
+                + " same with '%s' where it has that name; table=`%s` uuid=`%s`",
+            first,
+            failure.getMessage(),
+            handle.catalogName(),
+            names.get(0),
+            names.get(1),
+            names.get(0),
+            uuid));
+  }
+
+  /** The uuid of a table that is under care, else null; a commit table is refused. */
+  private String uuidUnderCare(TableIdentifier table) {
     try {
       DataTables.Loaded loaded = handle.loadNewest(table);
       handle.refuseCommitTable(loaded);
-      return loaded.registered();
+      return loaded.registered() ? loaded.real().current().uuid() : null;
     } catch (NoSuchTableException e) {
-      return false; // the catalog says so, in its own words
+      return null; // the catalog says so, in its own words
     }
   }
 }

@@ -198,6 +198,15 @@ public final class TxnHandle implements Closeable {
   }
 
   /**
+   * Put the table of a uuid under care, where it stands under a name.
+   *
+   * @throws NoSuchTableException where it does not
+   */
+  long register(TableIdentifier table, String uuid) {
+    return registrar.register(table, uuid);
+  }
+
+  /**
    * Take a table from care; idempotent. Gives the {@code commit_ts} from which it is a plain one.
    */
   public long forget(TableIdentifier table) {

@@ -5,6 +5,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.Map;
+import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.jdbc.JdbcCatalog;
@@ -77,5 +78,66 @@ class TableRenameTest extends TwoTables {
     assertThat(isRegistered("shop.a")).isFalse();
     lake.open().register(id("shop.a"));
     assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+  }
+
+  /** Lets others do something before a rename, or after it, whose answer is lost. */
+  private TxnCatalog between(Runnable before, Runnable after) {
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          public void renameTable(TableIdentifier from, TableIdentifier to) {
+            before.run();
+            super.renameTable(from, to);
+            after.run();
+            throw new IllegalStateException("connection reset by peer");
+          }
+
+          @Override
+          public Table loadTable(TableIdentifier name) {
+            if (broken) {
+              throw new IllegalStateException("catalog is away");
+            }
+            return super.loadTable(name);
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    return TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), TxnClock.system())
+        .catalog(() -> null);
+  }
+
+  /** The table is under care where it stands, and nobody else's is. */
+  @Test
+  void somebodyTakesTheOldName() {
+    TxnCatalog tables = between(() -> {}, () -> outside.createTable(id("shop.a"), Lake.SCHEMA));
+    assertThatThrownBy(() -> tables.renameTable(id("shop.a"), id("shop.c")))
+        .hasMessage("connection reset by peer");
+    assertThat(isRegistered("shop.a")).isFalse();
+    assertThat(isRegistered("shop.c")).isTrue();
+  }
+
+  /** Whose name it was to have keeps a table that nobody registered. */
+  @Test
+  void isGone() {
+    Runnable taken =
+        () -> {
+          outside.createTable(id("shop.c"), Lake.SCHEMA);
+          outside.dropTable(id("shop.a"), false);
+        };
+    TxnCatalog tables = between(taken, () -> {});
+    assertThatThrownBy(() -> tables.renameTable(id("shop.a"), id("shop.c")))
+        .isNotInstanceOf(TxnException.class);
+    assertThat(isRegistered("shop.c")).isFalse();
+  }
+
+  /** The error says that the table is not under care, and what to do under either name. */
+  @Test
+  void nobodyCanLook() {
+    TxnCatalog tables = between(() -> {}, () -> broken = true);
+    assertThatThrownBy(() -> tables.renameTable(id("shop.a"), id("shop.c")))
+        .isInstanceOf(TxnException.class)
+        .hasMessageContaining("reset by peer")
+        .hasMessageContaining("catalog is away")
+        .hasMessageContaining("CALL lake.system.register('shop.a')")
+        .hasMessageContaining("'shop.c'");
   }
 }
