@@ -12,21 +12,36 @@ import re
 HIDDEN = "***"
 
 _SECRET = re.compile(
-    r"secret|passw|passphrase|pwd|token|credential|authorization"
-    r"|(?:api|access|account|private|encryption).?key|[._-]key$",
+    r"secret|passw|passphrase|pwd|token|credential|authorization|signature|cookie"
+    r"|(?:api|access|account|private|encryption).?key|[._-]key$|(?:^|[._-])(?:pass|auth|sig|sas)$",
     re.IGNORECASE,
 )
 # Names of columns are no secrets.
 _DATA_KEY = re.compile(r"(?:unique|primary|foreign|partition|sort|merge)[._-]key$", re.IGNORECASE)
+# Ids of transactions as our own messages have them: who asks for an outcome needs them as they are.
+_ID = re.compile(r"\b(?:txn|clashed_with)=`[^`]*`|\b(?:BEGIN ID |txn_id=)'(?:[^']|'')*'")
 # Greedy: a password that nobody has encoded may hold a slash or an @. Bounded: texts are long.
 _USER = re.compile(r"(//?[^\s/:@\"`]{0,255}):[^\s\"`]{1,999}@")
 _USER_ALONE = re.compile(r"(?<![^\s\"'=(`])([\w.+-]{1,255}):[^\s/\"`@]{1,999}@")
+_ORACLE = re.compile(r"(\bjdbc:oracle:\w{1,20}:[^\s/@\"`]{1,255})/[^\s\"`]{1,999}@")
+# What follows a comma at once, and is no option of its own, is still the value.
+_BARE = r"[^\s,;&\"'`)\]}]"
 _VALUE = (
     r"\"[^\"\\]*(?:\\.[^\"\\]*){0,99}\"|'[^'\\]*(?:\\.[^'\\]*){0,99}'"
-    r"|`[^`]*`|[^\s,;&\"'`)\]}]+"
+    rf"|`[^`]*`|{_BARE}+(?:,(?![\w.-]{{1,255}}\s*[=:]){_BARE}+){{0,99}}"
 )
 _NAMED = re.compile(rf"()\b([A-Za-z_][\w.-]{{0,255}})(\s*=>?\s*)({_VALUE})")
 _QUOTED = re.compile(rf"([\"'`])([\w.-]{{1,256}})(\1\s*(?:=>?|:)\s*)({_VALUE})")
+# As YAML has them: in a sentence, what stands before a colon names nothing.
+_LISTED = re.compile(
+    r"((?:^|[\n{,;])[ \t-]{0,99})([A-Za-z_][\w.-]{0,255})"
+    rf"(:[ \t]+)(?!bearer\b|basic\b)({_VALUE})",
+    re.IGNORECASE,
+)
+_COOKIE = re.compile(
+    r"\b(cookie\s{0,9}[:=]\s{0,9})[^\s,;=\"'`]+=[^\s,;\"'`]*(?:; ?[^\s,;\"'`]+){0,99}",
+    re.IGNORECASE,
+)
 _BEARER = re.compile(r"\b(bearer|basic) +[A-Za-z0-9._~+/-]{8,}=*", re.IGNORECASE)
 _CONTROL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -44,11 +59,23 @@ def masked(text: str) -> str:
     """
     Hide the secrets in a text: passwords in URIs, and the values of options that are secrets.
 
-    Options are `name=value`, `'name': value` and `name => value`, with or without quotes.
+    Options are `name=value`, `'name': value` and `name => value`, with or without quotes, and
+    `name: value` where it begins a line or follows another one. Ids of transactions stay.
     """
+    shown, end = [], 0
+    for found in _ID.finditer(text):
+        shown += [_without_secrets(text[end : found.start()]), found[0]]
+        end = found.end()
+    return "".join([*shown, _without_secrets(text[end:])])
+
+
+def _without_secrets(text: str) -> str:
     text = _USER.sub(rf"\1:{HIDDEN}@", text)
     text = _USER_ALONE.sub(rf"\1:{HIDDEN}@", text)
-    text = _NAMED.sub(_named, _QUOTED.sub(_named, text))
+    text = _ORACLE.sub(rf"\1/{HIDDEN}@", text)
+    text = _COOKIE.sub(rf"\1{HIDDEN}", text)
+    for option in (_QUOTED, _NAMED, _LISTED):
+        text = option.sub(_named, text)
     return _BEARER.sub(rf"\1 {HIDDEN}", text)
 
 

@@ -52,6 +52,15 @@ def test_every_error_hides_them(made: type[Exception]) -> None:
     assert "s3cret" not in getattr(error, "message", "")
 
 
+def test_an_id_that_looks_like_a_secret_is_asked_for_as_it_is() -> None:
+    """Over Thrift the text of the error is all that arrives."""
+    text = "[TXNS_COMMIT_STATE_UNKNOWN] ask again with BEGIN ID 'job:17@eu'; txn=`job:17@eu`"
+    error = errors.of_condition(text, "08007", "TXNS_COMMIT_STATE_UNKNOWN")
+    assert error is not None
+    assert error.txn_id == "job:17@eu"
+    assert "BEGIN ID 'job:17@eu'" in str(error)
+
+
 def test_a_token_arrives_as_it_is() -> None:
     """Spark Connect parts its options by semicolons and by the first "=" alone."""
     token = "abc;use_ssl=false/?==%3D"

@@ -12,7 +12,7 @@ from tests.txns.lake import rows
 from txns._cli import main
 from txns._cli._options import Lake as Options
 from txns._message import masked, printable
-from txns.errors import Conflict
+from txns.errors import CommitStateUnknown, Conflict, Winner
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "docs/golden/messages.json").read_text("utf-8"))
 # Copies to the clipboard, clears the screen, forges a line, and turns the direction of writing.
@@ -35,6 +35,15 @@ def test_errors_are_both():
     assert "mara:***@host" in str(error)
     assert printable(str(error)) == str(error)
     assert FORGED in error.table
+
+
+@pytest.mark.parametrize("txn_id", ["job:17@eu", "token=7", "x://a:b@c"])
+def test_an_id_that_looks_like_a_secret_stays_as_it_is(txn_id):
+    """Whoever asks for an outcome takes it from the message."""
+    assert f"begin(txn_id='{txn_id}')" in str(CommitStateUnknown(txn_id))
+    clash = str(Conflict("x", txn_id=txn_id, winner=Winner(txn_id, "engine", "a:s3cret@b")))
+    assert f"txn=`{txn_id}` clashed_with=`{txn_id}`" in clash
+    assert "s3cret" not in clash
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 package io.txns.iceberg;
 
+import java.util.List;
 import java.util.regex.MatchResult;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -12,19 +13,27 @@ import java.util.regex.Pattern;
 public final class Messages {
   private static final String HIDDEN = "***";
   // Loops over characters, not over alternatives, for which Java takes a frame each.
+  private static final String BARE = "[^\\s,;&\"'`)\\]}]";
+  // What follows a comma at once, and is no option of its own, is still the value.
   private static final String VALUE =
       "(\"[^\"\\\\]*(?:\\\\.[^\"\\\\]*){0,99}\"|'[^'\\\\]*(?:\\\\.[^'\\\\]*){0,99}'"
-          + "|`[^`]*`|[^\\s,;&\"'`)\\]}]+)";
+          + ("|`[^`]*`|" + BARE + "+(?:,(?![\\w.-]{1,255}\\s*[=:])" + BARE + "+){0,99})");
 
   private static final Pattern SECRET =
       Pattern.compile(
-          "secret|passw|passphrase|pwd|token|credential|authorization"
-              + "|(?:api|access|account|private|encryption).?key|[._-]key$",
+          "secret|passw|passphrase|pwd|token|credential|authorization|signature|cookie"
+              + "|(?:api|access|account|private|encryption).?key|[._-]key$"
+              + "|(?:^|[._-])(?:pass|auth|sig|sas)$",
           Pattern.CASE_INSENSITIVE);
   // Names of columns are no secrets.
   private static final Pattern DATA_KEY =
       Pattern.compile(
           "(?:unique|primary|foreign|partition|sort|merge)[._-]key$", Pattern.CASE_INSENSITIVE);
+  // Ids of transactions as our own messages have them: who asks for an outcome needs them as they
+  // are.
+  private static final Pattern ID =
+      Pattern.compile(
+          "\\b(?:txn|clashed_with)=`[^`]*`|\\b(?:BEGIN ID |txn_id=)'[^']*(?:''[^']*){0,99}'");
   // Greedy: a password that nobody has encoded may hold a slash or an @. Bounded: texts are long.
   private static final Pattern USER = Pattern.compile("(//?[^\\s/:@\"`]{0,255}):[^\\s\"`]{1,999}@");
   private static final Pattern USER_ALONE =
@@ -33,6 +42,18 @@ public final class Messages {
       Pattern.compile("()\\b([A-Za-z_][\\w.-]{0,255})(\\s*=>?\\s*)" + VALUE);
   private static final Pattern QUOTED =
       Pattern.compile("([\"'`])([\\w.-]{1,256})(\\1\\s*(?:=>?|:)\\s*)" + VALUE);
+  private static final Pattern ORACLE =
+      Pattern.compile("(\\bjdbc:oracle:\\w{1,20}:[^\\s/@\"`]{1,255})/[^\\s\"`]{1,999}@");
+  // As YAML has them: in a sentence, what stands before a colon names nothing.
+  private static final Pattern LISTED =
+      Pattern.compile(
+          "((?:^|[\n{,;])[ \t-]{0,99})([A-Za-z_][\\w.-]{0,255})(:[ \t]+)(?!bearer\\b|basic\\b)"
+              + VALUE,
+          Pattern.CASE_INSENSITIVE);
+  private static final Pattern COOKIE =
+      Pattern.compile(
+          "\\b(cookie\\s{0,9}[:=]\\s{0,9})[^\\s,;=\"'`]+=[^\\s,;\"'`]*(?:; ?[^\\s,;\"'`]+){0,99}",
+          Pattern.CASE_INSENSITIVE);
   private static final Pattern BEARER =
       Pattern.compile("\\b(bearer|basic) +[A-Za-z0-9._~+/-]{8,}=*", Pattern.CASE_INSENSITIVE);
 
@@ -43,12 +64,28 @@ public final class Messages {
     return text == null ? null : printable(masked(text));
   }
 
-  /** Hides passwords in URIs, and the values of options that are secrets. */
+  /**
+   * Hides passwords in URIs, and the values of options that are secrets. Ids of transactions stay.
+   */
   static String masked(String text) {
+    StringBuilder shown = new StringBuilder(text.length());
+    Matcher id = ID.matcher(text);
+    int end = 0;
+    while (id.find()) {
+      shown.append(withoutSecrets(text.substring(end, id.start()))).append(id.group());
+      end = id.end();
+    }
+    return shown.append(withoutSecrets(text.substring(end))).toString();
+  }
+
+  private static String withoutSecrets(String text) {
     String masked = USER.matcher(text).replaceAll("$1:" + HIDDEN + "@");
     masked = USER_ALONE.matcher(masked).replaceAll("$1:" + HIDDEN + "@");
-    masked = QUOTED.matcher(masked).replaceAll(Messages::named);
-    masked = NAMED.matcher(masked).replaceAll(Messages::named);
+    masked = ORACLE.matcher(masked).replaceAll("$1/" + HIDDEN + "@");
+    masked = COOKIE.matcher(masked).replaceAll("$1" + HIDDEN);
+    for (Pattern option : List.of(QUOTED, NAMED, LISTED)) {
+      masked = option.matcher(masked).replaceAll(Messages::named);
+    }
     return BEARER.matcher(masked).replaceAll("$1 " + HIDDEN);
   }
 

@@ -27,6 +27,14 @@ class MessagesTest {
     assertThat(e).hasMessage("no `a\\x1b[2Jb`: uri=x://mara:***@host");
   }
 
+  /** Over Thrift the text is all that arrives, and who asks for the outcome takes it from there. */
+  @Test
+  void anIdThatLooksLikeASecretStays() {
+    assertThat(TxnException.commitStateUnknown("job:17@eu", null))
+        .hasMessageContaining("BEGIN ID 'job:17@eu'")
+        .hasMessageContaining("txn=`job:17@eu`");
+  }
+
   private static void check(String what, UnaryOperator<String> written) throws Exception {
     Path golden = Path.of("../../docs/golden/messages.json");
     JsonNode cases = new ObjectMapper().readTree(golden.toFile()).get(what);
