@@ -161,8 +161,9 @@ class Connection:
         Begin a transaction with more than the defaults; otherwise the first statement does.
 
         Args:
-            transaction_id: Your own id, which commits at most once, ever: when it has
-                committed already, the status says "committed", and writes are skipped.
+            transaction_id: Your own id, which commits at most once for as long as ids are
+                looked up (7 days, `txns.id-retention-days`): when it has committed already,
+                the status says "committed", and writes are skipped.
             read_only: Refuse writes.
             as_of: Read in the past: ms since the epoch, or a timestamp as text.
             comment: Words for the archive.

@@ -15,7 +15,7 @@ import java.util.UUID;
  * @param upper the greatest {@code commit_ts} of the log after this record
  * @param tidiedUpto the greatest {@code commit_ts} that has left the head; 0 if none has
  * @param readTs the transaction's {@code read_ts} in ms
- * @param txnId Invariant I8: in at most one entry, ever; aborts of it are none
+ * @param txnId in at most one entry for as long as ids are looked up (I8); aborts of it are none
  * @param isolation the level it was validated at
  * @param engine who wrote it, for people
  * @param comment the user's own words, or the empty string
