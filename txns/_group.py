@@ -55,6 +55,7 @@ class Member:
         refusal: What the catalog said to its last attempt, which the next head judges.
         conflict: Why it was refused, to be told when an abort of its id has landed.
         deadline_ms: When its attempts end, in ms; None before the first.
+        tries: How many there were, whoever has led them.
     """
 
     def __init__(self, key: Key, attempt: Attempt) -> None:
@@ -66,6 +67,7 @@ class Member:
         self.refusal: Exception | None = None
         self.conflict: Exception | None = None
         self.deadline_ms: int | None = None
+        self.tries = 0
 
     @property
     def attempts(self) -> Attempts:

@@ -64,7 +64,7 @@ class Key:
     The idempotence key of an entry.
 
     Attributes:
-        txn_id: In at most one entry, ever; aborts of it are none.
+        txn_id: In at most one entry for as long as ids are looked up (I8); aborts of it are none.
         since_ts: Archived rows above it, in ms, may hold the id; under a caller's own one it is
             the try's `read_ts`.
         origin: Where the id comes from.
@@ -182,12 +182,13 @@ class CommitLoop:
         now_ms = self._clock.now_ms()
         for member in members:
             member.deadline_ms = member.deadline_ms or now_ms + MAX_MS
-        assert leader.deadline_ms is not None
-        tries = 0
-        while not tries or (tries < MAX_ATTEMPTS and self._clock.now_ms() < leader.deadline_ms):
-            if tries:
+        again = False
+        while not again or not self._is_over(leader):
+            if again:
                 self._clock.back_off(BACK_OFF_MAX_MS)
-            tries += 1
+            again = True
+            for member in members:
+                member.tries += 1
             try:
                 head = self._log.load()
                 self._look_up(members, head)
@@ -201,7 +202,12 @@ class CommitLoop:
                 return
             if any(member.alone for member in members):
                 members = [leader]  # the others go on one by one, too
-        self._settle(members)
+        self._settle(leader, members)
+
+    def _is_over(self, member: Member) -> bool:
+        """Whether a member has been tried for as often, or as long, as it may."""
+        assert member.deadline_ms is not None
+        return member.tries >= MAX_ATTEMPTS or self._clock.now_ms() >= member.deadline_ms
 
     def _attempt(self, members: list[Member], head: Head) -> bool:
         """Make one swap; give whether no member is open any more."""
@@ -322,10 +328,13 @@ class CommitLoop:
             member.refusal = None
             member.attempts.settle(head)
 
-    def _settle(self, members: list[Member]) -> None:
+    def _settle(self, leader: Member, members: list[Member]) -> None:
+        """End the leader and those whose attempts are over; the others go on under the next one."""
         head = self._log.load()
         self._look_up(members, head)
         for member in _open(members):
+            if member is not leader and not self._is_over(member):
+                continue
             others = member.key.origin is Origin.CALLERS  # other tries may be on their way
             if others or member.attempts.stood_on is not None:
                 member.failure = CommitStateUnknown(member.key.txn_id)

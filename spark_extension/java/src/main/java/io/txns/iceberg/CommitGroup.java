@@ -109,6 +109,7 @@ final class CommitGroup {
     private RuntimeException refusal;
     private RuntimeException conflict;
     private long deadlineMs = Long.MAX_VALUE;
+    private int tries;
     private Entry entry;
     private RuntimeException failure;
 
@@ -129,10 +130,19 @@ final class CommitGroup {
       return key.attempts();
     }
 
-    /** When its attempts end, in ms; the first one that leads it says so. */
-    long deadlineMs(long latestMs) {
+    /** When its attempts end at the latest, in ms; the first one that leads it says so. */
+    void endsBy(long latestMs) {
       deadlineMs = Math.min(deadlineMs, latestMs);
-      return deadlineMs;
+    }
+
+    /** Counts an attempt, whoever leads it. */
+    void isTried() {
+      tries++;
+    }
+
+    /** Whether it has been tried for as often, or as long, as it may. */
+    boolean isOver(int mostTries, long nowMs) {
+      return tries >= mostTries || nowMs >= deadlineMs;
     }
 
     /** Whether somebody may have used its id before the attempt that comes. */

@@ -55,7 +55,7 @@ final class CommitLoop {
   /**
    * The idempotence key of an entry.
    *
-   * @param txnId in at most one entry, ever; aborts of it are none
+   * @param txnId in at most one entry for as long as ids are looked up (I8); aborts of it are none
    * @param sinceTs archived rows with {@code commit_ts} above it, in ms, may hold the id; under a
    *     caller's own one it is the try's {@code read_ts}
    * @param origin where the id comes from
@@ -103,17 +103,15 @@ final class CommitLoop {
   }
 
   /** Append those of the members that are valid, one validated against those before it. */
-  private void appendAll(CommitGroup.Member leader, List<CommitGroup.Member> group) {
+  void appendAll(CommitGroup.Member leader, List<CommitGroup.Member> group) {
     List<CommitGroup.Member> members = group;
     long latestMs = clock.nowMs() + MAX_MS;
-    members.forEach(member -> member.deadlineMs(latestMs));
-    for (int tries = 0; tries < MAX_ATTEMPTS; tries++) {
-      if (tries > 0) {
-        if (clock.nowMs() >= leader.deadlineMs(latestMs)) {
-          break;
-        }
+    members.forEach(member -> member.endsBy(latestMs));
+    for (boolean again = false; !again || !isOver(leader); again = true) {
+      if (again) {
         clock.backOff(BACK_OFF_MAX_MS);
       }
+      members.forEach(CommitGroup.Member::isTried);
       Optional<Head> head = ask(members);
       if (head.isEmpty()) {
         continue;
@@ -125,7 +123,11 @@ final class CommitLoop {
         members = List.of(leader); // the others go on one by one, too
       }
     }
-    settle(members);
+    settle(leader, members);
+  }
+
+  private boolean isOver(CommitGroup.Member member) {
+    return member.isOver(MAX_ATTEMPTS, clock.nowMs());
   }
 
   /** The newest head and what it tells; empty where the log cannot be asked and has to be. */
@@ -332,10 +334,14 @@ final class CommitLoop {
     return Stream.concat(archive.under(txnId, sinceTs).stream(), standing.stream()).toList();
   }
 
-  private void settle(List<CommitGroup.Member> members) {
+  /** Ends the leader and those whose attempts are over; the others go on under the next one. */
+  private void settle(CommitGroup.Member leader, List<CommitGroup.Member> members) {
     Head head = log.load();
     lookUp(members, head);
     for (CommitGroup.Member member : open(members)) {
+      if (member != leader && !isOver(member)) {
+        continue;
+      }
       TxnException conflict =
           TxnException.conflict(
               log.identifier(),

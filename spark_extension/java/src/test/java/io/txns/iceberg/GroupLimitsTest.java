@@ -1,0 +1,122 @@
+package io.txns.iceberg;
+
+import static io.txns.iceberg.Lake.id;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** Who is in one swap with whom: what stops one member, or is known of it, is not the others'. */
+class GroupLimitsTest extends TwoTables {
+  private static final int MAX_ATTEMPTS = 50;
+
+  private final AtomicInteger lost = new AtomicInteger();
+  private CommitLoop loop;
+
+  /** How many swaps are still lost to somebody else. */
+  private int toLose = Integer.MAX_VALUE;
+
+  @BeforeEach
+  void contend() {
+    TxnHandle contended =
+        TxnHandle.open(
+            "lake",
+            HookedOperations.catalog(
+                lake,
+                id("txns.commits"),
+                (real, base, next) -> {
+                  if (lost.get() >= toLose) {
+                    real.commit(base, next);
+                    return;
+                  }
+                  lost.incrementAndGet();
+                  advanceElsewhere();
+                  throw new CommitFailedException("somebody else was faster");
+                }),
+            TxnConfig.defaults(),
+            TxnClock.system());
+    CommitGroup group = new CommitGroup();
+    loop = new CommitLoop(contended.log(), contended.archive(), TxnClock.system(), uuid -> group);
+  }
+
+  private void advanceElsewhere() {
+    CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), TxnClock.system());
+    Head head = log.load();
+    Entry entry = advance(head, head.upper() + 1, "elsewhere-" + lost);
+    assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
+  }
+
+  private static Entry advance(Head head, long commitTs, String txnId) {
+    return new Entry(
+        EntryKind.ADVANCE,
+        commitTs,
+        head.upper(),
+        commitTs,
+        head.state().tidiedUpto(),
+        head.upper(),
+        txnId,
+        Isolation.SNAPSHOT,
+        "",
+        "",
+        List.of(),
+        Entry.Payload.NONE);
+  }
+
+  private static CommitGroup.Member member(String txnId) {
+    return new CommitGroup.Member(
+        new CommitLoop.Key(txnId, 0, CommitLoop.Origin.FRESH),
+        (head, commitTs) -> advance(head, commitTs, txnId));
+  }
+
+  private static void tried(CommitGroup.Member member, int times) {
+    for (int i = 0; i < times; i++) {
+      member.isTried();
+    }
+  }
+
+  /**
+   * 1. L has waited and lost as long as it may. 2. It leads a swap with M, which has just come. 3.
+   * The swap is lost: M goes on under the next leader.
+   */
+  @Test
+  void aLeaderWhoseTimeIsUpIsNotTheGroup() {
+    CommitGroup.Member late = member("late");
+    CommitGroup.Member fresh = member("new");
+    late.endsBy(0);
+    loop.appendAll(late, List.of(late, fresh));
+    assertThatThrownBy(late::result)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT));
+    assertThat(fresh.isOpen()).isTrue();
+    toLose = 0;
+    loop.appendAll(fresh, List.of(fresh));
+    assertThat(fresh.result().txnId()).isEqualTo("new");
+  }
+
+  /** Nobody is tried for longer, or more often, than it may, whoever has led. */
+  @Test
+  void whoseTimeIsUpGoesWithTheLeader() {
+    CommitGroup.Member leader = member("leader");
+    CommitGroup.Member old = member("old");
+    CommitGroup.Member often = member("often");
+    leader.endsBy(0);
+    old.endsBy(0);
+    tried(often, MAX_ATTEMPTS - 1);
+    loop.appendAll(leader, List.of(leader, old, often));
+    assertThat(List.of(leader, old, often)).noneMatch(CommitGroup.Member::isOpen);
+  }
+
+  /** Its attempts are counted, those that others have led included. */
+  @Test
+  void aMemberIsTriedForAsOftenAsItMay() {
+    CommitGroup.Member often = member("often");
+    tried(often, MAX_ATTEMPTS - 3);
+    loop.appendAll(often, List.of(often));
+    assertThatThrownBy(often::result).hasMessageContaining("too many others");
+    assertThat(lost).hasValue(3);
+  }
+}
