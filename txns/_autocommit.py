@@ -351,7 +351,7 @@ class AutocommitCatalog(TxnCatalog):
             writes={staged.identifier: staged},
         )
         try:
-            entry = self._parts.committer.commit(request)
+            entry = self._parts.committer.commit_once(request)
         except Conflict as error:
             # pyiceberg's own retry decides on the new state, as on a plain table.
             raise CommitFailedException(str(error)) from error

@@ -2,8 +2,8 @@
 The phases of a commit in their order: apply what is outstanding, swap, apply, tidy.
 
 Docs/spec.md 11.1.
-Imports: _apply, _archive, _change, _conflict, _kept, _log, _loop, _overlay, _restage, _tables,
-_tidy. Used by: _transaction, _register, _handle.
+Imports: _apply, _archive, _change, _conflict, _kept, _leftovers, _log, _loop, _overlay,
+_restage, _tables, _tidy. Used by: _transaction, _register, _handle.
 """
 
 from __future__ import annotations
@@ -17,9 +17,17 @@ from pyiceberg.exceptions import NoSuchTableError
 from txns import _change, _engine, _kept, _overlay, _payload, _restage
 from txns._conflict import ConflictChecker
 from txns._entry import Change, Entry, Isolation, Kind, LoggedChange, Operation
-from txns._log import remove
+from txns._leftovers import Leftovers
 from txns._read_set import ReadSet
-from txns.errors import TOO_OLD, Conflict, InvalidUsage, TxnsError, is_final, text
+from txns.errors import (
+    TOO_OLD,
+    CommitStateUnknown,
+    Conflict,
+    InvalidUsage,
+    TxnsError,
+    is_final,
+    text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,46 +48,6 @@ if TYPE_CHECKING:
     from txns.errors import Identifier, Winner
 
 _LOG = logging.getLogger(__name__)
-
-
-class Leftovers:
-    """
-    What attempts to commit have written and the entry may not need.
-
-    Payloads of lost attempts, and manifests of restaged appends, of which one version at
-    most is committed. Removed only when the outcome is known.
-    """
-
-    def __init__(self) -> None:
-        self._payloads: set[str] = set()
-        self._restaged: list[StagedTable] = []
-
-    def payload(self, location: str | None) -> None:
-        """Note the file of an attempt's payload, where it has one."""
-        if location is not None:
-            self._payloads.add(location)
-
-    def restaged(self, table: StagedTable) -> None:
-        """Note another version of a staged table."""
-        self._restaged.append(table)
-
-    def remove(self, log: CommitLog, entry: Entry | None) -> None:
-        """Remove what is not of `entry`; everything when nothing has committed."""
-        needed = entry.payload.location if entry else None
-        committed = {change.to_snapshot_id for change in entry.changes} if entry else set()
-        for location in self._payloads - {needed}:
-            try:
-                log.io.delete(location)
-            except Exception:  # noqa: BLE001 -- a file that stays harms nobody
-                _LOG.warning("a payload of a lost attempt stays: %s", location, exc_info=True)
-        for table in self._restaged:
-            if table.current.current_snapshot_id not in committed:
-                table.io.delete_created()
-                continue
-            for path in table.replaced:
-                remove(table.io.inner, path)
-        self._payloads.clear()
-        self._restaged.clear()
 
 
 @dataclass(frozen=True)
@@ -166,8 +134,28 @@ class Committer:
             if is_final(error):
                 leftovers.remove(self._log, None)
             raise
+        ours = leftovers.made(entry, request.writes.values())
         leftovers.remove(self._log, entry)
+        if not ours:
+            _delete_staged(request)
         return entry
+
+    def commit_once(self, request: Request) -> Entry:
+        """
+        Commit what nobody commits again: what was written for it goes unless it may land.
+
+        Raises:
+            Exception: See `commit`.
+        """
+        try:
+            return self.commit(request)
+        except CommitStateUnknown:
+            raise
+        except Exception:
+            if request.key.attempts.stood_on is None:
+                request.leftovers.remove(self._log, None)
+                _delete_staged(request)
+            raise
 
     def _prepare(self, request: Request) -> TxnsError | None:
         """
@@ -323,8 +311,7 @@ class Committer:
             self._check_fits(staged, change, carried, commit_ts, request)
             changes.append(change)
             requests.append(carried)
-        payload = self._log.store_payload(head, txn_id, _payload.dump(requests))
-        leftovers.payload(payload.location)
+        payload = leftovers.store(self._log, head, txn_id, _payload.dump(requests))
         return Entry(
             kind=request.kind,
             txn_id=txn_id,
@@ -366,3 +353,8 @@ class Committer:
                 txn_id=request.key.txn_id,
                 least_ts=commit_ts,
             ) from error
+
+
+def _delete_staged(request: Request) -> None:
+    for staged in request.writes.values():
+        staged.io.delete_created()

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from txns._clock import Clock
-    from txns._entry import Entry, LoggedChange, Payload
+    from txns._entry import Entry, LoggedChange
     from txns.errors import Identifier
 
 _LOG = logging.getLogger(__name__)
@@ -115,6 +115,19 @@ class Head:
     def is_past(self, other: Head) -> bool:
         """Whether no swap that asserted where `main` of the other one stood can be won any more."""
         return self.sequence_number > other.sequence_number and self.main_id != other.main_id
+
+    def has_other_than(self, snapshot_id: int, *, after: Head) -> bool:
+        """
+        Whether another snapshot than one that was to follow a head stands in its place.
+
+        Then no version of the table has that one: its swap asserted where `main` stood, and asked
+        for the number that the other one has got.
+        """
+        place = after.sequence_number + 1
+        return self.is_past(after) and any(
+            each.sequence_number == place and each.snapshot_id != snapshot_id
+            for each in self.metadata.snapshots
+        )
 
     @property
     def main_id(self) -> int | None:
@@ -273,6 +286,18 @@ class CommitLog:
         updates.append(_commit_table.main_at(parent.snapshot_id))
         return self.replace(head, updates)
 
+    @staticmethod
+    def check_writable(head: Head) -> None:
+        """
+        Check that this program may write the log.
+
+        Raises:
+            Unsupported: It asks for a writer feature that this program does not know.
+        """
+        for snapshot in head.metadata.snapshots:
+            if _has_kind(snapshot):
+                _entry.check_writable(_summary(snapshot))
+
     def replace(self, head: Head, updates: Sequence[TableUpdate]) -> Swap:
         """
         Replace the head by what updates make of it, in one compare-and-swap.
@@ -281,9 +306,7 @@ class CommitLog:
             Unsupported: The log asks for a writer feature that this program does not know.
         """
         assert head.table is not None
-        for snapshot in head.metadata.snapshots:
-            if _has_kind(snapshot):
-                _entry.check_writable(_summary(snapshot))
+        self.check_writable(head)
         requirements: tuple[TableRequirement, ...] = (
             AssertTableUUID(uuid=head.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.main_id),
@@ -323,10 +346,6 @@ class CommitLog:
         """Give the request that carries a logged change out."""
         index = logged.entry.changes.index(logged.change)
         return self.requests(logged.entry)[index]
-
-    def store_payload(self, head: Head, txn_id: str, payload: str) -> Payload:
-        """Keep a payload where the specification wants it: inline, or in a file."""
-        return _payload.write(self.io, head.metadata.location, txn_id, payload)
 
     @property
     def io(self) -> FileIO:

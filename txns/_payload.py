@@ -2,7 +2,7 @@
 Payloads of entries: the `CommitTransactionRequest` of the Iceberg REST specification.
 
 Docs/spec.md 4.5. Inline up to 64 KiB, in a file beside the commit table's metadata above.
-Imports: _entry, errors. Used by: _log.
+Imports: _entry, errors. Used by: _log, _leftovers, _commit.
 """
 
 from __future__ import annotations
@@ -64,12 +64,11 @@ def dump(requests: Sequence[CommitTableRequest]) -> str:
     return '{"table-changes":[' + changes + "]}"
 
 
-def write(io: FileIO, location: str, txn_id: str, text: str) -> Payload:
+def placed(location: str, txn_id: str, text: str) -> Payload:
     """
-    Keep a payload where the specification wants it.
+    Say where the specification wants a payload: inline, or in a file that is to be written.
 
     Args:
-        io: Of the commit table.
         location: Of the commit table.
         txn_id: The transaction's, from which the file's name is made.
         text: The JSON.
@@ -78,10 +77,13 @@ def write(io: FileIO, location: str, txn_id: str, text: str) -> Payload:
     if len(stored) <= INLINE_MAX_BYTES:
         return Payload(inline=text)
     sha256 = hashlib.sha256(stored).hexdigest()
-    path = f"{location}/metadata/{file_name(txn_id, sha256)}"
-    with io.new_output(path).create(overwrite=True) as stream:
-        stream.write(stored)
-    return Payload(location=path, sha256=sha256)
+    return Payload(location=f"{location}/metadata/{file_name(txn_id, sha256)}", sha256=sha256)
+
+
+def write(io: FileIO, location: str, text: str) -> None:
+    """Write the file of a payload."""
+    with io.new_output(location).create(overwrite=True) as stream:
+        stream.write(text.encode())
 
 
 def file_name(txn_id: str, sha256: str) -> str:

@@ -220,7 +220,7 @@ class Purger:
             writes={name: staged},
             comment="purge",
         )
-        self._parts.committer.commit(request)
+        self._parts.committer.commit_once(request)
         self._settle(name)
         return txn_id
 

@@ -326,7 +326,7 @@ class Registrar:
             isolation=Isolation.SNAPSHOT,
             marks=marks,
         )
-        entry = self._committer.commit(request)
+        entry = self._committer.commit_once(request)
         self._committer.apply(entry)
         return entry.commit_ts
 

@@ -1,19 +1,23 @@
 """
 Moves applied entries out of the head into the commit table's rows, in one swap.
 
-Docs/spec.md 10. A lost swap is left to whoever commits next: nothing depends on it now.
-Imports: _archive, _commit_table, _engine, _entry, _log, _manifests, _overlay, _tables.
-Used by: _commit, _handle.
+Docs/spec.md 10. A lost swap is left to whoever commits next: nothing depends on it now. What it
+has written goes once a newer head tells that it is lost, and stays until then.
+Imports: _archive, _commit_table, _engine, _entry, _log, _manifests, _overlay, _recorded_io,
+_tables. Used by: _commit, _handle.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import GreaterThanOrEqual, Reference
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
+from pyiceberg.table import Table
 from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 from pyiceberg.types import LongType
 
@@ -22,12 +26,12 @@ from txns._entry import Entry, Kind
 from txns._log import Outcome
 from txns._mark import summary_value
 from txns._overlay import newest_ms
+from txns._recorded_io import RecordedIO
 from txns._tables import LESS_THAN_ALL
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
@@ -45,6 +49,30 @@ SMALL_FILE_BYTES = 256 * 1024
 _COMMIT_TS_ID = _commit_table.SCHEMA.find_field("commit_ts").field_id
 
 
+@dataclass(frozen=True)
+class _Attempt:
+    """
+    What one tidy has written, before anybody knows what becomes of it.
+
+    Attributes:
+        head: What it stands on.
+        io: Its files.
+        snapshot: The record that it would put on `main`.
+        updates: Of its swap.
+        merged: Files of the archive whose rows it has taken over.
+        done: The entries that it archives.
+        removed: The snapshots that it takes out of the head.
+    """
+
+    head: Head
+    io: RecordedIO
+    snapshot: Snapshot
+    updates: list[TableUpdate]
+    merged: list[DataFile]
+    done: list[Entry]
+    removed: list[int]
+
+
 class Tidier:
     """Archives what is applied."""
 
@@ -55,6 +83,9 @@ class Tidier:
         self._clock = clock
         self._kept_by_last = 0
         """Entries that the last tidy had to leave: they are no reason for another one."""
+        self._unsettled: list[_Attempt] = []
+        """Those that may still land, or have landed without an answer."""
+        self._settling = threading.Lock()
 
     def tidy_when_due(self, head: Head) -> None:
         """Tidy when more than `tidy_after` new entries stand in the head; errors are logged."""
@@ -76,16 +107,34 @@ class Tidier:
         return len(self._done(head))
 
     def _tidy(self, head: Head) -> int:
+        self._settle(head)
         done = self._done(head)
         if not done:
             return 0
+        self._log.check_writable(head)
+        attempt = self._written(head, done)
+        swap = self._log.replace(head, attempt.updates)
+        if swap.outcome is Outcome.WON:
+            self._supersede(attempt)
+            return len(done)
+        _LOG.debug("lost the swap of a tidy", exc_info=swap.cause)
+        self._unsettled.append(attempt)
+        try:
+            landed = self._settle(self._log.load())
+        except Exception:  # noqa: BLE001 -- the next tidy asks again
+            _LOG.debug("the log cannot be asked what became of a tidy", exc_info=True)
+            return 0
+        return len(done) if attempt in landed else 0
+
+    def _written(self, head: Head, done: list[Entry]) -> _Attempt:
+        """Write what the swap needs; what was written goes if that fails."""
         assert head.table is not None
+        known = head.table
+        io = RecordedIO(known.io)
+        table = Table(
+            known.name(), known.metadata, known.metadata_location, io, known.catalog, known.config
+        )
         state = head.state
-        table = head.table
-        small = _mergeable(table)
-        rows = _rows(table, small)
-        for entry in done:
-            rows.extend(_archive.rows_of(entry))
         record = Entry(
             Kind.TIDY,
             self._clock.new_txn_id(),
@@ -93,16 +142,36 @@ class Tidier:
             tidied_upto=max(state.tidied_upto, done[-1].commit_ts),
             engine=_engine.NAME,
         )
-        snapshot, updates = _rewritten(table, rows, small, record)
+        try:
+            small = _mergeable(table)
+            rows = _rows(table, small)
+            for entry in done:
+                rows.extend(_archive.rows_of(entry))
+            snapshot, updates = _rewritten(table, rows, small, record)
+        except Exception:
+            io.delete_created()
+            raise
         removed = [head.snapshot_ids[entry.commit_ts] for entry in done]
         removed += [each.snapshot_id for each in table.metadata.snapshots if _is_tidy(each)]
         updates.append(RemoveSnapshotsUpdate(snapshot_ids=removed))
-        swap = self._log.replace(head, updates)
-        if swap.outcome is not Outcome.WON:
-            _LOG.debug("lost the swap of a tidy", exc_info=swap.cause)
-            return 0
-        self._supersede(table, snapshot, small, done, set(removed))
-        return len(done)
+        return _Attempt(head, io, snapshot, updates, small, done, removed)
+
+    def _settle(self, head: Head) -> list[_Attempt]:
+        """Learn from a head what became of earlier attempts; give those that have landed."""
+        landed = []
+        with self._settling:
+            for attempt in list(self._unsettled):
+                snapshot_id = attempt.snapshot.snapshot_id
+                if head.metadata.snapshot_by_id(snapshot_id):
+                    landed.append(attempt)
+                    self._supersede(attempt)
+                elif head.has_other_than(snapshot_id, after=attempt.head):
+                    attempt.io.delete_created()
+                elif not head.is_past(attempt.head):
+                    continue  # it may still land
+                # else: so much has been tidied since that nobody can tell, and its files stay
+                self._unsettled.remove(attempt)
+        return landed
 
     def _done(self, head: Head) -> list[Entry]:
         """Give the entries that every table of theirs shows; an open `off` stays."""
@@ -133,28 +202,21 @@ class Tidier:
                 return False
         return True
 
-    def _supersede(
-        self,
-        table: Table,
-        snapshot: Snapshot,
-        small: list[DataFile],
-        done: list[Entry],
-        removed: set[int],
-    ) -> None:
+    def _supersede(self, attempt: _Attempt) -> None:
         """Note files that nothing in the new head points to; older heads have a grace period."""
-        paths = [entry.payload.location for entry in done if entry.payload.location]
-        old = table.metadata.current_snapshot()
+        metadata, io = attempt.head.metadata, attempt.io
+        paths = [each.payload.location for each in attempt.done if each.payload.location]
+        old = metadata.current_snapshot()
         assert old is not None
+        removed = set(attempt.removed)
         live = {
-            each.manifest_list
-            for each in table.metadata.snapshots
-            if each.snapshot_id not in removed
+            each.manifest_list for each in metadata.snapshots if each.snapshot_id not in removed
         }
         if old.manifest_list not in live:
-            kept = _paths(table.io, snapshot.manifest_list)
+            kept = _paths(io, attempt.snapshot.manifest_list)
             paths += [old.manifest_list]
-            paths += sorted(_paths(table.io, old.manifest_list) - kept)
-            paths += [file.file_path for file in small]
+            paths += sorted(_paths(io, old.manifest_list) - kept)
+            paths += [file.file_path for file in attempt.merged]
         for path in paths:
             self._log.supersede(path)
 

@@ -1,7 +1,7 @@
 """
 A transaction as a catalog: staged changes over many tables, what was read, savepoints.
 
-Imports: _catalog, _change, _commit, _committed, _creation, _entry, _group, _loop,
+Imports: _catalog, _change, _commit, _committed, _creation, _entry, _group, _leftovers, _loop,
 _read_set, _savepoints, _staging, errors. Used by: _handle.
 """
 
@@ -21,10 +21,11 @@ from pyiceberg.typedef import EMPTY_DICT
 
 from txns import _change, _creation
 from txns._catalog import TxnCatalog
-from txns._commit import Leftovers, Request
+from txns._commit import Request
 from txns._committed import Committed, Options, State
 from txns._entry import Entry, Isolation, Kind
 from txns._group import Attempts
+from txns._leftovers import Leftovers
 from txns._loop import Key, Origin
 from txns._read_set import ReadSet
 from txns._savepoints import Savepoints

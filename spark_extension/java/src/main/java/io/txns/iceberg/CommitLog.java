@@ -1,6 +1,5 @@
 package io.txns.iceberg;
 
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -294,14 +293,6 @@ final class CommitLog {
    */
   List<UpdateTableRequest> requests(Entry entry) {
     return payloads.read(entry, this::io);
-  }
-
-  /** Keep a payload where the specification wants it: inline, or in a file when it is large. */
-  Entry.Payload storePayload(Head head, String txnId, String json) {
-    if (json.getBytes(StandardCharsets.UTF_8).length <= Payloads.INLINE_MAX_BYTES) {
-      return new Entry.Payload(json, null, null);
-    }
-    return Payloads.write(io(), head.metadata().location(), txnId, json);
   }
 
   FileIO io() {

@@ -10,6 +10,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -111,7 +112,40 @@ final class Committer {
       }
       throw e;
     }
-    return finish(entry, leftovers);
+    return finish(entry, request);
+  }
+
+  /**
+   * Commit what nobody commits again: what was written for it goes unless it may land.
+   *
+   * @param engines snapshots that an engine's operation has staged, which cleans up for itself
+   * @throws RuntimeException see {@link #commit}
+   */
+  Committed commitOnce(Request request, List<Snapshot> engines) {
+    Committed committed;
+    try {
+      committed = commit(request);
+    } catch (RuntimeException e) {
+      boolean unknown =
+          e instanceof TxnException known && known.kind() == ErrorKind.COMMIT_STATE_UNKNOWN;
+      if (!unknown && !request.key().attempts().mayLand()) {
+        request.leftovers().removeAllBut(request.writes().values());
+        deleteMetadata(request, engines);
+      }
+      throw e;
+    }
+    if (request.leftovers().areOfAnotherTry()) {
+      deleteMetadata(request, engines);
+    }
+    return committed;
+  }
+
+  private static void deleteMetadata(Request request, List<Snapshot> engines) {
+    for (StagedTable write : request.writes().values()) {
+      List<Snapshot> own =
+          write.snapshots().stream().filter(snapshot -> !engines.contains(snapshot)).toList();
+      StagedFiles.metadataOf(write, own).delete();
+    }
   }
 
   /**
@@ -136,9 +170,9 @@ final class Committer {
   }
 
   /** Apply and tidy after the swap: the transaction has committed, whatever happens here. */
-  private Committed finish(Entry entry, Leftovers leftovers) {
+  private Committed finish(Entry entry, Request request) {
     try {
-      leftovers.removeAllBut(entry);
+      request.leftovers().removeAllBut(entry, request.writes().values());
     } catch (RuntimeException e) {
       LOG.warn("files of lost attempts stay; txn={}", entry.txnId(), e);
     }
@@ -264,8 +298,7 @@ final class Committer {
       requests.add(built.request());
     }
     String json = CommitTransactionRequestParser.toJson(new CommitTransactionRequest(requests));
-    Entry.Payload payload = log.storePayload(head, request.key().txnId(), json);
-    leftovers.payload(payload);
+    Entry.Payload payload = leftovers.store(head, request.key().txnId(), json);
     return new Entry(
         request.kind(),
         commitTs,

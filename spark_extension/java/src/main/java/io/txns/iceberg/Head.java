@@ -1,5 +1,6 @@
 package io.txns.iceberg;
 
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 
 /**
@@ -43,6 +44,21 @@ record Head(TableMetadata metadata, LogState state) {
    */
   boolean isPast(Head other) {
     return isNewer(other) && !isSameVersion(other.metadata);
+  }
+
+  /**
+   * Whether another snapshot than one that was to follow a head stands in its place.
+   *
+   * <p>Then no version of the table has that one: its swap asserted where {@code main} stood, and
+   * asked for the number that the other one has got.
+   */
+  boolean hasOtherThan(Snapshot wanted, Head after) {
+    return isPast(after)
+        && metadata.snapshots().stream()
+            .anyMatch(
+                at ->
+                    at.sequenceNumber() == wanted.sequenceNumber()
+                        && at.snapshotId() != wanted.snapshotId());
   }
 
   /** Whether two heads are the same version of the commit table. */

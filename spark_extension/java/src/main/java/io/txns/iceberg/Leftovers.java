@@ -6,6 +6,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -13,7 +14,7 @@ import org.slf4j.LoggerFactory;
  * Files that attempts to commit have written and that the entry does not need: payloads of lost
  * attempts, manifests of appends that were restaged.
  *
- * <p>Removed only when the outcome is known.
+ * <p>Removed only when the outcome is known: what an attempt may still land with stays.
  */
 final class Leftovers {
   private static final Logger LOG = LoggerFactory.getLogger(Leftovers.class);
@@ -21,15 +22,31 @@ final class Leftovers {
   private final CommitLog log;
   private final Set<String> payloads = new LinkedHashSet<>();
   private final List<StagedTable> restaged = new ArrayList<>();
+  private boolean anotherTry;
 
   Leftovers(CommitLog log) {
     this.log = log;
   }
 
-  void payload(Entry.Payload payload) {
-    if (payload.location() != null) {
-      payloads.add(payload.location());
+  /**
+   * Keep the payload of an attempt where the specification wants it, inline or in a file.
+   *
+   * <p>A file that an earlier attempt has written may be that of an entry: it has the same name
+   * only if it has the same bytes, and is not written again.
+   */
+  Entry.Payload store(Head head, String txnId, String json) {
+    Entry.Payload payload = Payloads.placed(head.metadata().location(), txnId, json);
+    String location = payload.location();
+    if (location != null && !payloads.contains(location)) {
+      try {
+        Payloads.write(log.io(), location, json);
+      } catch (RuntimeException e) {
+        remove(location); // a part of it may be there
+        throw e;
+      }
+      payloads.add(location);
     }
+    return payload;
   }
 
   /** One of several versions of a staged table, of which at most one is committed. */
@@ -49,10 +66,24 @@ final class Leftovers {
     restaged.clear();
   }
 
+  /** Whether what has committed was made by another try under the same id: nothing is needed. */
+  boolean areOfAnotherTry() {
+    return anotherTry;
+  }
+
   /** The transaction has committed as {@code entry}. */
-  void removeAllBut(Entry entry) {
+  void removeAllBut(Entry entry, Collection<StagedTable> originals) {
+    Set<Long> own =
+        Stream.concat(originals.stream(), restaged.stream())
+            .map(table -> table.current().currentSnapshot().snapshotId())
+            .collect(Collectors.toSet());
+    anotherTry = entry.changes().stream().map(Change::toSnapshotId).noneMatch(own::contains);
     payloads.remove(entry.payload().location());
-    payloads.forEach(this::remove);
+    if (entry.payload().equals(Entry.Payload.NONE)) {
+      payloads.forEach(log::supersede); // archived: heads of before may name one of them
+    } else {
+      payloads.forEach(this::remove);
+    }
     Set<Long> committed =
         entry.changes().stream().map(Change::toSnapshotId).collect(Collectors.toSet());
     for (StagedTable table : restaged) {

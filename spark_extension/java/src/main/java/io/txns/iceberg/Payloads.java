@@ -43,16 +43,24 @@ final class Payloads {
     return known;
   }
 
-  static Entry.Payload write(FileIO io, String tableLocation, String txnId, String json) {
+  /** Where the specification wants a payload: inline, or in a file that is to be written. */
+  static Entry.Payload placed(String tableLocation, String txnId, String json) {
     byte[] bytes = json.getBytes(StandardCharsets.UTF_8);
+    if (bytes.length <= INLINE_MAX_BYTES) {
+      return new Entry.Payload(json, null, null);
+    }
     String sha256 = sha256(bytes);
     String location = String.format("%s/metadata/%s", tableLocation, fileName(txnId, sha256));
+    return new Entry.Payload(null, location, sha256);
+  }
+
+  /** Write the file of a payload. */
+  static void write(FileIO io, String location, String json) {
     try (OutputStream out = io.newOutputFile(location).createOrOverwrite()) {
-      out.write(bytes);
+      out.write(json.getBytes(StandardCharsets.UTF_8));
     } catch (IOException e) {
       throw new UncheckedIOException("cannot write a payload: " + location, e);
     }
-    return new Entry.Payload(null, location, sha256);
   }
 
   /** The name of a payload's file: ids are longer than names of files may be. */

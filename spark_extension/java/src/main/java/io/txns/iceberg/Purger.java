@@ -176,7 +176,7 @@ final class Purger {
     TableMetadata claimed =
         TableMetadata.buildFrom(base).setProperties(Map.of(TableMark.PURGING, txnId)).build();
     staged.stage(base, TableDrop.marked(claimed, loaded.real()));
-    committer.commit(
+    committer.commitOnce(
         new Committer.Request(
             EntryKind.COMMIT,
             new CommitLoop.Key(txnId, loaded.view().readTs(), CommitLoop.Origin.FRESH),
@@ -187,7 +187,8 @@ final class Purger {
             new ReadSet(),
             Map.of(table, staged),
             Map.of(),
-            new Leftovers(handle.log())));
+            new Leftovers(handle.log())),
+        List.of());
     settle(table);
     return txnId;
   }

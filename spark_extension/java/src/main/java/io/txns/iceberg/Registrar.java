@@ -284,7 +284,7 @@ final class Registrar {
       StagedTable staged,
       Map<String, String> marks) {
     return committer
-        .commit(
+        .commitOnce(
             new Committer.Request(
                 kind,
                 new CommitLoop.Key(txnId, 0, origin),
@@ -295,7 +295,8 @@ final class Registrar {
                 new ReadSet(),
                 Map.of(loaded.identifier(), staged),
                 marks,
-                new Leftovers(log)))
+                new Leftovers(log)),
+            List.of())
         .commitTs();
   }
 

@@ -57,11 +57,14 @@ final class StagedFiles {
 
   /** The files of the manifests and the manifest lists only: a restaged append keeps its data. */
   static StagedFiles metadataOf(StagedTable table) {
+    return metadataOf(table, table.snapshots());
+  }
+
+  /** The same of some of its snapshots. */
+  static StagedFiles metadataOf(StagedTable table, List<Snapshot> some) {
     FileIO io = table.real().io();
     Set<String> locations = new LinkedHashSet<>();
-    for (Snapshot snapshot : table.snapshots()) {
-      metadata(snapshot, io, locations);
-    }
+    some.forEach(snapshot -> metadata(snapshot, io, locations));
     return new StagedFiles(io, locations);
   }
 

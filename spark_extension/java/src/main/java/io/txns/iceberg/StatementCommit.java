@@ -109,7 +109,7 @@ final class StatementCommit {
   private void commit(Transaction statement, StagedTable staged, long readTs) {
     boolean strict = statement != null && config.autocommitIsolation() != null;
     Committed committed =
-        committer.commit(
+        committer.commitOnce(
             new Committer.Request(
                 EntryKind.COMMIT,
                 key(staged, readTs),
@@ -120,7 +120,8 @@ final class StatementCommit {
                 strict ? statement.reads() : new ReadSet(),
                 Map.of(staged.identifier(), staged),
                 Map.of(),
-                new Leftovers(log)));
+                new Leftovers(log)),
+            staged.snapshots());
     if (statement != null) {
       statement.statementCommitted(committed, staged);
     }

@@ -5,7 +5,6 @@ import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -41,7 +40,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Moves applied entries out of the head into the commit table's rows, in one swap.
  *
- * <p>A lost swap is left to whoever commits next: nothing depends on its being done now.
+ * <p>A lost swap is left to whoever commits next: nothing depends on its being done now. What it
+ * has written goes once a newer head tells that it is lost, and stays until then.
  */
 final class Tidier {
   private static final Logger LOG = LoggerFactory.getLogger(Tidier.class);
@@ -56,6 +56,9 @@ final class Tidier {
 
   /** Entries that the last tidy had to leave: they are no reason for another one. */
   private volatile int keptByLast = 0;
+
+  /** Attempts that may still land, or have landed without an answer. */
+  private final List<TidyAttempt> unsettled = new ArrayList<>();
 
   Tidier(Supplier<TxnConfig> config, CommitLog log, DataTables tables, TxnClock clock) {
     this.config = config;
@@ -87,24 +90,53 @@ final class Tidier {
   }
 
   private int tidy(Head head) {
+    settle(head);
     List<Entry> done = applied(head);
     if (done.isEmpty()) {
       return 0;
     }
-    Tidied tidied = new Tidied();
+    TidyAttempt attempt = new TidyAttempt(head);
     CommitLog.Swap swap =
-        log.replace(head, (ops, base) -> next(ops, base, head.state(), done, tidied));
-    if (swap.outcome() != CommitLog.Swap.Outcome.WON) {
-      LOG.debug("lost the swap of a tidy", swap.cause());
+        log.replace(
+            head,
+            (ops, base) -> attempt.written(() -> next(ops, base, head.state(), done, attempt)));
+    if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
+      attempt.superseded().forEach(log::supersede);
+      return done.size();
+    }
+    LOG.debug("lost the swap of a tidy", swap.cause());
+    if (swap.outcome() == CommitLog.Swap.Outcome.NOT_SENT) {
       return 0;
     }
-    tidied.superseded.forEach(log::supersede);
-    return done.size();
+    synchronized (unsettled) {
+      unsettled.add(attempt);
+    }
+    try {
+      return settle(log.load()).contains(attempt) ? done.size() : 0;
+    } catch (RuntimeException e) {
+      LOG.debug("the log cannot be asked what became of a tidy, the next one asks again", e);
+      return 0;
+    }
   }
 
-  /** What the swap leaves behind, to be removed after it has been won. */
-  private static final class Tidied {
-    private final Set<String> superseded = new LinkedHashSet<>();
+  /** Learn from a head what became of earlier attempts; give those that have landed. */
+  private List<TidyAttempt> settle(Head head) {
+    List<TidyAttempt> landed = new ArrayList<>();
+    synchronized (unsettled) {
+      for (TidyAttempt attempt : List.copyOf(unsettled)) {
+        if (attempt.hasLanded(head)) {
+          landed.add(attempt);
+          attempt.superseded().forEach(log::supersede);
+        } else if (attempt.isLost(head)) {
+          attempt.delete();
+        } else if (!head.isPast(attempt.head())) {
+          continue; // it may still land
+        }
+        // Else so much has been tidied since that nobody can tell, and its files stay.
+        unsettled.remove(attempt);
+      }
+    }
+    return landed;
   }
 
   /** Entries that every table of theirs shows; what turns transactions off stays while it does. */
@@ -146,14 +178,19 @@ final class Tidier {
   }
 
   private TableMetadata next(
-      TableOperations real, TableMetadata base, LogState state, List<Entry> done, Tidied tidied) {
+      TableOperations real,
+      TableMetadata base,
+      LogState state,
+      List<Entry> done,
+      TidyAttempt attempt) {
     StagedTable staged = new StagedTable(log.identifier(), real, inMemory(base), false);
+    attempt.staged(staged);
     Table table = new BaseTable(staged.operations(), log.identifier().toString());
     List<DataFile> small = mergeable(table);
     List<Record> rows = new ArrayList<>(rowsOf(table, small));
     done.forEach(
         entry -> Archive.rowsOf(entry, true).forEach(row -> rows.add(Archive.record(row))));
-    OverwriteFiles overwrite = table.newOverwrite().addFile(write(table, rows));
+    OverwriteFiles overwrite = table.newOverwrite().addFile(write(table, rows, attempt));
     small.forEach(overwrite::deleteFile);
     long newest = done.get(done.size() - 1).commitTs();
     EntryParser.toSummary(record(state, Math.max(state.tidiedUpto(), newest)))
@@ -166,7 +203,7 @@ final class Tidier {
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
     staged.changes().forEach(change -> timed(base, change).applyTo(builder));
     TableMetadata next = builder.removeSnapshots(removed).build();
-    note(tidied, real.io(), base, next, small, done);
+    note(attempt, real.io(), base, next, small, done);
     return next;
   }
 
@@ -182,7 +219,7 @@ final class Tidier {
    * Files that nothing in the next head points to; readers of older heads have the grace period.
    */
   private static void note(
-      Tidied tidied,
+      TidyAttempt attempt,
       FileIO io,
       TableMetadata base,
       TableMetadata next,
@@ -191,14 +228,14 @@ final class Tidier {
     done.stream()
         .map(entry -> entry.payload().location())
         .filter(Objects::nonNull)
-        .forEach(tidied.superseded::add);
+        .forEach(attempt.superseded()::add);
     Set<String> live =
         next.snapshots().stream().map(Snapshot::manifestListLocation).collect(Collectors.toSet());
     String old = base.currentSnapshot().manifestListLocation();
     if (live.contains(old)) {
       return;
     }
-    tidied.superseded.add(old);
+    attempt.superseded().add(old);
     Set<String> kept =
         next.currentSnapshot().allManifests(io).stream()
             .map(ManifestFile::path)
@@ -206,8 +243,8 @@ final class Tidier {
     base.currentSnapshot().allManifests(io).stream()
         .map(ManifestFile::path)
         .filter(path -> !kept.contains(path))
-        .forEach(tidied.superseded::add);
-    merged.forEach(file -> tidied.superseded.add(file.location()));
+        .forEach(attempt.superseded()::add);
+    merged.forEach(file -> attempt.superseded().add(file.location()));
   }
 
   /**
@@ -257,12 +294,13 @@ final class Tidier {
         Types.LongType.get(), bounds.get(CommitTable.SCHEMA.findField("commit_ts").fieldId()));
   }
 
-  private DataFile write(Table table, List<Record> rows) {
+  private DataFile write(Table table, List<Record> rows, TidyAttempt attempt) {
     String name = "txns-archive-" + clock.newTxnId() + ".parquet";
+    String location = table.locationProvider().newDataLocation(name);
+    attempt.dataFile(location);
     EncryptedOutputFile file =
         EncryptedFiles.encryptedOutput(
-            table.io().newOutputFile(table.locationProvider().newDataLocation(name)),
-            EncryptionKeyMetadata.EMPTY);
+            table.io().newOutputFile(location), EncryptionKeyMetadata.EMPTY);
     try (DataWriter<Record> writer =
         new GenericAppenderFactory(table.schema()).newDataWriter(file, FileFormat.PARQUET, null)) {
       rows.forEach(writer::write);

@@ -263,6 +263,10 @@ public final class Transaction {
       throw e;
     }
     state = State.COMMITTED;
+    if (leftovers.areOfAnotherTry()) {
+      unstaged.addAll(staged.values());
+      staged.clear();
+    }
     deleteDiscarded();
     return committed;
   }

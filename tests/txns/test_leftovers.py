@@ -1,0 +1,300 @@
+"""What an attempt has written and no table can name goes; what one may name stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
+
+from tests.txns.lake import Lake, ids, rows
+from txns._manifests import manifests_of
+
+if TYPE_CHECKING:
+    import txns
+
+
+class Odd(SqlCatalog):
+    """A catalog that does something else with the next swap of the commit table."""
+
+    instead: Any = None
+    down = False
+    """Whether the commit table cannot be loaded."""
+
+    def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
+        def swap() -> Any:
+            return super(Odd, self).commit_table(table, requirements, updates)
+
+        if table.name() == ("txns", "commits") and self.instead:
+            instead, self.instead = self.instead, None
+            return instead(swap)
+        return swap()
+
+    def load_table(self, identifier: Any) -> Any:
+        if self.down and identifier == ("txns", "commits"):
+            raise ConnectionError("no route to host")
+        return super().load_table(identifier)
+
+
+@pytest.fixture
+def catalog(lake: Lake) -> Odd:
+    lake.table("a")
+    return Odd("lake", **lake.catalog.properties)
+
+
+def append(handle: txns.Handle, value: int) -> None:
+    handle.catalog().load_table("shop.a").append(rows(value))
+
+
+def staged(handle: txns.Handle, **options: Any) -> txns.Transaction:
+    """Begin a transaction whose payload has a file of its own."""
+    txn = handle.begin(**options)
+    with txn.load_table("shop.a").transaction() as several:
+        several.set_properties({f"key-{i}": "v" * 1000 for i in range(100)})
+    return txn
+
+
+def payloads(lake: Lake) -> set[str]:
+    return {path for path in lake.files() if "/txns-payload-" in path}
+
+
+def files(lake: Lake) -> set[str]:
+    """Give the commit table's files but for those of its metadata."""
+    return {path for path in lake.files() if "/commits" in path and not path.endswith(".json")}
+
+
+def needed(lake: Lake) -> set[str]:
+    """Give the files that the commit table names."""
+    table = lake.catalog.load_table("txns.commits")
+    lists = {each.manifest_list for each in table.metadata.snapshots}
+    manifests = {each.manifest_path for one in lists for each in manifests_of(table.io, one)}
+    data = {task.file.file_path for task in table.scan().plan_files()}
+    return {path.removeprefix("file://") for path in lists | manifests | data}
+
+
+def test_a_tidy_that_lost_its_swap_leaves_nothing(lake, catalog):
+    """
+    Its Parquet file, manifest and manifest list go.
+
+    1. The tidier has written them, and somebody else commits.
+    2. Its swap is lost.
+    """
+    handle = lake.open(catalog)
+    append(handle, 1)
+    before = files(lake)
+
+    def later(swap):
+        append(lake.open(), 2)
+        return swap()
+
+    catalog.instead = later
+    assert 0 == handle.tidy()
+    assert before == files(lake)
+    assert 3 == handle.tidy()
+    assert needed(lake) <= files(lake)
+
+
+def test_a_tidy_that_lost_against_another_one(lake, catalog):
+    """What is deleted is the loser's, though both have archived the same entries."""
+    handle = lake.open(catalog)
+    append(handle, 1)
+    before = files(lake)
+
+    def later(swap):
+        lake.open().tidy()
+        return swap()
+
+    catalog.instead = later
+    assert 0 == handle.tidy()
+    assert files(lake) - before == needed(lake)
+    assert 2 == len(handle.transactions())
+
+
+def test_a_tidy_whose_answer_was_lost_is_one(lake, catalog):
+    """The next head holds its record: it counts, and what it has superseded goes in its time."""
+    handle = lake.open(catalog)
+    append(handle, 1)
+    before = files(lake)
+
+    def unheard(swap):
+        swap()
+        raise ConnectionError("no answer")
+
+    catalog.instead = unheard
+    assert 2 == handle.tidy()
+    assert needed(lake) <= files(lake)
+    lake.clock.ahead_ms += 11 * 60_000
+    append(handle, 2)
+    assert not files(lake) & before
+
+
+@pytest.mark.parametrize("lands", [True, False])
+def test_a_tidy_that_may_still_land(lake, catalog, lands):
+    """
+    What it has written stays until a newer head tells.
+
+    1. The swap of a tidy is not answered, and the head has not moved.
+    2. It lands late; or somebody else commits, and it never can.
+    """
+    handle = lake.open(catalog)
+    append(handle, 1)
+    before = files(lake)
+    late = []
+
+    def unheard(swap):
+        late.append(swap)
+        raise ConnectionError("no answer")
+
+    catalog.instead = unheard
+    assert 0 == handle.tidy()
+    written = files(lake) - before
+    assert 3 == len(written)
+    if lands:
+        late[0]()
+        assert needed(lake) == written
+        assert 0 == handle.tidy()
+        assert written <= files(lake)
+    else:
+        append(lake.open(), 2)
+        handle.tidy()
+        assert not written & files(lake)
+        with pytest.raises(CommitFailedException):
+            late[0]()
+    append(handle, 3)
+    assert [1, 3] if lands else [1, 2, 3] == ids(handle.catalog().load_table("shop.a"))
+
+
+def test_a_tidy_that_fails_before_its_swap_leaves_nothing(lake, catalog, monkeypatch):
+    """Storage that fails at the manifest list: the Parquet file that was written goes."""
+    handle = lake.open(catalog)
+    append(handle, 1)
+    before = files(lake)
+    outputs = type(lake.catalog.load_table("txns.commits").io).new_output
+
+    def full(self, location):
+        if "/snap-" in location:
+            raise OSError("no space left on device")
+        return outputs(self, location)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(lake.catalog.load_table("txns.commits").io), "new_output", full)
+        with pytest.raises(OSError, match="no space left"):
+            handle.tidy()
+    assert before == files(lake)
+
+
+def test_payloads_of_lost_attempts(lake, catalog):
+    """One file stays, that of the entry."""
+    handle = lake.open(catalog)
+
+    def later(swap):
+        lake.open().advance(lake.open().upper + 1)
+        return swap()
+
+    txn = staged(handle)
+    catalog.instead = later
+    txn.commit_at()
+    assert 1 == len(payloads(lake))
+    assert [] == handle.apply_le()
+
+
+def test_a_payload_whose_entry_is_archived_already(lake, catalog):
+    """
+    Readers of heads in which its entry stands still need the file, for as long as they may.
+
+    1. The swap has landed, and its answer is lost.
+    2. Somebody else applies the entry and archives it; then the committer finds it there.
+    """
+    handle = lake.open(catalog)
+
+    def unheard(swap):
+        swap()
+        lake.open().apply_le()
+        assert lake.open().tidy()
+        raise ConnectionError("no answer")
+
+    txn = staged(handle)
+    catalog.instead = unheard
+    txn.commit_at()
+    assert 1 == len(payloads(lake))
+    lake.clock.ahead_ms += 11 * 60_000
+    append(handle, 1)
+    assert not payloads(lake)
+
+
+def test_a_payload_that_may_be_an_entry_is_not_written_again(lake, catalog):
+    """An attempt with the same bytes has the same file, which may be read by now."""
+    handle = lake.open(catalog)
+    written = []
+
+    def unheard(_swap):
+        written.extend((path, Path(path).stat().st_mtime_ns) for path in payloads(lake))
+        raise ConnectionError("not sent, but who knows")
+
+    txn = staged(handle)
+    catalog.instead = unheard
+    txn.commit_at(handle.upper + 1)
+    assert written == [(path, Path(path).stat().st_mtime_ns) for path in payloads(lake)]
+    assert [] == handle.apply_le()
+
+
+def test_a_payload_that_could_not_be_written(lake, catalog, monkeypatch):
+    """A part of it may be there: it goes, and the next attempt writes it anew."""
+    handle = lake.open(catalog)
+    txn = staged(handle)
+    io = type(lake.catalog.load_table("txns.commits").io)
+    outputs = io.new_output
+
+    def full(self, location):
+        if "/txns-payload-" in location:
+            Path(location.removeprefix("file://")).write_text("{")
+            raise OSError("no space left on device")
+        return outputs(self, location)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(io, "new_output", full)
+        with pytest.raises(OSError, match="no space left"):
+            txn.commit()
+    assert not payloads(lake)
+    txn.commit()
+    assert "v" * 1000 == lake.catalog.load_table("shop.a").properties["key-7"]
+
+
+def test_the_id_of_another_try(lake, catalog):
+    """Whose id has committed already, in a try of its own, leaves nothing behind."""
+    handle = lake.open(catalog)
+    second = staged(handle, txn_id="nightly")
+    with lake.open().begin(txn_id="nightly") as first:
+        first.load_table("shop.a").append(rows(1))
+    before = lake.files()
+    second.load_table("shop.a").append(rows(2))
+    assert first.committed.commit_ts == second.commit().commit_ts
+    assert [1] == lake.plain_ids("shop.a")
+    assert lake.files() < before | {""}
+
+
+@pytest.mark.parametrize("deed", ["forget", "adopt", "drop"])
+def test_what_nobody_commits_again(lake, catalog, deed):
+    """A catalog that fails before anything was sent: what the deed has written goes."""
+    handle = lake.open(catalog)
+    if deed == "adopt":
+        lake.catalog.load_table("shop.a").append(rows(7))
+    before = lake.files()
+    append_to_log = handle.parts.loop.append
+
+    def unreachable(key, attempt):
+        catalog.down = True
+        return append_to_log(key, attempt)
+
+    handle.parts.loop.append = unreachable
+    with pytest.raises(ConnectionError):
+        match deed:
+            case "forget":
+                handle.forget("shop.a")
+            case "adopt":
+                handle.repair_adopt("shop.a")
+            case _:
+                handle.catalog().drop_table("shop.a")
+    assert before == lake.files()

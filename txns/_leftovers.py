@@ -1,0 +1,89 @@
+"""
+What attempts to commit have written, and the entry may not need.
+
+What is known not to be referenced goes; what an attempt may still land with stays.
+Imports: _log, _payload. Used by: _commit, _transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from txns import _payload
+from txns._entry import NO_PAYLOAD
+from txns._log import remove
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from txns._entry import Entry, Payload
+    from txns._log import CommitLog, Head
+    from txns._staged import StagedTable
+
+_LOG = logging.getLogger(__name__)
+
+
+class Leftovers:
+    """
+    Payloads of lost attempts, and manifests of restaged appends.
+
+    One version of each at most is committed. Removed only when the outcome is known.
+    """
+
+    def __init__(self) -> None:
+        self._payloads: set[str] = set()
+        self._restaged: list[StagedTable] = []
+
+    def store(self, log: CommitLog, head: Head, txn_id: str, text: str) -> Payload:
+        """
+        Keep the payload of an attempt where the specification wants it, inline or in a file.
+
+        A file that an earlier attempt has written may be that of an entry: it has the same name
+        only if it has the same bytes, and is not written again.
+        """
+        payload = _payload.placed(head.metadata.location, txn_id, text)
+        location = payload.location
+        if location is not None and location not in self._payloads:
+            try:
+                _payload.write(log.io, location, text)
+            except Exception:
+                remove(log.io, location)  # a part of it may be there
+                raise
+            self._payloads.add(location)
+        return payload
+
+    def restaged(self, table: StagedTable) -> None:
+        """Note another version of a staged table."""
+        self._restaged.append(table)
+
+    def made(self, entry: Entry, writes: Iterable[StagedTable]) -> bool:
+        """Whether an entry is of these attempts: another one's may have had its id before."""
+        own = {table.current.current_snapshot_id for table in (*writes, *self._restaged)}
+        return any(change.to_snapshot_id in own for change in entry.changes)
+
+    def remove(self, log: CommitLog, entry: Entry | None) -> None:
+        """Remove what is not of `entry`; everything when nothing has committed."""
+        needed = entry.payload.location if entry else None
+        committed = {change.to_snapshot_id for change in entry.changes} if entry else set()
+        archived = entry is not None and entry.payload == NO_PAYLOAD
+        for location in self._payloads - {needed}:
+            if archived:  # it may be the one that heads of before name
+                log.supersede(location)
+            else:
+                _remove_payload(log, location)
+        for table in self._restaged:
+            if table.current.current_snapshot_id not in committed:
+                table.io.delete_created()
+                continue
+            for path in table.replaced:
+                remove(table.io.inner, path)
+        self._payloads.clear()
+        self._restaged.clear()
+
+
+def _remove_payload(log: CommitLog, location: str) -> None:
+    try:
+        log.io.delete(location)
+    except Exception:  # noqa: BLE001 -- a file that stays harms nobody
+        _LOG.warning("a payload of a lost attempt stays: %s", location, exc_info=True)
