@@ -2,7 +2,8 @@
 The commit table's rows: entries that have left the head, one row per entry and change.
 
 Docs/spec.md 3.1.
-Imports: _commit_table, _entry, _log. Used by: _loop, _commit, _tidy, _wait.
+Imports: _commit_table, _entry, _log. Used by: _loop, _commit, _tidy, _wait,
+_subscribe.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from txns._log import CommitLog, Head
+    from txns._state import LogState
     from txns.errors import Identifier
 
 ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(SCHEMA)
@@ -96,6 +98,15 @@ class Archive:
         """Give the archived entries above one timestamp and not above another, ascending."""
         condition = And(_above(after), LessThanOrEqual(term=Reference("commit_ts"), value=upto))
         return entries_of(self.rows(condition))
+
+    def newer(self, state: LogState, after: int) -> list[Entry]:
+        """Give every entry above a timestamp in ms: of a head, and what has left it since (I6)."""
+        entries = {entry.commit_ts: entry for entry in state.after(after)}
+        if state.tidied_upto > after:
+            # The archive may be newer than the head, and hold what stands there.
+            for entry in self.between(after, state.tidied_upto):
+                entries.setdefault(entry.commit_ts, entry)
+        return [entries[ts] for ts in sorted(entries)]
 
     def dropped(self, head: Head) -> frozenset[Identifier]:
         """

@@ -237,7 +237,7 @@ class Committer:
         entries that never landed.
         """
         writes = dict(request.writes)
-        newer = self._newer(state, request.read_ts)
+        newer = self._archive.newer(state, request.read_ts)
         checker = ConflictChecker(request.key.txn_id, request.isolation, request.reads, writes)
         checker.validate(newer)
         moved = {change.table: entry.winner for entry in newer for change in entry.changes}
@@ -245,13 +245,6 @@ class Committer:
         for table in [name for name in writes if name in moved]:
             writes[table] = self._restaged(request, at, writes[table], moved[table], leftovers)
         return writes
-
-    def _newer(self, state: LogState, read_ts: int) -> list[Entry]:
-        """Give everything above a timestamp: in the head, and what has left it since (I6)."""
-        newer = list(state.after(read_ts))
-        if state.tidied_upto > read_ts:
-            newer.extend(self._archive.between(read_ts, state.tidied_upto))
-        return sorted(newer, key=lambda entry: entry.commit_ts)
 
     def _restaged(
         self,

@@ -16,7 +16,7 @@ from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import DataScan
 
 from txns import _overlay
-from txns._entry import Entry, Kind, Operation
+from txns._entry import Kind, Operation
 from txns.errors import Conflict
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ def subscribe(
     while until is None or done < until:
         head = parts.log.load()
         upper = head.upper if until is None else min(until, head.upper)
-        for entry in _entries(parts, head, done, upper):
+        for entry in parts.archive.newer(head.state, done):
             changes = [change for change in entry.changes if change.table in tables]
-            if changes:
+            if changes and entry.commit_ts <= upper:
                 rows = tuple(_rows(parts, head, entry.kind, change) for change in changes)
                 yield Delivery(entry.commit_ts, entry.txn_id, rows)
         if upper > done:
@@ -88,15 +88,6 @@ def subscribe(
             yield Delivery(done)
         else:
             parts.clock.sleep(_POLL_MS)
-
-
-def _entries(parts: Parts, head: Head, after: int, upto: int) -> list[Entry]:
-    """Give the entries between two timestamps, each once: head and archive may overlap."""
-    entries = {entry.commit_ts: entry for entry in head.state.after(after)}
-    if head.state.tidied_upto > after:
-        archived = parts.archive.between(after, head.state.tidied_upto)
-        entries |= {entry.commit_ts: entry for entry in archived}
-    return [entries[ts] for ts in sorted(entries) if ts <= upto]
 
 
 def _rows(parts: Parts, head: Head, kind: Kind, change: Change) -> TableRows:

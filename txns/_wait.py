@@ -39,20 +39,17 @@ def for_write(parts: Parts, table: Identifier, after_ts: int, timeout_ms: int) -
     """See `Handle.wait`."""
     clock = parts.clock
     deadline_ms = clock.now_ms() + timeout_ms
+    seen_ts = after_ts
     while True:
-        written = _written(parts, table, after_ts)
+        state = parts.log.load().state
+        written = [
+            entry.commit_ts
+            for entry in parts.archive.newer(state, seen_ts)
+            if any(change.table == table for change in entry.changes)
+        ]
         if written:
             return max(written)
+        seen_ts = max(seen_ts, state.upper)  # what is old is looked at once
         if clock.now_ms() >= deadline_ms:
             return None
         clock.sleep(_POLL_MS)
-
-
-def _written(parts: Parts, table: Identifier, after_ts: int) -> list[int]:
-    head = parts.log.load()
-    newer = list(head.state.after(after_ts))
-    if head.state.tidied_upto > after_ts:
-        newer += parts.archive.between(after_ts, head.state.tidied_upto)
-    return [
-        entry.commit_ts for entry in newer if any(change.table == table for change in entry.changes)
-    ]

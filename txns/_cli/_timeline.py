@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from txns._cli._options import Lake
     from txns._entry import Change, Entry
+    from txns._log import Head
     from txns._parts import Parts
 
 _POLL_MS = 250
@@ -47,8 +48,8 @@ def log(
 ) -> None:
     """Show the timeline of entries."""
     parts = lake.parts
-    seen_ts = parts.log.load().upper
-    found = [each for each in _history(parts, since or 0, seen_ts) if _names(each, table)]
+    head = parts.log.load()
+    found = [each for each in _history(parts, head, since or 0) if _names(each, table)]
     for each in found if since is not None else found[-lines:] if lines > 0 else []:
         _say_entry(each, as_json=as_json)
     if not follow:
@@ -56,11 +57,10 @@ def log(
     end_ms = None if for_ms is None else parts.clock.now_ms() + for_ms
     while end_ms is None or parts.clock.now_ms() < end_ms:
         parts.clock.sleep(_POLL_MS)
-        upper = parts.log.load().upper
-        for each in _history(parts, seen_ts, upper):
+        seen_ts, head = head.upper, parts.log.load()
+        for each in _history(parts, head, seen_ts):
             if _names(each, table):
                 _say_entry(each, as_json=as_json)
-        seen_ts = upper
 
 
 @click.command(cls=TxnsCommand)
@@ -77,9 +77,7 @@ def show(lake: Lake, txn: str, payload: bool, as_json: bool) -> None:  # noqa: F
     parts = lake.parts
     head = parts.log.load()
     found = [
-        each
-        for each in _history(parts, 0, head.upper)
-        if txn in {each["txn_id"], str(each["commit_ts"])}
+        each for each in _history(parts, head, 0) if txn in {each["txn_id"], str(each["commit_ts"])}
     ]
     if not found:
         raise InvalidUsage("42704", f"no entry has this id or commit_ts; txn=`{txn}`")
@@ -102,19 +100,14 @@ def show(lake: Lake, txn: str, payload: bool, as_json: bool) -> None:  # noqa: F
                 say(line)
 
 
-def _history(parts: Parts, after: int, upto: int) -> Iterator[dict[str, Any]]:
-    """Give the entries above a timestamp and not above another, ascending, as plain data."""
-    head = parts.log.load()
-    archived = []
-    if head.state.tidied_upto > after:
-        archived = parts.archive.between(after, min(upto, head.state.tidied_upto))
-    left = {each.entry.commit_ts: each.tables for each in outstanding(parts, head)}
-    standing = [entry for entry in head.state.after(after) if entry.commit_ts <= upto]
-    known = {entry.commit_ts for entry in standing}
-    entries = [*(each for each in archived if each.commit_ts not in known), *standing]
-    for entry in sorted(entries, key=lambda each: each.commit_ts):
-        unapplied = left.get(entry.commit_ts, ())
-        yield _entry_json(entry, [text(name) for name in unapplied])
+def _history(parts: Parts, head: Head, after: int) -> Iterator[dict[str, Any]]:
+    """Give the entries above a timestamp, ascending, as plain data."""
+    found = parts.archive.newer(head.state, after)
+    unapplied = outstanding(parts, head) if found else []
+    left = {each.entry.commit_ts: each.tables for each in unapplied}
+    for entry in found:
+        tables = left.get(entry.commit_ts, ())
+        yield _entry_json(entry, [text(name) for name in tables])
 
 
 def _entry_json(entry: Entry, unapplied: list[str]) -> dict[str, Any]:
