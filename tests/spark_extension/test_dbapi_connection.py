@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
+from txns_spark import dbapi
 from txns_spark.dbapi import _connection
+from txns_spark.dbapi._connection import Status
+from txns_spark.dbapi._session import Answer
 
 
 @pytest.mark.parametrize(
@@ -33,3 +37,65 @@ def test_a_statement_that_begins_no_transaction_before_it_is_known(
 ) -> None:
     """A script is none, and SAVEPOINT needs a transaction."""
     assert is_own == _connection._is_own(sql)
+
+
+class Dying:
+    """A server that is gone after some statements; Spark's own errors, as the driver gives them."""
+
+    driver = "connect"
+
+    def __init__(self, answers: int) -> None:
+        self.sent: list[str] = []
+        self._answers = answers
+
+    def run(self, sql: str, _parameters: object) -> Answer:
+        self.sent.append(sql)
+        if len(self.sent) > self._answers:
+            raise dbapi.ConnectionLost("[INVALID_HANDLE.SESSION_CLOSED] the session is gone")
+        row = dict.fromkeys(Status._fields) | {"txn_id": "t", "in_transaction": True}
+        columns = pa.Table.from_pylist([row]) if sql.startswith("BEGIN ") else pa.table({})
+        return Answer(columns, is_command=True)
+
+
+@pytest.mark.parametrize("answers", [0, 1, 2])
+def test_a_session_that_was_lost_is_not_committed_in_silence(answers: int) -> None:
+    """
+    Half of a transaction is never taken for the whole.
+
+    1. The session is lost in BEGIN, in the first statement or in the second, and nobody minds.
+    2. COMMIT says so, and a further statement does not begin another transaction.
+    """
+    server = Dying(answers)
+    connection = _connection.Connection(server)
+    for value in range(answers, 3):
+        with pytest.raises(dbapi.ConnectionLost):
+            connection.cursor().execute(f"INSERT INTO t VALUES (CASE {value} END)")
+            connection.cursor().execute("INSERT INTO t VALUES (2)")
+    sent = len(server.sent)
+    for _ in range(2):
+        with pytest.raises(dbapi.ConnectionLost, match="nothing of it is committed"):
+            connection.commit()
+    assert sent == len(server.sent) == answers + 1
+    connection.rollback()
+    connection.commit()
+
+
+@pytest.mark.parametrize("sql", ["COMMIT", "/* x */ end", "BEGIN EXECUTE IMMEDIATE x; END"])
+def test_a_session_that_was_lost_in_a_commit(sql: str) -> None:
+    """Whether that has committed nobody knows, who asks twice neither."""
+    connection = _connection.Connection(Dying(2))
+    connection.cursor().execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(dbapi.ConnectionLost):
+        connection.cursor().execute(sql)
+    for _ in range(2):
+        with pytest.raises(dbapi.CommitStateUnknown) as caught:
+            connection.commit()
+        assert "t" == caught.value.txn_id
+
+
+def test_a_session_that_is_lost_between_transactions() -> None:
+    """With autocommit every statement has told its own outcome."""
+    connection = _connection.Connection(Dying(0), autocommit=True)
+    with pytest.raises(dbapi.ConnectionLost):
+        connection.cursor().execute("INSERT INTO t VALUES (1)")
+    connection.commit()

@@ -37,6 +37,8 @@ _OWN = re.compile(
     r"|BEGIN\s*(?:;|\Z|(?:TRANSACTION|WORK|ATOMIC|READ|ISOLATION|ID|AS|BASIS|COMMENT(?!\s+ON))\b))",
     re.IGNORECASE,
 )
+# Those of them that commit.
+_ENDS = re.compile(r"\A\s*(?:COMMIT|END|BEGIN\s+ATOMIC)\b", re.IGNORECASE)
 _HEAD_CHARS = 1000
 # Scripts hold statements whose answers nobody sees, and what a variable stands for, Spark knows.
 _MAY_HIDE_STATEMENTS = re.compile(r"\b(?:BEGIN|EXECUTE)\b|\$\{", re.IGNORECASE)
@@ -89,6 +91,8 @@ class Connection:
         self._session: Session | None = session
         # What the server has said last; None when only it knows.
         self._is_open: bool | None = False
+        # What `commit` says of a transaction whose session was lost, until it is rolled back.
+        self._lost: errors.Error | None = None
         self._autocommit = autocommit
         self._isolation_level: str | None = None
         self._default_level: str | None = None
@@ -188,24 +192,20 @@ class Connection:
 
         Raises:
             TransactionConflict: It has not committed; run the transaction again.
+            ConnectionLost: Its session was lost before, and it with it; roll back first.
             CommitStateUnknown: It may have committed; `outcome` tells, on a connection that
                 works. It is never tried again here.
             Error: It has not committed.
         """
         if not self.in_transaction:
             self._opened()
+            self._refuse_lost()
             return
         txn_id = self.transaction_id
         try:
             self._run("COMMIT")
         except errors.ConnectionLost as lost:
-            raise errors.CommitStateUnknown(
-                f"the session was lost while it committed, so nobody knows whether it has; "
-                f"connect again and ask outcome(txn_id): txn_id={txn_id}; {lost}",
-                condition="TXNS_COMMIT_STATE_UNKNOWN",
-                sqlstate="08007",
-                txn_id=txn_id,
-            ) from lost
+            raise _unknown(txn_id, lost) from lost
         except errors.Error as error:
             if error.sqlstate == "25P01":
                 # The session has been replaced behind our back, perhaps after a COMMIT.
@@ -225,6 +225,7 @@ class Connection:
     def rollback(self) -> None:
         """Undo what is open; harmless if nothing is."""
         self._opened()
+        self._lost = None
         if self._is_open is not False:
             self._run("ROLLBACK")
 
@@ -302,7 +303,7 @@ class Connection:
         try:
             return self._opened().upload(name, rows)
         except Exception as error:
-            raise _error_of(error) from error
+            raise self._noted(error, was_open=self._is_open) from error
 
     def has_table(self, name: str) -> bool | None:
         """
@@ -319,7 +320,7 @@ class Connection:
         try:
             return self._opened().has_table(name)
         except Exception as error:
-            raise self._noted(error) from error
+            raise self._noted(error, was_open=self._is_open) from error
 
     def __enter__(self) -> Self:
         """Return the connection."""
@@ -344,6 +345,7 @@ class Connection:
     ) -> Answer:
         is_own = _is_own(sql)
         if not is_own:
+            self._refuse_lost()
             self._begin_if_needed()
         # Transaction statements are not Spark's, which binds nothing for them.
         if inline or (is_own and parameters):
@@ -355,9 +357,15 @@ class Connection:
         try:
             yield from batches
         except Exception as error:
-            raise self._noted(error) from error
+            raise self._noted(error, was_open=self._is_open) from error
+
+    def _refuse_lost(self) -> None:
+        """Refuse to go on after a lost session as if what came before it stood."""
+        if self._lost is not None:
+            raise self._lost
 
     def _begin_if_needed(self) -> None:
+        self._refuse_lost()
         if not self._autocommit and not self.in_transaction:
             self.begin()
 
@@ -373,22 +381,36 @@ class Connection:
             else:
                 answer = session.stream(sql, parameters, batch_rows)
         except errors.Error as error:
-            self._noted(error)
+            self._noted(error, sql, was_open=before)
             raise
         except Exception as error:
-            raise self._noted(error) from error
+            raise self._noted(error, sql, was_open=before) from error
         if answer.is_command and answer.columns.column_names == list(Status._fields):
             status = Status(**answer.columns.to_pylist()[0])
             self.last_status = status if status.txn_id is not None else self.last_status
             self._is_open = status.in_transaction
+            self._lost = None if self._is_open else self._lost
         elif not _MAY_HIDE_STATEMENTS.search(sql):
             self._is_open = before
         return answer
 
-    def _noted(self, error: Exception) -> errors.Error:
+    def _of_lost(self, sql: str, lost: errors.Error) -> errors.Error:
+        """Return what `commit` is to say after a statement that has lost the session."""
+        if _may_commit(sql):
+            return _unknown(self.transaction_id, lost)
+        return errors.ConnectionLost(
+            "the session was lost, and with it the transaction that was open: nothing of it is "
+            "committed; roll back, connect again and run it from its beginning: "
+            f"txn_id={self.transaction_id}; {lost}"
+        )
+
+    def _noted(self, error: Exception, sql: str = "", *, was_open: bool | None) -> errors.Error:
         """Return an error in our classes; the server knows whether it has ended the transaction."""
         found = _error_of(error)
-        self._is_open = False if isinstance(found, errors.ConnectionLost) else None
+        lost = isinstance(found, errors.ConnectionLost)
+        if lost and (was_open is not False or not self._autocommit):
+            self._lost = self._of_lost(sql, found)
+        self._is_open = False if lost else None
         return found
 
     def _check_between_transactions(self, what: str) -> None:
@@ -407,6 +429,26 @@ def _error_of(error: Exception) -> errors.Error:
     return error if isinstance(error, errors.Error) else errors.of_spark(error)
 
 
+def _unknown(txn_id: str | None, lost: errors.Error) -> errors.CommitStateUnknown:
+    return errors.CommitStateUnknown(
+        f"the session was lost while it committed, so nobody knows whether it has; "
+        f"connect again and ask outcome(txn_id): txn_id={txn_id}; {lost}",
+        condition="TXNS_COMMIT_STATE_UNKNOWN",
+        sqlstate="08007",
+        txn_id=txn_id,
+    )
+
+
 def _is_own(sql: str) -> bool:
+    return _OWN.match(_code(sql)) is not None
+
+
+def _may_commit(sql: str) -> bool:
+    """Whether a statement may have committed what was open before it."""
+    ends = _ENDS if _is_own(sql) else _MAY_HIDE_STATEMENTS
+    return ends.search(_code(sql)) is not None
+
+
+def _code(sql: str) -> str:
     head = sql[:_HEAD_CHARS]
-    return _OWN.match(code_of(sql) if "--" in head or "/*" in head else sql) is not None
+    return code_of(sql) if "--" in head or "/*" in head else sql
