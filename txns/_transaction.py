@@ -7,7 +7,6 @@ _read_set, _savepoints, _staging, errors. Used by: _handle.
 
 from __future__ import annotations
 
-import logging
 import threading
 from functools import partial
 from typing import TYPE_CHECKING, Self
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
     from txns._staged import StagedTable
     from txns._tables import Loaded
     from txns.errors import Identifier
-
-_LOG = logging.getLogger(__name__)
 
 
 class Transaction(TxnCatalog):
@@ -248,7 +245,9 @@ class Transaction(TxnCatalog):
         """Commit, or roll back on an exception."""
         if exc_type is None and self.state is State.ACTIVE:
             self.commit()
-        elif exc_type is not None:
+        elif exc_type is not None and not (
+            self.state is State.UNKNOWN and isinstance(exc_val, CommitStateUnknown)
+        ):
             self.rollback()
 
     def commit(self) -> Committed:
@@ -339,24 +338,26 @@ class Transaction(TxnCatalog):
 
         Raises:
             InvalidUsage: 25000, a commit that was refused has landed all the same.
+            CommitStateUnknown: It may have committed, or may still: nothing is undone or deleted.
         """
         with self._lock:
+            if self.state is State.ACTIVE and self._attempts.stood_on is not None:
+                self._settle_refused()
+            if self.state is State.UNKNOWN:
+                raise CommitStateUnknown(self.txn_id)
             if self.state is not State.ACTIVE:
-                return
-            if self._attempts.stood_on is not None and self._may_land():
                 return
             self._leftovers.remove(self._parts.log, None)
             self.state = State.ROLLED_BACK
             self._staging.discard()
 
-    def _may_land(self) -> bool:
-        """Whether an attempt that was refused can still commit; what it needs stays then."""
+    def _settle_refused(self) -> None:
+        """Ask whether an attempt that was refused can still commit; what it needs stays then."""
         try:
             entry = self._parts.loop.settle(self._key())
-        except Exception:  # noqa: BLE001 -- the log cannot be asked: files that stay harm nobody
-            _LOG.warning("its files stay: txn=%s", self.txn_id, exc_info=True)
-            self.state = State.UNKNOWN
-            return True
+        except Exception as error:
+            self.state = State.UNKNOWN  # files that stay harm nobody
+            raise CommitStateUnknown(self.txn_id) from error
         if entry is not None:
             self.state = State.COMMITTED
             self.committed = Committed.of(entry, self._parts)
@@ -365,10 +366,8 @@ class Transaction(TxnCatalog):
                 "the transaction has committed, although the catalog refused it: there is nothing"
                 f" to roll back; txn=`{self.txn_id}` commit_ts=`{entry.commit_ts}`",
             )
-        if self._attempts.stood_on is None:
-            return False
-        self.state = State.UNKNOWN
-        return True
+        if self._attempts.stood_on is not None:
+            self.state = State.UNKNOWN
 
     def savepoint(self, name: str) -> None:
         """Remember this moment under a name; a name used again hides the older one."""

@@ -167,6 +167,8 @@ def _give_up(worker: Worker, txn: Any, attempt: Attempt) -> None:
         if worker.lake.observer.history.settled_ts(attempt.txn_id) is None:
             raise Violation("refused", f"{attempt.key} has not committed: {error}") from error
         return
+    except CommitStateUnknown:
+        return
     attempt.refused = txn.state is State.ROLLED_BACK
     if attempt.refused and landed:
         raise Violation("refused", f"{attempt.key} has committed, and was rolled back")

@@ -229,7 +229,8 @@ def test_rollback_after_a_refusal(lake):
     for txn in (early, late):
         with pytest.raises(ForbiddenError):
             txn.commit()
-    early.rollback()
+    with pytest.raises(txns.CommitStateUnknown):
+        early.rollback()
     kept = lake.files()
     assert before < kept
     lake.open().advance(lake.open().upper + 1)
@@ -446,3 +447,35 @@ def test_another_commit_table_in_its_place(lake, deed):
     with pytest.raises(txns.InvalidUsage, match="another commit table"):
         deeds[deed]()
     assert 0 == other.upper
+
+
+def test_a_block_whose_commit_has_no_answer(lake):
+    """It ends with what COMMIT said, and what is raised after a refusal says it as well."""
+    a = lake.table("a", [1])
+
+    def swap(_real):
+        raise ForbiddenError("no writer here")
+
+    handle = lake.open(Wrapped(lake.another_catalog(), swap))
+    with pytest.raises(txns.CommitStateUnknown) as raised, handle.begin() as txn:
+        txn.load_table(a).append(rows(2))
+        txn.commit()
+    assert isinstance(raised.value.__context__, ForbiddenError)
+    assert txns.State.UNKNOWN is txn.state
+
+
+def test_rollback_while_the_log_cannot_be_asked(lake):
+    """A refused commit may have landed: the rollback does not say that it is undone."""
+    a = lake.table("a", [1])
+
+    def swap(_real):
+        raise ForbiddenError("no writer here")
+
+    catalog = Wrapped(lake.another_catalog(), swap)
+    txn = staged(lake.open(catalog), a, 2)
+    with pytest.raises(ForbiddenError):
+        txn.commit()
+    catalog.load = dropped
+    with pytest.raises(txns.CommitStateUnknown) as raised:
+        txn.rollback()
+    assert isinstance(raised.value.__cause__, ConnectionError)

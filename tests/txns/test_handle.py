@@ -193,7 +193,8 @@ def test_an_outcome_that_stays_unknown(lake):
     with pytest.raises(txns.CommitStateUnknown) as raised:
         txn.commit()
     assert ("08007", txn.txn_id) == (raised.value.sqlstate, raised.value.txn_id)
-    txn.rollback()
+    with pytest.raises(txns.CommitStateUnknown):
+        txn.rollback()
     assert before <= lake.files()
     catalog.outcomes.clear()
     assert handle.find(txn.txn_id) is None

@@ -10,8 +10,6 @@ import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Staged changes over many tables, what was read, and savepoints.
@@ -22,8 +20,6 @@ import org.slf4j.LoggerFactory;
  * at once: their operations are staged one after the other.
  */
 public final class Transaction {
-  private static final Logger LOG = LoggerFactory.getLogger(Transaction.class);
-
   /** Where a transaction is in its life. */
   public enum State {
     ACTIVE,
@@ -272,20 +268,17 @@ public final class Transaction {
   }
 
   /**
-   * Undo everything and delete the files that were staged; harmless when it is over. Those that a
-   * refused commit may still need stay.
+   * Undo everything and delete the files that were staged; harmless when it is over.
    *
-   * @throws TxnException 25000: a commit that was refused has landed all the same
+   * @throws TxnException 25000: a commit that was refused has landed all the same; 08007: it may
+   *     have, or may still, and nothing is undone or deleted
    */
   public synchronized void rollback() {
     if (state != State.ACTIVE && state != State.ABORTED) {
       return;
     }
-    if (attempts.mayLand() && mayLand()) {
-      state = State.ABORTED;
-      staged.clear();
-      unstaged.clear();
-      return;
+    if (attempts.mayLand()) {
+      settleRefused();
     }
     leftovers.removeAllBut(staged.values());
     unstaged.addAll(staged.values());
@@ -294,14 +287,13 @@ public final class Transaction {
     deleteDiscarded();
   }
 
-  /** Whether an attempt that was refused can still commit. */
-  private boolean mayLand() {
+  /** Ask whether an attempt that was refused can still commit; what it needs stays then. */
+  private void settleRefused() {
     Optional<Entry> landed;
     try {
       landed = handle.settle(this);
     } catch (RuntimeException e) {
-      LOG.warn("the log cannot be asked, so files stay; txn={}", id, e);
-      return true;
+      throw unknown(e);
     }
     if (landed.isPresent()) {
       state = State.COMMITTED;
@@ -312,7 +304,16 @@ public final class Transaction {
                   + " roll back; txn=`%s` commit_ts=`%d`",
               id, landed.get().commitTs()));
     }
-    return attempts.mayLand();
+    if (attempts.mayLand()) {
+      throw unknown(null);
+    }
+  }
+
+  private TxnException unknown(RuntimeException cause) {
+    state = State.ABORTED;
+    staged.clear();
+    unstaged.clear();
+    return TxnException.commitStateUnknown(id, cause);
   }
 
   /** What a refused commit may still land as must not be changed. */

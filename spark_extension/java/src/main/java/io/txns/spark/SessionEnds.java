@@ -10,6 +10,8 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerEvent;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.Product;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -22,6 +24,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * classes are the servers' own and perhaps not on the class path, so they are known by name.
  */
 final class SessionEnds extends SparkListener {
+  private static final Logger LOG = LoggerFactory.getLogger(SessionEnds.class);
 
   private static final String CONNECT = "org.apache.spark.sql.connect.service.SparkListenerConnect";
   private static final String THRIFT =
@@ -92,7 +95,7 @@ final class SessionEnds extends SparkListener {
     } else if (name.equals(THRIFT + "SessionClosed") || name.equals(CONNECT + "SessionClosed")) {
       TxnSession state = sessions.remove(text(event, 0));
       if (state != null) {
-        Undoing.soon(state::abandon);
+        Undoing.soon(() -> abandon(state));
       }
     }
   }
@@ -103,6 +106,15 @@ final class SessionEnds extends SparkListener {
 
   @Override
   public void onApplicationEnd(SparkListenerApplicationEnd end) {
-    TxnSession.inTransaction().forEach(TxnSession::abandon);
+    TxnSession.inTransaction().forEach(SessionEnds::abandon);
+  }
+
+  /** Nobody is there any more to be told what becomes of it. */
+  private static void abandon(TxnSession state) {
+    try {
+      state.abandon();
+    } catch (RuntimeException e) {
+      LOG.warn("a session has ended, and its transaction could not be undone", e);
+    }
   }
 }

@@ -267,7 +267,10 @@ class CommitLoopTest {
     assertThatThrownBy(early::commit).isInstanceOf(TxnException.class);
     assertThatThrownBy(late::commit).isInstanceOf(TxnException.class);
     Set<Path> all = files();
-    early.rollback();
+    assertThatThrownBy(early::rollback)
+        .isInstanceOfSatisfying(
+            TxnException.class,
+            e -> assertThat(e.kind()).isEqualTo(ErrorKind.COMMIT_STATE_UNKNOWN));
     assertThat(files()).containsAll(all);
     staged(lake.open(), 3).commit();
     late.rollback();
