@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import (
+    AddSnapshotUpdate,
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
     SetSnapshotRefUpdate,
 )
 from pyiceberg.utils.concurrent import ExecutorFactory
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.refs import SnapshotRef
-    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
     from txns._clock import Clock
@@ -58,7 +60,7 @@ def protect(
 
     Args:
         catalog: The table's.
-        clock: Which must not be behind the table's times by a minute.
+        clock: Which may be behind the table's times.
         staged: The change, before it is completed.
         read_ts: What it is staged on, in ms.
         txn_id: For errors.
@@ -176,24 +178,48 @@ def _tag(
         table = catalog.load_table(staged.identifier)
         if name in table.metadata.refs:
             return
-        # pyiceberg stamps the clock's time, which must not set back the table's.
-        ahead = newest_ms(table.metadata) > clock.now_ms() + TOLERANCE_MS
-        if table.metadata.snapshot_by_id(snapshot_id) is None or ahead or tries == _TRIES:
+        if table.metadata.snapshot_by_id(snapshot_id) is None or tries == _TRIES:
             break
         uuid = AssertTableUUID(uuid=staged.base.table_uuid)
         try:
             catalog.commit_table(
-                table, (uuid, AssertRefSnapshotId(ref=name, snapshot_id=None)), (tag,)
+                table,
+                (uuid, AssertRefSnapshotId(ref=name, snapshot_id=None)),
+                (tag, *_time(table.metadata, clock)),
             )
         except (CommitFailedException, CommitStateUnknownException) as error:
             lost = error  # whether it stands shows the next look
     raise Conflict(
         f"the snapshot {snapshot_id}, whose rows are to come back, could not be tagged: others are"
-        " writing the table, or have expired it, or its times are a minute ahead of this clock",
+        " writing the table, or have expired it",
         table=staged.identifier,
         txn_id=txn_id,
         least_ts=read_ts,
     ) from lost
+
+
+def _time(metadata: TableMetadata, clock: Clock) -> tuple[TableUpdate, ...]:
+    """
+    Give the updates that let a swap of refs follow the times of a table ahead of this clock.
+
+    Such a swap gets the clock's time, of pyiceberg as of servers, but for what a snapshot brings
+    along that is added: one that the same swap removes again, so that it is never there.
+    """
+    main = metadata.current_snapshot()
+    newest = newest_ms(metadata)
+    if main is None or newest <= clock.now_ms() + TOLERANCE_MS:
+        return ()
+    passing = Snapshot(
+        snapshot_id=clock.new_snapshot_id(),
+        parent_snapshot_id=main.snapshot_id,
+        sequence_number=metadata.next_sequence_number(),
+        timestamp_ms=newest + 1,
+        manifest_list=main.manifest_list,
+        summary=Summary(Operation.APPEND),
+        schema_id=metadata.current_schema_id,
+    )
+    removed = RemoveSnapshotsUpdate(snapshot_ids=[passing.snapshot_id])
+    return AddSnapshotUpdate(snapshot=passing), removed
 
 
 def _refuse_gone(staged: StagedTable, source: Snapshot, files: set[str]) -> None:

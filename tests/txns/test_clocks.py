@@ -79,3 +79,32 @@ def test_no_clock_moves_the_times_of_the_commit_table(lake, handle):
     assert times[-1] <= lake.clock.now_ms()
     assert commits.metadata.last_updated_ms <= lake.clock.now_ms()
     assert handle.upper > lake.clock.now_ms() + YEAR_MS // 2
+
+
+@pytest.mark.parametrize("ahead_ms", [130_000, YEAR_MS])
+def test_a_tag_on_a_table_that_is_ahead(lake, handle, ahead_ms):
+    """
+    What comes back is tagged without a change of the table's times.
+
+    1. A fast clock has written a table, and removed a file of it.
+    2. A right clock rolls back.
+    """
+    a = lake.table("a")
+    lake.clock.ahead_ms = ahead_ms
+    handle.catalog().load_table(a).append(rows(1))
+    first = handle.catalog().load_table(a).current_snapshot().snapshot_id
+    handle.catalog().load_table(a).overwrite(rows(2))
+    lake.clock.ahead_ms = 0
+    before = lake.catalog.load_table(a).metadata
+    handle.catalog().load_table(a).manage_snapshots().set_current_snapshot(first).commit()
+    table = lake.catalog.load_table(a)
+    assert [first] == [
+        ref.snapshot_id for name, ref in table.refs().items() if name.startswith("txns-kept-")
+    ]
+    known = {at.snapshot_id for at in before.snapshots}
+    assert 1 == len({at.snapshot_id for at in table.snapshots()} - known)
+    assert [1] == lake.plain_ids(a)
+    assert refusal(lake.catalog, a) is None
+    handle.catalog().load_table(a).append(rows(3))
+    assert [1, 3] == ids(lake.open().catalog().load_table(a))
+    assert refusal(lake.catalog, a) is None
