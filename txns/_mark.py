@@ -11,15 +11,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txns import _entry
-from txns.errors import Unsupported, text
+from txns.errors import InvalidUsage, Unsupported, text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
     from txns.errors import Identifier
+
+PREFIX = "txns."
+"""What keys of the protocol begin with, of properties and of summaries."""
+
+LOG_COLUMNS = {1: "commit_ts", 2: "committed_at", 3: "txn_id", 4: "kind"}
+"""The first columns of every commit table, by id (docs/spec.md 3.1)."""
 
 COMMIT_TABLE = "txns.commit-table"
 COMMIT_TABLE_UUID = "txns.commit-table-uuid"
@@ -88,8 +94,32 @@ def mark_of(metadata: TableMetadata) -> TableMark | None:
 
 
 def is_commit_table(metadata: TableMetadata) -> bool:
-    """Whether a table is a log, this one or another: it has had a record since its creation."""
-    return any(summary_value(at, _entry.KIND) is not None for at in metadata.snapshots)
+    """
+    Whether a table is a log, this one or another.
+
+    It has the archive's columns, and has had a record since its creation: one alone tells
+    nothing, since anybody can make a table of the archive's rows, or name a summary's key.
+    """
+    names = {field.field_id: field.name for field in metadata.schema().fields}
+    return LOG_COLUMNS.items() <= names.items() and any(
+        summary_value(at, _entry.KIND) is not None for at in metadata.snapshots
+    )
+
+
+def refuse_reserved(table: Identifier, keys: Iterable[str]) -> None:
+    """
+    Refuse keys of a snapshot's summary that a user must not set: they say what the protocol did.
+
+    Raises:
+        InvalidUsage: 42602, one begins with `txns.`.
+    """
+    for key in keys:
+        if key.startswith(PREFIX):
+            raise InvalidUsage(
+                "42602",
+                "keys that begin with txns. are the protocol's own: give the snapshot property"
+                f" another name; key=`{key}` table=`{text(table)}`",
+            )
 
 
 def refuse_commit_table(table: Identifier, metadata: TableMetadata) -> None:

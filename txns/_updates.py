@@ -2,17 +2,22 @@
 Metadata updates laid over table metadata, without copying what does not change.
 
 Pure.
-Imports: nothing of this package. Used by: _overlay, _staged, _transaction.
+Imports: nothing of this package. Used by: _overlay, _staged, _transaction,
+_autocommit.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyiceberg.table.update import _apply_table_update, _TableMetadataUpdateContext
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    _apply_table_update,
+    _TableMetadataUpdateContext,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
@@ -38,3 +43,10 @@ def laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMetad
     metadata.spec().check_compatible(metadata.schema())
     metadata.sort_order().check_compatible(metadata.schema())
     return metadata
+
+
+def summary_keys(updates: Iterable[TableUpdate]) -> Iterator[str]:
+    """Give the keys of the summaries of all snapshots that updates add."""
+    for update in updates:
+        if isinstance(update, AddSnapshotUpdate) and update.snapshot.summary is not None:
+            yield from update.snapshot.summary.additional_properties

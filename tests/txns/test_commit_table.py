@@ -96,3 +96,36 @@ def test_a_commit_table_under_another_name(logs):
         assert "txns.commit-table" not in txn.load_table("shop.backup").properties
         assert ("shop.backup",) == txn.unprotected
     assert are_readable(logs)
+
+
+def test_a_users_property_makes_no_commit_table(lake):
+    """What somebody has called `txns.kind` outside of the protocol is a word, and no record."""
+    table = lake.catalog.create_table("shop.a", SCHEMA)
+    table.append(rows(1), snapshot_properties={"txns.kind": "mine"})
+    handle = lake.open()
+    handle.register("shop.a")
+    handle.catalog().load_table("shop.a").append(rows(2))
+    assert [1, 2] == lake.plain_ids("shop.a")
+    assert handle.transactions()
+
+
+@pytest.mark.parametrize("key", ["txns.kind", "txns.dropped", "txns.restored"])
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_protocols_words_are_refused(lake, key, inside):
+    """
+    A snapshot property of a user is never taken for what the protocol says.
+
+    An append with `txns.dropped` dropped the table.
+    """
+    name = lake.table("a", [1])
+    handle = lake.open()
+    catalog = handle.begin() if inside else handle.catalog()
+    with pytest.raises(txns.InvalidUsage, match="the protocol's own") as refusal:
+        catalog.load_table(name).append(rows(2), snapshot_properties={key: "1"})
+    with pytest.raises(txns.InvalidUsage, match="the protocol's own"):
+        catalog.load_table(name).delete("id == 1", snapshot_properties={key: "1"})
+    assert "42602" == refusal.value.sqlstate
+    catalog.load_table(name).append(rows(3), snapshot_properties={"nightly": "1"})
+    if inside:
+        catalog.commit()
+    assert [1, 3] == lake.plain_ids(name)

@@ -47,7 +47,17 @@ final class CommitTable {
   /** A hundred years: with the count below, what keeps other engines' expiry away. */
   private static final long MAX_SNAPSHOT_AGE_MS = 100L * 365 * 24 * 3600 * 1000;
 
+  /** How many of its first columns tell a commit table from others. */
+  private static final int TELLING_COLUMNS = 4;
+
   private CommitTable() {}
+
+  /** Whether a table has a commit table's first columns, by id and name. */
+  static boolean hasColumns(Schema schema) {
+    return SCHEMA.columns().stream()
+        .limit(TELLING_COLUMNS)
+        .allMatch(column -> column.name().equals(schema.findColumnName(column.fieldId())));
+  }
 
   /**
    * Create the commit table with its first record, in one step; two creators end with one table.

@@ -19,6 +19,9 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * @param applied the greatest {@code commit_ts} that has been applied (invariant I4)
  */
 record TableMark(TableIdentifier commitTable, String commitTableUuid, long created, long applied) {
+  /** What keys of the protocol begin with, of properties and of summaries. */
+  private static final String PREFIX = "txns.";
+
   static final String COMMIT_TABLE = "txns.commit-table";
   static final String COMMIT_TABLE_UUID = "txns.commit-table-uuid";
   static final String TABLE_UUID = "txns.table-uuid";
@@ -68,10 +71,33 @@ record TableMark(TableIdentifier commitTable, String commitTableUuid, long creat
             number(properties, APPLIED)));
   }
 
-  /** Whether a table is a log, this one or another: it has had a record since its creation. */
+  /**
+   * Whether a table is a log, this one or another: it has the archive's columns, and has had a
+   * record since its creation. One alone tells nothing: anybody can make a table of the archive's
+   * rows, or name a summary's key.
+   */
   static boolean isCommitTable(TableMetadata metadata) {
-    return metadata.snapshots().stream()
-        .anyMatch(at -> at.summary() != null && at.summary().containsKey(EntryParser.KIND));
+    return CommitTable.hasColumns(metadata.schema())
+        && metadata.snapshots().stream()
+            .anyMatch(at -> at.summary() != null && at.summary().containsKey(EntryParser.KIND));
+  }
+
+  /**
+   * Refuse keys of a snapshot's summary that a user must not set: they say what the protocol did.
+   *
+   * @throws TxnException 42602 where one begins with {@code txns.}
+   */
+  static void refuseReserved(TableIdentifier table, Snapshot snapshot) {
+    for (String key : snapshot.summary().keySet()) {
+      if (key.startsWith(PREFIX)) {
+        throw TxnException.invalidUsage(
+            "42602",
+            String.format(
+                "keys that begin with txns. are the protocol's own: give the snapshot property"
+                    + " another name; key=`%s` table=`%s`",
+                key, table));
+      }
+    }
   }
 
   /**

@@ -151,6 +151,8 @@ final class TxnTableOperations extends DelegatingOperations {
     if (base == metadata) {
       return;
     }
+    StagedTable.snapshots(metadata.changes())
+        .forEach(added -> TableMark.refuseReserved(identifier, added));
     Transaction running = transaction.get();
     Transaction explicit = explicit();
     if (explicit != null) {

@@ -119,4 +119,36 @@ class CommitTableTest {
     refused(() -> tables.registerTable(id("shop.log"), "anywhere"));
     assertThat(lake.catalog().tableExists(id("shop.log"))).isFalse();
   }
+
+  /** What somebody has called txns.kind outside of the protocol is a word, and no record. */
+  @Test
+  void aUsersPropertyMakesNone() {
+    Table plain =
+        lake.catalog()
+            .buildTable(id("shop.plain"), Lake.SCHEMA)
+            .withProperty("format-version", "2")
+            .create();
+    plain.newAppend().appendFile(Lake.file(plain, 1)).set("txns.kind", "mine").commit();
+    TxnHandle handle = lake.open();
+    handle.register(id("shop.plain"));
+    append(handle.catalog(() -> null).loadTable(id("shop.plain")), 2);
+    assertThat(lake.plainIds("shop.plain")).containsExactly(1L, 2L);
+  }
+
+  /** A snapshot property of a user is never taken for what the protocol says. */
+  @ParameterizedTest
+  @CsvSource({"txns.kind, true", "txns.dropped, true", "txns.kind, false", "txns.dropped, false"})
+  void theProtocolsWordsAreRefused(String key, boolean inside) {
+    TxnHandle handle = lake.open();
+    Transaction txn = inside ? handle.begin(BeginOptions.defaults()) : null;
+    Table table = handle.catalog(() -> txn).loadTable(id("shop.a"));
+    assertThatThrownBy(
+            () -> table.newAppend().appendFile(Lake.file(table, 1)).set(key, "1").commit())
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.sqlState()).isEqualTo("42602"))
+        .hasMessageContaining("the protocol's own");
+    if (inside) {
+      txn.rollback();
+    }
+  }
 }
