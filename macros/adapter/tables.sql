@@ -140,7 +140,7 @@
 {% macro txns__persist_constraints(relation, model) %}
 {% endmacro %}
 
-{#- A string literal of Spark SQL. -#}
+{#- A string literal of Spark SQL, in which `${x}` is no variable: Spark puts those in before it looks for quotes. -#}
 {% macro txns_text(value) -%}
-  '{{ value | replace('\\', '\\\\') | replace("'", "\\'") }}'
+  '{{ value | replace('\\', '\\\\') | replace("'", "\\'") | replace('$', '\\u0024') }}'
 {%- endmacro %}

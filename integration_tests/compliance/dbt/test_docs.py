@@ -10,7 +10,7 @@ import pytest
 import yaml
 from dbt.tests.util import run_dbt
 
-HARD = "it's, \\' and \\ and at its end \\"
+HARD = "it's, ${spark.app.name} and ${env:HOME}, $ and \\' and \\ and at its end \\"
 
 
 class TestDocs:
