@@ -60,8 +60,8 @@ def run(
             if attempt == max_attempts:
                 raise
             _back_off(handle, attempt)
-        except BaseException:
-            txn.rollback()
+        except BaseException as error:
+            txn.rollback_after(error)
             raise
         else:
             return result

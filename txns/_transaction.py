@@ -249,10 +249,8 @@ class Transaction(TxnCatalog):
         """Commit, or roll back on an exception."""
         if exc_type is None and self.state is State.ACTIVE:
             self.commit()
-        elif exc_type is not None and not (
-            self.state is State.UNKNOWN and isinstance(exc_val, CommitStateUnknown)
-        ):
-            self.rollback()
+        elif exc_val is not None:
+            self.rollback_after(exc_val)
 
     def commit(self) -> Committed:
         """
@@ -354,6 +352,16 @@ class Transaction(TxnCatalog):
             self._leftovers.remove(self._parts.log, None)
             self.state = State.ROLLED_BACK
             self._staging.discard()
+
+    def rollback_after(self, error: BaseException) -> None:
+        """Undo everything because of an error; an interrupt is not hidden, see `rollback`."""
+        if self.state is State.UNKNOWN and isinstance(error, CommitStateUnknown):
+            return
+        try:
+            self.rollback()
+        except CommitStateUnknown:
+            if isinstance(error, Exception):
+                raise
 
     def _settle_refused(self) -> None:
         """Ask whether an attempt that was refused can still commit; what it needs stays then."""

@@ -264,6 +264,12 @@ def test_an_interrupt_between_the_swap_and_its_answer(lake, handle, monkeypatch)
     with pytest.raises(txns.CommitStateUnknown):
         txn.rollback()
     assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+    with pytest.raises(KeyboardInterrupt), handle.begin() as block:
+        block.load_table(a).append(rows(3))
+        block.commit()
+    with pytest.raises(KeyboardInterrupt):
+        txns.run(handle, lambda txn: txn.load_table(a).append(rows(4)))
+    assert [1, 2, 3, 4] == ids(lake.open().snapshot().load_table(a))
 
 
 def test_a_refreshed_table_is_written(lake, handle):
