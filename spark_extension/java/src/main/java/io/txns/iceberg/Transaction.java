@@ -297,6 +297,7 @@ public final class Transaction {
     }
     if (landed.isPresent()) {
       state = State.COMMITTED;
+      committed = handle.committed(landed.get());
       throw TxnException.invalidUsage(
           "25000",
           String.format(

@@ -491,7 +491,8 @@ public final class TxnHandle implements Closeable {
     }
   }
 
-  private Committed committed(Entry entry) {
+  /** What an entry says of the transaction that it is. */
+  Committed committed(Entry entry) {
     return new Committed(
         entry.txnId(),
         entry.commitTs(),

@@ -79,7 +79,9 @@ final class StatementRunner {
         transaction.endAtomic();
         return commit();
       } catch (Throwable e) {
-        undo(transaction, e);
+        if (hasLanded(transaction, e)) {
+          return transaction.row();
+        }
         if (attempt == ATOMIC_ATTEMPTS || !isConflict(e)) {
           throw e;
         }
@@ -103,16 +105,29 @@ final class StatementRunner {
         && CONFLICT.equals(known.getSqlState());
   }
 
-  private void undo(OpenTransaction transaction, Throwable failure) {
+  /**
+   * Rolls back what a block has left open, which may be a COMMIT that was refused.
+   *
+   * @return whether it has committed all the same
+   * @throws TxnException what becomes of it is not known (08007): more than that it was refused
+   */
+  private boolean hasLanded(OpenTransaction transaction, Throwable failure) {
     transaction.endAtomic();
     if (state.open().filter(open -> open == transaction).isEmpty()) {
-      return; // COMMIT has ended it
+      return false; // COMMIT has ended it
     }
     try {
       rollback();
+    } catch (TxnException e) {
+      if (transaction.alreadyCommitted().isPresent()) {
+        return true;
+      }
+      e.addSuppressed(failure);
+      throw e;
     } catch (RuntimeException e) {
       failure.addSuppressed(e);
     }
+    return false;
   }
 
   private StatusRow show() {
