@@ -99,3 +99,83 @@ def test_a_session_that_is_lost_between_transactions() -> None:
     with pytest.raises(dbapi.ConnectionLost):
         connection.cursor().execute("INSERT INTO t VALUES (1)")
     connection.commit()
+
+
+class Refusing:
+    """A server that refuses COMMIT, and knows in ROLLBACK, or when it is asked, what came of it."""
+
+    driver = "session"
+
+    def __init__(self, at_rollback: dbapi.Error | None, asked: str | None = None) -> None:
+        self.sent: list[str] = []
+        self._at_rollback = at_rollback
+        self._asked = asked
+        self._open = False
+
+    def run(self, sql: str, _parameters: object) -> Answer:
+        self.sent.append(sql)
+        if sql == "COMMIT":
+            raise dbapi.OperationalError("the catalog refuses to write", sqlstate="58000")
+        row = dict.fromkeys(Status._fields) | {"state": "active", "txn_id": "t"}
+        if sql.startswith("BEGIN"):
+            self._open = True
+        if sql.startswith("BEGIN ID"):
+            row |= {"state": self._asked, "commit_ts": 7}
+        if sql == "ROLLBACK":
+            self._open = False
+            error, self._at_rollback = self._at_rollback, None
+            if error is not None:
+                raise error
+        row["in_transaction"] = self._open
+        ours = sql.split(maxsplit=1)[0] in {"BEGIN", "ROLLBACK", "SHOW"}
+        return Answer(pa.Table.from_pylist([row]) if ours else pa.table({}), is_command=True)
+
+
+def landed() -> dbapi.Error:
+    """Give what ROLLBACK says of what has committed although it was refused."""
+    return dbapi.ProgrammingError("the transaction has committed", sqlstate="25000")
+
+
+def after_an_insert(server: Refusing) -> _connection.Connection:
+    """Give a connection in a transaction."""
+    connection = _connection.Connection(server)
+    connection.cursor().execute("INSERT INTO t VALUES (1)")
+    return connection
+
+
+def test_a_refused_commit_that_has_landed_has_committed() -> None:
+    """Who is told an error runs the transaction a second time."""
+    connection = after_an_insert(Refusing(landed(), "committed"))
+    connection.commit()
+    assert connection.last_status is not None
+    assert ("committed", 7) == (connection.last_status.state, connection.last_status.commit_ts)
+    assert not connection.in_transaction
+
+
+@pytest.mark.parametrize(
+    "at_rollback",
+    [
+        dbapi.CommitStateUnknown("it may have committed", sqlstate="08007", txn_id="t"),
+        dbapi.ConnectionLost("the session is gone"),
+        landed(),
+    ],
+)
+def test_a_refused_commit_that_may_have_landed_is_unknown(at_rollback: dbapi.Error) -> None:
+    """That it has not committed is said only when the rollback has said so."""
+    connection = after_an_insert(Refusing(at_rollback, "active"))
+    with pytest.raises(dbapi.CommitStateUnknown) as caught:
+        connection.commit()
+    assert "t" == caught.value.txn_id
+
+
+def test_a_refused_commit_is_rolled_back() -> None:
+    """The next statement is in a transaction of its own, and the error says so."""
+    server = Refusing(None)
+    connection = after_an_insert(server)
+    with pytest.raises(dbapi.OperationalError, match="refuses to write") as caught:
+        connection.commit()
+    assert ["the connection has rolled it back: run the transaction again"] == (
+        caught.value.__notes__
+    )
+    assert ["COMMIT", "ROLLBACK"] == server.sent[-2:]
+    assert not connection.in_transaction

@@ -195,7 +195,7 @@ class Connection:
             ConnectionLost: Its session was lost before, and it with it; roll back first.
             CommitStateUnknown: It may have committed; `outcome` tells, on a connection that
                 works. It is never tried again here.
-            Error: It has not committed.
+            Error: It has not committed, and is rolled back here: run the transaction again.
         """
         if not self.in_transaction:
             self._opened()
@@ -209,18 +209,36 @@ class Connection:
         except errors.Error as error:
             if error.sqlstate == "25P01":
                 # The session has been replaced behind our back, perhaps after a COMMIT.
-                raise errors.CommitStateUnknown(
-                    f"the session no longer has the transaction that it was to commit; "
-                    f"ask outcome(txn_id): txn_id={txn_id}",
-                    condition="TXNS_COMMIT_STATE_UNKNOWN",
-                    sqlstate="08007",
-                    txn_id=txn_id,
-                ) from error
-            if not isinstance(error, (errors.CommitStateUnknown, errors.TransactionConflict)):
-                # A refused COMMIT can leave it open, and the next statement would be part of it.
-                with suppress(errors.Error):
-                    self.rollback()
+                what = "the session no longer has the transaction that it was to commit"
+                raise _unknown(txn_id, error, what) from error
+            told = isinstance(error, (errors.CommitStateUnknown, errors.TransactionConflict))
+            if told or not self._has_landed(error):
+                raise
+
+    def _has_landed(self, refusal: errors.Error) -> bool:
+        """
+        Roll back what a COMMIT has left open: the next statement would be part of it.
+
+        Returns:
+            Whether it has committed although it was refused, as the rollback finds out.
+
+        Raises:
+            CommitStateUnknown: The rollback does not know, or was not answered.
+        """
+        txn_id = self.transaction_id
+        try:
+            self.rollback()
+        except errors.CommitStateUnknown:
             raise
+        except errors.Error as error:
+            with suppress(errors.Error):
+                if txn_id is not None and (found := self.outcome(txn_id)) is not None:
+                    self.last_status = found
+                    return True
+            what = f"it was refused ({refusal}), and its rollback does not say that it is undone"
+            raise _unknown(txn_id, error, what) from error
+        refusal.add_note("the connection has rolled it back: run the transaction again")
+        return False
 
     def rollback(self) -> None:
         """Undo what is open; harmless if nothing is."""
@@ -429,10 +447,13 @@ def _error_of(error: Exception) -> errors.Error:
     return error if isinstance(error, errors.Error) else errors.of_spark(error)
 
 
-def _unknown(txn_id: str | None, lost: errors.Error) -> errors.CommitStateUnknown:
+def _unknown(
+    txn_id: str | None,
+    error: errors.Error,
+    what: str = "the session was lost while it committed, so nobody knows whether it has",
+) -> errors.CommitStateUnknown:
     return errors.CommitStateUnknown(
-        f"the session was lost while it committed, so nobody knows whether it has; "
-        f"connect again and ask outcome(txn_id): txn_id={txn_id}; {lost}",
+        f"{what}; ask outcome(txn_id), on a connection that works: txn_id={txn_id}; {error}",
         condition="TXNS_COMMIT_STATE_UNKNOWN",
         sqlstate="08007",
         txn_id=txn_id,
