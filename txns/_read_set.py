@@ -26,8 +26,8 @@ class ReadSet:
         listed: Namespaces whose tables were listed.
         conditional: Tables that were written by what they hold, as upserts, deletes and overwrites
             do, if only where that was nothing.
-        names: The name of each table that was loaded, by its uuid: somebody else may write it
-            under another one.
+        names: The names under which each table was loaded, by its uuid: somebody else may write
+            it under another one.
         unprotected: What the protocol does not protect, by the name people know it by.
     """
 
@@ -36,8 +36,12 @@ class ReadSet:
     absent: set[Identifier] = field(default_factory=set)
     listed: set[Identifier] = field(default_factory=set)
     conditional: set[Identifier] = field(default_factory=set)
-    names: dict[str, Identifier] = field(default_factory=dict)
+    names: dict[str, set[Identifier]] = field(default_factory=dict)
     unprotected: set[str] = field(default_factory=set)
+
+    def load(self, table: Identifier, uuid: str) -> None:
+        """Note under which name a table was loaded; it may have been loaded under others."""
+        self.names.setdefault(uuid, set()).add(table)
 
     def read(self, table: Identifier, row_filter: str = "true") -> None:
         """Note that rows of a table were read."""
@@ -56,7 +60,7 @@ class ReadSet:
 
     def known_as(self, table: Identifier, uuid: str) -> set[Identifier]:
         """Give the names under which a table of another entry may have been noted here."""
-        return {table, self.names.get(uuid, table)}
+        return {table, *self.names.get(uuid, ())}
 
     def filter_of(self, names: set[Identifier]) -> str:
         """Give the filters under which a table was read, in words; empty where it was not."""

@@ -95,7 +95,7 @@ class Staging:
         if not loaded.registered:
             loaded = self._take_care(loaded)
         self._loaded[identifier] = loaded
-        self._reads.names[str(loaded.metadata.table_uuid)] = identifier
+        self._reads.load(identifier, str(loaded.metadata.table_uuid))
         return loaded
 
     def _take_care(self, loaded: Loaded) -> Loaded:

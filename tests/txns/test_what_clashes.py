@@ -128,6 +128,66 @@ def test_what_a_stranger_renamed_is_known_by_its_uuid(lake, handle):
         txn.commit()
 
 
+def _reads(table):
+    assert [1] == ids(table)
+
+
+def _deletes_nothing(table):
+    table.delete("id = 5")
+
+
+@pytest.mark.parametrize(
+    ("level", "look", "clash"),
+    [
+        ("SERIALIZABLE", _reads, "a table that it read was written"),
+        ("SNAPSHOT", _deletes_nothing, "found nothing to change"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Delete operation did not match any records")
+def test_a_table_is_known_under_each_of_its_names(lake, handle, level, look, clash):
+    """
+    What it found of a table under one name holds under the next one, too.
+
+    1. T reads `a`, or writes it by what it holds.
+    2. A stranger renames `a` to `z`; T asks whether there is a `z`.
+    3. Somebody writes `z`.
+    """
+    a, b = lake.table("a", [1]), lake.table("b")
+    txn = handle.begin(isolation=level)
+    look(txn.load_table(a))
+    lake.catalog.rename_table(a, "shop.z")
+    assert txn.table_exists("shop.z")
+    lake.open().catalog().load_table("shop.z").append(rows(2))
+    txn.load_table(b).append(rows(1))
+    with pytest.raises(txns.Conflict, match=clash):
+        txn.commit()
+
+
+@pytest.mark.parametrize("level", ["SNAPSHOT", "SERIALIZABLE"])
+def test_a_table_that_was_written_is_known_by_its_uuid(lake, handle, level):
+    """What it wrote, a stranger has renamed, and somebody has written there."""
+    a = lake.table("a", [1])
+    txn = handle.begin(isolation=level)
+    txn.load_table(a).append(rows(2))
+    lake.catalog.rename_table(a, "shop.z")
+    lake.open().catalog().load_table("shop.z").append(rows(3))
+    with pytest.raises(txns.Conflict, match="was renamed and written"):
+        txn.commit()
+    assert [1, 3] == lake.plain_ids("shop.z")
+
+
+def test_a_namespace_that_was_listed_is_one_in_any_case(lake, handle):
+    """In some catalogs `Shop` and `shop` are one namespace."""
+    b = lake.table("b")
+    lake.catalog.create_namespace("Shop")
+    txn = handle.begin()
+    assert [] == txn.list_tables("Shop")
+    txn.load_table(b).append(rows(1))
+    handle.catalog().create_table("shop.new", rows(1).schema)
+    with pytest.raises(txns.Conflict, match="a namespace that it listed"):
+        txn.commit()
+
+
 def test_a_name_found_absent_is_one_in_any_case(lake, handle):
     """In some catalogs `New` and `new` are one name."""
     b = lake.table("b")
