@@ -70,10 +70,15 @@ final class ConflictChecker {
     if (comesOrGoes && reads.wasListed(change.table().namespace())) {
       return "the tables of a namespace that it listed have changed";
     }
+    if (isSameRows(entry, change)) {
+      return null;
+    }
     Expression filter = reads.filterOf(change);
-    return filter == null || isSameRows(entry, change)
-        ? null
-        : "a table that it read was written (filter " + filter + ")";
+    if (filter != null) {
+      return "a table that it read was written (filter " + filter + ")";
+    }
+    // What it was shown of the table names the current snapshot, and its size.
+    return reads.hasLookedAt(change) ? "a table whose metadata it read was written" : null;
   }
 
   /** Whether an entry has left the rows of a table as they were. */
@@ -123,10 +128,16 @@ final class ConflictChecker {
     if (change.operation() == Operation.CREATE || change.operation() == Operation.DROP) {
       return "a table that it appended to was created or dropped";
     }
+    if (isSameRows(entry, change)) {
+      return null;
+    }
     // Rows that were made from what was there: the update that is lost is of the table as a whole.
     Expression filter = reads.filterOf(change);
-    return filter == null || isSameRows(entry, change)
-        ? null
-        : "a table that it read and appended to was written (filter " + filter + ")";
+    if (filter != null) {
+      return "a table that it read and appended to was written (filter " + filter + ")";
+    }
+    return change.operation() == Operation.ALTER && reads.hasLookedAt(change)
+        ? "a table whose metadata it read and that it appended to was altered"
+        : null;
   }
 }

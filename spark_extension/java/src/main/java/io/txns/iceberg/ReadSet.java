@@ -6,6 +6,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -13,23 +14,24 @@ import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.Expressions;
 
 /**
- * What a transaction has read: tables with their filters, names found absent, namespaces listed;
- * and which tables it has written by what they hold.
+ * What a transaction has read: tables with their filters, tables whose metadata alone was looked
+ * at, names found absent, namespaces listed; and which tables it has written by what they hold.
  *
- * <p>A table is known by its name and by its uuid: either may be another one when somebody else
- * writes it. It only grows, also when the transaction rolls back to a savepoint: what was seen was
- * seen. Threads may add to it at once.
+ * <p>A table is known by its uuid and by every name it was found under: it may have another one
+ * when somebody else writes it. It only grows, also when the transaction rolls back to a savepoint:
+ * what was seen was seen. Threads may add to it at once.
  */
 final class ReadSet {
   private final Map<TableIdentifier, Expression> tables = new LinkedHashMap<>();
+  private final Set<TableIdentifier> lookedAt = new LinkedHashSet<>();
   private final Set<TableIdentifier> conditional = new LinkedHashSet<>();
-  private final Map<String, TableIdentifier> names = new HashMap<>();
+  private final Map<String, Set<TableIdentifier>> names = new HashMap<>();
   private final Set<String> absent = new LinkedHashSet<>();
   private final Set<String> listed = new LinkedHashSet<>();
   private final Set<String> unprotected = new LinkedHashSet<>();
 
   /**
-   * A table was read, or its metadata was.
+   * A table was read as a whole.
    *
    * @param uuid null where it is not known
    */
@@ -43,6 +45,12 @@ final class ReadSet {
     named(uuid, table);
   }
 
+  /** A table's schema, properties or size were looked at, and perhaps none of its rows. */
+  synchronized void metadata(TableIdentifier table, String uuid) {
+    lookedAt.add(table);
+    named(uuid, table);
+  }
+
   /** A table was written by what it holds, if only where that was nothing. */
   synchronized void conditionalWrite(TableIdentifier table, String uuid) {
     conditional.add(table);
@@ -51,7 +59,7 @@ final class ReadSet {
 
   private void named(String uuid, TableIdentifier table) {
     if (uuid != null) {
-      names.putIfAbsent(uuid, table);
+      names.computeIfAbsent(uuid, id -> new LinkedHashSet<>()).add(table);
     }
   }
 
@@ -70,16 +78,30 @@ final class ReadSet {
     unprotected.add(name);
   }
 
-  /** The filter under which the table of a change was read; null where it was not. */
+  /** The filter under which rows of the table of a change were read; null where none were. */
   synchronized Expression filterOf(Change change) {
-    Expression filter = tables.get(change.table());
-    TableIdentifier known = names.get(change.uuid());
-    return filter == null && known != null ? tables.get(known) : filter;
+    return knownAs(change).stream()
+        .map(tables::get)
+        .filter(Objects::nonNull)
+        .reduce(Expressions::or)
+        .orElse(null);
+  }
+
+  /** Whether the metadata of the table of a change was looked at. */
+  synchronized boolean hasLookedAt(Change change) {
+    return knownAs(change).stream().anyMatch(lookedAt::contains);
   }
 
   /** Whether the table of a change was written by what it holds. */
   synchronized boolean hasConditionalWrite(Change change) {
-    return conditional.contains(change.table()) || conditional.contains(names.get(change.uuid()));
+    return knownAs(change).stream().anyMatch(conditional::contains);
+  }
+
+  /** The names under which the table of a change may have been noted here. */
+  private Set<TableIdentifier> knownAs(Change change) {
+    Set<TableIdentifier> known = new LinkedHashSet<>(names.getOrDefault(change.uuid(), Set.of()));
+    known.add(change.table());
+    return known;
   }
 
   synchronized boolean wasAbsent(TableIdentifier table) {

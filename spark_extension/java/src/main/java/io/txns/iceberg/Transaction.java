@@ -153,6 +153,21 @@ public final class Transaction {
   }
 
   /**
+   * Note that a table's metadata was looked at, if it is under care, and perhaps none of its rows.
+   */
+  public void recordMetadataRead(TableIdentifier table) {
+    DataTables.Loaded known = loaded.get(table);
+    if (known == null || known.registered()) {
+      reads.metadata(table, known == null ? null : known.view().metadata().uuid());
+    }
+  }
+
+  /** The same, of a table that was loaded outside of the transaction perhaps. */
+  public void recordMetadataRead(TxnTable table) {
+    reads.metadata(table.identifier(), table.tableUuid());
+  }
+
+  /**
    * Note that a statement writes a table by what it holds, as MERGE, UPDATE, DELETE and overwrites
    * do, whether it finds something to write or not.
    */

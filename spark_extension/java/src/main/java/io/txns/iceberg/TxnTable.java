@@ -187,10 +187,18 @@ public final class TxnTable extends BaseTable {
     return super.expireSnapshots();
   }
 
-  private void record() {
+  /** Note that an engine reads its rows; false where no transaction runs that it would be in. */
+  public boolean recordRead() {
     Transaction running = running();
-    if (running != null && notesReads) {
+    if (running != null) {
       running.recordRead(this);
+    }
+    return running != null;
+  }
+
+  private void record() {
+    if (notesReads) {
+      recordRead();
     }
   }
 

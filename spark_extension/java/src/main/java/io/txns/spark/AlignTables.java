@@ -138,10 +138,10 @@ final class AlignTables extends Rule<LogicalPlan> {
       TxnSparkCatalog catalog =
           relation.catalog().isEmpty() ? null : Catalogs.ours(relation.catalog().get());
       Transaction transaction = catalog == null ? null : state.current(catalog);
-      if (transaction == null) {
-        state.recordUnprotected(relation.name());
-      } else {
+      if (transaction != null) {
         SparkReads.planned(transaction, relation);
+      } else if (relation.catalog().isDefined() || !SparkReads.plannedWithoutCatalog(relation)) {
+        state.recordUnprotected(relation.name());
       }
     } else if (leaf instanceof LogicalRelation relation) {
       state.recordUnprotected(name(relation));

@@ -20,8 +20,9 @@ import org.apache.spark.sql.connector.write.RowLevelOperationTable;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 
 /**
- * Tells a transaction which tables Spark reads: when it loads one for reading, and once more when a
- * plan is about to run, whose relations may have been loaded before BEGIN, or for writing.
+ * Tells a transaction which tables Spark reads: rows when a plan is about to run, whose relations
+ * may have been loaded before BEGIN, or for writing. To load a table is to look at its metadata:
+ * DESCRIBE does no more, and no plan may follow.
  *
  * <p>An explicit read of the past is none of them: a snapshot by its id, a tag, a timestamp that is
  * not above {@code read_ts}. A branch goes on, by whatever syntax it is read.
@@ -39,12 +40,24 @@ final class SparkReads {
   }
 
   /**
-   * A table was loaded.
+   * A table was loaded, perhaps for its metadata alone.
    *
    * @param asOf what was asked for beside the name, or null
    */
   static void loaded(Transaction transaction, Identifier ident, Table table, TimeTravel asOf) {
-    if (ident instanceof PathIdentifier || isOfThePast(ident, table, asOf, transaction.readTs())) {
+    if (!goesOn(transaction, ident, table, asOf)) {
+      return;
+    }
+    if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
+      transaction.recordMetadataRead(ours);
+    } else if (isAboutATable(table)) {
+      transaction.recordMetadataRead(TableIdentifier.of(ident.namespace()));
+    }
+  }
+
+  /** Rows of a table are read, or are about to be written by what they are. */
+  static void read(Transaction transaction, Identifier ident, Table table, TimeTravel asOf) {
+    if (!goesOn(transaction, ident, table, asOf)) {
       return;
     }
     if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
@@ -61,8 +74,30 @@ final class SparkReads {
             ? (Table) rewritten.table()
             : relation.table();
     if (relation.identifier().isDefined()) {
-      loaded(transaction, relation.identifier().get(), table, asOf(relation));
+      read(transaction, relation.identifier().get(), table, asOf(relation));
     }
+  }
+
+  /**
+   * A plan is about to run with a relation that no catalog has given, as Iceberg's procedures make
+   * them: the table itself knows its transaction.
+   *
+   * @return whether there is one
+   */
+  static boolean plannedWithoutCatalog(DataSourceV2Relation relation) {
+    if (!(relation.table() instanceof SparkTable spark)) {
+      return false;
+    }
+    org.apache.iceberg.Table table =
+        spark.table() instanceof BaseMetadataTable about ? about.table() : spark.table();
+    return table instanceof TxnTable ours && ours.recordRead();
+  }
+
+  /** Whether what is read of a table is not of the past, and its commits tell when it changes. */
+  private static boolean goesOn(
+      Transaction transaction, Identifier ident, Table table, TimeTravel asOf) {
+    return !(ident instanceof PathIdentifier)
+        && !isOfThePast(ident, table, asOf, transaction.readTs());
   }
 
   /** Whether a table of Spark's tells about the data table that its namespace names. */

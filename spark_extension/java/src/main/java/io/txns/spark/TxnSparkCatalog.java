@@ -16,6 +16,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
@@ -168,7 +169,7 @@ public final class TxnSparkCatalog extends SparkCatalog {
         ident,
         () -> {
           Table table = load.call();
-          recordRead(ident, table, asOf);
+          record(ident, transaction -> SparkReads.loaded(transaction, ident, table, asOf));
           return table;
         });
   }
@@ -185,7 +186,7 @@ public final class TxnSparkCatalog extends SparkCatalog {
           Table table = loadForWrite(ident);
           loaded.add(ident);
           if (!Set.of(TableWritePrivilege.INSERT).containsAll(privileges)) {
-            recordRead(ident, table, null);
+            record(ident, transaction -> SparkReads.read(transaction, ident, table, null));
           }
           return table;
         });
@@ -235,12 +236,12 @@ public final class TxnSparkCatalog extends SparkCatalog {
     }
   }
 
-  private void recordRead(Identifier ident, Table table, TimeTravel asOf) {
+  private void record(Identifier ident, Consumer<Transaction> read) {
     Transaction transaction = session.current(this);
     if (ident instanceof PathIdentifier) {
       session.recordUnprotected(ident.name());
     } else if (transaction != null) {
-      SparkReads.loaded(transaction, ident, table, asOf);
+      read.accept(transaction);
     }
   }
 

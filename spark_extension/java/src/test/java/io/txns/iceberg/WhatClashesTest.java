@@ -302,6 +302,74 @@ class WhatClashesTest {
     assertThatThrownBy(txn::commit).hasMessageContaining("a table that it read was written");
   }
 
+  /**
+   * A table is known under every name it was found under.
+   *
+   * <ol>
+   *   <li>T finds {@code a} and does not read it; a stranger renames it to {@code y}, which T reads
+   *       (or writes by what it holds).
+   *   <li>It is renamed to {@code z}, where somebody writes it.
+   * </ol>
+   */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aTableIsKnownUnderEachOfItsNames(boolean conditional) {
+    Isolation level = conditional ? Isolation.SNAPSHOT : Isolation.SERIALIZABLE;
+    Transaction txn = handle.begin(BeginOptions.defaults().withIsolation(level));
+    TxnCatalog inside = handle.catalog(() -> txn);
+    txn.recordMetadataRead((TxnTable) inside.loadTable(A));
+    lake.catalog().renameTable(A, id("shop.y"));
+    if (conditional) {
+      changeNothing(txn, inside.loadTable(id("shop.y")));
+    } else {
+      assertThat(ids(inside.loadTable(id("shop.y")))).containsExactly(9L);
+    }
+    append(inside.loadTable(id("shop.b")), 1);
+    lake.catalog().renameTable(id("shop.y"), id("shop.z"));
+    append(lake.open().catalog(() -> null).loadTable(id("shop.z")), 2);
+    assertThatThrownBy(txn::commit)
+        .hasMessageContaining(conditional ? "found nothing to change" : "(filter true)");
+  }
+
+  /** What it wrote, a stranger has renamed, and somebody has written there. */
+  @Test
+  void aTableThatWasWrittenIsKnownByItsUuid() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    append(handle.catalog(() -> txn).loadTable(A), 1);
+    lake.catalog().renameTable(A, id("shop.z"));
+    append(lake.open().catalog(() -> null).loadTable(id("shop.z")), 2);
+    assertThatThrownBy(txn::commit).hasMessageContaining("was renamed and written");
+  }
+
+  /** Two that look at the schema of a table and append to it both commit at SNAPSHOT. */
+  @ParameterizedTest
+  @EnumSource(Isolation.class)
+  void aLookAtTheMetadataIsNoReadOfRows(Isolation level) {
+    Transaction txn = handle.begin(BeginOptions.defaults().withIsolation(level));
+    Table a = handle.catalog(() -> txn).loadTable(A);
+    txn.recordMetadataRead((TxnTable) a);
+    append(a, 1);
+    append(auto(), 2);
+    if (level == Isolation.SNAPSHOT) {
+      txn.commit();
+      assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 9L);
+    } else {
+      assertThatThrownBy(txn::commit).hasMessageContaining("whose metadata it read was written");
+    }
+  }
+
+  /** Its rows were made for the table as it was described. */
+  @Test
+  void aLookAtTheMetadataClashesWithAlter() {
+    BeginOptions options = BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT);
+    Transaction txn = handle.begin(options);
+    Table a = handle.catalog(() -> txn).loadTable(A);
+    txn.recordMetadataRead((TxnTable) a);
+    append(a, 1);
+    auto().updateProperties().set("k", "v").commit();
+    assertThatThrownBy(txn::commit).hasMessageContaining("was altered");
+  }
+
   /** In some catalogs {@code New} and {@code new} are one name. */
   @Test
   void aNameFoundAbsentIsOneInAnyCase() {

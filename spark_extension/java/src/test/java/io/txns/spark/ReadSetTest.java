@@ -6,10 +6,12 @@ import static org.junit.jupiter.params.provider.Arguments.arguments;
 import java.util.function.BiConsumer;
 import java.util.stream.Stream;
 import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.MetadataTableType;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.spark.Spark3Util;
+import org.apache.iceberg.spark.SparkTableUtil;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -43,6 +45,7 @@ class ReadSetTest extends SparkTestBase {
   void rollback() {
     spark.sql("ROLLBACK");
     spark.sql("UNCACHE TABLE IF EXISTS " + SOURCE);
+    spark.sql("DROP VIEW IF EXISTS read_set_kept");
   }
 
   /** The transaction writes one table, and somebody else writes the one that it has read. */
@@ -61,7 +64,92 @@ class ReadSetTest extends SparkTestBase {
     return arguments(name, read);
   }
 
+  /** What shows a table's metadata, and none of its rows. */
+  static Stream<Arguments> looks() {
+    return Stream.of(
+        sql("DESCRIBE TABLE EXTENDED %t"),
+        sql("SHOW COLUMNS IN %t"),
+        sql("SHOW TBLPROPERTIES %t"),
+        sql("SHOW CREATE TABLE %t"),
+        sql("DESCRIBE TABLE %t.files"),
+        frame("schema", (session, name) -> session.table(name).schema()),
+        frame("tableExists", (session, name) -> session.catalog().tableExists(name)),
+        frame(
+            "the target of save",
+            (session, name) ->
+                session
+                    .range(1)
+                    .selectExpr("id", "id AS v")
+                    .write()
+                    .format("iceberg")
+                    .mode("append")
+                    .save(name)));
+  }
+
+  /** dbt asks for the columns of each table that it appends to. */
+  @ParameterizedTest(name = "{0}")
+  @MethodSource("looks")
+  void aLookAndAnAppendDoNotClashAtSnapshot(String name, BiConsumer<SparkSession, String> look) {
+    spark.sql("BEGIN ISOLATION LEVEL SNAPSHOT");
+    look.accept(spark, SOURCE);
+    spark.sql("INSERT INTO " + SOURCE + " VALUES (9, 9)");
+    other.sql("INSERT INTO " + SOURCE + " VALUES (3, 3)");
+    assertThat(row(spark, "COMMIT").<String>getAs("state")).isEqualTo("committed");
+  }
+
+  static Stream<Arguments> readsOfRows() {
+    return Stream.concat(
+        rowsThatGoOn(),
+        Stream.of(
+            sql("EXECUTE IMMEDIATE 'SELECT max(id) FROM %t'"),
+            sql("BEGIN IF (SELECT count(*) FROM %t) > 0 THEN SELECT 1; END IF; END"),
+            sql("WITH s AS (SELECT max(id) AS id FROM %t) SELECT * FROM s"),
+            sql("SELECT (SELECT max(id) FROM %t)"),
+            sql("SELECT 1 WHERE EXISTS (SELECT 1 FROM %t WHERE id = 77)"),
+            sql("CACHE TABLE read_set_kept AS SELECT * FROM %t"),
+            frame("isEmpty", (session, name) -> session.table(name).isEmpty()),
+            frame("cache", (session, name) -> session.table(name).cache().count()),
+            frame("checkpoint", (session, name) -> session.table(name).localCheckpoint()),
+            frame("rdd", (session, name) -> session.table(name).javaRDD().count()),
+            frame(
+                "a relation without a catalog",
+                (session, name) ->
+                    SparkTableUtil.loadMetadataTable(
+                            session, icebergs(session, name), MetadataTableType.ENTRIES)
+                        .count())));
+  }
+
+  /** However rows are read, the transaction's append to their table is lost to another one. */
+  @ParameterizedTest(name = "{0}")
+  @MethodSource("readsOfRows")
+  void aReadOfRowsAndAnAppendClashAtSnapshot(String name, BiConsumer<SparkSession, String> read) {
+    spark.sql("BEGIN ISOLATION LEVEL SNAPSHOT");
+    read.accept(spark, SOURCE);
+    spark.sql("INSERT INTO " + SOURCE + " VALUES (9, 9)");
+    other.sql("INSERT INTO " + SOURCE + " VALUES (3, 3)");
+    fails("40001", spark, "COMMIT");
+  }
+
+  private static Table icebergs(SparkSession session, String name) {
+    try {
+      return Spark3Util.loadIcebergTable(session, name);
+    } catch (Exception e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** At the levels that validate reads, metadata too. */
   static Stream<Arguments> readsOfWhatGoesOn() {
+    return Stream.concat(
+        rowsThatGoOn(),
+        Stream.of(
+            sql("DESCRIBE TABLE EXTENDED %t"),
+            sql("CALL lake.system.ancestors_of('%t')"),
+            frame("schema", (session, name) -> session.table(name).schema()),
+            frame("a table of Iceberg's API", ReadSetTest::readByIcebergsTable)));
+  }
+
+  private static Stream<Arguments> rowsThatGoOn() {
     return Stream.of(
         sql("SELECT v FROM %t WHERE id = 1"),
         sql("SELECT count(*) FROM %t"),
@@ -74,8 +162,6 @@ class ReadSetTest extends SparkTestBase {
         sql("SELECT * FROM %t.snapshots"),
         sql("SELECT * FROM %t.files"),
         sql("SELECT * FROM %t.changes"),
-        sql("DESCRIBE TABLE EXTENDED %t"),
-        sql("CALL lake.system.ancestors_of('%t')"),
         sql("CREATE TABLE %t_copy USING iceberg AS SELECT * FROM %t"),
         sql("INSERT INTO %t_target SELECT * FROM %t"),
         sql("INSERT INTO %t SELECT id + 10, v FROM %t"),
@@ -97,7 +183,6 @@ class ReadSetTest extends SparkTestBase {
                     .table(name)
                     .collectAsList()),
         frame("a cached table", (session, name) -> session.sql("CACHE TABLE " + name)),
-        frame("a table of Iceberg's API", ReadSetTest::readByIcebergsTable),
         frame("a catalog of Iceberg's API", ReadSetTest::readByIcebergsCatalog));
   }
 
@@ -107,11 +192,7 @@ class ReadSetTest extends SparkTestBase {
   }
 
   private static void readByIcebergsTable(SparkSession session, String name) {
-    try {
-      plan(Spark3Util.loadIcebergTable(session, name));
-    } catch (Exception e) {
-      throw new IllegalStateException(e);
-    }
+    plan(icebergs(session, name));
   }
 
   private static void readByIcebergsCatalog(SparkSession session, String name) {
