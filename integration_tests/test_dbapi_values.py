@@ -193,6 +193,23 @@ def test_a_minus_before_a_negative_number_is_no_comment(
     assert [("b", 1), ("a", 13)] == cursor.fetchall()
 
 
+@pytest.mark.parametrize("text", ["it's", "\\", 'a "b" \n\t\\n', "'; --"])
+def test_text_stands_where_only_a_literal_may(open_connection: Open, table: str, text: str) -> None:
+    """A comment may have a quote in it. The Thrift protocol binds nothing, and says so."""
+    connection = open_connection(autocommit=True)
+    cursor = connection.cursor()
+    cursor.execute(f"CREATE TABLE {table} (v INT) USING iceberg")
+    if connection.driver == "thrift":
+        with pytest.raises(dbapi.ProgrammingError):
+            cursor.execute(f"COMMENT ON TABLE {table} IS ?", [text])
+        return
+    cursor.execute(f"COMMENT ON TABLE {table} IS ?", [text])
+    cursor.execute(f"DESCRIBE TABLE EXTENDED {table}")
+    assert [text] == [row[1] for row in cursor.fetchall() if row[0] == "Comment"]
+    cursor.execute("SELECT 'a%b' LIKE ? ESCAPE ?", ["a\\%b", "\\"])
+    assert [(True,)] == cursor.fetchall()
+
+
 @pytest.mark.parametrize(
     ("sql", "value", "expected"),
     [

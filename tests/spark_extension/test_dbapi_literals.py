@@ -104,11 +104,20 @@ def test_only_markers_are_replaced_and_set_apart(sql: str) -> None:
 
 
 def test_what_would_be_changed_on_its_way_becomes_a_literal() -> None:
-    values = [1, dt.date(2020, 1, 1), "x", "\\"]
-    sql = "SELECT  ? ,  DATE'2020-01-01' ,  ? ,  CAST(X'5c' AS STRING) "
-    assert (sql, [1, "x"]) == bound("SELECT ?, ?, ?, ?", values)
-    assert ("SELECT - ? ", [-1]) == bound("SELECT -?", [np.int64(-1)])
-    assert ("SELECT ?", []) == bound("SELECT ?", [])
+    values = [1, dt.date(2020, 1, 1), "x", "\\", "${x}"]
+    sql = "SELECT  ? ,  DATE'2020-01-01' ,  ? ,  %s ,  CAST(X'247b787d' AS STRING) "
+    asked = "SELECT ?, ?, ?, ?, ?"
+    assert (sql % "CAST(X'5c' AS STRING)", [1, "x"]) == bound(asked, values, lambda: False)
+    assert (sql % "?", [1, "x", "\\"]) == bound(asked, values, lambda: True)
+
+
+def test_a_session_is_asked_for_its_escapes_only_where_text_needs_them() -> None:
+    def asked() -> bool:
+        raise AssertionError
+
+    assert ("SELECT - ? ", [-1]) == bound("SELECT -?", [np.int64(-1)], asked)
+    assert ("SELECT  ? ", ["x"]) == bound("SELECT ?", ["x"], asked)
+    assert ("SELECT ?", []) == bound("SELECT ?", [], asked)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 Bind parameters: to Spark's own markers where it takes them, as literals elsewhere.
 
 A literal is text that no setting of a session can make into something else: a string with a
-quote, a backslash, a control character or a variable in it is written in hexadecimal.
+quote, a backslash, a control character or a variable in it is written in hexadecimal. That is an
+expression, which LIKE ... ESCAPE and COMMENT ON do not take: where Spark binds, it is left to it.
 
 Imports: _markers, errors. Used by: _connect, _connection, _embedded, _spark, _thrift, __init__.
 """
@@ -21,7 +22,7 @@ from txns_spark.dbapi._markers import fill_markers
 from txns_spark.dbapi.errors import DataError, ProgrammingError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _INT_MIN, _INT_MAX = -(2**31), 2**31 - 1
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
@@ -29,25 +30,39 @@ _DECIMAL_DIGITS_MAX = 38
 _DAY_MICROSECONDS = 86_400_000_000
 # What means the same in a literal, whatever the session's settings are.
 _PLAIN_TEXT = re.compile(r"[^'\\\x00-\x1f\x7f$\ud800-\udfff]*")
+# What is the same once Spark has written it with escapes, if its literals know them.
+_ESCAPED_TEXT = re.compile(r"(?:[^$\ud800-\udfff]|\$(?!\{))*")
 
 
 class Struct(dict[str, Any]):
     """A value of a STRUCT type: its fields by name, in their order."""
 
 
-def bound(sql: str, parameters: Sequence[Any]) -> tuple[str, list[Any]]:
+def bound(
+    sql: str, parameters: Sequence[Any], has_escapes: Callable[[], bool]
+) -> tuple[str, list[Any]]:
     """
     Return a statement and what is left to bind to its markers by Spark.
 
-    Numbers, plain text, bytes, booleans and NULL stay parameters. Values that would be changed
-    on their way become literals: by pyspark (times, decimals, maps, structs), or by Spark, which
-    writes text as a literal with escapes that spark.sql.parser.escapedStringLiterals switches off.
+    Numbers, text, bytes, booleans and NULL stay parameters. Values that would be changed on their
+    way become literals: by pyspark (times, decimals, maps, structs), or by Spark, which writes
+    text as a literal with escapes that spark.sql.parser.escapedStringLiterals switches off.
+
+    Args:
+        sql: The statement.
+        parameters: The values.
+        has_escapes: Tells whether the session's literals know escapes; asked only for text that
+            needs one.
     """
     values = [_normal(value) for value in parameters]
     if not values:
         return sql, values
-    texts = ["?" if _is_faithful(value) else literal(value) for value in values]
-    return fill_markers(sql, texts), [value for value in values if _is_faithful(value)]
+    escapes = any(_needs_escapes(value) for value in values) and has_escapes()
+    faithful = [_is_faithful(value) or (escapes and _needs_escapes(value)) for value in values]
+    texts = ["?" if kept else literal(value) for value, kept in zip(values, faithful, strict=True)]
+    return fill_markers(sql, texts), [
+        value for value, kept in zip(values, faithful, strict=True) if kept
+    ]
 
 
 def inlined(sql: str, parameters: Sequence[Any]) -> str:
@@ -106,6 +121,15 @@ def _is_faithful(value: Any) -> bool:
     if isinstance(value, str):
         return _PLAIN_TEXT.fullmatch(value) is not None
     return value is None or isinstance(value, (float, bytes))
+
+
+def _needs_escapes(value: Any) -> bool:
+    """Tell whether Spark writes text with escapes, and it comes back as it was where they work."""
+    return (
+        isinstance(value, str)
+        and _PLAIN_TEXT.fullmatch(value) is None
+        and _ESCAPED_TEXT.fullmatch(value) is not None
+    )
 
 
 def identifier(name: str) -> str:

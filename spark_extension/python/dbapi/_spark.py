@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Tags are a session's own, so one name serves all.
 _TAG = "txns-dbapi"
+_NO_ESCAPES = "spark.sql.parser.escapedStringLiterals"
 
 
 class _DataFrameSession:
@@ -62,8 +63,12 @@ class _DataFrameSession:
         return True
 
     def _frame(self, sql: str, parameters: Sequence[Any]) -> Any:
-        text, values = bound(sql, parameters)
+        text, values = bound(sql, parameters, self._has_escapes)
         return self._spark.sql(text, args=values) if values else self._spark.sql(text)
+
+    def _has_escapes(self) -> bool:
+        """Tell whether string literals know escapes in the session, as they do by default."""
+        return str(self._spark.conf.get(_NO_ESCAPES, "false")).lower() != "true"
 
     def _command_rows(self, frame: Any) -> pa.Table | None:
         """Return the rows of a command, which has run already; None for a query."""
