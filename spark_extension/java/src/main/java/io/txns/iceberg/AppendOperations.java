@@ -1,14 +1,24 @@
 package io.txns.iceberg;
 
+import java.util.function.BooleanSupplier;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 
-/** What appends to a table commit through, and nothing else: so they are known as appends. */
+/** What appends to a table commit through: so they are known as appends. */
 final class AppendOperations extends DelegatingOperations {
   private final TxnTableOperations table;
+  private final BooleanSupplier onlyAppends;
 
   AppendOperations(TxnTableOperations table) {
+    this(table, () -> true);
+  }
+
+  /**
+   * @param onlyAppends whether what is committed was made by appends alone
+   */
+  AppendOperations(TxnTableOperations table, BooleanSupplier onlyAppends) {
     this.table = table;
+    this.onlyAppends = onlyAppends;
   }
 
   @Override
@@ -28,6 +38,10 @@ final class AppendOperations extends DelegatingOperations {
 
   @Override
   public void commit(TableMetadata base, TableMetadata metadata) {
-    table.commitAppend(base, metadata);
+    if (onlyAppends.getAsBoolean()) {
+      table.commitAppend(base, metadata);
+    } else {
+      table.commit(base, metadata);
+    }
   }
 }

@@ -34,6 +34,8 @@ import org.apache.iceberg.metrics.MetricsReporter;
  */
 public final class TxnTable extends BaseTable {
   private static final Set<String> PLANS = Set.of("planFiles", "planTasks");
+  private static final Set<String> CONDITIONAL =
+      Set.of("newOverwrite", "newRowDelta", "newReplacePartitions", "newDelete");
 
   private final TableIdentifier identifier;
   private final String uuid;
@@ -126,7 +128,7 @@ public final class TxnTable extends BaseTable {
     return schema().findField(field.sourceId()) != null;
   }
 
-  /** Of all operations, these two alone do not depend on what the table holds. */
+  /** Of single operations, these two alone do not depend on what the table holds. */
   @Override
   public AppendFiles newAppend() {
     return appending().newAppend();
@@ -139,6 +141,20 @@ public final class TxnTable extends BaseTable {
 
   private BaseTable appending() {
     return new BaseTable(new AppendOperations(operations), name(), reporter());
+  }
+
+  @Override
+  public org.apache.iceberg.Transaction newTransaction() {
+    return TableTransaction.of(this, operations, reporter());
+  }
+
+  /** One of its transactions begins an operation, which Iceberg makes without asking the table. */
+  void begins(String operation) {
+    if (CONDITIONAL.contains(operation)) {
+      noteConditionalWrite();
+    } else if (operation.equals("expireSnapshots")) {
+      refuseExpiryInside();
+    }
   }
 
   @Override
@@ -177,6 +193,11 @@ public final class TxnTable extends BaseTable {
 
   @Override
   public ExpireSnapshots expireSnapshots() {
+    refuseExpiryInside();
+    return super.expireSnapshots();
+  }
+
+  private void refuseExpiryInside() {
     Transaction running = running();
     if (running != null && running.explicit()) {
       throw TxnException.unsupported(
@@ -184,7 +205,6 @@ public final class TxnTable extends BaseTable {
               + identifier
               + "`");
     }
-    return super.expireSnapshots();
   }
 
   /** Note that an engine reads its rows; false where no transaction runs that it would be in. */

@@ -152,6 +152,61 @@ class WhatClashesTest {
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 3L, 9L);
   }
 
+  /** Iceberg's transaction on a table is an append where all that it does is to append. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void appendsOfIcebergsTransactionNeverClash(boolean throughItsTable) {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    appendInSteps(handle.catalog(() -> txn).loadTable(A), throughItsTable, 1);
+    append(auto(), 3);
+    txn.commit();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 3L, 9L);
+  }
+
+  private static void appendInSteps(Table table, boolean throughItsTable, long id) {
+    org.apache.iceberg.Transaction steps = table.newTransaction();
+    if (throughItsTable) {
+      append(steps.table(), id);
+    } else {
+      steps.newAppend().appendFile(file(table, id)).commit();
+    }
+    steps.newFastAppend().appendFile(file(table, id + 1)).commit();
+    steps.commitTransaction();
+  }
+
+  /** Outside a transaction of ours, too, it is put on the newer state of the table. */
+  @Test
+  void icebergsTransactionIsOneStatement() {
+    Table table = auto();
+    append(auto(), 3);
+    appendInSteps(table, false, 1);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 3L, 9L);
+  }
+
+  /** What else is done in Iceberg's transaction may depend on what the table holds. */
+  @ParameterizedTest
+  @EnumSource(
+      value = Conditional.class,
+      names = {"MERGE_COPY_ON_WRITE", "MERGE_ON_READ", "OVERWRITE_OF_NOTHING"})
+  void conditionalWritesOfIcebergsTransactionClash(Conditional write) {
+    Transaction txn = handle.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
+    Table table = handle.catalog(() -> txn).loadTable(A);
+    org.apache.iceberg.Transaction steps = table.newTransaction();
+    append(steps.table(), 1);
+    write.run(steps.table(), 2);
+    steps.commitTransaction();
+    append(auto(), 3);
+    assertThatThrownBy(txn::commit).hasMessageContaining("wrote over");
+  }
+
+  @Test
+  void icebergsTransactionExpiresNothingInside() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    Table table = handle.catalog(() -> txn).loadTable(A);
+    assertThatThrownBy(() -> table.newTransaction().expireSnapshots())
+        .hasMessageContaining("run it outside the transaction");
+  }
+
   /** A handle in which something happens after Iceberg has validated, and before our swap. */
   private TxnHandle lateBy(Runnable deed) {
     JdbcCatalog catalog =
