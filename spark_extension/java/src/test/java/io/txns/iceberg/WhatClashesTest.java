@@ -14,6 +14,8 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expressions;
@@ -423,6 +425,17 @@ class WhatClashesTest {
     append(a, 1);
     auto().updateProperties().set("k", "v").commit();
     assertThatThrownBy(txn::commit).hasMessageContaining("was altered");
+  }
+
+  /** In some catalogs {@code Shop} and {@code shop} are one namespace. */
+  @Test
+  void aNamespaceThatWasListedIsOneInAnyCase() {
+    ((SupportsNamespaces) lake.catalog()).createNamespace(Namespace.of("Shop"));
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    assertThat(handle.catalog(() -> txn).listTables(Namespace.of("Shop"))).isEmpty();
+    append(handle.catalog(() -> txn).loadTable(id("shop.b")), 1);
+    handle.catalog(() -> null).createTable(id("shop.new"), Lake.SCHEMA);
+    assertThatThrownBy(txn::commit).hasMessageContaining("a namespace that it listed");
   }
 
   /** In some catalogs {@code New} and {@code new} are one name. */
