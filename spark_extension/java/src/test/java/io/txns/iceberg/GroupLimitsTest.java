@@ -4,7 +4,11 @@ import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.junit.jupiter.api.BeforeEach;
@@ -13,6 +17,7 @@ import org.junit.jupiter.api.Test;
 /** Who is in one swap with whom: what stops one member, or is known of it, is not the others'. */
 class GroupLimitsTest extends TwoTables {
   private static final int MAX_ATTEMPTS = 50;
+  private static final int ROUNDS = 100;
 
   private final AtomicInteger lost = new AtomicInteger();
   private CommitLoop loop;
@@ -118,5 +123,61 @@ class GroupLimitsTest extends TwoTables {
     loop.appendAll(often, List.of(often));
     assertThatThrownBy(often::result).hasMessageContaining("too many others");
     assertThat(lost).hasValue(3);
+  }
+
+  /** Whose entry a swap was refused for is found out one by one, whoever waits meanwhile. */
+  @Test
+  void whoIsToGoAloneLeadsNobody() throws Exception {
+    CommitGroup group = new CommitGroup();
+    CommitGroup.Member alone = member("alone");
+    alone.refused(null);
+    Set<List<CommitGroup.Member>> led = ConcurrentHashMap.newKeySet();
+    AtomicInteger rounds = new AtomicInteger();
+    CountDownLatch both = new CountDownLatch(1);
+    List<Thread> threads = new ArrayList<>();
+    for (CommitGroup.Member one : List.of(alone, member("other"))) {
+      Thread thread =
+          new Thread(
+              () ->
+                  group.run(
+                      one,
+                      (leader, members) -> {
+                        await(both);
+                        led.add(members);
+                        if (rounds.incrementAndGet() > ROUNDS) {
+                          leader.notCommitted(new ArithmeticException());
+                        }
+                      }));
+      thread.start();
+      threads.add(thread);
+      while (thread.getState() != Thread.State.WAITING) {
+        Thread.onSpinWait();
+      }
+    }
+    both.countDown();
+    for (Thread thread : threads) {
+      thread.join();
+    }
+    assertThat(led).contains(List.of(alone)).allMatch(members -> members.size() == 1);
+  }
+
+  private static void await(CountDownLatch latch) {
+    try {
+      latch.await();
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** Another {@code main} says nothing; a replica that lags has another one, too. */
+  @Test
+  void aHeadIsPastOlderOnesOnly() {
+    CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), TxnClock.system());
+    Head before = log.load();
+    advanceElsewhere();
+    Head after = log.load();
+    assertThat(after.isPast(before)).isTrue();
+    assertThat(before.isPast(after)).isFalse();
+    assertThat(after.isPast(after)).isFalse();
   }
 }
