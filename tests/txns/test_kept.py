@@ -8,6 +8,7 @@ import pytest
 
 import txns
 from tests.txns.lake import ids, rows
+from txns import _kept
 from txns._cli._invariants import check_all
 from txns._cli._options import Lake as Opened
 
@@ -68,6 +69,21 @@ def test_a_tag_goes_with_the_next_change_when_nothing_needs_it(lake, handle):
     handle.catalog().load_table(a).append(rows(5))
     assert [] == tags(lake, a)
     assert [4, 5] == lake.plain_ids(a)
+
+
+def test_what_strangers_remove_above_a_decided_entry_needs_no_tag(lake, handle):
+    """It stands above the tag's timestamp: whoever set the tag has decided on what is below."""
+    a = lake.table("a")
+    roll_back(handle, a, removed(handle, a))
+    lake.catalog.load_table(a).overwrite(rows(3))
+    assert () == _kept.done(lake.catalog.load_table(a).metadata, ())
+    handle.repair_reject(a)
+    handle.catalog().load_table(a).overwrite(rows(4))
+    expire(lake, a)
+    lake.catalog.load_table(a).overwrite(rows(5))
+    done = _kept.done(lake.catalog.load_table(a).metadata, ())
+    assert tags(lake, a) == [each.ref_name for each in done]
+    assert done
 
 
 def test_a_rollback_that_goes_on_in_its_transaction_keeps_its_files_too(lake, handle):
