@@ -8,7 +8,6 @@ errors. Used by: _commit, _register, _handle.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import (
@@ -31,6 +30,7 @@ from pyiceberg.table.update import (
 from txns import _change, _kept, _manifests, _mark, _overlay, _rewound
 from txns._entry import Kind, LoggedChange
 from txns._logged import logged_state
+from txns._logger import logger
 from txns._staged import StagedTable
 from txns._state import without_ended
 from txns.errors import CorruptLog, Quarantined, TxnsError, text
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from txns._tables import DataTables
     from txns.errors import Identifier
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 _PROPERTIES = (RemovePropertiesUpdate, SetPropertiesUpdate)
 

@@ -7,7 +7,6 @@ Used by: _handle.
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ from txns import _change, _creation, _manifests
 from txns._catalog import TxnCatalog
 from txns._commit import Request
 from txns._entry import Kind
+from txns._logger import logger
 from txns._loop import Key, Origin
 from txns._mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved
 from txns._parts import check_writable
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from txns._tables import Loaded
     from txns.errors import Identifier
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 def _ignore_read(_row_filter: str) -> None:

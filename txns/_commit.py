@@ -8,7 +8,6 @@ _restage, _tables, _tidy. Used by: _transaction, _register, _handle.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from txns import _change, _engine, _kept, _overlay, _payload, _restage
 from txns._conflict import ConflictChecker
 from txns._entry import Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._leftovers import Leftovers
+from txns._logger import logger
 from txns._read_set import ReadSet
 from txns.errors import (
     TOO_OLD,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from txns._tidy import Tidier
     from txns.errors import Identifier, Winner
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 @dataclass(frozen=True)

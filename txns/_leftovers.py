@@ -7,12 +7,12 @@ Imports: _log, _payload. Used by: _commit, _transaction.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from txns import _payload
 from txns._entry import NO_PAYLOAD
 from txns._log import remove
+from txns._logger import logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from txns._log import CommitLog, Head
     from txns._staged import StagedTable
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 class Leftovers:

@@ -8,7 +8,6 @@ _apply, _tidy, _archive, _handle.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, Asser
 
 from txns import _commit_table, _entry, _payload
 from txns._logged import REPLACE, History
+from txns._logger import logger
 from txns._manifests import last_sequence_number
 from txns._mark import operation_of, summary_value
 from txns._overlay import newest_ms
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from txns._entry import Entry, LoggedChange
     from txns.errors import Identifier
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 GRACE_MS = 10 * 60 * 1000
 """How long a superseded file stays for readers that have just learnt of it, in ms."""

@@ -11,7 +11,6 @@ _purge, _register, _transaction, _autocommit.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -23,6 +22,7 @@ from txns import _engine
 from txns._entry import Entry, Kind
 from txns._group import Attempts, CommitGroup, Member
 from txns._log import CommitLog, Head, Outcome, Swap, is_transient
+from txns._logger import logger
 from txns._state import aborted_ts, committed
 from txns.errors import CommitStateUnknown, Conflict, CorruptLog, InvalidUsage, Unsupported
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._state import LogState
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 MAX_ATTEMPTS = 50
 MAX_MS = 30_000

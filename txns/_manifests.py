@@ -8,7 +8,6 @@ Imports: errors. Used by: _staged, _change, _restage, _apply, _register, _catalo
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from pyiceberg.avro.file import AvroFile
@@ -39,6 +38,7 @@ from pyiceberg.table.snapshots import (
 )
 from pyiceberg.table.update import SetSnapshotRefUpdate
 
+from txns._logger import logger
 from txns.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 WRITABLE_FORMAT = 2
 _FIELDS = (

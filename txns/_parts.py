@@ -6,7 +6,6 @@ Imports: every part below the catalogs. Used by: _catalog, _transaction, _autoco
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from txns._archive import Archive
 from txns._commit import Committer
 from txns._log import CommitLog
 from txns._logged import needed_since
+from txns._logger import logger
 from txns._loop import CommitLoop, transactions_off
 from txns._mark import refuse_commit_table
 from txns._register import Registrar
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._config import Config
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 @dataclass(frozen=True)

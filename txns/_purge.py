@@ -11,7 +11,6 @@ _purged_files, _staged, errors. Used by: _handle.
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from txns import _change, _claim, _manifests, _mark, _purge_name
 from txns._commit import Request
 from txns._entry import Kind
 from txns._hold import tagged
+from txns._logger import logger
 from txns._loop import Key, Origin
 from txns._parts import check_writable
 from txns._purged_files import PurgedFiles
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from txns._tables import Loaded
     from txns.errors import Identifier
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 _SETTLE_ATTEMPTS = 5
 

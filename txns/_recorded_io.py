@@ -8,15 +8,16 @@ Imports: nothing of this package. Used by: _staged, _transaction, _catalog.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from pyiceberg.io import FileIO, InputFile, OutputFile
 
+from txns._logger import logger
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 class RecordedIO(FileIO):

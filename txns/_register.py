@@ -8,7 +8,6 @@ _overlay, _staged, _tables, errors. Used by: _handle.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
@@ -26,6 +25,7 @@ from txns import _change, _manifests, _mark, _marks
 from txns._commit import Request
 from txns._entry import Change, Entry, Isolation, Kind, Operation, derived_id
 from txns._logged import stranger_above
+from txns._logger import logger
 from txns._loop import Key, Origin, transactions_off
 from txns._overlay import acceptable_ts
 from txns._staged import StagedTable
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from txns._tables import DataTables, Loaded
     from txns.errors import Identifier
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 class Registrar:

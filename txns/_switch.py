@@ -6,11 +6,11 @@ Imports: _entry, _marks, _survey, errors. Used by: _handle.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from txns import _marks
 from txns._entry import Kind
+from txns._logger import logger
 from txns._survey import survey
 from txns.errors import text
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from txns._parts import Parts
     from txns.errors import Identifier
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 
 def on(parts: Parts) -> list[Identifier]:

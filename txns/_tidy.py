@@ -9,7 +9,6 @@ _tables. Used by: _commit, _handle.
 
 from __future__ import annotations
 
-import logging
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from pyiceberg.types import LongType
 from txns import _archive, _commit_table, _engine, _entry, _manifests
 from txns._entry import Entry, Kind
 from txns._log import Outcome
+from txns._logger import logger
 from txns._mark import summary_value
 from txns._overlay import newest_ms
 from txns._recorded_io import RecordedIO
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from txns._state import LogState
     from txns._tables import DataTables
 
-_LOG = logging.getLogger(__name__)
+_LOG = logger(__name__)
 
 SMALL_FILE_BYTES = 256 * 1024
 """Files of the archive below this size are merged into the next one."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Row, SparkSession
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger(__name__)  # noqa: TID251 -- of names and numbers alone
 _SKIPPED = (
     "batch %d has committed before, as %s%d, and is skipped; if the query has a new checkpoint, "
     "give foreach_batch a new query_id"

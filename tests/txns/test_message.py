@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from click.testing import CliRunner
 from tests.txns.lake import rows
 from txns._cli import main
 from txns._cli._options import Lake as Options
+from txns._logger import logger
 from txns._message import masked, printable
 from txns.errors import CommitStateUnknown, Conflict, Winner
 
@@ -87,3 +90,39 @@ def test_the_log_forges_nothing(lake):
         assert "\n5 entries" not in run(*arguments)
     comments = [json.loads(line)["comment"] for line in run("log", "--json").splitlines()]
     assert FORGED in comments
+
+
+def test_the_log_of_a_failure_shows_no_secret(lake, caplog):
+    """What a catalog says of a failing apply has its own options; the traceback stays, masked."""
+    a = lake.table("a", [1])
+    catalog = lake.another_catalog()
+    commit = catalog.commit_table
+
+    def refuse(table, *changes):
+        if table.name() == ("shop", "a"):
+            raise OSError("no connection to postgresql://mara:s3cret@db/x?password=s3cret\n5 hold")
+        return commit(table, *changes)
+
+    catalog.commit_table = refuse
+    shown = io.StringIO()
+    handler = logging.StreamHandler(shown)
+    logging.getLogger("txns").addHandler(handler)
+    try:
+        with caplog.at_level(logging.DEBUG, "txns"):
+            lake.open(catalog).catalog().load_table(a).append(rows(2))
+    finally:
+        logging.getLogger("txns").removeHandler(handler)
+    for text in (shown.getvalue(), caplog.text):
+        assert "entries of shop.a stay unapplied" in text
+        assert "OSError: no connection to postgresql://mara:***@db/x?password=***" in text
+        assert "in refuse" in text
+        assert "s3cret" not in text
+
+
+def test_every_logger_masks():
+    """Modules take theirs from `_logger`; nobody else's records are touched."""
+    modules = {name for name in logging.root.manager.loggerDict if name.startswith("txns.")}
+    assert "txns._apply" in modules
+    masking = logger("txns._apply").filters
+    assert all(logging.getLogger(name).filters == masking for name in modules)
+    assert masking != logging.getLogger("pyiceberg").filters

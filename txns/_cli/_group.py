@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import traceback
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from txns import _engine
 from txns._cli import _exit
 from txns._cli._options import Lake, common_options
 from txns._cli._words import complain
-from txns._message import masked, printable
+from txns._logger import logger, masked_traceback
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,14 +80,13 @@ class TxnsGroup(click.Group):
                 complain(_exit.line(error))
             sys.exit(_exit.code(error))
         finally:
-            logging.getLogger("txns").removeHandler(handler)
+            logger("txns").removeHandler(handler)
             lake.close()
         sys.exit(result if isinstance(result, int) else _exit.FINE)
 
 
 def _say_traceback(error: BaseException) -> None:
-    lines = masked("".join(traceback.format_exception(error))).splitlines()
-    click.echo("\n".join(printable(each) for each in lines), err=True)
+    click.echo(masked_traceback(error), err=True)
 
 
 class _OneLine(logging.Formatter):
@@ -102,7 +100,7 @@ def _warnings_to_stderr() -> logging.Handler:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine())
     handler.setLevel(logging.WARNING)
-    logging.getLogger("txns").addHandler(handler)
+    logger("txns").addHandler(handler)
     return handler
 
 

@@ -134,7 +134,7 @@ def _nothing() -> None:
 
 def _log_no_errors() -> None:
     """Keep pyspark from printing each error that a statement answers with, and we raise."""
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # noqa: TID251 -- theirs
 
 
 @lru_cache(maxsize=256)

@@ -115,7 +115,8 @@ final class Applier {
       LOG.warn("entries of {} stay unapplied: {}", table, e.getMessage());
       return false;
     } catch (RuntimeException e) {
-      LOG.warn("entries of {} stay unapplied, the next writer tries again", table, e);
+      LOG.warn(
+          "entries of {} stay unapplied, the next writer tries again", table, LoggedFailure.of(e));
       return false;
     }
   }
@@ -205,7 +206,7 @@ final class Applier {
     try {
       return Optional.of(tryApply(change, real, repaired));
     } catch (CommitFailedException | AlreadyExistsException e) {
-      LOG.debug("somebody else changed {} first", change.change().table(), e);
+      LOG.debug("somebody else changed {} first", change.change().table(), LoggedFailure.of(e));
     }
     try {
       return Optional.of(tryApply(change, load(table), repaired));

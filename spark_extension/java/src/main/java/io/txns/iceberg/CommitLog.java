@@ -267,7 +267,7 @@ final class CommitLog {
     try {
       remember(updated);
     } catch (RuntimeException e) {
-      LOG.warn("the log was written, and cannot be read", e); // it has been won
+      LOG.warn("the log was written, and cannot be read", LoggedFailure.of(e)); // it has been won
     }
   }
 
@@ -317,7 +317,9 @@ final class CommitLog {
       ops.refresh();
       return ops;
     } catch (NotFoundException | IllegalStateException e) {
-      LOG.debug("the head's file has been removed, or the table replaced: loading it anew", e);
+      LOG.debug(
+          "the head's file has been removed, or the table replaced: loading it anew",
+          LoggedFailure.of(e));
       return ((HasTableOperations) delegate.loadTable(identifier)).operations();
     }
   }

@@ -142,7 +142,7 @@ final class CommitLoop {
       if (cancelled || !unsettled || e instanceof TxnException || CommitLog.isRefusal(e)) {
         throw e;
       }
-      LOG.debug("the log cannot be asked, trying again", e);
+      LOG.debug("the log cannot be asked, trying again", LoggedFailure.of(e));
       return Optional.empty();
     }
   }

@@ -174,7 +174,7 @@ final class Committer {
     try {
       request.leftovers().removeAllBut(entry, request.writes().values());
     } catch (RuntimeException e) {
-      LOG.warn("files of lost attempts stay; txn={}", entry.txnId(), e);
+      LOG.warn("files of lost attempts stay; txn={}", entry.txnId(), LoggedFailure.of(e));
     }
     List<String> names = entry.changes().stream().map(change -> change.table().toString()).toList();
     boolean applied = config.get().apply() == TxnConfig.Apply.INLINE && applyAll(entry);
@@ -192,7 +192,10 @@ final class Committer {
               .collect(Collectors.toCollection(LinkedHashSet::new));
       return applier.applyAll(log.load(), changed).isEmpty();
     } catch (RuntimeException e) {
-      LOG.warn("committed, but not applied: the next writer does; txn={}", entry.txnId(), e);
+      LOG.warn(
+          "committed, but not applied: the next writer does; txn={}",
+          entry.txnId(),
+          LoggedFailure.of(e));
       return false;
     }
   }

@@ -97,7 +97,7 @@ final class Leftovers {
     try {
       log.io().deleteFile(location);
     } catch (RuntimeException e) {
-      LOG.warn("a payload of a lost attempt stays: {}", location, e);
+      LOG.warn("a payload of a lost attempt stays: {}", location, LoggedFailure.of(e));
     }
   }
 }

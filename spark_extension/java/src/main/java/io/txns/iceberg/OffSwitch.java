@@ -43,7 +43,7 @@ final class OffSwitch {
           handle.repairAdopt(table);
         }
       } catch (RuntimeException e) { // one that is broken keeps no other from it
-        LOG.warn("{} is not adopted", table, e);
+        LOG.warn("{} is not adopted", table, LoggedFailure.of(e));
         left.put(table, e.getMessage());
       }
     }

@@ -81,7 +81,7 @@ final class Registrar {
     try {
       base = marked(identifier, uuid, head);
     } catch (CommitFailedException e) {
-      LOG.debug("somebody else changed {} first", identifier, e);
+      LOG.debug("somebody else changed {} first", identifier, LoggedFailure.of(e));
       base = markedOrConflict(identifier, uuid);
     }
     Snapshot marking = markSnapshot(base);

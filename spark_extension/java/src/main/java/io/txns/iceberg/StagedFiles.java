@@ -48,7 +48,10 @@ final class StagedFiles {
           }
           metadata(add.snapshot(), io, locations);
         } catch (RuntimeException e) {
-          LOG.warn("files of a rolled-back snapshot of {} stay", table.identifier(), e);
+          LOG.warn(
+              "files of a rolled-back snapshot of {} stay",
+              table.identifier(),
+              LoggedFailure.of(e));
         }
       }
     }
@@ -73,7 +76,7 @@ final class StagedFiles {
       try {
         io.deleteFile(location);
       } catch (RuntimeException e) {
-        LOG.warn("a staged file stays: {}", location, e);
+        LOG.warn("a staged file stays: {}", location, LoggedFailure.of(e));
       }
     }
   }

@@ -53,7 +53,7 @@ final class SupersededFiles {
     try {
       due.io().deleteFile(due.location());
     } catch (RuntimeException e) {
-      LOG.debug("a superseded file stays: {}", due.location(), e);
+      LOG.debug("a superseded file stays: {}", due.location(), LoggedFailure.of(e));
     }
   }
 }

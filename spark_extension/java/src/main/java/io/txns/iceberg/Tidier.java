@@ -76,7 +76,7 @@ final class Tidier {
         keptByLast = standing - tidy(head);
       }
     } catch (RuntimeException e) {
-      LOG.warn("the log stays untidied, the next committer tries again", e);
+      LOG.warn("the log stays untidied, the next committer tries again", LoggedFailure.of(e));
     }
   }
 
@@ -114,7 +114,9 @@ final class Tidier {
     try {
       return settle(log.load()).contains(attempt) ? done.size() : 0;
     } catch (RuntimeException e) {
-      LOG.debug("the log cannot be asked what became of a tidy, the next one asks again", e);
+      LOG.debug(
+          "the log cannot be asked what became of a tidy, the next one asks again",
+          LoggedFailure.of(e));
       return 0;
     }
   }

@@ -78,7 +78,7 @@ final class TidyAttempt {
       try {
         staged.real().io().deleteFile(dataFile);
       } catch (RuntimeException e) {
-        LOG.warn("a file of a lost tidy stays: {}", dataFile, e);
+        LOG.warn("a file of a lost tidy stays: {}", dataFile, LoggedFailure.of(e));
       }
     }
   }

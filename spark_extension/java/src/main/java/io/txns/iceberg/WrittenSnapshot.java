@@ -65,7 +65,10 @@ public final class WrittenSnapshot {
       return removed();
     } catch (RuntimeException e) {
       // What the statement has written stands: only its count is not known.
-      LOG.warn("the rows that a statement removed are not known; table=`{}`", table.name(), e);
+      LOG.warn(
+          "the rows that a statement removed are not known; table=`{}`",
+          table.name(),
+          LoggedFailure.of(e));
       return OptionalLong.empty();
     }
   }

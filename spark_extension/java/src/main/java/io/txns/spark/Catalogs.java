@@ -1,5 +1,6 @@
 package io.txns.spark;
 
+import io.txns.iceberg.LoggedFailure;
 import java.util.List;
 import java.util.TreeSet;
 import org.apache.spark.sql.classic.SparkSession;
@@ -55,7 +56,7 @@ final class Catalogs {
         ours.attach(owner);
       }
     } catch (RuntimeException e) {
-      LOG.debug("catalog {} is not usable; who touches it is told why", name, e);
+      LOG.debug("catalog {} is not usable; who touches it is told why", name, LoggedFailure.of(e));
     }
   }
 

@@ -1,5 +1,6 @@
 package io.txns.spark;
 
+import io.txns.iceberg.LoggedFailure;
 import java.util.Collections;
 import java.util.Map;
 import java.util.WeakHashMap;
@@ -114,7 +115,7 @@ final class SessionEnds extends SparkListener {
     try {
       state.abandon();
     } catch (RuntimeException e) {
-      LOG.warn("a session has ended, and its transaction could not be undone", e);
+      LOG.warn("a session has ended, and its transaction could not be undone", LoggedFailure.of(e));
     }
   }
 }

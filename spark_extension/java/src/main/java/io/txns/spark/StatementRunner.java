@@ -1,5 +1,6 @@
 package io.txns.spark;
 
+import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnException;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -197,7 +198,7 @@ final class StatementRunner {
     try {
       PlanCaches.refresh(session, transaction.catalog());
     } catch (Exception e) {
-      LOG.warn("what is cached could not be read again and is dropped", e);
+      LOG.warn("what is cached could not be read again and is dropped", LoggedFailure.of(e));
       PlanCaches.drop(session, List.of(transaction.catalog()));
     }
   }

@@ -4,8 +4,14 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.function.UnaryOperator;
+import java.util.regex.MatchResult;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 /** Secrets and control characters in messages: the cases that Python has, too. */
@@ -33,6 +39,40 @@ class MessagesTest {
     assertThat(TxnException.commitStateUnknown("job:17@eu", null))
         .hasMessageContaining("BEGIN ID 'job:17@eu'")
         .hasMessageContaining("txn=`job:17@eu`");
+  }
+
+  /** What a catalog says of a failure may hold its own options. */
+  @Test
+  void aLoggedFailureShowsNoSecret() {
+    Exception cause = new IllegalStateException("jdbc:x://mara:s3cret@host");
+    Exception failure = new RuntimeException("password=s3cret", cause);
+    failure.addSuppressed(new RuntimeException("token=s3cret"));
+    StringWriter shown = new StringWriter();
+    LoggedFailure.of(failure).printStackTrace(new PrintWriter(shown));
+    assertThat(shown.toString())
+        .startsWith("java.lang.RuntimeException: password=***")
+        .contains("Caused by: java.lang.IllegalStateException: jdbc:x://mara:***@host")
+        .contains("token=***")
+        .contains("at io.txns.iceberg.MessagesTest.aLoggedFailureShowsNoSecret")
+        .doesNotContain("s3cret");
+  }
+
+  /** Nobody logs an exception as it is. */
+  @Test
+  void failuresAreLoggedWithoutSecrets() throws Exception {
+    Pattern raw =
+        Pattern.compile("LOG\\.\\w+\\((?:[^;\"]|\"(?:[^\"\\\\]|\\\\.)*\")*?,\\s*\\w+\\);");
+    try (Stream<Path> sources = Files.walk(Path.of("src/main/java"))) {
+      for (Path source : sources.filter(path -> path.toString().endsWith(".java")).toList()) {
+        String[] exceptions =
+            raw.matcher(Files.readString(source))
+                .results()
+                .map(MatchResult::group)
+                .filter(call -> call.matches("(?s).*,\\s*(?:e|error|failure|cause)\\);"))
+                .toArray(String[]::new);
+        assertThat(exceptions).as(source.toString()).isEmpty();
+      }
+    }
   }
 
   private static void check(String what, UnaryOperator<String> written) throws Exception {
