@@ -79,8 +79,12 @@ class Key:
     attempts: Attempts = field(default_factory=Attempts, compare=False)
 
     def is_barred(self, under: Sequence[Entry]) -> bool:
-        """Whether an abort among the entries under its id is for tries as old as this one."""
-        return self.origin is Origin.CALLERS and aborted_ts(under) > self.since_ts
+        """
+        Whether an abort among the entries under its id is for tries as old as this one.
+
+        A fresh id is the caller's own for whoever asks with it what became of it.
+        """
+        return self.origin is not Origin.DERIVED and aborted_ts(under) > self.since_ts
 
 
 @dataclass(slots=True)

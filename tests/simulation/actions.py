@@ -198,9 +198,7 @@ def _refused(worker: Worker, attempt: Attempt, barred: list[Attempt]) -> None:
             a commit speaks of earlier tries, too, and any other error of this one alone.
     """
     worker.again = attempt if attempt.repeats else None
-    settled = worker.lake.observer.history.settled_ts(attempt.txn_id)
-    landed = any(one.logged_ts is not None for one in barred)
-    if landed or (settled is not None and settled <= attempt.began_above):
+    if any(one.logged_ts is not None for one in barred):
         raise Violation("refused", f"{attempt.key} has committed, and was told that it had not")
     for one in barred:
         one.refused = True

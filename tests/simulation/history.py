@@ -257,11 +257,17 @@ class History:
         self.since[table] = max(ts, self.since.get(table, 0))
 
     def barred_with(self, attempt: Attempt) -> list[Attempt]:
-        """Give an attempt, and those under its id that read at its `read_ts` or below."""
+        """
+        Give the attempts of which a conflict that one's commit is told says that they never commit.
+
+        It, those under its id that read where it did or below, and those over before it began.
+        """
         return [
             one
             for one in self.same_txn(attempt.txn_id)
-            if one is attempt or 0 < one.read_ts <= attempt.read_ts
+            if one is attempt
+            or 0 < one.read_ts <= attempt.read_ts
+            or (one.logged_ts is not None and one.logged_ts <= attempt.began_above)
         ]
 
     def same_txn(self, txn_id: str) -> list[Attempt]:

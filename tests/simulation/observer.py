@@ -118,7 +118,9 @@ class Observer:
         """Check that an id commits once, and no try under it that was refused."""
         before = self.under.get(logged.txn_id)
         self.under[logged.txn_id] = logged
-        if logged.kind == "abort" and (logged.tables or not logged.txn_id.startswith(_OWN_IDS)):
+        again = any(one.repeats for one in self.history.same_txn(logged.txn_id))
+        own = again or logged.txn_id.startswith(_OWN_IDS)
+        if logged.kind == "abort" and (logged.tables or not own):
             raise Violation("I8", f"{logged.txn_id} is no caller's own id, or its abort writes")
         if before is None:
             return

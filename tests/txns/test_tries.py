@@ -147,6 +147,31 @@ def test_a_fresh_id_needs_no_abort(lake):
     assert lake.catalog.load_table(COMMITS).metadata_location == before
 
 
+def test_a_fresh_id_that_another_tries_again(lake):
+    """
+    Its first try obeys the aborts of those who ask what became of it.
+
+    1. T1 is about to swap. 2. T2 tries its id again, is told a conflict, and a tidy archives the
+    abort. 3. T1's swap is lost, and it tries again.
+    """
+    a, b = lake.table("a", [1]), lake.table("b")
+    other = lake.open()
+
+    def swap(real):
+        catalog.swap = None
+        again = clashing(other, a, txn_id=first.txn_id)
+        staged(lake.open(), a, 2).commit()
+        refused(again)
+        other.tidy()
+        return real()
+
+    catalog = Wrapped(lake.another_catalog(), swap)
+    first = staged(lake.open(catalog), b, 1)
+    refused(first, match="a try under its id")
+    assert [first.txn_id] == aborts(lake)
+    assert [] == ids(lake.open().snapshot().load_table(b))
+
+
 def test_a_rollback_leaves_no_abort(lake):
     """It says what becomes of one try; only the conflict of a commit speaks of the others."""
     a = lake.table("a", [1])

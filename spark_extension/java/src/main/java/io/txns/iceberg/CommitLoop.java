@@ -66,9 +66,12 @@ final class CommitLoop {
       this(txnId, sinceTs, origin, new CommitGroup.Attempts());
     }
 
-    /** Whether an abort among the entries under its id is for tries as old as this one. */
+    /**
+     * Whether an abort among the entries under its id is for tries as old as this one. A fresh id
+     * is the caller's own for whoever asks with it what became of it.
+     */
     boolean isBarred(List<Entry> under) {
-      return origin == Origin.CALLERS && Entry.abortedTs(under) > sinceTs;
+      return origin != Origin.DERIVED && Entry.abortedTs(under) > sinceTs;
     }
   }
 

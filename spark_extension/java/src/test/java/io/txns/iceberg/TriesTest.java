@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
+import java.util.function.Function;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.ServiceFailureException;
@@ -82,13 +83,22 @@ class TriesTest {
     append(other.catalog(() -> null).loadTable(id("shop.a")), row);
   }
 
-  /** What another process commits: threads of this one wait for each other. */
   private void advanceElsewhere() {
+    String id = TxnClock.system().newTxnId();
+    appendElsewhere(
+        head -> Entry.withoutPayload(EntryKind.ADVANCE, head, head.upper() + 1, id, List.of()));
+  }
+
+  private void abortElsewhere(String id) {
+    appendElsewhere(head -> Entry.abort(head, head.upper() + 1, id, head.upper()));
+  }
+
+  /** What another process commits: threads of this one wait for each other. */
+  private void appendElsewhere(Function<Head, Entry> entry) {
     CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), TxnClock.system());
     Head head = log.load();
-    String txnId = TxnClock.system().newTxnId();
-    Entry entry = Entry.withoutPayload(EntryKind.ADVANCE, head, head.upper() + 1, txnId, List.of());
-    assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
+    assertThat(log.append(head, List.of(entry.apply(head))).outcome())
+        .isEqualTo(CommitLog.Swap.Outcome.WON);
   }
 
   private static void refused(Transaction txn, String reason) {
@@ -194,6 +204,24 @@ class TriesTest {
     refused(fresh, "was written");
     appending(handle, options(ID), 1).rollback();
     assertThat(handle.upper()).isEqualTo(upper);
+  }
+
+  /**
+   * 1. T1, with a fresh id, is about to swap. 2. Another process tries its id again, is told a
+   * conflict, and its abort is archived. 3. T1's swap is lost, and it tries again.
+   */
+  @Test
+  void aFreshIdThatAnotherTriesAgain() {
+    Transaction first = appending(handle, options(null), 1);
+    swap =
+        (real, base, next) -> {
+          swap = null;
+          abortElsewhere(first.id());
+          other.tidy();
+          real.commit(base, next);
+        };
+    refused(first, "a try under its id");
+    assertThat(lake.txnIds("shop.b")).isEmpty();
   }
 
   // The abort's own swap
