@@ -101,7 +101,7 @@ final class Purger {
   }
 
   private void check(DataTables.Loaded loaded) {
-    handle.checkWritable(loaded);
+    handle.checks().checkWritable(loaded);
     TableIdentifier table = loaded.identifier();
     TableMetadata metadata = loaded.view().metadata();
     long nowMs = Math.max(handle.clock().nowMs(), handle.upper());

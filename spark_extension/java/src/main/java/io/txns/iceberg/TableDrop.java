@@ -32,10 +32,10 @@ final class TableDrop {
     if (running != null && running.explicit()) {
       return drop(table, false);
     }
-    handle.refuseCommitTable(table);
+    handle.checks().refuseCommitTable(table);
     try {
       DataTables.Loaded loaded = handle.loadNewest(table);
-      handle.refuseCommitTable(loaded);
+      handle.checks().refuseCommitTable(loaded);
       return loaded.registered() ? drop(table, false) : handle.delegate().dropTable(table);
     } catch (NoSuchTableException e) {
       return false; // dropped by the protocol: its physical table stays
@@ -44,7 +44,7 @@ final class TableDrop {
 
   /** Drop a table; false where there is none. */
   boolean drop(TableIdentifier table, boolean purge) {
-    handle.refuseCommitTable(table);
+    handle.checks().refuseCommitTable(table);
     Transaction running = transaction.get();
     try {
       return running != null && running.explicit()
@@ -65,7 +65,7 @@ final class TableDrop {
       running.unstageCreate(table);
       return true;
     }
-    handle.checkWritable(running.load(table));
+    handle.checks().checkWritable(running.load(table));
     StagedTable staged = running.stagedTable(table);
     running.stage(staged, staged.current(), marked(staged.current(), staged.real()));
     return true;
@@ -73,11 +73,11 @@ final class TableDrop {
 
   private boolean dropAtOnce(Transaction running, TableIdentifier table, boolean purge) {
     DataTables.Loaded loaded = handle.loadNewest(table);
-    handle.refuseCommitTable(loaded);
+    handle.checks().refuseCommitTable(loaded);
     if (!loaded.registered()) {
       return handle.delegate().dropTable(table, purge);
     }
-    handle.checkWritable(loaded);
+    handle.checks().checkWritable(loaded);
     if (purge) {
       throw TxnException.unsupported(
           String.format(

@@ -22,8 +22,8 @@ final class TableRename {
    * @throws TxnException 55000 where it is not under care now, with the command that registers it
    */
   void rename(TableIdentifier from, TableIdentifier to) {
-    handle.refuseCommitTable(from);
-    handle.refuseCommitTable(to);
+    handle.checks().refuseCommitTable(from);
+    handle.checks().refuseCommitTable(to);
     String uuid = uuidUnderCare(from);
     if (uuid == null) {
       handle.delegate().renameTable(from, to);
@@ -87,7 +87,7 @@ final class TableRename {
   private String uuidUnderCare(TableIdentifier table) {
     try {
       DataTables.Loaded loaded = handle.loadNewest(table);
-      handle.refuseCommitTable(loaded);
+      handle.checks().refuseCommitTable(loaded);
       return loaded.registered() ? loaded.real().current().uuid() : null;
     } catch (NoSuchTableException e) {
       return null; // the catalog says so, in its own words

@@ -1,6 +1,5 @@
 package io.txns.iceberg;
 
-import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -8,7 +7,6 @@ import java.util.Optional;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 
 /**
@@ -39,10 +37,7 @@ public final class Transaction {
   private final ReadSet reads = new ReadSet();
   private final Writes writes = new Writes();
   private final Map<TableIdentifier, DataTables.Loaded> loaded = new LinkedHashMap<>();
-  private final Map<TableIdentifier, StagedTable> staged = new LinkedHashMap<>();
-  private final Map<String, Map<StagedTable, StagedTable.Point>> savepoints = new LinkedHashMap<>();
-  private final List<StagedTable> unstaged = new ArrayList<>();
-  private final List<StagedFiles> discarded = new ArrayList<>();
+  private final StagedTables staged = new StagedTables(writes);
   private final CommitGroup.Attempts attempts = new CommitGroup.Attempts();
   private final Leftovers leftovers;
   private State state = State.ACTIVE;
@@ -129,7 +124,7 @@ public final class Transaction {
     if (committed != null) {
       return committed.tables();
     }
-    return changed().keySet().stream().map(TableIdentifier::toString).toList();
+    return staged.changed().keySet().stream().map(TableIdentifier::toString).toList();
   }
 
   /** What it has read that nothing protects: other catalogs, files, unregistered tables. */
@@ -189,10 +184,7 @@ public final class Transaction {
   public synchronized void savepoint(String name) {
     checkActive();
     checkUnattempted();
-    savepoints.remove(name);
-    Map<StagedTable, StagedTable.Point> points = new LinkedHashMap<>();
-    staged.values().forEach(table -> points.put(table, table.point()));
-    savepoints.put(name, points);
+    staged.savepoint(name);
   }
 
   /**
@@ -205,22 +197,7 @@ public final class Transaction {
       throw TxnException.invalidUsage("25P01", "there is no transaction: start one with BEGIN");
     }
     checkUnattempted();
-    Map<StagedTable, StagedTable.Point> points = known(name);
-    for (StagedTable table : List.copyOf(staged.values())) {
-      StagedTable.Point point = points.get(table);
-      discarded.add(StagedFiles.since(table, point == null ? List.of() : point.changes(), writes));
-      if (point == null) {
-        staged.remove(table.identifier());
-        loaded.remove(table.identifier());
-      }
-    }
-    points.forEach(
-        (table, point) -> {
-          table.backTo(point);
-          staged.put(table.identifier(), table);
-          unstaged.remove(table); // created before the savepoint and dropped after it
-        });
-    forgetSince(name, false);
+    staged.backTo(name).forEach(loaded::remove);
     state = State.ACTIVE;
   }
 
@@ -232,8 +209,7 @@ public final class Transaction {
   public synchronized void release(String name) {
     checkActive();
     checkUnattempted();
-    known(name);
-    forgetSince(name, true);
+    staged.release(name);
   }
 
   /**
@@ -249,11 +225,11 @@ public final class Transaction {
       return committed;
     }
     checkActive();
-    Map<TableIdentifier, StagedTable> changes = changed();
+    Map<TableIdentifier, StagedTable> changes = staged.changed();
     if (changes.isEmpty()) {
       committed = new Committed(id, readTs, readTs, true, List.of());
       state = State.COMMITTED;
-      deleteDiscarded();
+      staged.deleteDiscarded();
       return committed;
     }
     try {
@@ -261,24 +237,21 @@ public final class Transaction {
     } catch (RuntimeException e) {
       if (e instanceof TxnException known && known.kind() == ErrorKind.COMMIT_STATE_UNKNOWN) {
         state = State.ABORTED; // it may have committed: nothing that it wrote is deleted
-        staged.clear();
-        unstaged.clear();
+        staged.leave();
       } else if (TxnException.isFinal(e)) {
         rollback();
       }
       throw e;
     } catch (Error e) {
       state = State.ABORTED; // nobody knows where it came from
-      staged.clear();
-      unstaged.clear();
+      staged.leave();
       throw e;
     }
     state = State.COMMITTED;
     if (leftovers.areOfAnotherTry()) {
-      unstaged.addAll(staged.values());
-      staged.clear();
+      staged.discard();
     }
-    deleteDiscarded();
+    staged.deleteDiscarded();
     return committed;
   }
 
@@ -295,11 +268,10 @@ public final class Transaction {
     if (attempts.mayLand()) {
       settleRefused();
     }
-    leftovers.removeAllBut(staged.values());
-    unstaged.addAll(staged.values());
-    staged.clear();
+    leftovers.removeAllBut(staged.all());
+    staged.discard();
     state = State.ROLLED_BACK;
-    deleteDiscarded();
+    staged.deleteDiscarded();
   }
 
   /** Ask whether an attempt that was refused can still commit; what it needs stays then. */
@@ -327,8 +299,7 @@ public final class Transaction {
 
   private TxnException unknown(RuntimeException cause) {
     state = State.ABORTED;
-    staged.clear();
-    unstaged.clear();
+    staged.leave();
     return TxnException.commitStateUnknown(id, cause);
   }
 
@@ -404,10 +375,10 @@ public final class Transaction {
     StagedTable changes = staged.get(table);
     if (changes == null) {
       DataTables.Loaded known = load(table);
-      changes = new StagedTable(table, known.real(), known.view().metadata(), false);
-      staged.put(table, changes);
+      StagedTable made = new StagedTable(table, known.real(), known.view().metadata(), false);
+      changes = staged.computeIfAbsent(table, () -> made);
     }
-    if (isDropped(changes)) {
+    if (StagedTables.isDropped(changes)) {
       throw new NoSuchTableException("Table does not exist: %s", table);
     }
     return changes;
@@ -418,42 +389,34 @@ public final class Transaction {
     loaded.putIfAbsent(table, dropped);
     reads.absent(table);
     return staged.computeIfAbsent(
-        table, id -> new StagedTable(id, dropped.real(), dropped.view().metadata(), false));
+        table, () -> new StagedTable(table, dropped.real(), dropped.view().metadata(), false));
   }
 
   /** Whether the transaction itself created the table. */
   synchronized boolean creates(TableIdentifier table) {
-    return staged.containsKey(table) && staged.get(table).isCreate();
+    return staged.creates(table);
   }
 
   synchronized boolean drops(TableIdentifier table) {
-    return staged.containsKey(table) && isDropped(staged.get(table));
+    return staged.drops(table);
   }
 
   /** Tables that it has created and that nobody else sees. */
   synchronized List<TableIdentifier> created() {
-    return staged.values().stream()
-        .filter(table -> table.isCreate() && !isDropped(table))
-        .map(StagedTable::identifier)
-        .toList();
+    return staged.created();
   }
 
   /** Keep a new table in memory; the catalog's atomic create comes with apply. */
   synchronized void stageCreate(TableIdentifier table, TableOperations real, TableMetadata first) {
     checkWritable();
-    if (staged.containsKey(table) && !isDropped(staged.get(table))) {
-      throw new AlreadyExistsException("Table already exists: %s", table);
-    }
+    staged.create(table, real, first);
     reads.absent(table);
-    StagedTable created = new StagedTable(table, real, first, true);
-    staged.put(table, created);
-    writes.note(created.written(created.snapshots()));
   }
 
   /** Forget a table that the transaction itself created. */
   synchronized void unstageCreate(TableIdentifier table) {
     checkWritable();
-    unstaged.add(staged.remove(table));
+    staged.unstage(table);
   }
 
   /** Keep a change of a table in memory. */
@@ -510,48 +473,5 @@ public final class Transaction {
     if (state != State.ACTIVE) {
       throw TxnException.invalidUsage("25P01", "there is no transaction: start one with BEGIN");
     }
-  }
-
-  private Map<TableIdentifier, StagedTable> changed() {
-    Map<TableIdentifier, StagedTable> changed = new LinkedHashMap<>();
-    staged.forEach(
-        (table, changes) -> {
-          if (changes.isChanged()) {
-            changed.put(table, changes);
-          }
-        });
-    return changed;
-  }
-
-  private Map<StagedTable, StagedTable.Point> known(String name) {
-    Map<StagedTable, StagedTable.Point> points = savepoints.get(name);
-    if (points == null) {
-      throw TxnException.invalidUsage(
-          "3B001",
-          String.format(
-              "there is no such savepoint; savepoint=`%s` known=`%s`", name, savepoints.keySet()));
-    }
-    return points;
-  }
-
-  private void forgetSince(String name, boolean itself) {
-    boolean after = false;
-    for (String other : List.copyOf(savepoints.keySet())) {
-      if (after || (itself && other.equals(name))) {
-        savepoints.remove(other);
-      }
-      after = after || other.equals(name);
-    }
-  }
-
-  private void deleteDiscarded() {
-    unstaged.forEach(table -> discarded.add(StagedFiles.since(table, List.of(), writes)));
-    unstaged.clear();
-    discarded.forEach(StagedFiles::delete);
-    discarded.clear();
-  }
-
-  private static boolean isDropped(StagedTable table) {
-    return TableMark.isDropped(table.current().currentSnapshot());
   }
 }

@@ -123,7 +123,7 @@ public final class TxnCatalog
    *     inside an explicit transaction
    */
   public Table loadTableForWrite(TableIdentifier identifier) {
-    handle.refuseCommitTable(identifier);
+    handle.checks().refuseCommitTable(identifier);
     Transaction running = running();
     boolean explicit = running != null && running.explicit();
     if (explicit) {
@@ -133,7 +133,7 @@ public final class TxnCatalog
       handle.registerUnlessOff(identifier);
     }
     if (explicit && !running.creates(identifier)) {
-      handle.checkWritable(writable(running, identifier));
+      handle.checks().checkWritable(writable(running, identifier));
     }
     Table table = load(identifier, null);
     if (!explicit) {
@@ -145,7 +145,7 @@ public final class TxnCatalog
   /** Refuse a statement that would write a commit table, or one that strangers have written. */
   private void refuseWrites(TableIdentifier identifier, Table table) {
     if (table instanceof TxnTable) {
-      handle.checkWritable(handle.loadNewest(identifier));
+      handle.checks().checkWritable(handle.loadNewest(identifier));
     } else if (table instanceof HasTableOperations unregistered) {
       TableMark.refuseCommitTable(identifier, unregistered.operations().current());
     }
@@ -310,7 +310,7 @@ public final class TxnCatalog
 
   @Override
   public Table registerTable(TableIdentifier identifier, String metadataFileLocation) {
-    handle.refuseCommitTable(identifier);
+    handle.checks().refuseCommitTable(identifier);
     return handle.delegate().registerTable(identifier, metadataFileLocation);
   }
 

@@ -11,7 +11,6 @@ import java.util.Set;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
-import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -37,6 +36,7 @@ public final class TxnHandle implements Closeable {
   private final Tidier tidier;
   private final Committer committer;
   private final Registrar registrar;
+  private final WriteChecks checks;
 
   private TxnHandle(
       String catalogName,
@@ -56,6 +56,7 @@ public final class TxnHandle implements Closeable {
     this.tidier = new Tidier(config, log, tables, clock);
     this.committer = new Committer(config, log, loop, archive, tables, applier, tidier, clock);
     this.registrar = new Registrar(delegate, log, loop, tables, applier, committer, clock);
+    this.checks = new WriteChecks(catalogName, config, log, tables);
   }
 
   /**
@@ -382,75 +383,9 @@ public final class TxnHandle implements Closeable {
     return tables.load(table, log.loadIfExists(), readTs);
   }
 
-  /**
-   * Refuse to write through the log a table that strangers have written, that nobody registered, a
-   * commit table, or any while transactions are off.
-   *
-   * @throws TxnException 55000 or 0A000, with the command that cures it
-   */
-  void checkWritable(DataTables.Loaded table) {
-    if (table.plain()) {
-      throw TxnException.off();
-    }
-    refuseCommitTable(table);
-    if (!table.registered()) {
-      throw TxnException.unsupported(
-          String.format(
-              "a transaction writes registered tables only: CALL %s.system.register('%s') first;"
-                  + " table=`%s`",
-              catalogName, table.identifier(), table.identifier()));
-    }
-    table
-        .view()
-        .stranger()
-        .ifPresent(
-            stranger -> {
-              if (stranger.adoptable()) {
-                throw TxnException.foreignWrite(table.identifier(), stranger.reason());
-              }
-              throw TxnException.quarantined(table.identifier(), stranger.reason());
-            });
-  }
-
-  /**
-   * Refuse to write a table under care as the catalog has it, unless transactions are off now. Who
-   * passes just before they are on again is found as a stranger.
-   *
-   * @param base what the write stands on
-   * @throws TxnException 40001: the table was registered, or transactions were turned on
-   */
-  void checkPlain(TableIdentifier table, TableMetadata base) {
-    Head head = log.loadIfExists();
-    if (!tables.isPlain(base, head)) {
-      throw TxnException.conflict(
-          table,
-          "",
-          Winner.NOBODY,
-          head.upper(),
-          "the table was registered, or transactions were turned on, while it was written");
-    }
-  }
-
-  /**
-   * Refuse the commit table's name, also before there is a table under it.
-   *
-   * @throws TxnException 0A000
-   */
-  void refuseCommitTable(TableIdentifier table) {
-    if (table.equals(config().commitTable())) {
-      throw TableMark.writtenByProtocolOnly(table);
-    }
-  }
-
-  /**
-   * Refuse to change a log behind the protocol's back.
-   *
-   * @throws TxnException 0A000 for a commit table, this one or another
-   */
-  void refuseCommitTable(DataTables.Loaded table) {
-    if (table.real() != null && !table.registered()) {
-      TableMark.refuseCommitTable(table.identifier(), table.real().current());
-    }
+  /** What may be written. */
+  WriteChecks checks() {
+    return checks;
   }
 
   /** Commit what an explicit transaction has staged. */

@@ -98,7 +98,7 @@ final class TxnTableBuilder implements TableBuilder {
 
   @Override
   public org.apache.iceberg.Transaction createTransaction() {
-    handle.refuseCommitTable(identifier);
+    handle.checks().refuseCommitTable(identifier);
     if (!registers()) {
       return plain.createTransaction();
     }
@@ -108,7 +108,7 @@ final class TxnTableBuilder implements TableBuilder {
 
   @Override
   public org.apache.iceberg.Transaction replaceTransaction() {
-    handle.refuseCommitTable(identifier);
+    handle.checks().refuseCommitTable(identifier);
     DataTables.Loaded existing = existing();
     if (isPlain(existing)) {
       return plainReplacement(existing, false);
@@ -121,7 +121,7 @@ final class TxnTableBuilder implements TableBuilder {
 
   @Override
   public org.apache.iceberg.Transaction createOrReplaceTransaction() {
-    handle.refuseCommitTable(identifier);
+    handle.checks().refuseCommitTable(identifier);
     DataTables.Loaded existing = existing();
     if (isPlain(existing)) {
       return plainReplacement(existing, true);
@@ -155,9 +155,9 @@ final class TxnTableBuilder implements TableBuilder {
     if (existing == null || existing.registered() && !existing.plain()) {
       return false;
     }
-    handle.refuseCommitTable(existing);
+    handle.checks().refuseCommitTable(existing);
     if (isExplicit()) {
-      handle.checkWritable(existing);
+      handle.checks().checkWritable(existing);
     }
     return true;
   }
@@ -305,7 +305,7 @@ final class TxnTableBuilder implements TableBuilder {
     }
     if (!droppedHere) {
       Claim.refuse(handle.catalogName(), identifier, loaded.view().metadata());
-      handle.checkWritable(loaded);
+      handle.checks().checkWritable(loaded);
     }
     return loaded;
   }

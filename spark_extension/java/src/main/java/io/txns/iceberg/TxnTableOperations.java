@@ -180,7 +180,7 @@ final class TxnTableOperations extends DelegatingOperations {
     }
     StagedTable staged = stagedIn(explicit);
     if (!explicit.creates(identifier)) {
-      handle.checkWritable(explicit.load(identifier));
+      handle.checks().checkWritable(explicit.load(identifier));
     }
     if (append) {
       explicit.stageAppend(staged, base, to);
@@ -191,7 +191,7 @@ final class TxnTableOperations extends DelegatingOperations {
 
   /** One statement is one Iceberg operation: when its table has moved, Iceberg itself retries. */
   private void commitAtOnce(Transaction statement, TableMetadata metadata, boolean append) {
-    handle.checkWritable(loaded);
+    handle.checks().checkWritable(loaded);
     try {
       if (append) {
         handle.statementCommit().commitAppend(statement, loaded, metadata);

@@ -43,14 +43,14 @@ final class UnregisteredOperations extends DelegatingOperations {
 
   @Override
   public void commit(TableMetadata base, TableMetadata metadata) {
-    handle.refuseCommitTable(loaded);
+    handle.checks().refuseCommitTable(loaded);
     Transaction running = transaction.get();
     if (running != null && running.explicit() && running.state() == Transaction.State.ACTIVE) {
       running.checkWritable();
-      handle.checkWritable(loaded);
+      handle.checks().checkWritable(loaded);
     }
     if (base != null && TableMark.of(base).isPresent()) {
-      handle.checkPlain(loaded.identifier(), base);
+      handle.checks().checkPlain(loaded.identifier(), base);
     }
     if (registers(base, metadata)) {
       register(base, metadata);

@@ -1,0 +1,91 @@
+package io.txns.iceberg;
+
+import java.util.function.Supplier;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/** Refuses what must not be written, with the command that cures it. */
+final class WriteChecks {
+  private final String catalogName;
+  private final Supplier<TxnConfig> config;
+  private final CommitLog log;
+  private final DataTables tables;
+
+  WriteChecks(String catalogName, Supplier<TxnConfig> config, CommitLog log, DataTables tables) {
+    this.catalogName = catalogName;
+    this.config = config;
+    this.log = log;
+    this.tables = tables;
+  }
+
+  /**
+   * Refuse to write through the log a table that strangers have written, that nobody registered, a
+   * commit table, or any while transactions are off.
+   *
+   * @throws TxnException 55000 or 0A000, with the command that cures it
+   */
+  void checkWritable(DataTables.Loaded table) {
+    if (table.plain()) {
+      throw TxnException.off();
+    }
+    refuseCommitTable(table);
+    if (!table.registered()) {
+      throw TxnException.unsupported(
+          String.format(
+              "a transaction writes registered tables only: CALL %s.system.register('%s') first;"
+                  + " table=`%s`",
+              catalogName, table.identifier(), table.identifier()));
+    }
+    table
+        .view()
+        .stranger()
+        .ifPresent(
+            stranger -> {
+              if (stranger.adoptable()) {
+                throw TxnException.foreignWrite(table.identifier(), stranger.reason());
+              }
+              throw TxnException.quarantined(table.identifier(), stranger.reason());
+            });
+  }
+
+  /**
+   * Refuse to write a table under care as the catalog has it, unless transactions are off now. Who
+   * passes just before they are on again is found as a stranger.
+   *
+   * @param base what the write stands on
+   * @throws TxnException 40001: the table was registered, or transactions were turned on
+   */
+  void checkPlain(TableIdentifier table, TableMetadata base) {
+    Head head = log.loadIfExists();
+    if (!tables.isPlain(base, head)) {
+      throw TxnException.conflict(
+          table,
+          "",
+          Winner.NOBODY,
+          head.upper(),
+          "the table was registered, or transactions were turned on, while it was written");
+    }
+  }
+
+  /**
+   * Refuse the commit table's name, also before there is a table under it.
+   *
+   * @throws TxnException 0A000
+   */
+  void refuseCommitTable(TableIdentifier table) {
+    if (table.equals(config.get().commitTable())) {
+      throw TableMark.writtenByProtocolOnly(table);
+    }
+  }
+
+  /**
+   * Refuse to change a log behind the protocol's back.
+   *
+   * @throws TxnException 0A000 for a commit table, this one or another
+   */
+  void refuseCommitTable(DataTables.Loaded table) {
+    if (table.real() != null && !table.registered()) {
+      TableMark.refuseCommitTable(table.identifier(), table.real().current());
+    }
+  }
+}
