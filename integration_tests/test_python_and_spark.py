@@ -13,6 +13,7 @@ from integration_tests.both import SCHEMA, T, batch, everywhere, make_lake
 from integration_tests.checks import one, rows
 from integration_tests.drivers import Driver, PythonDriver
 from integration_tests.python_lake import rows as python_rows
+from txns._clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -230,3 +231,37 @@ def test_killed_spark_is_recovered_by_python(three_tables: Lake) -> None:
     assert [(11,)] == python_rows(lake.plain_python(), "db.counter")
     assert [] == handle.apply_le()
     assert [[("killed", 0)], [("killed", 0)], [(11,)]] == _counted(lake)
+
+
+class AheadClock(SystemClock):
+    """The system's clock, some time ahead."""
+
+    def __init__(self, ahead_ms: int) -> None:
+        self._ahead_ms = ahead_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._ahead_ms
+
+
+@pytest.mark.parametrize("ahead_ms", [130_000, 365 * 24 * 3600 * 1000])
+def test_spark_goes_on_with_what_a_fast_clock_has_written(lake: Lake, ahead_ms: int) -> None:
+    """Python with a wrong clock writes, creates and tidies; Spark reads and writes all of it."""
+    fast = lake.python(clock=AheadClock(ahead_ms))
+    with fast.begin() as txn:
+        txn.load_table("db.t").append(batch((3, 30)))
+        txn.load_table("db.t").delete("id = 1")
+    fast.catalog().create_table("db.made", SCHEMA).append(batch((1, 1)))
+    fast.tidy()
+    spark = lake.spark()
+    assert [(2, 20), (3, 30)] == rows(lake.plain_spark(), T) == rows(spark, T)
+    spark.sql("BEGIN")
+    spark.sql("UPDATE lake.db.t SET v = v + 1 WHERE id = 3")
+    spark.sql("INSERT INTO lake.db.made SELECT id, v FROM lake.db.t")
+    spark.sql("COMMIT")
+    assert [(2, 20), (3, 31)] == everywhere(lake)
+    handle = lake.python()
+    first = handle.catalog().load_table("db.t").snapshots()[0].snapshot_id
+    handle.catalog().load_table("db.t").manage_snapshots().set_current_snapshot(first).commit()
+    spark.sql("INSERT INTO lake.db.t VALUES (4, 40)")
+    assert (4, 40) in everywhere(lake)
+    assert [(1, 1), (2, 20), (3, 31)] == everywhere(lake, "db.made")
