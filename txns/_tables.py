@@ -201,28 +201,44 @@ class DataTables:
         self, identifier: Identifier, metadata: TableMetadata, head: Head
     ) -> Stranger | None:
         """
-        Describe a table that lacks entries which have left the head: an older one came back.
+        Describe a table that lacks what the log has of it: an older one came back.
 
-        They left when the table showed them. So one that is loaded after the archive was read
-        shows them, too, if nobody has set it back. It also lacks what the first outstanding change
-        stands on; both until a repair stands on what it has.
+        One that lacks it is loaded again: a replica may have given it as it was.
+        """
+        lost = self._lost_upto(metadata, head)
+        if lost is None:
+            return None
+        try:
+            again = self.catalog.load_table(identifier).metadata
+        except NoSuchTableError:
+            return None
+        if again.table_uuid != metadata.table_uuid or self._lost_upto(again, head) is None:
+            return None
+        applied = _mark.applied_ts(metadata)
+        reason = (
+            "the table was set back outside the protocol, by older metadata or a backup: rows of"
+            f" the log are missing from it; applied=`{applied}` lost=`{lost}`"
+        )
+        main = metadata.current_snapshot_id
+        return Stranger(main, (), adoptable=False, reason=reason, lost=(applied, lost))
+
+    def _lost_upto(self, metadata: TableMetadata, head: Head) -> int | None:
+        """
+        Give the `commit_ts` in ms up to which a table lacks entries; None for one that has all.
+
+        They have left the head, which they did when the table showed them; or the first
+        outstanding change does not find what it stands on. Until a repair stands on what is there.
         """
         uuid, applied = str(metadata.table_uuid), _mark.applied_ts(metadata)
         run = head.state.changes(uuid, after=applied, upto=head.upper)
-        if run and run[0].entry.kind is Kind.REPAIR and _stands_on(run[0], metadata):
+        fits = not run or _stands_on(run[0], metadata)
+        if run and fits and run[0].entry.kind is Kind.REPAIR:
             return None
         marked = _mark.mark_of(metadata) is not None
         newest = self._archive.newest_applied(head, uuid, applied, marked=marked)
-        if newest == applied and run and not _stands_on(run[0], metadata):
-            newest = run[0].commit_ts
-        elif newest == applied or not applied <= self.applied_ts(identifier, uuid) < newest:
-            return None
-        reason = (
-            "the table was set back outside the protocol, by older metadata or a backup: rows of"
-            f" the log are missing from it; applied=`{applied}` lost=`{newest}`"
-        )
-        main = metadata.current_snapshot_id
-        return Stranger(main, (), adoptable=False, reason=reason, lost=(applied, newest))
+        if newest > applied:
+            return newest
+        return None if fits else run[0].commit_ts
 
     def _view(
         self,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import AddSnapshotUpdate
 
 import txns
 from tests.txns.lake import ids, rows
 from txns._archive import Archive
+from txns._change import main_at
 
 
 def set_back(lake, name: str, location: str) -> None:
@@ -182,3 +185,34 @@ def test_a_table_may_be_set_back_twice_to_the_same_metadata(older):
         assert [1, 3] == ids(older.open().snapshot().load_table("shop.a"))
         assert handle.tidy()
         set_back(older, "shop.a", location)
+
+
+def test_a_replica_that_lags_behind_an_outstanding_change_does_not_set_a_table_back(
+    lake, monkeypatch
+):
+    """1. A replica has a. 2. It is compacted. 3. An entry stands on that. 4. It is asked for."""
+    a, catalog = lake.table("a", [1]), lake.another_catalog()
+    answers = [catalog.load_table(a)]
+    table = lake.catalog.load_table(a)
+    below = table.current_snapshot()
+    compaction = below.model_copy(
+        update={
+            "snapshot_id": 77,
+            "parent_snapshot_id": below.snapshot_id,
+            "sequence_number": table.metadata.last_sequence_number + 1,
+            "summary": Summary(Operation.REPLACE),
+        }
+    )
+    lake.catalog.commit_table(
+        table, (), (AddSnapshotUpdate(snapshot=compaction), main_at(table.metadata, 77))
+    )
+    lake.open(apply="next").catalog().load_table(a).append(rows(2))
+    load, name = catalog.load_table, answers[0].name()
+    monkeypatch.setattr(
+        catalog,
+        "load_table",
+        lambda asked: answers.pop() if answers and asked == name else load(asked),
+    )
+    with pytest.raises(txns.Quarantined, match="lacks the snapshot"):
+        lake.open(catalog).snapshot().load_table(a)
+    assert [1, 2] == ids(lake.open(catalog).snapshot().load_table(a))

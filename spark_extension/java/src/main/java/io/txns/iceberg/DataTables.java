@@ -117,36 +117,17 @@ final class DataTables {
   }
 
   /**
-   * A table that lacks entries which have left the head: an older one came back.
+   * A table that lacks what the log has of it: an older one came back.
    *
-   * <p>They left when the table showed them. So one that is loaded after the archive was read shows
-   * them, too, if nobody has set it back. It also lacks what the first outstanding change stands
-   * on; both until a repair stands on what it has.
+   * <p>One that lacks it is loaded again: a replica may have given it as it was.
    */
   private Optional<Stranger> setBack(
       TableIdentifier identifier, TableMetadata metadata, Head head) {
-    if (!head.exists()) {
+    Long newest = lostUpto(metadata, head);
+    if (newest == null || !lacksStill(identifier, metadata.uuid(), head)) {
       return Optional.empty();
     }
     long applied = TableMark.applied(metadata);
-    List<LoggedChange> run = head.state().changes(metadata.uuid(), applied, head.upper());
-    boolean fits = run.isEmpty() || standsOn(run.get(0), metadata);
-    if (!run.isEmpty() && fits && run.get(0).entry().kind() == EntryKind.REPAIR) {
-      return Optional.empty();
-    }
-    boolean marked = TableMark.of(metadata).isPresent();
-    long newest = archive.newestApplied(head, metadata.uuid(), applied, marked);
-    if (newest == applied && fits) {
-      return Optional.empty();
-    }
-    if (newest == applied) {
-      newest = run.get(0).commitTs();
-    } else {
-      long now = appliedTs(identifier, metadata.uuid());
-      if (now < applied || now >= newest) {
-        return Optional.empty();
-      }
-    }
     String reason =
         String.format(
             "the table was set back outside the protocol, by older metadata or a backup: rows of"
@@ -154,6 +135,39 @@ final class DataTables {
             applied, newest);
     Stranger.Lost lost = new Stranger.Lost(applied, newest);
     return Optional.of(new Stranger(LoggedState.mainId(metadata), List.of(), false, reason, lost));
+  }
+
+  private boolean lacksStill(TableIdentifier identifier, String uuid, Head head) {
+    try {
+      TableMetadata again = ((BaseTable) delegate.loadTable(identifier)).operations().current();
+      return again.uuid().equals(uuid) && lostUpto(again, head) != null;
+    } catch (NoSuchTableException e) {
+      return false;
+    }
+  }
+
+  /**
+   * The {@code commit_ts} up to which a table lacks entries; null for one that has all.
+   *
+   * <p>They have left the head, which they did when the table showed them; or the first outstanding
+   * change does not find what it stands on. Until a repair stands on what is there.
+   */
+  private Long lostUpto(TableMetadata metadata, Head head) {
+    if (!head.exists()) {
+      return null;
+    }
+    long applied = TableMark.applied(metadata);
+    List<LoggedChange> run = head.state().changes(metadata.uuid(), applied, head.upper());
+    boolean fits = run.isEmpty() || standsOn(run.get(0), metadata);
+    if (!run.isEmpty() && fits && run.get(0).entry().kind() == EntryKind.REPAIR) {
+      return null;
+    }
+    boolean marked = TableMark.of(metadata).isPresent();
+    long newest = archive.newestApplied(head, metadata.uuid(), applied, marked);
+    if (newest > applied) {
+      return newest;
+    }
+    return fits ? null : (Long) run.get(0).commitTs();
   }
 
   /** Whether a table has the snapshot that a logged change stands on. */
