@@ -95,7 +95,7 @@ class Registrar:
             )
         table = self._catalog.load_table(identifier)
         self._check_registrable(identifier, table, uuid)
-        self._tables.refuse_set_back(identifier, table.metadata, head)
+        self._tables.refuse_set_back(identifier, table, head)
         if _mark.mark_of(table.metadata) is None:
             table = self._marked(identifier, table, head, uuid)
         marking = _mark_snapshot(table)

@@ -15,6 +15,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from txns import _mark, _overlay
 from txns._entry import Kind
+from txns._log import BACK_OFF_MAX_MS, LOADS
 from txns._logged import Stranger, logged_state
 from txns._overlay import TableView
 from txns.errors import CorruptLog, Quarantined, Unsupported, text
@@ -136,7 +137,7 @@ class DataTables:
         if not identifier[:-1]:  # pyiceberg's catalogs have no tables outside of namespaces
             raise NoSuchTableError(f"Table does not exist: {text(identifier)}")
         try:
-            table = self.catalog.load_table(identifier)
+            table = self._complete(identifier, self.catalog.load_table(identifier), head)
         except NoSuchTableError:
             created = self._not_created_yet(identifier, head, read_ts)
             if created is None:
@@ -186,33 +187,34 @@ class DataTables:
             return LESS_THAN_ALL
         return _mark.applied_ts(metadata) if str(metadata.table_uuid) == uuid else LESS_THAN_ALL
 
-    def refuse_set_back(self, identifier: Identifier, metadata: TableMetadata, head: Head) -> None:
+    def refuse_set_back(self, identifier: Identifier, table: Table, head: Head) -> None:
         """
         Refuse to take care of a table that lacks what was acknowledged.
 
         Raises:
             Quarantined: Somebody has set it back; with or without its mark.
         """
-        lost = self._set_back(identifier, metadata, head)
+        lost = self._set_back(self._complete(identifier, table, head).metadata, head)
         if lost:
             raise _overlay.incomplete(identifier, lost.reason)
 
-    def _set_back(
-        self, identifier: Identifier, metadata: TableMetadata, head: Head
-    ) -> Stranger | None:
+    def _complete(self, identifier: Identifier, table: Table, head: Head) -> Table:
         """
-        Describe a table that lacks what the log has of it: an older one came back.
+        Give a table with all that the log has of it; one that lacks something is loaded again.
 
-        One that lacks it is loaded again: a replica may have given it as it was.
+        A replica may lag. What it lacks after the last load, somebody has set back.
         """
+        for _ in range(LOADS - 1):
+            if self._lost_upto(table.metadata, head) is None:
+                break
+            self._clock.back_off(BACK_OFF_MAX_MS)
+            table = self.catalog.load_table(identifier)
+        return table
+
+    def _set_back(self, metadata: TableMetadata, head: Head) -> Stranger | None:
+        """Describe a table that lacks what the log has of it: an older one came back."""
         lost = self._lost_upto(metadata, head)
         if lost is None:
-            return None
-        try:
-            again = self.catalog.load_table(identifier).metadata
-        except NoSuchTableError:
-            return None
-        if again.table_uuid != metadata.table_uuid or self._lost_upto(again, head) is None:
             return None
         applied = _mark.applied_ts(metadata)
         reason = (
@@ -248,7 +250,7 @@ class DataTables:
         head: Head,
         read_ts: int,
     ) -> TableView:
-        lost = self._set_back(identifier, metadata, head)
+        lost = self._set_back(metadata, head)
         if lost and mark.applied < read_ts:  # nothing of the log fits on it: it is as it stands
             return TableView(metadata, read_ts, lost)
         run = head.state.changes(str(metadata.table_uuid), after=mark.applied, upto=read_ts)
@@ -277,7 +279,7 @@ class DataTables:
         applied = _mark.applied_ts(metadata)
         uuid = str(metadata.table_uuid)
         taken = _mark.TableMark(".".join(self._log.identifier), head.uuid, 0, applied)
-        lost = self._set_back(identifier, metadata, head)
+        lost = self._set_back(metadata, head)
         if not lost and not head.state.changes(uuid, after=applied, upto=head.upper):
             forget = self._forget_above(read_ts, uuid) if applied > read_ts else None
             if forget is None:

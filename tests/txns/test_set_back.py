@@ -78,6 +78,22 @@ def test_adopt_takes_the_table_as_it_stands(older):
     assert [1, 3] == older.plain_ids("shop.a")
 
 
+def test_a_table_that_a_replica_gives_as_it_was_is_loaded_again(lake, monkeypatch):
+    """1. A replica has the table as it was. 2. Somebody writes it, and the entry is archived."""
+    a, catalog = lake.table("a", [1]), lake.another_catalog()
+    answers = [catalog.load_table(a)]
+    lake.open().catalog().load_table(a).append(rows(2))
+    assert lake.open().tidy()
+    load, name = catalog.load_table, answers[0].name()
+    monkeypatch.setattr(
+        catalog,
+        "load_table",
+        lambda asked: answers.pop() if answers and asked == name else load(asked),
+    )
+    assert [1, 2] == ids(lake.open(catalog).snapshot().load_table(a))
+    assert not answers
+
+
 def test_the_archive_is_read_once_for_each_version(lake, monkeypatch):
     """Statements on tables that nobody writes do not read it again, whatever they are."""
     a, b = lake.table("a", [1]), lake.table("b")

@@ -19,6 +19,11 @@ import org.apache.iceberg.rest.requests.UpdateTableRequest;
 
 /** Loads data tables from the delegate, and lays the log over them. */
 final class DataTables {
+  /** How often a table is loaded that a replica may give as it was, as the head is. */
+  private static final int LOADS = 3;
+
+  private static final long BACK_OFF_MAX_MS = 5;
+
   private final Catalog delegate;
   private final CommitLog log;
   private final Archive archive;
@@ -84,6 +89,9 @@ final class DataTables {
     Table table;
     try {
       table = delegate.loadTable(identifier);
+      if (table instanceof BaseTable base) {
+        table = complete(identifier, base, head);
+      }
     } catch (NoSuchTableException e) {
       return notCreatedYet(identifier, head, readTs).orElseThrow(() -> e);
     }
@@ -94,7 +102,11 @@ final class DataTables {
     if (!(table instanceof BaseTable base)) {
       return new Loaded(identifier, table, null, Optional.empty(), null);
     }
-    TableOperations real = base.operations();
+    return loaded(identifier, base, head, readTs);
+  }
+
+  private Loaded loaded(TableIdentifier identifier, BaseTable table, Head head, long readTs) {
+    TableOperations real = table.operations();
     Optional<TableMark> mark = TableMark.of(real.current());
     if (mark.isEmpty()) {
       Optional<TableMetadata> hidden =
@@ -117,14 +129,27 @@ final class DataTables {
   }
 
   /**
-   * A table that lacks what the log has of it: an older one came back.
+   * A table with all that the log has of it; one that lacks something is loaded again.
    *
-   * <p>One that lacks it is loaded again: a replica may have given it as it was.
+   * <p>A replica may lag. What it lacks after the last load, somebody has set back.
    */
-  private Optional<Stranger> setBack(
-      TableIdentifier identifier, TableMetadata metadata, Head head) {
+  private BaseTable complete(TableIdentifier identifier, BaseTable table, Head head) {
+    BaseTable at = table;
+    for (int loads = 1;
+        loads < LOADS && lostUpto(at.operations().current(), head) != null;
+        loads++) {
+      clock.backOff(BACK_OFF_MAX_MS);
+      if (delegate.loadTable(identifier) instanceof BaseTable again) {
+        at = again;
+      }
+    }
+    return at;
+  }
+
+  /** A table that lacks what the log has of it: an older one came back. */
+  private Optional<Stranger> setBack(TableMetadata metadata, Head head) {
     Long newest = lostUpto(metadata, head);
-    if (newest == null || !lacksStill(identifier, metadata.uuid(), head)) {
+    if (newest == null) {
       return Optional.empty();
     }
     long applied = TableMark.applied(metadata);
@@ -135,15 +160,6 @@ final class DataTables {
             applied, newest);
     Stranger.Lost lost = new Stranger.Lost(applied, newest);
     return Optional.of(new Stranger(LoggedState.mainId(metadata), List.of(), false, reason, lost));
-  }
-
-  private boolean lacksStill(TableIdentifier identifier, String uuid, Head head) {
-    try {
-      TableMetadata again = ((BaseTable) delegate.loadTable(identifier)).operations().current();
-      return again.uuid().equals(uuid) && lostUpto(again, head) != null;
-    } catch (NoSuchTableException e) {
-      return false;
-    }
   }
 
   /**
@@ -181,8 +197,8 @@ final class DataTables {
    *
    * @throws TxnException Quarantined: somebody has set it back; with or without its mark
    */
-  void refuseSetBack(TableIdentifier identifier, TableMetadata metadata, Head head) {
-    setBack(identifier, metadata, head)
+  void refuseSetBack(TableIdentifier identifier, BaseTable table, Head head) {
+    setBack(complete(identifier, table, head).operations().current(), head)
         .ifPresent(
             lost -> {
               throw TxnException.incomplete(identifier, lost.reason());
@@ -250,7 +266,7 @@ final class DataTables {
     TableMetadata metadata = real.current();
     long applied = TableMark.applied(metadata);
     TableMark taken = new TableMark(log.identifier(), head.uuid(), 0, applied);
-    boolean lost = setBack(identifier, metadata, head).isPresent();
+    boolean lost = setBack(metadata, head).isPresent();
     if (!lost && head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty()) {
       return forgetAbove(readTs, applied, metadata.uuid())
           .map(
@@ -304,9 +320,9 @@ final class DataTables {
   }
 
   /** The view of a registered table whose metadata the caller has loaded after {@code head}. */
-  TableView view(
+  private TableView view(
       TableIdentifier identifier, TableMetadata metadata, TableMark mark, Head head, long readTs) {
-    Optional<Stranger> lost = setBack(identifier, metadata, head);
+    Optional<Stranger> lost = setBack(metadata, head);
     if (lost.isPresent() && mark.applied() < readTs) {
       // Nothing of the log fits on it: it is as it stands.
       TableMetadata stands = Timestamps.notAhead(metadata, clock.nowMs());

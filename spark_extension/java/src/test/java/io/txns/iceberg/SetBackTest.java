@@ -5,9 +5,14 @@ import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.util.ArrayDeque;
+import java.util.Deque;
 import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
@@ -76,6 +81,29 @@ class SetBackTest extends TwoTables {
     long applied = Long.parseLong(outside.loadTable(id("shop.a")).properties().get("txns.applied"));
     assertThat(handle.loadAt(id("shop.a"), applied).view().metadata().currentSnapshot())
         .isNotNull();
+  }
+
+  /** 1. A replica has the table as it was. 2. Somebody writes it, and the entry is archived. */
+  @Test
+  void whatAReplicaGivesAsItWasIsLoadedAgain() {
+    Deque<Table> answers = new ArrayDeque<>();
+    JdbcCatalog replica =
+        new JdbcCatalog() {
+          @Override
+          public Table loadTable(TableIdentifier name) {
+            boolean lags = name.equals(id("shop.a")) && !answers.isEmpty();
+            return lags ? answers.pop() : super.loadTable(name);
+          }
+        };
+    replica.initialize("lake", lake.options());
+    Table old = replica.loadTable(id("shop.a"));
+    registerAs(newest);
+    answers.add(old);
+    TxnHandle reader = TxnHandle.open("lake", replica, TxnConfig.from(Map.of()), new MovedClock(0));
+    assertThat(reader.loadNewest(id("shop.a")).view().metadata().currentSnapshot().snapshotId())
+        .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId())
+        .isNotEqualTo(old.currentSnapshot().snapshotId());
+    assertThat(answers).isEmpty();
   }
 
   /** Whoever set the table back can undo it: nothing was written to the older one. */
