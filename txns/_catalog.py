@@ -2,7 +2,8 @@
 The tables of a handle as a pyiceberg catalog.
 
 What does not concern tables (namespaces, views) goes to the catalog underneath.
-Imports: _entry, _log, _purge_name, _tables, errors. Used by: _transaction, _autocommit, _handle.
+Imports: _entry, _log, _purge_name, _read_set, _tables, errors.
+Used by: _transaction, _autocommit, _handle.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pyiceberg.typedef import EMPTY_DICT
 from txns._entry import Operation
 from txns._mark import written_by_protocol_only
 from txns._purge_name import is_apart
+from txns._read_set import folded
 from txns.errors import Conflict, InvalidUsage, TxnsError, text
 
 if TYPE_CHECKING:
@@ -92,11 +94,15 @@ class TxnCatalog(Catalog):
         # The catalog's list is of now: what others have created or dropped since is in it, and
         # what was applied and tidied since it was made is in neither of it and the newest head.
         newest = self._parts.log.load_if_exists()
-        dropped = self._parts.archive.dropped(newest)
+        dropped = set(map(folded, self._parts.archive.dropped(newest)))
         names: dict[Identifier, Operation | None] = {
-            table: None for table in tables if is_apart(table) or table in dropped
+            table: None for table in tables if is_apart(table) or folded(table) in dropped
         }
-        names |= self._coming_or_going(space, head, newest, read_ts)
+        logged = self._coming_or_going(space, head, newest, read_ts)
+        same = {folded(name): first for name, first in logged.items()}
+        # Where the catalog folds names, its own letters may be others than the log's.
+        names |= {table: same[folded(table)] for table in tables if folded(table) in same}
+        names |= logged
         for table, first in names.items():
             if self._is_there(table, head, first):
                 tables[table] = None

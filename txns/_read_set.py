@@ -2,7 +2,7 @@
 What a transaction has read: tables with their filters, names found absent, namespaces listed.
 
 And which tables it has written by what they hold. Pure.
-Imports: errors. Used by: _conflict, _transaction.
+Imports: errors. Used by: _catalog, _conflict, _subscribe, _transaction.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ class ReadSet:
 
     def was_absent(self, table: Identifier) -> bool:
         """Whether a name was looked for and not found."""
-        return _folded(table) in map(_folded, self.absent)
+        return folded(table) in map(folded, self.absent)
 
     def was_listed(self, namespace: Identifier) -> bool:
         """Whether the tables of a namespace were listed."""
-        return _folded(namespace) in map(_folded, self.listed)
+        return folded(namespace) in map(folded, self.listed)
 
 
-def _folded(name: Identifier) -> Identifier:
+def folded(name: Identifier) -> Identifier:
     """In some catalogs `T` and `t` are one name; in others the two clash for once."""
     return tuple(part.lower() for part in name)

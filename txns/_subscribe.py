@@ -1,22 +1,25 @@
 """
 Each transaction's rows per table, in `commit_ts` order and without gaps.
 
-Imports: _entry, _overlay, _parts, errors. Used by: _handle.
+Imports: _entry, _overlay, _parts, _read_set, errors. Used by: _handle.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import DataScan
 
 from txns import _overlay
 from txns._entry import Kind, Operation
+from txns._read_set import folded
 from txns.errors import Conflict
 
 if TYPE_CHECKING:
@@ -79,15 +82,34 @@ def subscribe(
         head = parts.log.load()
         upper = head.upper if until is None else min(until, head.upper)
         for entry in parts.archive.newer(head.state, done):
-            changes = [change for change in entry.changes if change.table in tables]
-            if changes and entry.commit_ts <= upper:
-                rows = tuple(_rows(parts, head, entry.kind, change) for change in changes)
+            if entry.commit_ts > upper:
+                continue
+            rows = tuple(
+                _rows(parts, head, entry.kind, replace(change, table=table))
+                for change in entry.changes
+                if (table := _subscribed(parts, head, change, tables)) is not None
+            )
+            if rows:
                 yield Delivery(entry.commit_ts, entry.txn_id, rows)
         if upper > done:
             done = upper
             yield Delivery(done)
         else:
             parts.clock.sleep(_POLL_MS)
+
+
+def _subscribed(
+    parts: Parts, head: Head, change: Change, tables: Sequence[Identifier]
+) -> Identifier | None:
+    """Give the name under which a changed table is subscribed, on catalogs that fold names, too."""
+    if change.table in tables:
+        return change.table
+    for table in tables:
+        if folded(table) == folded(change.table):
+            with suppress(NoSuchTableError):
+                if str(_loaded(parts, head, table).metadata.table_uuid) == change.uuid:
+                    return table
+    return None
 
 
 def _rows(parts: Parts, head: Head, kind: Kind, change: Change) -> TableRows:

@@ -117,7 +117,7 @@ final class ReadSet {
   }
 
   /** In some catalogs {@code T} and {@code t} are one name; in others both clash for once. */
-  private static String folded(Object name) {
+  static String folded(Object name) {
     return name.toString().toLowerCase(Locale.ROOT);
   }
 }

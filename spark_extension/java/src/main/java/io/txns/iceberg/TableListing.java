@@ -2,12 +2,14 @@ package io.txns.iceberg;
 
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -36,11 +38,22 @@ final class TableListing {
       // what was applied and tidied since it was made is in neither of it and the newest head.
       Head newest = handle.log().loadIfExists();
       Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
-      Set<TableIdentifier> dropped = handle.archive().dropped(newest);
+      Set<String> dropped =
+          handle.archive().dropped(newest).stream()
+              .map(ReadSet::folded)
+              .collect(Collectors.toSet());
       tables.stream()
-          .filter(name -> NameAside.is(name) || dropped.contains(name))
+          .filter(name -> NameAside.is(name) || dropped.contains(ReadSet.folded(name)))
           .forEach(name -> names.put(name, Optional.empty()));
-      names.putAll(comingOrGoing(namespace, head, newest, readTs));
+      Map<TableIdentifier, Optional<Operation>> logged =
+          comingOrGoing(namespace, head, newest, readTs);
+      // Where the catalog folds names, its own letters may be others than the log's.
+      Map<String, Optional<Operation>> same = new HashMap<>();
+      logged.forEach((name, first) -> same.put(ReadSet.folded(name), first));
+      tables.stream()
+          .filter(name -> same.containsKey(ReadSet.folded(name)))
+          .forEach(name -> names.put(name, same.get(ReadSet.folded(name))));
+      names.putAll(logged);
       names.forEach(
           (table, first) -> {
             if (isThere(table, head, readTs, first)) {

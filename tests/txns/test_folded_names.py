@@ -1,0 +1,45 @@
+"""Tables on a catalog that does not tell letters apart, written under names of other letters."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.txns.lake import rows
+
+
+@pytest.fixture
+def folding(lake, monkeypatch):
+    """Give a catalog of the lake in which names are those in small letters."""
+    catalog = lake.another_catalog()
+    load, parts = catalog.load_table, catalog.identifier_to_tuple
+    monkeypatch.setattr(
+        catalog,
+        "load_table",
+        lambda name: load(".".join(parts(name)).lower()),
+    )
+    return catalog
+
+
+def test_a_subscriber_gets_what_was_written_under_other_letters(lake, folding):
+    """The entry has the writer's letters; the table is the one that is subscribed."""
+    lake.table("a", [1])
+    handle = lake.open(folding)
+    before = handle.upper
+    with handle.begin() as txn:
+        txn.load_table("shop.A").append(rows(2))
+    found = list(handle.subscribe([("shop", "a")], as_of=before, until=handle.upper))
+    appended = [table.appended["id"].to_pylist() for each in found for table in each.tables]
+    assert [[2]] == appended
+    assert {("shop", "a")} == {table.table for each in found for table in each.tables}
+
+
+@pytest.mark.parametrize("tidied", [False, True])
+def test_a_table_that_was_dropped_under_other_letters_is_not_listed(lake, folding, tidied):
+    """Catalogs list their own letters, the log those of who dropped it."""
+    lake.table("a", [1])
+    lake.table("b", [1])
+    handle = lake.open(folding)
+    handle.catalog().drop_table("shop.A")
+    if tidied:
+        assert handle.tidy()
+    assert [("shop", "b")] == handle.catalog().list_tables("shop")
