@@ -20,6 +20,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
 from tests.simulation.plan import Plan, plan
@@ -27,6 +28,10 @@ from tests.simulation.recording import record
 from tests.simulation.run import Outcome, run
 from tests.simulation.settings import Switch
 from tests.simulation.shrink import shrink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.pool import Pool
 
 _BEGINNINGS = (0, 5000, 9000)
 
@@ -40,6 +45,7 @@ def main() -> int:
     parser.add_argument("--whole", action="store_true", help="do not shrink what fails")
     parser.add_argument("--mutations", action="store_true", help="what missing protections cost")
     parser.add_argument("--only", help="what every seed has: stale-heads,keys")
+    parser.add_argument("--processes", type=int, help="in how many at once; as many as processors")
     parser.add_argument("--record", type=Path, help="write moments of runs into this folder")
     arguments = parser.parse_args()
     switches = None if arguments.only is None else _switches(arguments.only)
@@ -55,18 +61,19 @@ def main() -> int:
         print("\n".join(outcome.trace))
         return _report(planned, outcome, whole=arguments.whole)
     seeds = range(arguments.first, arguments.first + arguments.seeds)
-    return _run_all(seeds, switches, whole=arguments.whole)
+    with multiprocessing.Pool(arguments.processes) as pool:
+        one_seed = partial(_run_seed, switches=switches, whole=arguments.whole)
+        return _run_all(pool, one_seed, seeds)
 
 
 def _switches(names: str) -> frozenset[Switch]:
     return frozenset(Switch(name) for name in names.split(",") if name)
 
 
-def _run_all(seeds: range, switches: frozenset[Switch] | None, *, whole: bool) -> int:
-    """Run seeds in as many processes as there are processors; a seed is its own whole world."""
+def _run_all(pool: Pool, one_seed: Callable[[int], tuple[int, ...]], seeds: range) -> int:
+    """Run seeds, each in one of some processes; a seed is its own whole world."""
     started = time.monotonic()
-    with multiprocessing.Pool() as pool:
-        ended = list(pool.imap_unordered(partial(_run_seed, switches=switches, whole=whole), seeds))
+    ended = list(pool.imap_unordered(one_seed, seeds))
     steps, entries, grouped, violations = (sum(counts) for counts in zip(*ended, strict=True))
     hours = (time.monotonic() - started) / 3600
     print(f"seeds per hour: {len(seeds) / hours:,.0f}")

@@ -7,6 +7,7 @@ Imports: history, keys, rows, settings, worker. Used by: plan.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
 
 from tests.simulation import keys
-from tests.simulation.history import Attempt, Identifier, Listing, Operation, Read
+from tests.simulation.history import Attempt, Identifier, Listing, Operation, Read, folded
 from tests.simulation.rows import Rows, data_file, rows_of
 from tests.simulation.scheduler import Violation
 from tests.simulation.settings import Switch
@@ -209,7 +210,10 @@ def _acknowledge(worker: Worker, attempt: Attempt, commit_ts: int | None) -> Non
     attempt.acknowledged = commit_ts
     settled = history.settled_ts(attempt.txn_id)
     # Without an entry of its own, what it meant must come to nothing on what it read.
-    changes = attempt.logged_ts is not None or attempt.changed(history, attempt.read_ts)
+    registered = {name for name in attempt.tables if name not in worker.lake.creatable}
+    known = all(history.at(name, attempt.read_ts) for name in registered)
+    meant = not known or attempt.changed(history, attempt.read_ts)
+    changes = attempt.logged_ts is not None or meant
     if changes and commit_ts != settled:
         raise Violation(
             "durability", f"{attempt.key} was told {commit_ts}, and the log has {settled}"
@@ -253,7 +257,7 @@ def _savepoint(
 def statement(worker: Worker, catalog: Any, attempt: Attempt, verb: str) -> None:
     """Do one thing to a random table, in a transaction's catalog or an autocommit one."""
     lake, rng = worker.lake, worker.rng
-    name = rng.choice((lake.tables + lake.creatable) * 3 + lake.spare)
+    name = worker.spelled(rng.choice((lake.tables + lake.creatable) * 3 + lake.spare))
     if verb == "list":
         _list(worker, catalog, attempt)
     elif verb == "create":
@@ -290,7 +294,7 @@ def _change(worker: Worker, catalog: Any, table: Any, attempt: Attempt, verb: st
 
 def _list(worker: Worker, catalog: Any, attempt: Attempt) -> None:
     lake = worker.lake
-    names = frozenset(tuple(name) for name in catalog.list_tables(lake.namespace))
+    names = frozenset(folded(tuple(name)) for name in catalog.list_tables(lake.namespace))
     if attempt.isolation != "autocommit":
         seen = Listing((lake.namespace,), names, tuple(attempt.operations))
         lake.observer.history.judge_listing(attempt, seen, attempt.read_ts, "snapshot read")
@@ -317,7 +321,7 @@ def read(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> Ro
 def _saw(worker: Worker, attempt: Attempt, name: Identifier, rows: Rows | None) -> Rows | None:
     if attempt.isolation == "autocommit":
         return rows
-    seen = Read(name, rows, tuple(attempt.operations))
+    seen = Read(folded(name), rows, tuple(attempt.operations))
     worker.lake.observer.history.judge_read(attempt, seen)
     attempt.reads.append(seen)
     return rows
@@ -331,6 +335,7 @@ def meaning(attempt: Attempt, operation: Operation) -> Iterator[None]:
     A statement of a transaction that fails has done nothing; one of its own may have
     committed all the same.
     """
+    operation = replace(operation, table=folded(operation.table))
     attempt.operations.append(operation)
     try:
         yield

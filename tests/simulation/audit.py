@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.metadata import TableMetadataUtil
 
+from tests.simulation.history import folded
 from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import Violation
 from tests.simulation.table_checks import is_marked
@@ -128,7 +129,7 @@ def _everything_is_applied(lake: Lake) -> None:
     for logged in observer.entries.values():
         for table in logged.tables if logged.changes else ():
             identifier = table["identifier"]
-            name = (*identifier["namespace"], identifier["name"])
+            name = folded((*identifier["namespace"], identifier["name"]))
             newest = observer.history.newest(name)
             cared = newest is not None and newest.cared
             upset = name in observer.history.upset

@@ -5,7 +5,7 @@ Two simulated catalogs over one registry of tables.
 can lose the race although every requirement held. `ServerCatalog` validates requirements
 against the newest metadata in one step, as a REST server does: a commit without a
 requirement that fails is accepted, whatever it was based on.
-Imports: scheduler, settings, storage. Used by: run, actions, scenarios.
+Imports: history, scheduler, settings, storage, table_checks. Used by: run, actions, scenarios.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
+from tests.simulation.history import folded
 from tests.simulation.scheduler import Errors
 from tests.simulation.settings import Switch
 from tests.simulation.storage import SimulatedFileIO, Storage
+from tests.simulation.table_checks import is_marked
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -151,7 +153,12 @@ class _SimulatedCatalog(MetastoreCatalog):
         return Table(name, self.registry.metadata_at(location), location, self._io, self)
 
     def _older(self, name: Identifier) -> Callable[[], Table] | None:
-        """Give what loads a table as a replica has it, if it may lag; never before its creation."""
+        """
+        Give what loads a table as a replica has it, if it may lag.
+
+        Never as it was before its creation, or before it came under care: a table without a mark
+        is what the catalog says.
+        """
         world = self.registry.storage.world
         commits = name[0] == "txns"
         may = world.faults.settings.has(Switch.STALE_HEADS if commits else Switch.STALE_TABLES)
@@ -166,14 +173,20 @@ class _SimulatedCatalog(MetastoreCatalog):
         def older() -> Table:
             if name not in self.registry.pointers:
                 return self._table(name)  # it has gone since: there is no such table
-            return self._table_at(name, rng.choice(self.registry.lagging(name)))
+            cared = is_marked(self.registry.metadata(name))
+            lagging = self.registry.lagging(name)
+            kept = [at for at in lagging if is_marked(self.registry.metadata_at(at)) or not cared]
+            return self._table_at(name, rng.choice(kept))
 
         return older
 
     # ------------------------------------------------------------ tables
 
+    def _name(self, identifier: str | Identifier) -> Identifier:
+        return folded(self.identifier_to_tuple(identifier))
+
     def load_table(self, identifier: str | Identifier) -> Table:
-        name = self.identifier_to_tuple(identifier)
+        name = self._name(identifier)
         return self._step("load", ".".join(name), lambda: self._table(name), self._older(name))
 
     def create_table(  # noqa: PLR0917 -- pyiceberg's
@@ -188,7 +201,7 @@ class _SimulatedCatalog(MetastoreCatalog):
         staged = self._create_staged_table(
             identifier, schema, location, partition_spec, sort_order, properties
         )
-        name = self.identifier_to_tuple(identifier)
+        name = self._name(identifier)
         self._create(name, staged.metadata, staged.metadata_location)
         return self.load_table(name)
 
@@ -202,7 +215,7 @@ class _SimulatedCatalog(MetastoreCatalog):
         self._step("create", ".".join(name), create)
 
     def drop_table(self, identifier: str | Identifier) -> None:
-        name = self.identifier_to_tuple(identifier)
+        name = self._name(identifier)
 
         def drop() -> None:
             if name not in self.registry.pointers:
@@ -216,8 +229,8 @@ class _SimulatedCatalog(MetastoreCatalog):
     def rename_table(
         self, from_identifier: str | Identifier, to_identifier: str | Identifier
     ) -> Table:
-        old = self.identifier_to_tuple(from_identifier)
-        new = self.identifier_to_tuple(to_identifier)
+        old = self._name(from_identifier)
+        new = self._name(to_identifier)
 
         def rename() -> None:
             if old not in self.registry.pointers:
@@ -286,7 +299,7 @@ class _SimulatedCatalog(MetastoreCatalog):
         overwrite: bool = False,  # noqa: FBT001, FBT002 -- pyiceberg's
     ) -> Table:
         del overwrite
-        name = self.identifier_to_tuple(identifier)
+        name = self._name(identifier)
         world = self.registry.storage.world
 
         def register() -> None:
@@ -322,7 +335,7 @@ class SwapCatalog(_SimulatedCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[Any, ...], updates: tuple[Any, ...]
     ) -> CommitTableResponse:
-        name = table.name()
+        name = self._name(table.name())
         try:
             current: Table | None = self.load_table(name)
         except NoSuchTableError:
@@ -352,7 +365,7 @@ class ServerCatalog(_SimulatedCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[Any, ...], updates: tuple[Any, ...]
     ) -> CommitTableResponse:
-        name = table.name()
+        name = self._name(table.name())
 
         def commit() -> CommitTableResponse:
             current = self._table(name) if name in self.registry.pointers else None

@@ -19,11 +19,18 @@ if TYPE_CHECKING:
 _MINUTE_MS = 60_000
 
 
-def check(name: tuple[str, ...], metadata: TableMetadata) -> None:
-    """Fail where Java would refuse to load a table."""
+def check(name: tuple[str, ...], old: TableMetadata | None, new: TableMetadata) -> None:
+    """Fail where Java would refuse to load a table, and would not before; pyiceberg's users may."""
+    if (reason := _reason(new)) and (old is None or not _reason(old)):
+        raise Violation("java", f"{name}: {reason}")
+
+
+def _reason(metadata: TableMetadata) -> str:
+    """Say why Java would refuse to load a table; nothing where it would not."""
     snapshots = [entry.timestamp_ms for entry in metadata.snapshot_log]
     files = [entry.timestamp_ms for entry in metadata.metadata_log]
     for what, times in (("snapshot log", snapshots), ("metadata log", files)):
         for before, after in pairwise((*times, metadata.last_updated_ms)):
             if after < before - _MINUTE_MS:
-                raise Violation("java", f"{name}: the {what} goes from {before} to {after}")
+                return f"the {what} goes from {before} to {after}"
+    return ""

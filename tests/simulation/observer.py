@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from tests.simulation import java_rules
-from tests.simulation.history import Attempt, History, Version
+from tests.simulation.history import Attempt, History, Version, folded
 from tests.simulation.rows import Contents, Rows
 from tests.simulation.scheduler import Violation, World
 from tests.simulation.settings import Switch
-from tests.simulation.table_checks import TableChecks, still_needed
+from tests.simulation.table_checks import TableChecks, is_marked, still_needed
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -58,6 +58,8 @@ class Observer:
         self.entries: dict[int, Logged] = {}
         self.under: dict[str, Logged] = {}
         """The newest entry under each id."""
+        self.stood: dict[tuple[int, str], Identifier] = {}
+        """The name that a table had when an entry changed it, by `commit_ts` and uuid."""
         self.off = False
         self.on_ts = 0
         """When transactions were turned on last, as `commit_ts` in ms."""
@@ -71,8 +73,9 @@ class Observer:
 
     def on_commit(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         """Judge a swap; runs inside its step."""
-        if self.world.faults.settings.has(Switch.CLOCKS) and not self.world.actor.stranger:
-            java_rules.check(name, new)
+        ours = name == COMMIT_TABLE or is_marked(new)
+        if ours and self.world.faults.settings.has(Switch.CLOCKS) and not self.world.actor.stranger:
+            java_rules.check(name, old, new)
         if name == COMMIT_TABLE:
             self._log_changed(old, new)
         else:
@@ -182,11 +185,11 @@ class Observer:
     # ------------------------------------------------------------ versions
 
     def _version(self, logged: Logged, table: dict[str, Any], change: Any) -> None:
-        name = _name(table)
         if change is None:  # a register entry: the mark made the version
             return
+        name = self.stood[logged.commit_ts, table["uuid"]] = self._stands_under(table)
         before = self.history.newest(name) or Version(0)
-        expected = self._expected(logged, name, before, change)
+        expected = self._expected(logged, table, before, change)
         actual = self._rows_logged(name, table["to-snapshot-id"], change)
         if expected.exists and actual != expected.rows:
             raise Violation(
@@ -196,12 +199,22 @@ class Observer:
             )
         self.history.add(name, replace(expected, ts=logged.commit_ts))
 
-    def _expected(self, logged: Logged, name: Identifier, before: Version, change: Any) -> Version:
+    def _stands_under(self, table: dict[str, Any]) -> Identifier:
+        """Give a table's name, which a stranger may have changed since it was staged."""
+        for name in self.registry.pointers:
+            if str(self.registry.metadata(name).table_uuid) == table["uuid"]:
+                return name
+        return _name(table)
+
+    def _expected(
+        self, logged: Logged, table: dict[str, Any], before: Version, change: Any
+    ) -> Version:
         actor = self.world.actor
+        name = self.stood[logged.commit_ts, table["uuid"]]
         if logged.kind == "commit":
             attempt = self._attempt_of(logged)
             assert attempt is not None
-            after = attempt.state(name, before)
+            after = attempt.state(_name(table), before)
             # A stranger may put main on a snapshot inside the transaction.
             passing = frozenset().union(*(each.rows for each in attempt.operations))
             self.history.removed.setdefault(name, set()).update(passing - after.rows)
@@ -308,7 +321,7 @@ def _key(snapshot: Snapshot, key: str, default: str | None = None) -> str:
 
 def _name(table: dict[str, Any]) -> Identifier:
     identifier = table["identifier"]
-    return (*identifier["namespace"], identifier["name"])
+    return folded((*identifier["namespace"], identifier["name"]))
 
 
 def _to_snapshot(change: Any) -> int:

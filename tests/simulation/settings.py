@@ -27,6 +27,8 @@ class Switch(Enum):
     """Strangers rename tables, put older ones in their place, and take their marks."""
     HIDDEN_LOG = "hidden-log"
     """Somebody moves the commit table away, and back after a while."""
+    FOLDED_NAMES = "folded-names"
+    """The catalog does not tell letters apart, and users write names in some of their own."""
     CLOCKS = "clocks"
     """Clocks are minutes to years ahead or behind, and jump from action to action."""
 

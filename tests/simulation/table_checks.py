@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.history import Identifier, Version
+from tests.simulation.history import Identifier, Version, folded
 from tests.simulation.scheduler import Violation
 
 if TYPE_CHECKING:
@@ -180,26 +180,29 @@ class TableChecks:
             for table in logged.tables
             if before < ts <= after and logged.changes and table["uuid"] == str(new.table_uuid)
         ]
-        if [logged.commit_ts for logged, _table in due] != [after]:
+        # Who takes a table as it stands that was set back goes on without what has left the head.
+        taken = name in self._history.upset and due and due[-1][0].kind == "repair"
+        if [logged.commit_ts for logged, _table in due[-1 if taken else 0 :]] != [after]:
             raise Violation(
                 "I5",
                 f"{name} went from {before} to {after}; logged between:"
                 f" {[logged.commit_ts for logged, _table in due]}",
             )
-        logged, table = due[0]
+        logged, table = due[-1]
         if logged.kind == "forget" and old is not None and not self.is_as_logged(old):
             self._left_to_others(name, old, new)
             return
         self._main_is_the_logged(name, new, logged, table)
-        if old is not None and self._quarantined(old) and not self._repaired_later(due[0]):
+        if old is not None and self._quarantined(old) and not self._repaired_later(due[-1]):
             raise Violation("quarantine", f"{after} was applied to {name}, past a stranger")
         if _log_of(new) - _log_of(old) > 1:
             raise Violation("I2", f"the history of {name} shows a moment inside {after}")
 
-    @staticmethod
-    def _left_to_others(name: Identifier, old: TableMetadata, new: TableMetadata) -> None:
-        """Whoever wrote a table after it was forgotten keeps what they wrote."""
-        if _main(new) != _main(old):
+    def _left_to_others(self, name: Identifier, old: TableMetadata, new: TableMetadata) -> None:
+        """Whoever wrote a table after it was forgotten keeps it, under an empty snapshot (6.3)."""
+        main, theirs = new.current_snapshot(), old.current_snapshot()
+        stands = main is not None and main.parent_snapshot_id == _main(old)
+        if not stands or self._contents.rows(main) != self._contents.rows(theirs):
             raise Violation("forget", f"main of {name} was taken from who wrote it since")
 
     def _quarantined(self, old: TableMetadata) -> bool:
@@ -237,9 +240,12 @@ class TableChecks:
         if not self._is_timely(new, main, logged.commit_ts):
             raise Violation("I7", f"{name}: main is of {main.timestamp_ms}: {logged.commit_ts}")
         # It may have been renamed before this was applied.
-        version = self._history.at(_name(table), logged.commit_ts)
-        assert version is not None
+        then = self._observer.stood[logged.commit_ts, table["uuid"]]
+        version = self._history.at(then, logged.commit_ts)
         rows = self._contents.rows(main)
+        if version is None and then in self._history.upset:
+            return  # another table has had the name since
+        assert version is not None
         if rows != version.rows:
             raise Violation("content", f"{name} at {logged.commit_ts}: {sorted(rows)}")
         for branch, expected in version.branches:
@@ -334,7 +340,7 @@ def _name_before(aside: Identifier) -> Identifier:
 
 def _name(table: dict[str, Any]) -> Identifier:
     identifier = table["identifier"]
-    return (*identifier["namespace"], identifier["name"])
+    return folded((*identifier["namespace"], identifier["name"]))
 
 
 def is_marked(metadata: TableMetadata) -> bool:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from tests.simulation.history import Attempt, History, Identifier, Operation, show
+from tests.simulation.history import Attempt, History, Identifier, Operation, folded, show
 from tests.simulation.rows import Rows, rows_of
 from tests.simulation.scheduler import DAY_MS, Violation
+from tests.simulation.table_checks import is_marked
 from txns._purge import Purger
 from txns.errors import Conflict, TxnsError
 
@@ -32,20 +33,22 @@ def rename(worker: Worker) -> None:
     spare = lake.spare[0]
     if spare in lake.observer.registry.pointers:
         gone = [name for name in lake.tables if name not in lake.observer.registry.pointers]
-        worker.handle.catalog().rename_table(spare, rng.choice(gone or [spare]))
+        name = worker.spelled(rng.choice(gone or [spare]))
+        worker.handle.catalog().rename_table(worker.spelled(spare), name)
     else:
-        worker.handle.catalog().rename_table(rng.choice(lake.tables), spare)
+        name = worker.spelled(rng.choice(lake.tables))
+        worker.handle.catalog().rename_table(name, worker.spelled(spare))
 
 
 def register(worker: Worker) -> None:
     """Put a table under care, or again."""
     lake = worker.lake
-    worker.handle.register(worker.rng.choice(lake.tables + lake.spare))
+    worker.handle.register(worker.spelled(worker.rng.choice(lake.tables + lake.spare)))
 
 
 def forget(worker: Worker) -> None:
     """Take a table from care."""
-    worker.handle.forget(worker.rng.choice(worker.lake.tables))
+    worker.handle.forget(worker.spelled(worker.rng.choice(worker.lake.tables)))
 
 
 def apply(worker: Worker) -> None:
@@ -71,7 +74,7 @@ def repair(worker: Worker) -> None:
         if name in observer.registry.pointers and is_cared(worker.lake, name)
         if not observer.checks.is_as_logged(observer.registry.metadata(name))
     ]
-    name = worker.rng.choice(names or worker.lake.tables)
+    name = worker.spelled(worker.rng.choice(names or worker.lake.tables))
     worker.process.repairing = worker.rng.choice(("adopt", "reject"))
     if worker.process.repairing == "adopt":
         worker.handle.repair_adopt(name)
@@ -175,20 +178,21 @@ def read_past(worker: Worker) -> None:
         if catalog.read_ts < upper and not worker.process.stale:
             raise Violation("strict", f"snapshot() reads at {catalog.read_ts}, upper is {upper}")
     for name in worker.rng.sample(worker.lake.tables, min(2, len(worker.lake.tables))):
-        check_read(worker.lake, catalog, name, read_ts or catalog.read_ts)
+        check_read(worker.lake, catalog, worker.spelled(name), read_ts or catalog.read_ts)
 
 
 def check_read(lake: Lake, catalog: Any, name: Identifier, read_ts: int) -> None:
     """Read a table at a timestamp and compare it with the model of history."""
     history = lake.observer.history
+    name, spelled = folded(name), name
     try:
-        rows = _rows(catalog, name)
+        rows = _rows(catalog, spelled)
     except (TxnsError, FileNotFoundError) as error:
         if _may_fail(history, name, read_ts, error):
             return
         raise
     version = history.at(name, read_ts)
-    if version is None or not version.cared:
+    if version is None or not version.cared or _is_unmarked(lake, name):
         return
     if rows is None and (name in history.upset or history.may_be_unreadable(name, read_ts)):
         return
@@ -197,6 +201,13 @@ def check_read(lake: Lake, catalog: Any, name: Identifier, read_ts: int) -> None
         raise Violation(
             "read at ts", f"{name} at {read_ts} shows {show(rows)}, expected {show(expected)}"
         )
+
+
+def _is_unmarked(lake: Lake, name: Identifier) -> bool:
+    """Whether a stranger has taken a table's mark: it is what the catalog has."""
+    pointers, history = lake.observer.registry.pointers, lake.observer.history
+    there = name in pointers and name in history.unmarked
+    return there and not is_marked(lake.observer.registry.metadata(name))
 
 
 def _may_fail(history: History, name: Identifier, read_ts: int, error: Exception) -> bool:

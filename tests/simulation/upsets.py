@@ -62,6 +62,7 @@ def take_mark(worker: Worker) -> None:
     taken = mark if worker.rng.random() < 0.7 else {_MARK[0]: mark[_MARK[0]]}
     lake.connect().commit_table(table, (), (RemovePropertiesUpdate(removals=list(taken)),))
     lake.observer.history.upset[name] = lake.observer.history.upper
+    lake.observer.history.unmarked.add(name)
     _cared(lake, name, cared=False)
     _wait(worker)
     table = lake.connect().load_table(name)

@@ -188,6 +188,13 @@ class Worker:
         """Whether something is on in this run."""
         return self.lake.world.faults.settings.has(switch)
 
+    def spelled(self, name: Identifier) -> Identifier:
+        """Give a name in the letters of the action, where they make no difference."""
+        if not self.has(Switch.FOLDED_NAMES) or name in self.lake.creatable:
+            return name  # the log alone cannot tell that two names are one, before there is a table
+        rng = random.Random(f"{self.lake.world.seed}/{self.process.doing}/{name[-1]}/letters")
+        return (*name[:-1], rng.choice((str.lower, str.upper, str.title))(name[-1]))
+
     @property
     def rng(self) -> Any:
         """The action's own randomness."""
