@@ -1,11 +1,12 @@
 """
 Protections taken away on purpose, one at a time: the simulation has to notice each.
 
-Imports: settings, the core's private parts. Used by: test_mutations, __main__.
+Imports: mutations_of_loads, settings, the core's private parts. Used by: test_mutations, __main__.
 """
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -14,12 +15,12 @@ from unittest import mock
 
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
+from tests.simulation import mutations_of_loads as of_loads
 from tests.simulation.settings import Switch
 from txns import (
     _apply,
     _change,
     _commit,
-    _commit_table,
     _conflict,
     _entry,
     _log,
@@ -51,16 +52,6 @@ def swap_on_another_head() -> list[Patch]:
         return append(self, self.load(), entries)
 
     return [(_log.CommitLog, "append", anyhow)]
-
-
-def head_from_a_cache() -> list[Patch]:
-    """Read the log as it was when the process last looked."""
-    load = _log.CommitLog.load
-
-    def cached(self: Any) -> Any:
-        return self._last if self._last.exists else load(self)
-
-    return [(_log.CommitLog, "load", cached)]
 
 
 def applied_by_snapshot_id() -> list[Patch]:
@@ -159,7 +150,7 @@ def write_check_dropped() -> list[Patch]:
 
 def conditional_write_counts_as_append() -> list[Patch]:
     """Restage an upsert, or an overwrite with a filter, that found nothing to replace."""
-    return [(ReadSet, "overwrite", ReadSet.read)]
+    return [(ReadSet, "write_by_rows", ReadSet.read)]
 
 
 def absence_check_dropped() -> list[Patch]:
@@ -347,37 +338,6 @@ def group_members_unaware() -> list[Patch]:
     ]
 
 
-def settled_by_a_stale_head() -> list[Patch]:
-    """Take another head for a newer one: a replica's is older (I8)."""
-
-    def another(self: Any, other: Any) -> bool:
-        return bool(self.main_id != other.main_id)
-
-    def forgetful(self: Any, table: Any) -> Any:
-        self._last = _log.NO_HEAD
-        return remember(self, table)
-
-    remember = _log.CommitLog._remember
-    return [
-        (_log.Head, "is_past", another),
-        (_log.CommitLog, "_is_older", lambda *_a: False),
-        (_log.CommitLog, "_remember", forgetful),
-    ]
-
-
-def refusal_believed() -> list[Patch]:
-    """Take a refusal for the truth: nothing has been carried out (I8)."""
-    replace_head = _log.CommitLog.replace
-
-    def believing(self: Any, head: Any, updates: Any) -> Any:
-        swap = replace_head(self, head, updates)
-        if swap.outcome is _log.Outcome.REFUSED:
-            raise swap.cause
-        return swap
-
-    return [(_log.CommitLog, "replace", believing)]
-
-
 def id_twice_in_a_group() -> list[Patch]:
     """Make an entry of each member of a group, whatever its id (I8)."""
     drafts = _loop._Drafts
@@ -397,19 +357,6 @@ def conflict_without_abort() -> list[Patch]:
         drafts.refused[member] = error
 
     return [(_loop.CommitLoop, "_refuse", told)]
-
-
-def log_created_in_the_loop() -> list[Patch]:
-    """Create the commit table wherever it is missing, and take any for the one that was."""
-
-    def made(self: Any) -> Any:
-        head = self.load_if_exists()
-        if head.exists:
-            return head
-        _commit_table.create(self.catalog, self.identifier, self._clock)
-        return self.load_if_exists()
-
-    return [(_log.CommitLog, "load", made), (_log.CommitLog, "_is_older", lambda *_a: False)]
 
 
 def subscription_without_archive() -> list[Patch]:
@@ -435,7 +382,7 @@ MUTATIONS: dict[str, Mutation] = {
     mutation.__name__: mutation
     for mutation in (
         swap_on_another_head,
-        head_from_a_cache,
+        of_loads.head_from_a_cache,
         applied_by_snapshot_id,
         apply_out_of_order,
         apply_skips_one,
@@ -461,11 +408,16 @@ MUTATIONS: dict[str, Mutation] = {
         purge_without_claim,
         register_without_applied,
         group_members_unaware,
-        settled_by_a_stale_head,
-        refusal_believed,
+        of_loads.settled_by_a_stale_head,
+        of_loads.refusal_believed,
         id_twice_in_a_group,
         conflict_without_abort,
-        log_created_in_the_loop,
+        of_loads.log_created_in_the_loop,
+        of_loads.applied_not_held_against_archive,
+        of_loads.set_back_read_as_it_is,
+        of_loads.reads_by_name_only,
+        of_loads.timestamp_of_the_clock,
+        of_loads.kept_tag_forgotten,
         subscription_without_archive,
         registered_once,
     )
@@ -478,6 +430,10 @@ NEEDS = {
     "id_twice_in_a_group": frozenset({Switch.SHARED_IDS}),
     "conflict_without_abort": frozenset({Switch.SHARED_IDS}),
     "log_created_in_the_loop": frozenset({Switch.HIDDEN_LOG}),
+    "applied_not_held_against_archive": frozenset({Switch.STALE_TABLES}),
+    "set_back_read_as_it_is": frozenset({Switch.UPSETS}),
+    "reads_by_name_only": frozenset({Switch.FOLDED_NAMES}),
+    "timestamp_of_the_clock": frozenset({Switch.CLOCKS}),
 }
 """What has to be on for a missing protection to be noticed; it is on in each seed then."""
 
@@ -487,6 +443,7 @@ def without_protection(name: str) -> Iterator[None]:
     """Run a block with one protection taken away."""
     with ExitStack() as stack:
         for owner, attribute, value in MUTATIONS[name]():
+            assert hasattr(owner, attribute) or hasattr(builtins, attribute), (name, attribute)
             # A built-in name is replaced in its module: it need not be there.
             stack.enter_context(mock.patch.object(owner, attribute, value, create=True))
         yield

@@ -1,0 +1,97 @@
+"""
+Protections from what catalogs answer, taken away: replicas, refusals, letters, clocks, old tables.
+
+Imports: the core's private parts. Used by: mutations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from txns import _commit_table, _kept, _log, _overlay, _register, _tables
+from txns._read_set import ReadSet
+
+Patch = tuple[Any, str, Any]
+
+
+def head_from_a_cache() -> list[Patch]:
+    """Read the log as it was when the process last looked."""
+    load = _log.CommitLog.load
+
+    def cached(self: Any) -> Any:
+        return self._last if self._last.exists else load(self)
+
+    return [(_log.CommitLog, "load", cached)]
+
+
+def settled_by_a_stale_head() -> list[Patch]:
+    """Take another head for a newer one: a replica's is older (I8)."""
+
+    def another(self: Any, other: Any) -> bool:
+        return bool(self.main_id != other.main_id)
+
+    def forgetful(self: Any, table: Any) -> Any:
+        self._last = _log.NO_HEAD
+        return remember(self, table)
+
+    remember = _log.CommitLog._remember
+    return [
+        (_log.Head, "is_past", another),
+        (_log.CommitLog, "_is_older", lambda *_a: False),
+        (_log.CommitLog, "_remember", forgetful),
+    ]
+
+
+def refusal_believed() -> list[Patch]:
+    """Take a refusal for the truth: nothing has been carried out (I8)."""
+    replace_head = _log.CommitLog.replace
+
+    def believing(self: Any, head: Any, updates: Any) -> Any:
+        swap = replace_head(self, head, updates)
+        if swap.outcome is _log.Outcome.REFUSED:
+            raise swap.cause
+        return swap
+
+    return [(_log.CommitLog, "replace", believing)]
+
+
+def log_created_in_the_loop() -> list[Patch]:
+    """Create the commit table wherever it is missing, and take any for the one that was."""
+
+    def made(self: Any) -> Any:
+        head = self.load_if_exists()
+        if head.exists:
+            return head
+        _commit_table.create(self.catalog, self.identifier, self._clock)
+        return self.load_if_exists()
+
+    return [(_log.CommitLog, "load", made), (_log.CommitLog, "_is_older", lambda *_a: False)]
+
+
+def applied_not_held_against_archive() -> list[Patch]:
+    """Take a table as it was loaded, whatever has left the head since it was so (spec 11.2)."""
+    return [(_tables.DataTables, "_with_archived", lambda _s, _name, table, _head: (table, None))]
+
+
+def set_back_read_as_it_is() -> list[Patch]:
+    """Give a table that was set back to readers, without what it lacks (spec 9.1)."""
+    return [(_tables, "_check_complete", lambda *_a: None)]
+
+
+def reads_by_name_only() -> list[Patch]:
+    """Look for what was read under the names of entries, which others may have written it by."""
+    return [(ReadSet, "known_as", lambda _self, table, _uuid: {table})]
+
+
+def timestamp_of_the_clock() -> list[Patch]:
+    """Give snapshots of tables the clock's time, above the table's newest one or not (8.3)."""
+
+    def clocks(_base: Any, commit_ts: int, now_ms: int) -> int:
+        return min(commit_ts, now_ms + _overlay.TOLERANCE_MS)
+
+    return [(_overlay, "acceptable_ts", clocks), (_register, "acceptable_ts", clocks)]
+
+
+def kept_tag_forgotten() -> list[Patch]:
+    """Make removed files live again without a tag that keeps them from an expiry (6.9)."""
+    return [(_kept, "protect", lambda *_a, **_k: None)]
