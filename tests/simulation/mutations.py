@@ -19,6 +19,7 @@ from tests.simulation import mutations_of_loads as of_loads
 from tests.simulation.settings import Switch
 from txns import (
     _apply,
+    _archive,
     _change,
     _commit,
     _conflict,
@@ -31,7 +32,6 @@ from txns import (
     _purge,
     _register,
     _state,
-    _subscribe,
     _tables,
     _tidy,
 )
@@ -166,13 +166,8 @@ def absence_check_dropped() -> list[Patch]:
 
 
 def tidied_upto_ignored() -> list[Patch]:
-    """Validate against what stands in the head only (I6)."""
-
-    def head_only(self: Any, state: Any, read_ts: int) -> list[Any]:
-        del self
-        return list(state.after(read_ts))
-
-    return [(_commit.Committer, "_newer", head_only)]
+    """Validate, and deliver to subscribers, what stands in the head only (I6)."""
+    return [(_archive.Archive, "newer", lambda _self, state, ts: list(state.after(ts)))]
 
 
 def restage_under_the_same_id() -> list[Patch]:
@@ -359,16 +354,6 @@ def conflict_without_abort() -> list[Patch]:
     return [(_loop.CommitLoop, "_refuse", told)]
 
 
-def subscription_without_archive() -> list[Patch]:
-    """Deliver what stands in the head only."""
-
-    def head_only(parts: Any, head: Any, after: int, upto: int) -> list[Any]:
-        del parts
-        return [entry for entry in head.state.after(after) if entry.commit_ts <= upto]
-
-    return [(_subscribe, "_entries", head_only)]
-
-
 def registered_once() -> list[Patch]:
     """Take the oldest mark of a table for its mark."""
 
@@ -418,7 +403,6 @@ MUTATIONS: dict[str, Mutation] = {
         of_loads.reads_by_name_only,
         of_loads.timestamp_of_the_clock,
         of_loads.kept_tag_forgotten,
-        subscription_without_archive,
         registered_once,
     )
 }
