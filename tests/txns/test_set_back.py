@@ -229,6 +229,4 @@ def test_a_replica_that_lags_behind_an_outstanding_change_does_not_set_a_table_b
         "load_table",
         lambda asked: answers.pop() if answers and asked == name else load(asked),
     )
-    with pytest.raises(txns.Quarantined, match="lacks the snapshot"):
-        lake.open(catalog).snapshot().load_table(a)
     assert [1, 2] == ids(lake.open(catalog).snapshot().load_table(a))

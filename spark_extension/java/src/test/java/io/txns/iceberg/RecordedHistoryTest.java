@@ -99,9 +99,16 @@ class RecordedHistoryTest {
               "memory://recorded.metadata.json", table.get("metadata").toString());
       for (JsonNode view : table.get("views")) {
         String at = moment + " " + name + " at " + view.get("read-ts");
-        assertThat(view(name, metadata, state, view, recorded.get("now-ms").asLong()))
-            .as(at)
-            .isEqualTo(asMap(view));
+        long nowMs = recorded.get("now-ms").asLong();
+        Map<String, Object> ours = view(name, metadata, state, view, nowMs);
+        Map<String, Object> theirs = asMap(view);
+        if (Timestamps.notAhead(metadata, nowMs) != metadata) {
+          // Iceberg's builder takes no time that is to come: what is shown of such a table has
+          // another one than what is applied to it, of which ClocksTest tells.
+          ours.remove("timestamp-ms");
+          theirs.remove("timestamp-ms");
+        }
+        assertThat(ours).as(at).isEqualTo(theirs);
         views++;
       }
       for (JsonNode verdict : table.get("verdicts")) {
