@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from txns import _marks
 from txns._entry import Kind
 from txns._logger import logger
-from txns._survey import survey
+from txns._survey import Surveyed, survey
 from txns.errors import text
 
 if TYPE_CHECKING:
@@ -27,14 +27,19 @@ def on(parts: Parts) -> list[Identifier]:
     return [
         each.identifier
         for each in survey(parts, parts.log.load())
-        if each.foreign and not _adopts(parts, each.identifier)
+        if each.foreign and not _adopts(parts, each)
     ]
 
 
-def _adopts(parts: Parts, table: Identifier) -> bool:
+def _adopts(parts: Parts, table: Surveyed) -> bool:
+    """Adopt a table; one that lacks what was acknowledged is left to a person."""
+    view = table.loaded.view if table.loaded else None
+    if view and view.stranger and view.stranger.lost:
+        _LOG.warning("%s is not adopted: %s", text(table.identifier), view.stranger.reason)
+        return False
     try:
-        parts.registrar.adopt(table)
+        parts.registrar.adopt(table.identifier)
     except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
-        _LOG.warning("%s is not adopted: %s", text(table), error)
+        _LOG.warning("%s is not adopted: %s", text(table.identifier), error)
         return False
     return True

@@ -95,6 +95,17 @@ def _check_complete(loaded: Loaded, read_ts: int) -> None:
         raise _overlay.incomplete(loaded.identifier, stranger.reason)
 
 
+def _set_back(metadata: TableMetadata, lost_ts: int) -> Stranger:
+    """Describe a table that lacks what the log has of it up to a `commit_ts`, in ms."""
+    applied = _mark.applied_ts(metadata)
+    reason = (
+        "the table was set back outside the protocol, by older metadata or a backup: rows of"
+        f" the log are missing from it; applied=`{applied}` lost=`{lost_ts}`"
+    )
+    main = metadata.current_snapshot_id
+    return Stranger(main, (), adoptable=False, reason=reason, lost=(applied, lost_ts))
+
+
 def _stands_on(change: LoggedChange, metadata: TableMetadata) -> bool:
     """Whether a table has the snapshot that a logged change stands on."""
     source = change.change.from_snapshot_id
@@ -137,7 +148,7 @@ class DataTables:
         if not identifier[:-1]:  # pyiceberg's catalogs have no tables outside of namespaces
             raise NoSuchTableError(f"Table does not exist: {text(identifier)}")
         try:
-            table = self._complete(identifier, self.catalog.load_table(identifier), head)
+            table, lost = self._complete(identifier, self.catalog.load_table(identifier), head)
         except NoSuchTableError:
             created = self._not_created_yet(identifier, head, read_ts)
             if created is None:
@@ -148,13 +159,13 @@ class DataTables:
             hidden = self._not_created_yet(identifier, head, read_ts)
             if hidden and hidden.metadata.table_uuid != table.metadata.table_uuid:
                 return _behind(hidden, table.metadata, read_ts)
-            return self._without_mark(identifier, table, head, read_ts)
+            return self._without_mark(identifier, table, head, read_ts, lost=lost)
         self._check_mark(identifier, mark, head)
         forget = self._forget_before_mark(table.metadata, read_ts)
         if forget is not None:
             view = _overlay.before_forget(identifier, table.metadata, forget, read_ts)
             return Loaded(identifier, table, mark, view, table.io)
-        view = self._view(identifier, table.metadata, mark, head, read_ts)
+        view = self._view(identifier, table.metadata, mark, head, read_ts, lost=lost)
         return Loaded(identifier, table, _mark.mark_of(view.metadata), view, table.io)
 
     def load_plain(self, identifier: Identifier, head: Head) -> Loaded | None:
@@ -194,35 +205,28 @@ class DataTables:
         Raises:
             Quarantined: Somebody has set it back; with or without its mark.
         """
-        lost = self._set_back(self._complete(identifier, table, head).metadata, head)
+        _, lost = self._complete(identifier, table, head)
         if lost:
             raise _overlay.incomplete(identifier, lost.reason)
 
-    def _complete(self, identifier: Identifier, table: Table, head: Head) -> Table:
+    def _complete(
+        self, identifier: Identifier, table: Table, head: Head
+    ) -> tuple[Table, Stranger | None]:
         """
         Give a table with all that the log has of it; one that lacks something is loaded again.
 
-        A replica may lag. What it lacks after the last load, somebody has set back.
+        A replica may lag, and the archive may be read later than the table. What it lacks after
+        the last load, somebody has set back: it is described then. Nobody asks a second time, with
+        an archive that is newer than the table.
         """
+        lost = self._lost_upto(table.metadata, head)
         for _ in range(LOADS - 1):
-            if self._lost_upto(table.metadata, head) is None:
+            if lost is None:
                 break
             self._clock.back_off(BACK_OFF_MAX_MS)
             table = self.catalog.load_table(identifier)
-        return table
-
-    def _set_back(self, metadata: TableMetadata, head: Head) -> Stranger | None:
-        """Describe a table that lacks what the log has of it: an older one came back."""
-        lost = self._lost_upto(metadata, head)
-        if lost is None:
-            return None
-        applied = _mark.applied_ts(metadata)
-        reason = (
-            "the table was set back outside the protocol, by older metadata or a backup: rows of"
-            f" the log are missing from it; applied=`{applied}` lost=`{lost}`"
-        )
-        main = metadata.current_snapshot_id
-        return Stranger(main, (), adoptable=False, reason=reason, lost=(applied, lost))
+            lost = self._lost_upto(table.metadata, head)
+        return table, None if lost is None else _set_back(table.metadata, lost)
 
     def _lost_upto(self, metadata: TableMetadata, head: Head) -> int | None:
         """
@@ -249,8 +253,9 @@ class DataTables:
         mark: _mark.TableMark,
         head: Head,
         read_ts: int,
+        *,
+        lost: Stranger | None,
     ) -> TableView:
-        lost = self._set_back(metadata, head)
         if lost and mark.applied < read_ts:  # nothing of the log fits on it: it is as it stands
             return TableView(metadata, read_ts, lost)
         run = head.state.changes(str(metadata.table_uuid), after=mark.applied, upto=read_ts)
@@ -266,7 +271,13 @@ class DataTables:
         return replace(view, stranger=lost) if lost else view
 
     def _without_mark(
-        self, identifier: Identifier, table: Table, head: Head, read_ts: int
+        self,
+        identifier: Identifier,
+        table: Table,
+        head: Head,
+        read_ts: int,
+        *,
+        lost: Stranger | None,
     ) -> Loaded:
         """
         Load a table that nobody registered.
@@ -279,14 +290,13 @@ class DataTables:
         applied = _mark.applied_ts(metadata)
         uuid = str(metadata.table_uuid)
         taken = _mark.TableMark(".".join(self._log.identifier), head.uuid, 0, applied)
-        lost = self._set_back(metadata, head)
         if not lost and not head.state.changes(uuid, after=applied, upto=head.upper):
             forget = self._forget_above(read_ts, uuid) if applied > read_ts else None
             if forget is None:
                 return Loaded(identifier, table, None, None, table.io)
             view = _overlay.before_forget(identifier, metadata, forget, read_ts)
             return Loaded(identifier, table, taken, view, table.io)
-        view = self._view(identifier, metadata, taken, head, read_ts)
+        view = self._view(identifier, metadata, taken, head, read_ts, lost=lost)
         if lost or _mark.mark_of(view.metadata):  # or a repair has put the mark back
             return Loaded(identifier, table, taken, view, table.io)
         reason = "somebody took the protocol's mark from the table"

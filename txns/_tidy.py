@@ -9,7 +9,7 @@ _tables. Used by: _commit, _handle.
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,9 +83,8 @@ class Tidier:
         self._clock = clock
         self._kept_by_last = 0
         """Entries that the last tidy had to leave: they are no reason for another one."""
-        self._unsettled: list[_Attempt] = []
-        """Those that may still land, or have landed without an answer."""
-        self._settling = threading.Lock()
+        self._unsettled: deque[_Attempt] = deque()
+        """Those that may still land, or have landed without an answer; each is one thread's."""
 
     def tidy_when_due(self, head: Head) -> None:
         """Tidy when more than `tidy_after` new entries stand in the head; errors are logged."""
@@ -159,18 +158,20 @@ class Tidier:
     def _settle(self, head: Head) -> list[_Attempt]:
         """Learn from a head what became of earlier attempts; give those that have landed."""
         landed = []
-        with self._settling:
-            for attempt in list(self._unsettled):
-                snapshot_id = attempt.snapshot.snapshot_id
-                if head.metadata.snapshot_by_id(snapshot_id):
-                    landed.append(attempt)
-                    self._supersede(attempt)
-                elif head.has_other_than(snapshot_id, after=attempt.head):
-                    attempt.io.delete_created()
-                elif not head.is_past(attempt.head):
-                    continue  # it may still land
-                # else: so much has been tidied since that nobody can tell, and its files stay
-                self._unsettled.remove(attempt)
+        for _ in range(len(self._unsettled)):
+            try:
+                attempt = self._unsettled.popleft()
+            except IndexError:
+                break  # another thread has taken the rest
+            snapshot_id = attempt.snapshot.snapshot_id
+            if head.metadata.snapshot_by_id(snapshot_id):
+                landed.append(attempt)
+                self._supersede(attempt)
+            elif head.has_other_than(snapshot_id, after=attempt.head):
+                attempt.io.delete_created()
+            elif not head.is_past(attempt.head):
+                self._unsettled.append(attempt)  # it may still land
+            # else: so much has been tidied since that nobody can tell, and its files stay
         return landed
 
     def _done(self, head: Head) -> list[Entry]:

@@ -87,10 +87,13 @@ final class DataTables {
   /** The same, for a caller that wants to see a dropped table's marker. */
   Loaded loadWithDropped(TableIdentifier identifier, Head head, long readTs) {
     Table table;
+    Optional<Stranger> lost = Optional.empty();
     try {
       table = delegate.loadTable(identifier);
       if (table instanceof BaseTable base) {
-        table = complete(identifier, base, head);
+        Complete complete = complete(identifier, base, head);
+        table = complete.table();
+        lost = complete.lost();
       }
     } catch (NoSuchTableException e) {
       return notCreatedYet(identifier, head, readTs).orElseThrow(() -> e);
@@ -102,10 +105,15 @@ final class DataTables {
     if (!(table instanceof BaseTable base)) {
       return new Loaded(identifier, table, null, Optional.empty(), null);
     }
-    return loaded(identifier, base, head, readTs);
+    return loaded(identifier, base, head, readTs, lost);
   }
 
-  private Loaded loaded(TableIdentifier identifier, BaseTable table, Head head, long readTs) {
+  private Loaded loaded(
+      TableIdentifier identifier,
+      BaseTable table,
+      Head head,
+      long readTs,
+      Optional<Stranger> lost) {
     TableOperations real = table.operations();
     Optional<TableMark> mark = TableMark.of(real.current());
     if (mark.isEmpty()) {
@@ -114,7 +122,7 @@ final class DataTables {
               .filter(metadata -> !metadata.uuid().equals(real.current().uuid()));
       return hidden.isPresent()
           ? behind(identifier, hidden.get(), real, readTs)
-          : withoutMark(identifier, table, real, head, readTs);
+          : withoutMark(identifier, table, real, head, readTs, lost);
     }
     checkMark(identifier, mark.get(), head);
     Optional<Change> forget = forgetBeforeMark(real.current(), readTs);
@@ -124,34 +132,41 @@ final class DataTables {
               identifier, real.current(), mark.get(), forget.get(), readTs, clock.nowMs());
       return new Loaded(identifier, table, real, mark, left);
     }
-    TableView view = view(identifier, real.current(), mark.get(), head, readTs);
+    TableView view = view(identifier, real.current(), mark.get(), head, readTs, lost);
     return new Loaded(identifier, table, real, TableMark.of(view.metadata()), view);
   }
 
   /**
-   * A table with all that the log has of it; one that lacks something is loaded again.
+   * A table with all that the log has of it.
    *
-   * <p>A replica may lag. What it lacks after the last load, somebody has set back.
+   * @param lost what it lacks all the same: somebody has set it back
    */
-  private BaseTable complete(TableIdentifier identifier, BaseTable table, Head head) {
+  private record Complete(BaseTable table, Optional<Stranger> lost) {}
+
+  /**
+   * Load a table that lacks something of the log again.
+   *
+   * <p>A replica may lag, and the archive may be read later than the table. What it lacks after the
+   * last load, somebody has set back. Nobody asks a second time, with an archive that is newer than
+   * the table.
+   */
+  private Complete complete(TableIdentifier identifier, BaseTable table, Head head) {
     BaseTable at = table;
-    for (int loads = 1;
-        loads < LOADS && lostUpto(at.operations().current(), head) != null;
-        loads++) {
+    Long lost = lostUpto(at.operations().current(), head);
+    for (int loads = 1; loads < LOADS && lost != null; loads++) {
       clock.backOff(BACK_OFF_MAX_MS);
       if (delegate.loadTable(identifier) instanceof BaseTable again) {
         at = again;
       }
+      lost = lostUpto(at.operations().current(), head);
     }
-    return at;
+    return new Complete(
+        at,
+        lost == null ? Optional.empty() : Optional.of(setBack(at.operations().current(), lost)));
   }
 
   /** A table that lacks what the log has of it: an older one came back. */
-  private Optional<Stranger> setBack(TableMetadata metadata, Head head) {
-    Long newest = lostUpto(metadata, head);
-    if (newest == null) {
-      return Optional.empty();
-    }
+  private static Stranger setBack(TableMetadata metadata, long newest) {
     long applied = TableMark.applied(metadata);
     String reason =
         String.format(
@@ -159,7 +174,7 @@ final class DataTables {
                 + " the log are missing from it; applied=`%d` lost=`%d`",
             applied, newest);
     Stranger.Lost lost = new Stranger.Lost(applied, newest);
-    return Optional.of(new Stranger(LoggedState.mainId(metadata), List.of(), false, reason, lost));
+    return new Stranger(LoggedState.mainId(metadata), List.of(), false, reason, lost);
   }
 
   /**
@@ -198,7 +213,8 @@ final class DataTables {
    * @throws TxnException Quarantined: somebody has set it back; with or without its mark
    */
   void refuseSetBack(TableIdentifier identifier, BaseTable table, Head head) {
-    setBack(complete(identifier, table, head).operations().current(), head)
+    complete(identifier, table, head)
+        .lost()
         .ifPresent(
             lost -> {
               throw TxnException.incomplete(identifier, lost.reason());
@@ -259,15 +275,19 @@ final class DataTables {
    * read as logged. Or one that was set back to before its registration.
    */
   private Loaded withoutMark(
-      TableIdentifier identifier, Table table, TableOperations real, Head head, long readTs) {
+      TableIdentifier identifier,
+      Table table,
+      TableOperations real,
+      Head head,
+      long readTs,
+      Optional<Stranger> lost) {
     if (!head.exists()) {
       return new Loaded(identifier, table, real, Optional.empty(), null); // there is no log yet
     }
     TableMetadata metadata = real.current();
     long applied = TableMark.applied(metadata);
     TableMark taken = new TableMark(log.identifier(), head.uuid(), 0, applied);
-    boolean lost = setBack(metadata, head).isPresent();
-    if (!lost && head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty()) {
+    if (lost.isEmpty() && head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty()) {
       return forgetAbove(readTs, applied, metadata.uuid())
           .map(
               forget ->
@@ -275,8 +295,9 @@ final class DataTables {
           .map(view -> new Loaded(identifier, table, real, Optional.of(taken), view))
           .orElseGet(() -> new Loaded(identifier, table, real, Optional.empty(), null));
     }
-    TableView view = view(identifier, metadata, taken, head, readTs);
-    if (lost || TableMark.of(view.metadata()).isPresent()) { // or a repair has put the mark back
+    TableView view = view(identifier, metadata, taken, head, readTs, lost);
+    if (lost.isPresent()
+        || TableMark.of(view.metadata()).isPresent()) { // or a repair has put the mark back
       return new Loaded(identifier, table, real, Optional.of(taken), view);
     }
     Stranger stranger =
@@ -321,8 +342,12 @@ final class DataTables {
 
   /** The view of a registered table whose metadata the caller has loaded after {@code head}. */
   private TableView view(
-      TableIdentifier identifier, TableMetadata metadata, TableMark mark, Head head, long readTs) {
-    Optional<Stranger> lost = setBack(metadata, head);
+      TableIdentifier identifier,
+      TableMetadata metadata,
+      TableMark mark,
+      Head head,
+      long readTs,
+      Optional<Stranger> lost) {
     if (lost.isPresent() && mark.applied() < readTs) {
       // Nothing of the log fits on it: it is as it stands.
       TableMetadata stands = Timestamps.notAhead(metadata, clock.nowMs());

@@ -6,6 +6,7 @@ import java.util.Deque;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import org.apache.iceberg.catalog.Namespace;
@@ -39,7 +40,10 @@ final class OffSwitch {
     Map<TableIdentifier, String> left = new LinkedHashMap<>();
     for (TableIdentifier table : tables()) {
       try {
-        if (isForeign(table)) {
+        Optional<Stranger> stranger = strangerOf(table);
+        if (stranger.isPresent() && stranger.get().lost() != null) {
+          left.put(table, stranger.get().reason()); // a person has to give those rows up
+        } else if (stranger.isPresent()) {
           handle.repairAdopt(table);
         }
       } catch (RuntimeException e) { // one that is broken keeps no other from it
@@ -57,16 +61,16 @@ final class OffSwitch {
         (head, commitTs) -> Entry.withoutPayload(kind, head, commitTs, txnId, List.of()));
   }
 
-  /** Whether somebody wrote a table outside the protocol, or dropped it; errors are its own. */
-  private boolean isForeign(TableIdentifier table) {
+  /** What somebody did to a table outside the protocol; errors are its own. */
+  private Optional<Stranger> strangerOf(TableIdentifier table) {
     try {
       DataTables.Loaded loaded = handle.loadNewestWithDropped(table);
-      return loaded.registered() && loaded.view().stranger().isPresent();
+      return loaded.registered() ? loaded.view().stranger() : Optional.empty();
     } catch (NoSuchTableException e) {
-      return false; // gone meanwhile, or no table of data
+      return Optional.empty(); // gone meanwhile, or no table of data
     } catch (TxnException e) {
       if (e.kind() == ErrorKind.CONFLICT || e.kind() == ErrorKind.UNSUPPORTED) {
-        return false; // created since its head was loaded, or another commit table cares for it
+        return Optional.empty(); // not there at its head yet, or another commit table's
       }
       throw e;
     }

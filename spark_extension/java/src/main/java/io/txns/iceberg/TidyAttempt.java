@@ -73,7 +73,11 @@ final class TidyAttempt {
     if (staged == null) {
       return;
     }
-    StagedFiles.metadataOf(staged).delete();
+    try {
+      StagedFiles.metadataOf(staged).delete();
+    } catch (RuntimeException e) { // somebody has removed its list before
+      LOG.warn("metadata of a lost tidy may stay", LoggedFailure.of(e));
+    }
     if (dataFile != null) {
       try {
         staged.real().io().deleteFile(dataFile);
