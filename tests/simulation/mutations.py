@@ -111,7 +111,7 @@ def tidy_before_apply() -> list[Patch]:
 
 def look_up_forgotten() -> list[Patch]:
     """Try again after a lost answer, without a look whether it has landed (I8)."""
-    return [(_loop.CommitLoop, "find", lambda *_a, **_k: None)]
+    return [(_loop.CommitLoop, "_under", lambda *_a, **_k: [])]
 
 
 def maybe_called_refused() -> list[Patch]:
