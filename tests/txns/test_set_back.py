@@ -84,12 +84,7 @@ def test_a_table_that_a_replica_gives_as_it_was_is_loaded_again(lake, monkeypatc
     answers = [catalog.load_table(a)]
     lake.open().catalog().load_table(a).append(rows(2))
     assert lake.open().tidy()
-    load, name = catalog.load_table, answers[0].name()
-    monkeypatch.setattr(
-        catalog,
-        "load_table",
-        lambda asked: answers.pop() if answers and asked == name else load(asked),
-    )
+    _lags(catalog, answers, monkeypatch)
     assert [1, 2] == ids(lake.open(catalog).snapshot().load_table(a))
     assert not answers
 
@@ -223,10 +218,49 @@ def test_a_replica_that_lags_behind_an_outstanding_change_does_not_set_a_table_b
         table, (), (AddSnapshotUpdate(snapshot=compaction), main_at(table.metadata, 77))
     )
     lake.open(apply="next").catalog().load_table(a).append(rows(2))
+    _lags(catalog, answers, monkeypatch)
+    assert [1, 2] == ids(lake.open(catalog).snapshot().load_table(a))
+
+
+def test_a_table_is_not_judged_again_by_a_newer_archive(lake, monkeypatch):
+    """1. A table is found whole. 2. It is written and tidied. 3. A thread reads the archive."""
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    writer = lake.open()
+    writer.catalog().load_table(b).append(rows(2))
+    assert writer.tidy()
+    reader = lake.open(lake.another_catalog())
+    archive, looks = reader.parts.archive, []
+    newest = type(archive).newest_applied
+
+    def meanwhile(self, *args, **options):
+        answer = newest(self, *args, **options)
+        looks.append(self is archive)
+        if looks == [True]:
+            writer.catalog().load_table(a).append(rows(2))
+            assert writer.tidy()
+            reader.parts.tables.load(b, reader.parts.log.load(), reader.upper)
+        return answer
+
+    snapshot = reader.snapshot()
+    monkeypatch.setattr(type(archive), "newest_applied", meanwhile)
+    assert [1] == ids(snapshot.load_table(a))
+    assert any(looks)
+
+
+def test_on_leaves_a_set_back_table_to_a_person(older):
+    """Nobody has agreed to give up what it lacks."""
+    handle = older.open()
+    handle.off()
+    assert [("shop", "a")] == handle.on()
+    with pytest.raises(txns.Quarantined):
+        older.open().snapshot().load_table("shop.a")
+
+
+def _lags(catalog, answers, monkeypatch):
+    """Let a catalog give a table as it was, as often as there are answers."""
     load, name = catalog.load_table, answers[0].name()
     monkeypatch.setattr(
         catalog,
         "load_table",
         lambda asked: answers.pop() if answers and asked == name else load(asked),
     )
-    assert [1, 2] == ids(lake.open(catalog).snapshot().load_table(a))
