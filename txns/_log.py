@@ -353,11 +353,11 @@ class CommitLog:
         table = self._last.table or self._load()
         return table.io
 
-    def supersede(self, location: str) -> None:
-        """Note that a file has been superseded; remove those whose grace period is over."""
+    def supersede(self, *locations: str) -> None:
+        """Note that files have been superseded; remove those whose grace period is over."""
         now_ms = self._clock.now_ms()
         with self._lock:
-            self._superseded.append((now_ms + GRACE_MS, location))
+            self._superseded.extend((now_ms + GRACE_MS, each) for each in locations)
             due = []
             while self._superseded and self._superseded[0][0] <= now_ms:
                 due.append(self._superseded.popleft()[1])

@@ -3,7 +3,7 @@ Manifest lists and manifests that pyiceberg's producers do not write.
 
 Invariant I2 wants a list of its own for every snapshot: empty, marker, copied, restaged
 and renumbered ones. Format 2 only, like all writing of pyiceberg 0.12.
-Imports: errors. Used by: _staged, _change, _restage, _apply, _register, _catalog.
+Imports: errors. Used by: _staged, _change, _restage, _apply, _register, _tidy, _catalog.
 """
 
 from __future__ import annotations
@@ -201,6 +201,37 @@ def files_of(io: FileIO, snapshot: Snapshot) -> list[str]:
     except Exception:  # noqa: BLE001 -- files that stay harm nobody
         _LOG.warning("files of a staged snapshot stay: %s", snapshot.manifest_list, exc_info=True)
     return files
+
+
+def only_reached_by(io: FileIO, gone: Iterable[str], live: Iterable[str]) -> set[str]:
+    """
+    Give the files that some manifest lists reach and others do not: lists, manifests, files.
+
+    A manifest that both sides list is not opened, as all that it names is live.
+
+    Args:
+        io: Where they are.
+        gone: Lists that nobody names any more.
+        live: Lists that somebody names.
+    """
+    before = _manifests_by_path(io, gone)
+    after = _manifests_by_path(io, live)
+    only_before = [each for path, each in before.items() if path not in after]
+    only_after = [each for path, each in after.items() if path not in before]
+    files = _live_files(io, only_before) - _live_files(io, only_after)
+    return {*gone, *(each.manifest_path for each in only_before), *files}
+
+
+def _manifests_by_path(io: FileIO, lists: Iterable[str]) -> dict[str, ManifestFile]:
+    return {each.manifest_path: each for path in lists for each in manifests_of(io, path)}
+
+
+def _live_files(io: FileIO, manifests: Iterable[ManifestFile]) -> set[str]:
+    return {
+        entry.data_file.file_path
+        for manifest in manifests
+        for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)
+    }
 
 
 def inherits_snapshot_id(io: FileIO, manifest: ManifestFile) -> bool:

@@ -59,18 +59,14 @@ class _Attempt:
         io: Its files.
         snapshot: The record that it would put on `main`.
         updates: Of its swap.
-        merged: Files of the archive whose rows it has taken over.
-        done: The entries that it archives.
-        removed: The snapshots that it takes out of the head.
+        superseded: Files that it leaves behind; readers of older heads have a grace period.
     """
 
     head: Head
     io: RecordedIO
     snapshot: Snapshot
     updates: list[TableUpdate]
-    merged: list[DataFile]
-    done: list[Entry]
-    removed: list[int]
+    superseded: list[str]
 
 
 class Tidier:
@@ -114,7 +110,7 @@ class Tidier:
         attempt = self._written(head, done)
         swap = self._log.replace(head, attempt.updates)
         if swap.outcome is Outcome.WON:
-            self._supersede(attempt)
+            self._log.supersede(*attempt.superseded)
             return len(done)
         _LOG.debug("lost the swap of a tidy", exc_info=swap.cause)
         self._unsettled.append(attempt)
@@ -147,13 +143,14 @@ class Tidier:
             for entry in done:
                 rows.extend(_archive.rows_of(entry))
             snapshot, updates = _rewritten(table, rows, small, record)
+            removed = {head.snapshot_ids[entry.commit_ts] for entry in done}
+            removed |= {each.snapshot_id for each in table.metadata.snapshots if _is_tidy(each)}
+            superseded = _superseded(head, io, snapshot, done, removed)
         except Exception:
             io.delete_created()
             raise
-        removed = [head.snapshot_ids[entry.commit_ts] for entry in done]
-        removed += [each.snapshot_id for each in table.metadata.snapshots if _is_tidy(each)]
-        updates.append(RemoveSnapshotsUpdate(snapshot_ids=removed))
-        return _Attempt(head, io, snapshot, updates, small, done, removed)
+        updates.append(RemoveSnapshotsUpdate(snapshot_ids=sorted(removed)))
+        return _Attempt(head, io, snapshot, updates, superseded)
 
     def _settle(self, head: Head) -> list[_Attempt]:
         """Learn from a head what became of earlier attempts; give those that have landed."""
@@ -166,7 +163,7 @@ class Tidier:
             snapshot_id = attempt.snapshot.snapshot_id
             if head.metadata.snapshot_by_id(snapshot_id):
                 landed.append(attempt)
-                self._supersede(attempt)
+                self._log.supersede(*attempt.superseded)
             elif head.has_other_than(snapshot_id, after=attempt.head):
                 attempt.io.delete_created()
             elif not head.is_past(attempt.head):
@@ -203,23 +200,17 @@ class Tidier:
                 return False
         return True
 
-    def _supersede(self, attempt: _Attempt) -> None:
-        """Note files that nothing in the new head points to; older heads have a grace period."""
-        metadata, io = attempt.head.metadata, attempt.io
-        paths = [each.payload.location for each in attempt.done if each.payload.location]
-        old = metadata.current_snapshot()
-        assert old is not None
-        removed = set(attempt.removed)
-        live = {
-            each.manifest_list for each in metadata.snapshots if each.snapshot_id not in removed
-        }
-        if old.manifest_list not in live:
-            kept = _paths(io, attempt.snapshot.manifest_list)
-            paths += [old.manifest_list]
-            paths += sorted(_paths(io, old.manifest_list) - kept)
-            paths += [file.file_path for file in attempt.merged]
-        for path in paths:
-            self._log.supersede(path)
+
+def _superseded(
+    head: Head, io: FileIO, record: Snapshot, done: list[Entry], removed: set[int]
+) -> list[str]:
+    """Give the files that nothing in the next head points to."""
+    snapshots = head.metadata.snapshots
+    live = {each.manifest_list for each in snapshots if each.snapshot_id not in removed}
+    live.add(record.manifest_list)
+    gone = {each.manifest_list for each in snapshots} - live
+    payloads = [each.payload.location for each in done if each.payload.location]
+    return [*payloads, *sorted(_manifests.only_reached_by(io, gone, live))]
 
 
 def _rewritten(
@@ -293,7 +284,3 @@ def _is_needed(state: LogState, forget: Entry, done: set[int]) -> bool:
 
 def _is_tidy(snapshot: Snapshot) -> bool:
     return summary_value(snapshot, _entry.KIND) == Kind.TIDY.value
-
-
-def _paths(io: FileIO, manifest_list: str) -> set[str]:
-    return {manifest.manifest_path for manifest in _manifests.manifests_of(io, manifest_list)}

@@ -298,3 +298,36 @@ def test_what_nobody_commits_again(lake, catalog, deed):
             case _:
                 handle.catalog().drop_table("shop.a")
     assert before == lake.files()
+
+
+def test_what_an_entry_that_stayed_had_listed_goes_with_it(lake):
+    """
+    A scan at an entry in the head gives the archive of its time, however much is tidied later.
+
+    1. An entry is not applied: it stays, with the manifest list of before.
+    2. Others are archived beside it, twice.
+    3. It is applied and archived itself, and nothing that it had listed is left.
+    """
+    lake.table("a")
+    handle = lake.open()
+    append(handle, 1)
+    lake.table("b")
+    assert handle.tidy()
+    lake.open(apply="next").catalog().load_table("shop.b").append(rows(9))
+    for value in (2, 3):
+        append(handle, value)
+        assert handle.tidy()
+        lake.clock.ahead_ms += 11 * 60_000
+    append(handle, 4)
+    table = lake.catalog.load_table("txns.commits")
+    lists = [each.manifest_list for each in table.metadata.snapshots]
+    assert len(set(lists)) > 1
+    for snapshot in table.metadata.snapshots:
+        assert table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().num_rows
+    assert [9] == ids(handle.catalog().load_table("shop.b"))
+    append(handle, 5)
+    handle.apply_le()
+    assert handle.tidy()
+    lake.clock.ahead_ms += 11 * 60_000
+    append(handle, 6)
+    assert files(lake) - payloads(lake) == needed(lake)

@@ -8,14 +8,15 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Queue;
 import java.util.Set;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileScanTask;
-import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.Snapshot;
@@ -58,7 +59,7 @@ final class Tidier {
   private volatile int keptByLast = 0;
 
   /** Attempts that may still land, or have landed without an answer. */
-  private final List<TidyAttempt> unsettled = new ArrayList<>();
+  private final Queue<TidyAttempt> unsettled = new ConcurrentLinkedQueue<>();
 
   Tidier(Supplier<TxnConfig> config, CommitLog log, DataTables tables, TxnClock clock) {
     this.config = config;
@@ -108,9 +109,7 @@ final class Tidier {
     if (swap.outcome() == CommitLog.Swap.Outcome.NOT_SENT) {
       return 0;
     }
-    synchronized (unsettled) {
-      unsettled.add(attempt);
-    }
+    unsettled.add(attempt);
     try {
       return settle(log.load()).contains(attempt) ? done.size() : 0;
     } catch (RuntimeException e) {
@@ -124,20 +123,20 @@ final class Tidier {
   /** Learn from a head what became of earlier attempts; give those that have landed. */
   private List<TidyAttempt> settle(Head head) {
     List<TidyAttempt> landed = new ArrayList<>();
-    synchronized (unsettled) {
-      for (TidyAttempt attempt : List.copyOf(unsettled)) {
-        if (attempt.hasLanded(head)) {
-          landed.add(attempt);
-          attempt.superseded().forEach(log::supersede);
-        } else if (attempt.isLost(head)) {
-          attempt.delete();
-        } else if (!head.isPast(attempt.head())) {
-          continue; // it may still land
-        }
-        // Else so much has been tidied since that nobody can tell, and its files stay.
-        unsettled.remove(attempt);
+    List<TidyAttempt> open = new ArrayList<>();
+    TidyAttempt attempt;
+    while ((attempt = unsettled.poll()) != null) { // each is one thread's
+      if (attempt.hasLanded(head)) {
+        landed.add(attempt);
+        attempt.superseded().forEach(log::supersede);
+      } else if (attempt.isLost(head)) {
+        attempt.delete();
+      } else if (!head.isPast(attempt.head())) {
+        open.add(attempt); // it may still land
       }
+      // Else so much has been tidied since that nobody can tell, and its files stay.
     }
+    unsettled.addAll(open);
     return landed;
   }
 
@@ -205,7 +204,7 @@ final class Tidier {
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
     staged.changes().forEach(change -> timed(base, change).applyTo(builder));
     TableMetadata next = builder.removeSnapshots(removed).build();
-    note(attempt, real.io(), base, next, small, done);
+    note(attempt, real.io(), base, next, done);
     return next;
   }
 
@@ -221,32 +220,12 @@ final class Tidier {
    * Files that nothing in the next head points to; readers of older heads have the grace period.
    */
   private static void note(
-      TidyAttempt attempt,
-      FileIO io,
-      TableMetadata base,
-      TableMetadata next,
-      List<DataFile> merged,
-      List<Entry> done) {
+      TidyAttempt attempt, FileIO io, TableMetadata base, TableMetadata next, List<Entry> done) {
     done.stream()
         .map(entry -> entry.payload().location())
         .filter(Objects::nonNull)
         .forEach(attempt.superseded()::add);
-    Set<String> live =
-        next.snapshots().stream().map(Snapshot::manifestListLocation).collect(Collectors.toSet());
-    String old = base.currentSnapshot().manifestListLocation();
-    if (live.contains(old)) {
-      return;
-    }
-    attempt.superseded().add(old);
-    Set<String> kept =
-        next.currentSnapshot().allManifests(io).stream()
-            .map(ManifestFile::path)
-            .collect(Collectors.toSet());
-    base.currentSnapshot().allManifests(io).stream()
-        .map(ManifestFile::path)
-        .filter(path -> !kept.contains(path))
-        .forEach(attempt.superseded()::add);
-    merged.forEach(file -> attempt.superseded().add(file.location()));
+    attempt.superseded().addAll(ReachedFiles.onlyOf(base, next, io));
   }
 
   /**

@@ -17,6 +17,7 @@ import java.util.stream.Stream;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.UpdateProperties;
 import org.apache.iceberg.exceptions.CommitFailedException;
@@ -179,6 +180,41 @@ class LeftoversTest extends TwoTables {
       assertThatThrownBy(swap[0]::run).isInstanceOf(CommitFailedException.class);
     }
     assertThat(files()).containsAll(needed());
+  }
+
+  /**
+   * A scan at an entry in the head gives the archive of its time, however much is tidied later.
+   * Steps: an entry is not applied and stays, with the manifest list of before; others are archived
+   * beside it, twice; it is applied and archived itself, and nothing that it had listed is left.
+   */
+  @Test
+  void whatAnEntryThatStayedHadListedGoesWithIt() throws Exception {
+    MovedClock clock = new MovedClock();
+    TxnHandle mine = TxnHandle.open("lake", lake.catalog(), TxnConfig.from(Map.of()), clock);
+    append(mine.catalog(() -> null).loadTable(id("shop.a")), 2);
+    assertThat(mine.tidy()).isPositive();
+    append(lazy.catalog(() -> null).loadTable(id("shop.b")), 9);
+    for (long value = 3; value < 5; value++) {
+      append(mine.catalog(() -> null).loadTable(id("shop.a")), value);
+      assertThat(mine.tidy()).isPositive();
+      clock.aheadMs += 11 * 60_000;
+    }
+    append(mine.catalog(() -> null).loadTable(id("shop.a")), 5);
+    Table log = lake.catalog().loadTable(id("txns.commits"));
+    for (Snapshot snapshot : log.snapshots()) {
+      try (var tasks = log.newScan().useSnapshot(snapshot.snapshotId()).planFiles()) {
+        tasks.forEach(task -> assertThat(Path.of(task.file().location())).exists());
+      }
+    }
+    mine.apply();
+    assertThat(mine.tidy()).isPositive();
+    clock.aheadMs += 11 * 60_000;
+    append(mine.catalog(() -> null).loadTable(id("shop.a")), 6);
+    long deadline = System.currentTimeMillis() + 30_000;
+    while (!files().equals(needed()) && System.currentTimeMillis() < deadline) {
+      Thread.sleep(10); // a thread of its own deletes them
+    }
+    assertThat(files()).isEqualTo(needed());
   }
 
   private Transaction largeTransaction(TxnHandle handle, BeginOptions options) {
