@@ -229,11 +229,11 @@ class Handle:
 
     def repair_adopt(self, table: str | Identifier) -> int:
         """Take in what strangers wrote to a table, as an entry; gives its `commit_ts` in ms."""
-        return self._parts.registrar.adopt(_name(table))
+        return self._parts.repairer.adopt(_name(table))
 
     def repair_reject(self, table: str | Identifier) -> int:
         """Set aside what strangers wrote, on a branch; gives the entry's `commit_ts` in ms."""
-        return self._parts.registrar.reject(_name(table))
+        return self._parts.repairer.reject(_name(table))
 
     def dropped(self) -> list[Identifier]:
         """Give the dropped tables that the catalog still has, by name; see `purge`."""

@@ -6,7 +6,7 @@ the entry is there, or the head has moved past what the attempt stood on and it 
 A conflict under a caller's own id is told when an abort stands under it: earlier tries may be on
 their way.
 Imports: _engine, _entry, _group, _log, _state, errors. Used by: _commit, _handle, _marks, _parts,
-_purge, _register, _transaction, _autocommit.
+_purge, _register, _repair, _transaction, _autocommit.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from txns._logger import logger
 from txns._loop import CommitLoop, transactions_off
 from txns._mark import refuse_commit_table
 from txns._register import Registrar
+from txns._repair import Repairer
 from txns._tables import DataTables, Loaded
 from txns._tidy import Tidier
 from txns.errors import ForeignWrite, Quarantined, Unsupported, text
@@ -50,6 +51,7 @@ class Parts:
     tidier: Tidier
     committer: Committer
     registrar: Registrar
+    repairer: Repairer
 
     @staticmethod
     def of(catalog: Catalog, config: Config, clock: Clock) -> Parts:
@@ -62,6 +64,7 @@ class Parts:
         tidier = Tidier(config, log, tables, clock)
         committer = Committer(catalog, config, log, loop, archive, tables, applier, tidier, clock)
         registrar = Registrar(catalog, log, loop, tables, applier, committer, clock)
+        repairer = Repairer(catalog, log, tables, applier, committer, clock)
         return Parts(
             catalog,
             config,
@@ -74,6 +77,7 @@ class Parts:
             tidier,
             committer,
             registrar,
+            repairer,
         )
 
     def kept_by_expiry(

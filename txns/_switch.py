@@ -38,7 +38,7 @@ def _adopts(parts: Parts, table: Surveyed) -> bool:
         _LOG.warning("%s is not adopted: %s", text(table.identifier), view.stranger.reason)
         return False
     try:
-        parts.registrar.adopt(table.identifier)
+        parts.repairer.adopt(table.identifier)
     except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
         _LOG.warning("%s is not adopted: %s", text(table.identifier), error)
         return False

@@ -3,7 +3,7 @@ Loads data tables from the catalog, and lays the log over them.
 
 Docs/spec.md 11.2.
 Imports: _archive, _entry, _log, _mark, _logged, _overlay, errors. Used by: _commit, _apply, _tidy,
-_register, _transaction, _handle.
+_register, _repair, _transaction, _handle.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ public final class TxnHandle implements Closeable {
   private final Tidier tidier;
   private final Committer committer;
   private final Registrar registrar;
+  private final Repairer repairer;
   private final WriteChecks checks;
 
   private TxnHandle(
@@ -56,6 +57,7 @@ public final class TxnHandle implements Closeable {
     this.tidier = new Tidier(config, log, tables, clock);
     this.committer = new Committer(config, log, loop, archive, tables, applier, tidier, clock);
     this.registrar = new Registrar(delegate, log, loop, tables, applier, committer, clock);
+    this.repairer = new Repairer(log, tables, applier, committer, clock);
     this.checks = new WriteChecks(catalogName, config, log, tables);
   }
 
@@ -216,12 +218,12 @@ public final class TxnHandle implements Closeable {
 
   /** Take in what strangers wrote to a table, as an entry of its own. Gives its commit_ts. */
   public long repairAdopt(TableIdentifier table) {
-    return registrar.adopt(table);
+    return repairer.adopt(table);
   }
 
   /** Set aside what strangers wrote to a table, on a branch. Gives the entry's commit_ts. */
   public long repairReject(TableIdentifier table) {
-    return registrar.reject(table);
+    return repairer.reject(table);
   }
 
   /**

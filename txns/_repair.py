@@ -1,0 +1,234 @@
+"""
+Ends what strangers did to a table: takes it in, or puts the logged state back.
+
+Docs/spec.md 9.3 and 9.4.
+Imports: _change, _commit, _entry, _logged, _loop, _manifests, _mark, _overlay, _staged, _tables,
+errors. Used by: _parts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.update import (
+    RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
+)
+
+from txns import _change, _manifests, _mark
+from txns._commit import Request
+from txns._entry import Isolation, Kind, derived_id
+from txns._logged import stranger_above
+from txns._logger import logger
+from txns._loop import Key, Origin
+from txns._staged import StagedTable
+from txns.errors import Unsupported, text
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from txns._apply import Applier
+    from txns._clock import Clock
+    from txns._commit import Committer
+    from txns._log import CommitLog
+    from txns._logged import Stranger
+    from txns._tables import DataTables, Loaded
+    from txns.errors import Identifier
+
+_LOG = logger(__name__)
+
+
+class Repairer:
+    """Ends quarantines and foreign writes of one catalog's tables."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        log: CommitLog,
+        tables: DataTables,
+        applier: Applier,
+        committer: Committer,
+        clock: Clock,
+    ) -> None:
+        self._catalog = catalog
+        self._log = log
+        self._tables = tables
+        self._applier = applier
+        self._committer = committer
+        self._clock = clock
+
+    def adopt(self, identifier: Identifier) -> int:
+        """
+        Make what strangers wrote an entry of its own, after which readers see it.
+
+        Raises:
+            Unsupported: There is nothing to adopt, or it does not fit on what was logged since.
+        """
+        loaded = self._newest(identifier)
+        if loaded.view and loaded.view.dropped:
+            raise Unsupported(
+                "the log has dropped the table, so nothing is adopted into it: reject what was"
+                f" written, which keeps it on a branch; table=`{text(identifier)}`"
+            )
+        staged = self._marked_again(loaded)
+        stranger = _on_branch(loaded, staged) or _stranger(loaded)
+        if stranger.adoptable:
+            self._append(staged, loaded, stranger)
+        else:
+            self._copy_state(staged, loaded, stranger)
+        ids = ",".join(map(str, stranger.taken_in))
+        marks = {_mark.SNAPSHOT_ADOPTED: ids} if ids else {}
+        kind = Kind.ADOPT if stranger.adoptable else Kind.REPAIR
+        return self._repair(kind, "adopt", loaded, staged, stranger, marks)
+
+    def reject(self, identifier: Identifier) -> int:
+        """Put the logged state back on main; what strangers wrote stays on a branch."""
+        loaded = self._newest(identifier)
+        stranger = _stranger(loaded)
+        if stranger.lost:
+            raise Unsupported(
+                "what the log has is in no snapshot of the table: register its newest metadata in"
+                " the catalog again, or adopt, which takes the table as it stands;"
+                f" table=`{text(identifier)}`"
+            )
+        staged = self._marked_again(loaded)
+        if staged.dropped:
+            _change.stage_drop(staged, self._clock)  # a copy of the marker would not be one
+        return self._repair(Kind.REPAIR, "reject", loaded, staged, stranger, {})
+
+    def _marked_again(self, loaded: Loaded) -> StagedTable:
+        """Stage a table for its repair, with the mark that a stranger took."""
+        staged = _staged(loaded)
+        if loaded.registered and _mark.mark_of(staged.base) is None:
+            uuid = str(staged.base.table_uuid)
+            mark = _mark.mark_properties(self._log.identifier, self._log.load().uuid, uuid)
+            mark |= _mark.retention_properties(staged.base.properties)
+            staged.stage((SetPropertiesUpdate(updates=mark),))
+        return staged
+
+    def _append(self, staged: StagedTable, loaded: Loaded, stranger: Stranger) -> None:
+        """Append the strangers' files after the newest change."""
+        assert loaded.table is not None
+        files = []
+        for snapshot_id in reversed(stranger.snapshot_ids):
+            snapshot = loaded.table.metadata.snapshot_by_id(snapshot_id)
+            assert snapshot is not None
+            _check_columns(staged, loaded.table.metadata, snapshot)
+            files += _manifests.added_files(staged.io, snapshot)
+        _change.stage_append(staged, self._clock, files)
+
+    def _copy_state(self, staged: StagedTable, loaded: Loaded, stranger: Stranger) -> None:
+        """Take the strangers' state as it is, under a snapshot of ours with a list of its own."""
+        assert loaded.table is not None
+        head = self._log.load()
+        uuid = str(loaded.table.metadata.table_uuid)
+        applied = _mark.applied_ts(loaded.table.metadata)
+        # Of a table that was set back, they have nothing to stand on: the repair ends them.
+        if not stranger.lost and head.state.changes(uuid, after=applied, upto=head.upper):
+            raise Unsupported(
+                "other transactions have committed to the table since: reject what was written,"
+                " and put what is on the branch back by hand;"
+                f" table=`{text(loaded.identifier)}`"
+            )
+        theirs = stranger.head_snapshot_id
+        source = None if theirs is None else loaded.table.metadata.snapshot_by_id(theirs)
+        _change.stage_copy(
+            staged, self._clock, source=source, parent=staged.current.current_snapshot()
+        )
+
+    def _repair(
+        self,
+        kind: Kind,
+        deed: str,
+        loaded: Loaded,
+        staged: StagedTable,
+        stranger: Stranger,
+        marks: dict[str, str],
+    ) -> int:
+        # Of the table, not of the view: whoever comes before a repair is applied makes the same.
+        # It may be set back twice to the same metadata, from another place each time.
+        applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
+        applied = stranger.lost[1] if stranger.lost else applied
+        uuid = str(staged.base.table_uuid)
+        txn_id = derived_id(deed, uuid, stranger.head_snapshot_id or 0, applied)
+        return self._commit(kind, Key(txn_id, 0, Origin.DERIVED), loaded, staged, marks)
+
+    def _commit(
+        self, kind: Kind, key: Key, loaded: Loaded, staged: StagedTable, marks: dict[str, str]
+    ) -> int:
+        assert loaded.view is not None
+        request = Request(
+            kind=kind,
+            key=key,
+            read_ts=loaded.view.read_ts,
+            born_ms=self._clock.now_ms(),
+            writes={loaded.identifier: staged},
+            isolation=Isolation.SNAPSHOT,
+            marks=marks,
+        )
+        entry = self._committer.commit_once(request)
+        self._committer.apply(entry)
+        return entry.commit_ts
+
+    def _newest(self, identifier: Identifier) -> Loaded:
+        head = self._log.load_if_exists()
+        if head.exists and not self._applier.apply(head, identifier):
+            _LOG.info("entries of %s stay unapplied before its repair", text(identifier))
+        newest = self._log.load_if_exists()
+        return self._tables.load_with_dropped(identifier, newest, newest.upper)
+
+
+def _staged(loaded: Loaded) -> StagedTable:
+    _manifests.check_writable(loaded.metadata, text(loaded.identifier))
+    applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
+    return StagedTable(loaded.identifier, loaded.io, loaded.metadata, applied_ts=applied)
+
+
+def _stranger(loaded: Loaded) -> Stranger:
+    if not loaded.registered or loaded.view is None or loaded.view.stranger is None:
+        raise Unsupported(
+            "there is nothing to repair: nobody wrote the table outside the protocol;"
+            f" table=`{text(loaded.identifier)}`"
+        )
+    return loaded.view.stranger
+
+
+def _on_branch(loaded: Loaded, staged: StagedTable) -> Stranger | None:
+    """
+    Find a stranger that apply has kept on a branch; the branch goes when its rows are taken in.
+
+    Returns:
+        None where a stranger stands on main, or none is left.
+    """
+    if not loaded.registered or (loaded.view and loaded.view.stranger):
+        return None
+    for name, ref in staged.current.refs.items():
+        if not name.startswith(_mark.FOREIGN_BRANCH):
+            continue
+        stranger = stranger_above(staged.current, ref.snapshot_id)
+        if stranger is None:
+            continue
+        if not stranger.adoptable:
+            raise Unsupported(
+                f"what the branch {name} holds does more than append: put it back by hand and"
+                f" drop the branch; table=`{text(loaded.identifier)}`"
+            )
+        staged.stage((RemoveSnapshotRefUpdate(ref_name=name),))
+        return stranger
+    return None
+
+
+def _check_columns(staged: StagedTable, theirs: TableMetadata, snapshot: Snapshot) -> None:
+    """Refuse files in which the id of a column stands for one of another name in the log."""
+    schema = theirs.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
+    logged = {field.field_id: field for field in staged.current.schema().fields}
+    for field in schema.fields if schema else ():
+        other = logged.get(field.field_id)
+        if other is not None and other.name != field.name:
+            raise Unsupported(
+                f"the column `{other.name}` of the log is `{field.name}` in what was written:"
+                " reject it, and put what is on the branch back by hand;"
+                f" table=`{text(staged.identifier)}`"
+            )
