@@ -40,7 +40,7 @@ def audit(lake: Lake, *, reject: bool) -> None:
     _marks.append(handle.parts, Kind.ON)  # without adoption: what strangers did is still there
     _read_everything(lake, handle)  # before: strangers and entries that are not applied
     _settle(lake, handle, reject=reject)
-    left = [name for name in handle.apply_le() if name not in lake.observer.history.upset]
+    left = [name for name in handle.apply_le() if folded(name) not in lake.observer.history.upset]
     if left:
         raise Violation("liveness", f"entries stay unapplied on {left}")
     for name in sorted(lake.observer.history.holds):

@@ -61,11 +61,10 @@ def applied_by_snapshot_id() -> list[Patch]:
         del self
         return metadata.snapshot_by_id(change.change.to_snapshot_id) is not None
 
-    class Blind:
-        def __getattr__(self, name: str) -> Any:
-            return (lambda _metadata: 0) if name == "applied_ts" else getattr(_mark, name)
-
-    return [(_apply.Applier, "_moot", moot), (_apply, "_mark", Blind())]
+    return [
+        (_apply.Applier, "_moot", moot),
+        (_apply, "_mark", Instead(_mark, applied_ts=lambda _metadata: 0)),
+    ]
 
 
 def apply_out_of_order() -> list[Patch]:
@@ -308,14 +307,12 @@ def purge_without_claim() -> list[Patch]:
 
 def register_without_applied() -> list[Patch]:
     """Register a table as if nothing had been applied to it (schedule 18)."""
-    properties = _mark.mark_properties
 
-    class Reset:
-        def __getattr__(self, name: str) -> Any:
-            return "txns.forgotten" if name == "APPLIED" else getattr(_mark, name)
+    def marked(*mark: Any) -> dict[str, str]:
+        return {key: value for key, value in properties(*mark).items() if key != _mark.APPLIED}
 
-    del properties
-    return [(_register, "_mark", Reset())]
+    properties = _mark.registration_properties
+    return [(_register, "_mark", Instead(_mark, registration_properties=marked))]
 
 
 def group_members_unaware() -> list[Patch]:
@@ -431,6 +428,22 @@ def without_protection(name: str) -> Iterator[None]:
             # A built-in name is replaced in its module: it need not be there.
             stack.enter_context(mock.patch.object(owner, attribute, value, create=True))
         yield
+
+
+class Instead:
+    """
+    A module as another one sees it, with some names replaced.
+
+    Attributes:
+        names: What stands in the place of which.
+    """
+
+    def __init__(self, module: Any, **names: Any) -> None:
+        self._module = module
+        self.names = names
+
+    def __getattr__(self, name: str) -> Any:
+        return self.names[name] if name in self.names else getattr(self._module, name)
 
 
 class _EachItsOwn(dict[Any, Any]):

@@ -70,7 +70,7 @@ def log_created_in_the_loop() -> list[Patch]:
 
 def applied_not_held_against_archive() -> list[Patch]:
     """Take a table as it was loaded, whatever has left the head since it was so (spec 11.2)."""
-    return [(_tables.DataTables, "_with_archived", lambda _s, _name, table, _head: table)]
+    return [(_tables.DataTables, "_complete", lambda _s, _name, table, _head: (table, None))]
 
 
 def set_back_read_as_it_is() -> list[Patch]:

@@ -6,7 +6,9 @@ Imports: history, rows, scheduler. Used by: observer.
 
 from __future__ import annotations
 
+from hashlib import md5
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from tests.simulation.history import Identifier, Version, folded
 from tests.simulation.scheduler import Violation
@@ -49,7 +51,7 @@ class TableChecks:
         self._sequence_numbers(name, old, new)
         if old is not None and is_marked(old):
             self._nothing_vanishes(name, old, new)
-        if is_marked(new) and (old is None or not is_marked(old)) and not _created(new, old):
+        if is_marked(new) and self._comes_under_care(name, old, new):
             self._registered(name, old, new)
         elif _applied(new) != _applied(old):
             self._applied(name, old, new)
@@ -151,6 +153,14 @@ class TableChecks:
         return frozenset(rows)
 
     # ------------------------------------------------------------ register, apply
+
+    def _comes_under_care(
+        self, name: Identifier, old: TableMetadata | None, new: TableMetadata
+    ) -> bool:
+        """Whether a swap sets a mark, if only over one that a stranger has put back since."""
+        if old is None:
+            return not _created(new)
+        return not is_marked(old) or (name in self._history.upset and _marks(new))
 
     def _registered(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         main = new.current_snapshot()
@@ -349,8 +359,16 @@ def is_marked(metadata: TableMetadata) -> bool:
     return own and "txns.commit-table" in metadata.properties
 
 
-def _created(new: TableMetadata, old: TableMetadata | None) -> bool:
-    return old is None and "txns.created" in new.properties
+def _created(new: TableMetadata) -> bool:
+    return "txns.created" in new.properties
+
+
+def _marks(metadata: TableMetadata) -> bool:
+    """Whether `main` is on the snapshot of a mark, which is known by the id derived from it."""
+    main = metadata.current_snapshot()
+    text = f"register:{metadata.table_uuid}:{main.snapshot_id if main else 0}"
+    derived = UUID(bytes=md5(text.encode(), usedforsecurity=False).digest(), version=3)
+    return main is not None and _summary(main, "txns.txn-id") == str(derived)
 
 
 def _applied(metadata: TableMetadata | None) -> int:

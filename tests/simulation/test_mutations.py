@@ -7,7 +7,9 @@ import pytest
 from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
 from tests.simulation.plan import plan
 from tests.simulation.run import run
+from tests.simulation.settings import Switch
 from tests.simulation.shrink import shrink
+from tests.simulation.uses import watched
 
 SEEDS_MAX = 120
 """Within how many seeds a missing protection must be noticed."""
@@ -41,6 +43,17 @@ def test_a_missing_protection_is_found(name: str):
         plans = (plan(seed, NEEDS.get(name)) for seed in range(SEEDS_MAX))
         found = next((one.seed for one in plans if run(one).violation), None)
     assert found is not None
+
+
+def test_what_a_mutation_replaces_is_used():
+    """A protection that nobody asks is none, and to take it away would prove nothing."""
+    with watched() as unused:
+        for seed in range(20):
+            run(plan(seed, frozenset(Switch)))
+            run(plan(seed, frozenset(Switch) - {Switch.CLOCKS}))  # purges go by the clock
+            if not unused:
+                break
+    assert not unused
 
 
 def test_a_failing_seed_shrinks():
