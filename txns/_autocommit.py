@@ -32,12 +32,11 @@ from txns._commit import Request
 from txns._entry import Kind
 from txns._logger import logger
 from txns._loop import Key, Origin
-from txns._mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved
+from txns._mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved_in
 from txns._parts import check_writable
 from txns._rewound import is_about_main
 from txns._staged import StagedTable
 from txns._txn_table import TxnTable
-from txns._updates import summary_keys
 from txns.errors import Conflict, InvalidUsage, Unsupported, text
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ class AutocommitCatalog(TxnCatalog):
         """Commit one operation; pyiceberg's operations call it."""
         name = table.name()
         self._refuse_commit_table(name)
-        refuse_reserved(name, summary_keys(updates))
+        refuse_reserved_in(name, table.metadata, updates)
         if any(isinstance(requirement, AssertCreate) for requirement in requirements):
             return self._create(table, updates)
         if not isinstance(table, TxnTable):

@@ -76,7 +76,8 @@ def planned_table(
             "a table created inside a transaction comes under care: open the catalog with"
             f" register='created', or create it outside; table=`{text(identifier)}`"
         )
-    planned = plan(parts.catalog, identifier, schema, location, spec, sort_order, properties)
+    users = _mark.without_reserved(properties)
+    planned = plan(parts.catalog, identifier, schema, location, spec, sort_order, users)
     _manifests.check_writable(planned.metadata, text(identifier))
     head = parts.log.load_or_create()
     mark = _mark.mark_properties(parts.log.identifier, head.uuid, str(planned.metadata.table_uuid))
@@ -104,7 +105,7 @@ def stage_recreation(staged: StagedTable, updates: tuple[TableUpdate, ...], cloc
     Its uuid, format and place stay; what belonged to the old table is not reachable from main.
     """
     base = staged.current
-    gone = [key for key in base.properties if not key.startswith("txns.")]
+    gone = list(_mark.without_reserved(base.properties))
     taken: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=MAIN_BRANCH)]
     if gone:
         taken.append(RemovePropertiesUpdate(removals=gone))
@@ -151,7 +152,7 @@ def _taken_over(base: TableMetadata, update: TableUpdate) -> tuple[TableUpdate, 
         case AddSortOrderUpdate():
             return _sort_order(base, update)
         case SetPropertiesUpdate():
-            own = {k: v for k, v in update.updates.items() if not k.startswith("txns.")}
+            own = _mark.without_reserved(update.updates)
             return (SetPropertiesUpdate(updates=own),) if own else ()
     return (update,)
 

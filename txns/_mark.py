@@ -2,7 +2,7 @@
 The mark in a data table's properties that puts it under a commit table's care.
 
 Docs/spec.md 6.1. Pure.
-Imports: _entry, errors. Used by: _logged, _overlay, _tables, _apply, _register, _repair.
+Imports: _entry, _updates, errors. Used by: _logged, _overlay, _tables, _apply, _register, _repair.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txns import _entry
+from txns._updates import properties_changed, summary_keys
 from txns.errors import InvalidUsage, Unsupported, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableUpdate
 
     from txns.errors import Identifier
 
@@ -108,7 +110,7 @@ def is_commit_table(metadata: TableMetadata) -> bool:
 
 def refuse_reserved(table: Identifier, keys: Iterable[str]) -> None:
     """
-    Refuse keys of a snapshot's summary that a user must not set: they say what the protocol did.
+    Refuse keys that a user must not set, of a snapshot's summary or of a table under care.
 
     Raises:
         InvalidUsage: 42602, one begins with `txns.`.
@@ -117,9 +119,36 @@ def refuse_reserved(table: Identifier, keys: Iterable[str]) -> None:
         if key.startswith(PREFIX):
             raise InvalidUsage(
                 "42602",
-                "keys that begin with txns. are the protocol's own: give the snapshot property"
-                f" another name; key=`{key}` table=`{text(table)}`",
+                "properties that begin with txns. are the protocol's own, of snapshots and of"
+                " tables under care: leave it out, or give it another name;"
+                f" key=`{key}` table=`{text(table)}`",
             )
+
+
+def refuse_reserved_in(
+    table: Identifier, metadata: TableMetadata, updates: Collection[TableUpdate]
+) -> None:
+    """
+    Refuse what sets reserved keys, or takes them from a table under care.
+
+    Raises:
+        InvalidUsage: 42602.
+    """
+    refuse_reserved(table, summary_keys(updates))
+    if mark_of(metadata) is not None:
+        refuse_reserved(table, properties_changed(metadata, updates))
+
+
+def copied_keys(metadata: TableMetadata) -> list[str]:
+    """Give the keys that a registration removes: what a copy of another table's properties has."""
+    own = metadata.properties.get(TABLE_UUID) == str(metadata.table_uuid)
+    gone = (CREATED,) if own else (CREATED, PURGING)
+    return [key for key in gone if key in metadata.properties]
+
+
+def without_reserved(properties: Mapping[str, str]) -> dict[str, str]:
+    """Give a user's own properties, without those that a copy of another table's has brought."""
+    return {key: value for key, value in properties.items() if not key.startswith(PREFIX)}
 
 
 def refuse_commit_table(table: Identifier, metadata: TableMetadata) -> None:

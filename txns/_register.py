@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableUpdate
 
     from txns._apply import Applier
     from txns._clock import Clock
@@ -184,7 +185,10 @@ class Registrar:
             self._log.identifier, head.uuid, uuid, head.upper, table.metadata.properties
         )
         staged = StagedTable(identifier, table.io, table.metadata)
-        staged.stage((SetPropertiesUpdate(updates=properties),))
+        marks: list[TableUpdate] = [SetPropertiesUpdate(updates=properties)]
+        if copied := _mark.copied_keys(table.metadata):
+            marks.append(RemovePropertiesUpdate(removals=copied))
+        staged.stage(tuple(marks))
         _change.complete(staged, self._clock)
         empty = staged.snapshots()[-1]
         stamp = {
@@ -202,7 +206,7 @@ class Registrar:
                 AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main),
             ),
             (
-                SetPropertiesUpdate(updates=properties),
+                *marks,
                 AddSnapshotUpdate(snapshot=marking),
                 _change.main_at(table.metadata, marking.snapshot_id),
             ),

@@ -26,12 +26,11 @@ from txns._entry import Entry, Isolation, Kind
 from txns._group import Attempts
 from txns._leftovers import Leftovers
 from txns._loop import Key, Origin
-from txns._mark import refuse_reserved
+from txns._mark import refuse_reserved, refuse_reserved_in
 from txns._read_set import ReadSet
 from txns._savepoints import Savepoints
 from txns._staging import Staging
 from txns._txn_table import TxnTable
-from txns._updates import summary_keys
 from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, is_final, text
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ class Transaction(TxnCatalog):
         with self._lock:
             self._check_writable()
             self._refuse_commit_table(name)
-            refuse_reserved(name, summary_keys(updates))
+            refuse_reserved_in(name, table.metadata, updates)
             if any(isinstance(requirement, AssertCreate) for requirement in requirements):
                 staged = self._staging.stage_create(table, updates)
                 # Created again on a dropped table's physical one: pyiceberg compares uuids.

@@ -2,8 +2,7 @@
 Metadata updates laid over table metadata, without copying what does not change.
 
 Pure.
-Imports: nothing of this package. Used by: _overlay, _staged, _transaction,
-_autocommit.
+Imports: nothing of this package. Used by: _mark, _overlay, _staged.
 """
 
 from __future__ import annotations
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
+    RemovePropertiesUpdate,
+    SetPropertiesUpdate,
     _apply_table_update,
     _TableMetadataUpdateContext,
 )
@@ -43,6 +44,15 @@ def laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMetad
     metadata.spec().check_compatible(metadata.schema())
     metadata.sort_order().check_compatible(metadata.schema())
     return metadata
+
+
+def properties_changed(base: TableMetadata, updates: Iterable[TableUpdate]) -> Iterator[str]:
+    """Give the keys of table properties that updates set to something else, or take away."""
+    for update in updates:
+        if isinstance(update, SetPropertiesUpdate):
+            yield from (k for k, v in update.updates.items() if base.properties.get(k) != v)
+        elif isinstance(update, RemovePropertiesUpdate):
+            yield from (key for key in update.removals if key in base.properties)
 
 
 def summary_keys(updates: Iterable[TableUpdate]) -> Iterator[str]:

@@ -129,3 +129,59 @@ def test_the_protocols_words_are_refused(lake, key, inside):
     if inside:
         catalog.commit()
     assert [1, 3] == lake.plain_ids(name)
+
+
+MARKED = ("txns.commit-table", "txns.table-uuid")
+MARK = {"txns.created": "9999999999999", "txns.applied": "9999999999999", "txns.purging": "x"}
+"""What a copy of the properties of a table of another lake may bring along."""
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_mark_is_not_the_users(lake, inside):
+    """Who takes it away takes the table from care without a word; who moves it breaks reads."""
+    name = lake.table("a", [1])
+    handle = lake.open()
+    catalog = handle.begin() if inside else handle.catalog()
+    table = catalog.load_table(name)
+    for change in (
+        lambda several: several.set_properties({"txns.applied": "9999999999999"}),
+        lambda several: several.remove_properties("txns.commit-table"),
+    ):
+        refused = pytest.raises(txns.InvalidUsage, match="the protocol's own")
+        with refused, table.transaction() as several:
+            change(several)
+    with table.transaction() as several:
+        several.set_properties({"owner": "me", **{k: table.properties[k] for k in MARKED}})
+    if inside:
+        catalog.commit()
+    assert "me" == lake.catalog.load_table(name).properties["owner"]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_copy_of_the_properties_makes_no_mark(lake, inside):
+    """Of a new table: its own counts, and nothing else of it is there."""
+    handle = lake.open()
+    catalog = handle.begin() if inside else handle.catalog()
+    catalog.create_table("shop.a", SCHEMA, properties={**MARK, "owner": "me"}).append(rows(1))
+    if inside:
+        catalog.commit()
+    handle.catalog().load_table("shop.a").append(rows(2))
+    properties = lake.catalog.load_table("shop.a").properties
+    assert "me" == properties["owner"]
+    assert "txns.purging" not in properties
+    assert [1, 2] == lake.plain_ids("shop.a")
+
+
+def test_a_registration_takes_a_copied_mark_away(lake):
+    """A table with the properties of one of another lake could not be read once registered."""
+    lake.catalog.create_table("shop.a", SCHEMA, properties=MARK).append(rows(1))
+    handle = lake.open()
+    handle.register("shop.a")
+    handle.catalog().load_table("shop.a").append(rows(2))
+    properties = lake.catalog.load_table("shop.a").properties
+    assert not {"txns.created", "txns.purging"} & set(properties)
+    with handle.begin() as txn:
+        txn.drop_table("shop.a")
+    with handle.begin() as txn:
+        txn.create_table("shop.a", SCHEMA).append(rows(3))
+    assert [3] == lake.plain_ids("shop.a")

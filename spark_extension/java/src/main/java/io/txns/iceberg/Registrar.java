@@ -196,6 +196,7 @@ final class Registrar {
     SnapshotRef main = staged.current().ref(SnapshotRef.MAIN_BRANCH);
     return TableMetadata.buildFrom(base)
         .setProperties(properties)
+        .removeProperties(TableMark.copiedKeys(base))
         .addSnapshot(marking)
         .setRef(SnapshotRef.MAIN_BRANCH, retention(main))
         .build();

@@ -1,8 +1,6 @@
 package io.txns.iceberg;
 
 import java.util.List;
-import java.util.Map;
-import java.util.stream.Collectors;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
@@ -40,7 +38,7 @@ final class Replacement {
             .setDefaultPartitionSpec(planned.spec())
             .setDefaultSortOrder(planned.sortOrder())
             .setLocation(planned.location())
-            .setProperties(withoutMark(planned.properties()))
+            .setProperties(TableMark.withoutReserved(planned.properties()))
             .build();
     List<Snapshot> written =
         planned.changes().stream()
@@ -86,11 +84,5 @@ final class Replacement {
     }
     long head = written.get(written.size() - 1).snapshotId();
     return builder.setBranchSnapshot(head, SnapshotRef.MAIN_BRANCH).build();
-  }
-
-  private static Map<String, String> withoutMark(Map<String, String> properties) {
-    return properties.entrySet().stream()
-        .filter(entry -> !entry.getKey().startsWith(TxnConfig.PREFIX))
-        .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
   }
 }

@@ -1,11 +1,14 @@
 package io.txns.iceberg;
 
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Collectors;
+import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -83,21 +86,58 @@ record TableMark(TableIdentifier commitTable, String commitTableUuid, long creat
   }
 
   /**
-   * Refuse keys of a snapshot's summary that a user must not set: they say what the protocol did.
+   * Refuse keys that a user must not set: of a snapshot's summary, or of a table under care.
    *
+   * @param base the table before; null for a new one, which gets its mark by the same changes
    * @throws TxnException 42602 where one begins with {@code txns.}
    */
-  static void refuseReserved(TableIdentifier table, Snapshot snapshot) {
-    for (String key : snapshot.summary().keySet()) {
+  static void refuseReserved(
+      TableIdentifier table, TableMetadata base, List<MetadataUpdate> changes) {
+    boolean marked = base != null && of(base).isPresent();
+    for (MetadataUpdate change : changes) {
+      if (change instanceof MetadataUpdate.AddSnapshot add) {
+        refuseReserved(table, add.snapshot().summary().keySet());
+      } else if (marked && change instanceof MetadataUpdate.SetProperties set) {
+        refuseReserved(table, changed(base.properties(), set.updated()));
+      } else if (marked && change instanceof MetadataUpdate.RemoveProperties remove) {
+        Set<String> taken = new HashSet<>(remove.removed());
+        taken.retainAll(base.properties().keySet());
+        refuseReserved(table, taken);
+      }
+    }
+  }
+
+  private static Set<String> changed(Map<String, String> before, Map<String, String> updated) {
+    Set<Map.Entry<String, String>> changed = new HashSet<>(updated.entrySet());
+    changed.removeAll(before.entrySet());
+    return changed.stream().map(Map.Entry::getKey).collect(Collectors.toSet());
+  }
+
+  private static void refuseReserved(TableIdentifier table, Set<String> keys) {
+    for (String key : keys) {
       if (key.startsWith(PREFIX)) {
         throw TxnException.invalidUsage(
             "42602",
             String.format(
-                "keys that begin with txns. are the protocol's own: give the snapshot property"
-                    + " another name; key=`%s` table=`%s`",
+                "properties that begin with txns. are the protocol's own, of snapshots and of"
+                    + " tables under care: leave it out, or give it another name;"
+                    + " key=`%s` table=`%s`",
                 key, table));
       }
     }
+  }
+
+  /** What a registration removes: keys that a copy of another table's properties has brought. */
+  static Set<String> copiedKeys(TableMetadata metadata) {
+    boolean own = metadata.uuid().equals(metadata.properties().get(TABLE_UUID));
+    return own ? Set.of(CREATED) : Set.of(CREATED, PURGING);
+  }
+
+  /** A user's own properties, without those that a copy of another table's has brought. */
+  static Map<String, String> withoutReserved(Map<String, String> properties) {
+    return properties.entrySet().stream()
+        .filter(entry -> !entry.getKey().startsWith(PREFIX))
+        .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
   }
 
   /**

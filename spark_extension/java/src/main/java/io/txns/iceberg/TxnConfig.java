@@ -45,7 +45,7 @@ public record TxnConfig(
     NEXT
   }
 
-  static final String PREFIX = "txns.";
+  private static final String PREFIX = "txns.";
   static final String DELEGATE_PREFIX = "txns.delegate.";
   private static final Set<String> OPTIONS =
       Set.of(

@@ -77,17 +77,16 @@ final class TxnTableBuilder implements TableBuilder {
   @Override
   public TableBuilder withProperties(Map<String, String> more) {
     if (more != null) {
-      properties.putAll(more);
+      Map<String, String> users = TableMark.withoutReserved(more);
+      properties.putAll(users);
+      plain.withProperties(users);
     }
-    plain.withProperties(more);
     return this;
   }
 
   @Override
   public TableBuilder withProperty(String key, String value) {
-    properties.put(key, value);
-    plain.withProperty(key, value);
-    return this;
+    return withProperties(Map.of(key, value));
   }
 
   @Override
@@ -227,8 +226,8 @@ final class TxnTableBuilder implements TableBuilder {
   /** Nothing of the dropped table is left in the one that is created on it, but for its mark. */
   private TableMetadata afresh(TableMetadata replaced) {
     Map<String, String> wanted = newProperties();
-    Set<String> old = new HashSet<>(replaced.properties().keySet());
-    old.removeIf(key -> wanted.containsKey(key) || key.startsWith(TxnConfig.PREFIX));
+    Set<String> old = new HashSet<>(TableMark.withoutReserved(replaced.properties()).keySet());
+    old.removeAll(wanted.keySet());
     TableMetadata.Builder builder =
         TableMetadata.buildFrom(replaced).removeProperties(old).setProperties(wanted);
     replaced.refs().keySet().stream()
@@ -262,9 +261,9 @@ final class TxnTableBuilder implements TableBuilder {
       all.putAll(Registrar.retentionProperties(all));
       return all; // logged, and not created yet
     }
-    all.keySet().removeIf(key -> key.startsWith(TxnConfig.PREFIX));
-    all.putAll(Registrar.retentionProperties(all));
-    return all;
+    Map<String, String> users = new HashMap<>(TableMark.withoutReserved(all));
+    users.putAll(Registrar.retentionProperties(users));
+    return users;
   }
 
   /** The table, when there is one that is neither dropped nor only staged. */

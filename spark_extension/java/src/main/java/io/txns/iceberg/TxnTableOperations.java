@@ -151,8 +151,7 @@ final class TxnTableOperations extends DelegatingOperations {
     if (base == metadata) {
       return;
     }
-    StagedTable.snapshots(metadata.changes())
-        .forEach(added -> TableMark.refuseReserved(identifier, added));
+    TableMark.refuseReserved(identifier, base, metadata.changes());
     Transaction running = transaction.get();
     Transaction explicit = explicit();
     if (explicit != null) {

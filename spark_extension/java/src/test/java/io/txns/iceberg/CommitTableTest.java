@@ -6,9 +6,12 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.UpdateProperties;
+import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.AfterEach;
@@ -150,5 +153,56 @@ class CommitTableTest {
     if (inside) {
       txn.rollback();
     }
+  }
+
+  /** Who takes the mark away takes the table from care without a word. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void theMarkIsNotTheUsers(boolean inside) {
+    TxnHandle handle = lake.open();
+    Transaction txn = inside ? handle.begin(BeginOptions.defaults()) : null;
+    Table table = handle.catalog(() -> txn).loadTable(id("shop.a"));
+    for (UpdateProperties change :
+        List.of(
+            table.updateProperties().set("txns.applied", "9999999999999"),
+            table.updateProperties().remove("txns.commit-table"))) {
+      assertThatThrownBy(change::commit)
+          .isInstanceOfSatisfying(
+              TxnException.class, e -> assertThat(e.sqlState()).isEqualTo("42602"))
+          .hasMessageContaining("the protocol's own");
+    }
+    String commitTable = table.properties().get(TableMark.COMMIT_TABLE);
+    table.updateProperties().set("owner", "me").set("txns.commit-table", commitTable).commit();
+    if (inside) {
+      txn.commit();
+    }
+    assertThat(lake.catalog().loadTable(id("shop.a")).properties()).containsEntry("owner", "me");
+  }
+
+  /** What a copy of the properties of a table of another lake brings along. */
+  private static final Map<String, String> COPIED =
+      Map.of(
+          "format-version", "2",
+          "txns.created", "9999999999999",
+          "txns.applied", "9999999999999",
+          "txns.purging", "x");
+
+  /** Of a new table its own mark counts; a registration takes a copied one away. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aCopyOfThePropertiesMakesNoMark(boolean registered) {
+    TxnHandle handle = lake.open();
+    Catalog creator = registered ? lake.catalog() : handle.catalog(() -> null);
+    Table created =
+        creator.buildTable(id("shop.copy"), Lake.SCHEMA).withProperties(COPIED).create();
+    append(created, 1);
+    if (registered) {
+      handle.register(id("shop.copy"));
+    }
+    append(handle.catalog(() -> null).loadTable(id("shop.copy")), 2);
+    assertThat(lake.plainIds("shop.copy")).containsExactly(1L, 2L);
+    Map<String, String> properties = lake.catalog().loadTable(id("shop.copy")).properties();
+    assertThat(properties).doesNotContainKey("txns.purging");
+    assertThat(properties.getOrDefault("txns.created", "0")).isNotEqualTo("9999999999999");
   }
 }
