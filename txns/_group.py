@@ -29,16 +29,22 @@ class Attempts:
 
     Attributes:
         tried: Whether there was one.
-        stood_on: The head that attempts stood on which may still land; None where none may.
+        stood_on: The head that attempts stood on which may still land, or have; None where none
+            may.
     """
 
     tried: bool = False
     stood_on: Head | None = None
+    _stood_on_before: Head | None = None
 
     def trying(self, head: Head) -> None:
         """Note an attempt before it is made: its leader may be interrupted in the swap."""
         self.tried = True
-        self.stood_on = head
+        self._stood_on_before, self.stood_on = self.stood_on, head
+
+    def not_sent(self) -> None:
+        """Take back the attempt that was noted last: nothing was sent of it."""
+        self.stood_on = self._stood_on_before
 
     def settle(self, head: Head) -> None:
         """Learn from a head that does not hold the entry: past what an attempt asserted, or not."""
@@ -91,7 +97,8 @@ class CommitGroup:
 
     def __init__(self) -> None:
         self._waiting: list[Member] = []
-        self._led = False
+        """Those whose threads are in `run`, the oldest first."""
+        self._leader: Member | None = None
         self._changed = threading.Condition()
 
     def run(self, member: Member, lead: Callable[[Member, list[Member]], None]) -> None:
@@ -106,35 +113,35 @@ class CommitGroup:
             self._waiting.append(member)
         try:
             while members := self._turn(member):
-                try:
-                    lead(member, members)
-                finally:
-                    self._release(members)
-        except BaseException:
-            # Interrupted: nobody else may commit it later on.
+                lead(member, members)
+                self._release(member)
+        finally:
+            # Also where it is interrupted: nobody waits for it, nor commits it later on.
+            self._release(member)
             with self._changed:
-                self._waiting = [other for other in self._waiting if other is not member]
-            raise
+                self._waiting.remove(member)
 
     def _turn(self, member: Member) -> list[Member]:
         """Give those that a member is to lead; none when it is done."""
         with self._changed:
-            while member.open and self._led:
+            while member.open and self._leader:
                 self._changed.wait()
             if not member.open:
                 return []
-            self._led = True
+            self._leader = member
             return self._take(member)
 
     def _take(self, leader: Member) -> list[Member]:
-        others = [other for other in self._waiting if other is not leader and not other.alone]
-        taken = {leader, *([] if leader.alone else others[: MAX_MEMBERS - 1])}
-        members = [member for member in self._waiting if member in taken]
-        self._waiting = [member for member in self._waiting if member not in taken]
-        return members
+        others = [
+            other
+            for other in self._waiting
+            if other is not leader and other.open and not other.alone and not leader.alone
+        ]
+        taken = {leader, *others[: MAX_MEMBERS - 1]}
+        return [member for member in self._waiting if member in taken]
 
-    def _release(self, members: list[Member]) -> None:
+    def _release(self, leader: Member) -> None:
         with self._changed:
-            self._waiting[:0] = [member for member in members if member.open]
-            self._led = False
-            self._changed.notify_all()
+            if self._leader is leader:
+                self._leader = None
+                self._changed.notify_all()

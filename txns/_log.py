@@ -302,6 +302,8 @@ class CommitLog:
         """
         Replace the head by what updates make of it, in one compare-and-swap.
 
+        An error says that nothing has been sent.
+
         Raises:
             Unsupported: The log asks for a writer feature that this program does not know.
         """
@@ -320,22 +322,26 @@ class CommitLog:
         except Exception as error:  # noqa: BLE001 -- whatever it was, the next head tells
             return Swap(Outcome.MAYBE, error)
         self._made(head.table, won)
-        self.supersede(head.table.metadata_location)
         return Swap(Outcome.WON)
 
     def _made(self, table: Table, won: CommitTableResponse) -> None:
-        """Remember the head that a swap has made: what is loaded later is not older."""
-        made = Table(
-            table.name(),
-            won.metadata,
-            won.metadata_location,
-            table.io,
-            self.catalog,
-            table.config,
-        )
+        """
+        Remember the head that a swap has made: what is loaded later is not older.
+
+        The swap has been won, whatever can be made of it here.
+        """
         try:
+            made = Table(
+                table.name(),
+                won.metadata,
+                won.metadata_location,
+                table.io,
+                self.catalog,
+                table.config,
+            )
             self._remember(made)
-        except Exception:  # noqa: BLE001 -- it has been won, whatever can be made of it here
+            self.supersede(table.metadata_location)
+        except Exception:  # noqa: BLE001 -- an error would say that nothing has been sent
             _LOG.warning("the log was written, and cannot be read", exc_info=True)
 
     def requests(self, entry: Entry) -> tuple[CommitTableRequest, ...]:

@@ -288,14 +288,14 @@ class CommitLoop:
         )
 
     def _swap(self, head: Head, drafts: _Drafts) -> Swap:
-        before = {member: member.attempts.stood_on for member in drafts.members}
-        for member in before:
+        """Swap what was noted before: its thread may be stopped before it knows what came of it."""
+        for member in drafts.members:
             member.attempts.trying(head)
         try:
             return self._log.append(head, list(drafts.by_id.values()))
         except Exception:
-            for member, stood_on in before.items():
-                member.attempts.stood_on = stood_on  # nothing has been sent
+            for member in drafts.members:
+                member.attempts.not_sent()
             raise
 
     def _make(self, member: Member, state: LogState, head: Head) -> Entry:

@@ -479,3 +479,57 @@ def test_rollback_while_the_log_cannot_be_asked(lake):
     with pytest.raises(txns.CommitStateUnknown) as raised:
         txn.rollback()
     assert isinstance(raised.value.__cause__, ConnectionError)
+
+
+# -------------------------------------------------------------------- a swap that was won
+
+
+class Wrong:
+    """An answer of a catalog out of which nothing can be made."""
+
+    def __getattr__(self, name):
+        raise RuntimeError(f"the answer has no {name}")
+
+
+@pytest.mark.parametrize("deed", ["clock", "answer"])
+def test_what_fails_after_the_swap_is_no_failure(lake, monkeypatch, deed):
+    """A swap that was won is answered as one, whatever goes wrong with what follows it."""
+    a = lake.table("a", [1])
+
+    def swap(real):
+        answer = real()
+        if deed == "answer":
+            return Wrong()
+        monkeypatch.setattr(handle.parts.clock, "now_ms", failing)
+        return answer
+
+    def failing():
+        monkeypatch.undo()
+        raise MemoryError("after the swap")
+
+    handle = lake.open(Wrapped(lake.another_catalog(), swap), apply="next")
+    txn = staged(handle, a, 2)
+    txn.commit()
+    assert txns.State.COMMITTED is txn.state
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+
+
+def test_an_attempt_is_noted_before_it_is_made(lake):
+    """
+    An interrupt in the swap leaves an unknown outcome, and nothing is deleted.
+
+    1. T's swap lands, and Ctrl-C comes before its answer is seen. 2. T is rolled back.
+    """
+    a = lake.table("a", [1])
+
+    def swap(real):
+        real()
+        raise KeyboardInterrupt
+
+    handle = lake.open(Wrapped(lake.another_catalog(), swap))
+    txn = staged(handle, a, 2)
+    with pytest.raises(KeyboardInterrupt):
+        txn.commit()
+    with pytest.raises(txns.CommitStateUnknown):
+        txn.rollback()
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))

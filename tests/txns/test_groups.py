@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from pyiceberg.exceptions import CommitFailedException
 
@@ -152,3 +154,25 @@ def test_a_head_is_past_older_ones_only(lake):
     assert not before.is_past(after)
     assert not after.is_past(after)
     assert [1] == ids(lake.open().snapshot().load_table(a))
+
+
+def test_an_interrupt_leaves_nobody_waiting(monkeypatch):
+    """Ctrl-C at any moment, even while a leader takes its group, lets the others go on."""
+    group = CommitGroup()
+    stopped, next_one = member("stopped"), member("next")
+    led = []
+
+    def interrupted(_leader):
+        raise KeyboardInterrupt
+
+    def lead(leader, members):
+        led.append(members)
+        leader.entry = object()
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(group, "_take", interrupted)
+        group.run(stopped, lead)
+    thread = threading.Thread(target=group.run, args=(next_one, lead), daemon=True)
+    thread.start()
+    thread.join(10)
+    assert [[next_one]] == led

@@ -24,7 +24,9 @@ final class CommitGroup {
   /** More would make the swap's metadata large for everybody. */
   private static final int MAX_MEMBERS = 32;
 
+  /** Those whose threads are in {@link #run}, the oldest first. */
   private final List<Member> waiting = new ArrayList<>();
+
   private boolean led;
 
   CommitGroup() {}
@@ -64,6 +66,7 @@ final class CommitGroup {
   static final class Attempts {
     private boolean tried;
     private Head stoodOn;
+    private Head stoodOnBefore;
     private RuntimeException cause;
 
     /** Whether there was one. */
@@ -81,10 +84,21 @@ final class CommitGroup {
       return stoodOn != null;
     }
 
-    /** A swap on {@code head} that was sent and not won: whatever was answered may be false. */
-    void notWon(Head head, RuntimeException why) {
+    /** Note an attempt before it is made: its leader may be stopped in the swap. */
+    void trying(Head head) {
       tried = true;
+      stoodOnBefore = stoodOn;
       stoodOn = head;
+      cause = null;
+    }
+
+    /** Nothing was sent of the attempt that was noted last. */
+    void notSent() {
+      stoodOn = stoodOnBefore;
+    }
+
+    /** The attempt that was noted last was not won, says the catalog, which may be false. */
+    void notWon(RuntimeException why) {
       cause = why;
     }
 
@@ -105,13 +119,14 @@ final class CommitGroup {
     private final CommitLoop.Key key;
     private final CommitLoop.Attempt attempt;
     private boolean taken;
+    private boolean interrupted;
     private boolean alone;
     private RuntimeException refusal;
     private RuntimeException conflict;
     private long deadlineMs = Long.MAX_VALUE;
     private int tries;
     private Entry entry;
-    private RuntimeException failure;
+    private Throwable failure;
 
     Member(CommitLoop.Key key, CommitLoop.Attempt attempt) {
       this.key = key;
@@ -189,9 +204,16 @@ final class CommitGroup {
     }
 
     /** It goes no further; what may have landed is unknown, whatever went wrong since. */
-    void failed(RuntimeException reason) {
-      RuntimeException cause = attempts().cause == null ? reason : attempts().cause;
+    void failed(Throwable reason) {
+      Throwable cause = attempts().cause == null ? reason : attempts().cause;
       failure = attempts().mayLand() ? TxnException.commitStateUnknown(key.txnId(), cause) : reason;
+    }
+
+    /** Its own thread can go no further, which is no outcome where it has one. */
+    void stopped(Throwable reason) {
+      if (isOpen()) {
+        failed(reason);
+      }
     }
 
     /** Nothing of it can have landed, and this is why it goes no further. */
@@ -210,8 +232,11 @@ final class CommitGroup {
     }
 
     Entry result() {
+      if (failure instanceof Error e) {
+        throw e;
+      }
       if (failure != null) {
-        throw failure;
+        throw failure instanceof RuntimeException e ? e : new IllegalStateException(failure);
       }
       return entry;
     }
@@ -220,68 +245,71 @@ final class CommitGroup {
   /**
    * Wait until {@code member} has been appended or has failed, leading the group when nobody does.
    *
-   * @param lead gets it and all that it leads; whom it leaves open goes on under the next one
+   * @param lead gets it and all that it leads; whom it leaves open goes on under the next one. What
+   *     it throws is the leader's own, and is no failure of what may have landed
    */
   void run(Member member, BiConsumer<Member, List<Member>> lead) {
-    boolean interrupted = false;
-    synchronized (this) {
-      waiting.add(member);
-    }
-    while (true) {
-      List<Member> members;
-      synchronized (this) {
-        while (member.isOpen() && led) {
-          try {
-            wait();
-          } catch (InterruptedException e) {
-            interrupted = true;
-            if (!member.taken && waiting.remove(member)) {
-              member.failed(cancelled()); // nobody has attempted anything for it
-            }
-          }
+    join(member);
+    try {
+      for (List<Member> led = turn(member); !led.isEmpty(); led = turn(member)) {
+        try {
+          lead.accept(member, led);
+        } catch (Throwable e) {
+          member.stopped(e);
+        } finally {
+          release();
         }
-        if (!member.isOpen()) {
-          break;
-        }
-        led = true;
-        members = take(member);
       }
+    } finally {
+      leave(member);
+    }
+  }
+
+  private synchronized void join(Member member) {
+    waiting.add(member);
+  }
+
+  /** Those that a member is to lead; none when it is done. */
+  private synchronized List<Member> turn(Member member) {
+    while (member.isOpen() && led) {
       try {
-        lead.accept(member, members);
-      } catch (RuntimeException e) {
-        if (member.isOpen()) {
-          member.failed(e); // what stops the leader is its own
+        wait();
+      } catch (InterruptedException e) {
+        member.interrupted = true;
+        if (!member.taken) {
+          member.failed(cancelled()); // nobody has attempted anything for it
         }
-      } catch (Error e) {
-        member.failed(new IllegalStateException(e));
-        throw e;
-      } finally {
-        release(members);
       }
     }
-    if (interrupted) {
-      Thread.currentThread().interrupt();
-    }
+    List<Member> members = member.isOpen() ? take(member) : List.of();
+    led = led || !members.isEmpty();
+    return members;
   }
 
   /** The leader and those who wait, the oldest first. */
   private List<Member> take(Member leader) {
     Set<Member> taken = new HashSet<>(Set.of(leader));
     for (Member one : waiting) {
-      if (!leader.isAlone() && !one.isAlone() && taken.size() < MAX_MEMBERS) {
+      boolean follows = one.isOpen() && !one.isAlone() && !leader.isAlone();
+      if (follows && taken.size() < MAX_MEMBERS) {
         taken.add(one);
       }
     }
-    List<Member> members = waiting.stream().filter(taken::contains).toList();
-    waiting.removeAll(taken);
-    members.forEach(one -> one.taken = true);
-    return members;
+    taken.forEach(one -> one.taken = true);
+    return waiting.stream().filter(taken::contains).toList();
   }
 
-  private synchronized void release(List<Member> members) {
-    waiting.addAll(0, members.stream().filter(Member::isOpen).toList());
+  private synchronized void release() {
     led = false;
     notifyAll();
+  }
+
+  /** Whoever's thread is gone is led by nobody. */
+  private synchronized void leave(Member member) {
+    waiting.remove(member);
+    if (member.interrupted) {
+      Thread.currentThread().interrupt();
+    }
   }
 
   private static TxnException cancelled() {

@@ -216,12 +216,20 @@ final class CommitLog {
     return load();
   }
 
-  /** Append entries to the head, in one compare-and-swap. */
+  /**
+   * Append entries to the head, in one compare-and-swap.
+   *
+   * @throws RuntimeException nothing has been sent
+   */
   Swap append(Head head, List<Entry> entries) {
     return swap(head, (ops, base) -> appended(ops, base, entries));
   }
 
-  /** Replace the head by what {@code next} makes of it, in one compare-and-swap. */
+  /**
+   * Replace the head by what {@code next} makes of it, in one compare-and-swap.
+   *
+   * @throws RuntimeException nothing has been sent
+   */
   Swap replace(Head head, Next next) {
     return swap(head, next);
   }
@@ -252,22 +260,22 @@ final class CommitLog {
       } catch (RuntimeException e) {
         writer = null;
         return new Swap(isRefusal(e) ? Swap.Outcome.REFUSED : Swap.Outcome.MAYBE, e);
-      } catch (Error e) {
+      } catch (Throwable e) {
         writer = null; // it may have come after the swap: the next head tells
         return new Swap(Swap.Outcome.MAYBE, new IllegalStateException(e));
       }
-      made(updated);
-      superseded.add(writer.io(), base.metadataFileLocation());
+      made(base, updated);
       return Swap.WON;
     }
   }
 
-  /** What a swap has made: what is loaded later is not older. */
-  private void made(TableMetadata updated) {
+  /** What a swap has made: what is loaded later is not older. It is won, whatever happens here. */
+  private void made(TableMetadata base, TableMetadata updated) {
     try {
       remember(updated);
-    } catch (RuntimeException e) {
-      LOG.warn("the log was written, and cannot be read", LoggedFailure.of(e)); // it has been won
+      superseded.add(writer.io(), base.metadataFileLocation());
+    } catch (Throwable e) {
+      LOG.warn("the log was written, and cannot be read", LoggedFailure.of(e));
     }
   }
 

@@ -185,7 +185,7 @@ final class CommitLoop {
       drafts.refused.forEach(CommitGroup.Member::failed);
       return true;
     }
-    CommitLog.Swap swap = log.append(head, List.copyOf(drafts.byId.values()));
+    CommitLog.Swap swap = swap(head, drafts);
     if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
       drafts.refused.forEach(CommitGroup.Member::notCommitted);
       drafts.entries.forEach(CommitGroup.Member::committed);
@@ -193,14 +193,30 @@ final class CommitLoop {
     }
     LOG.debug("a swap was not won: {}", swap.outcome(), swap.cause());
     // Who was refused stays as well: it may have been because of entries that have not landed.
-    if (swap.outcome() != CommitLog.Swap.Outcome.NOT_SENT) {
-      drafts.members().forEach(member -> member.attempts().notWon(head, swap.cause()));
-    }
+    drafts.members().forEach(member -> member.attempts().notWon(swap.cause()));
     if (swap.outcome() == CommitLog.Swap.Outcome.REFUSED) {
       RuntimeException own = drafts.members().size() == 1 ? swap.cause() : null;
       drafts.members().forEach(member -> member.refused(own));
     }
     return false;
+  }
+
+  /** Noted before it is sent: its thread may be stopped before it knows what became of it. */
+  private CommitLog.Swap swap(Head head, Drafts drafts) {
+    drafts.members().forEach(member -> member.attempts().trying(head));
+    boolean sent = true;
+    try {
+      CommitLog.Swap swap = log.append(head, List.copyOf(drafts.byId.values()));
+      sent = swap.outcome() != CommitLog.Swap.Outcome.NOT_SENT;
+      return swap;
+    } catch (RuntimeException e) {
+      sent = false;
+      throw e;
+    } finally {
+      if (!sent) {
+        drafts.members().forEach(member -> member.attempts().notSent());
+      }
+    }
   }
 
   /** The entries of one swap, each validated against those before it. */

@@ -171,33 +171,29 @@ final class Committer {
 
   /** Apply and tidy after the swap: the transaction has committed, whatever happens here. */
   private Committed finish(Entry entry, Request request) {
+    boolean applied = false;
     try {
       request.leftovers().removeAllBut(entry, request.writes().values());
-    } catch (RuntimeException e) {
-      LOG.warn("files of lost attempts stay; txn={}", entry.txnId(), LoggedFailure.of(e));
-    }
-    List<String> names = entry.changes().stream().map(change -> change.table().toString()).toList();
-    boolean applied = config.get().apply() == TxnConfig.Apply.INLINE && applyAll(entry);
-    if (applied) {
-      tidier.tidyWhenDue();
-    }
-    return new Committed(entry.txnId(), entry.commitTs(), entry.readTs(), applied, names);
-  }
-
-  private boolean applyAll(Entry entry) {
-    try {
-      Set<TableIdentifier> changed =
-          entry.changes().stream()
-              .map(Change::table)
-              .collect(Collectors.toCollection(LinkedHashSet::new));
-      return applier.applyAll(log.load(), changed).isEmpty();
-    } catch (RuntimeException e) {
+      applied = config.get().apply() == TxnConfig.Apply.INLINE && applyAll(entry);
+      if (applied) {
+        tidier.tidyWhenDue();
+      }
+    } catch (Throwable e) { // for any other answer the engine would delete what has committed
       LOG.warn(
           "committed, but not applied: the next writer does; txn={}",
           entry.txnId(),
           LoggedFailure.of(e));
-      return false;
     }
+    List<String> names = entry.changes().stream().map(change -> change.table().toString()).toList();
+    return new Committed(entry.txnId(), entry.commitTs(), entry.readTs(), applied, names);
+  }
+
+  private boolean applyAll(Entry entry) {
+    Set<TableIdentifier> changed =
+        entry.changes().stream()
+            .map(Change::table)
+            .collect(Collectors.toCollection(LinkedHashSet::new));
+    return applier.applyAll(log.load(), changed).isEmpty();
   }
 
   /** An overwrite stands on files that expiry may take: what is outstanding goes first. */

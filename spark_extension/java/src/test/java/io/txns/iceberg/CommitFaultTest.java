@@ -37,8 +37,8 @@ class CommitFaultTest {
 
   private TxnHandle hooked(HookedOperations.Hook hook, String apply) {
     JdbcCatalog catalog = HookedOperations.catalog(lake, id("txns.commits"), hook);
-    return TxnHandle.open(
-        "lake", catalog, TxnConfig.from(Map.of("txns.apply", apply)), TxnClock.system());
+    TxnConfig config = TxnConfig.from(Map.of("txns.apply", apply));
+    return TxnHandle.open("lake", lake.options(), catalog, () -> config, TxnClock.system());
   }
 
   /** A session is cancelled while it leads: the others must not fail for it. */

@@ -4,6 +4,7 @@ import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -13,6 +14,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Who is in one swap with whom: what stops one member, or is known of it, is not the others'. */
 class GroupLimitsTest extends TwoTables {
@@ -159,6 +162,64 @@ class GroupLimitsTest extends TwoTables {
       thread.join();
     }
     assertThat(led).contains(List.of(alone)).allMatch(members -> members.size() == 1);
+  }
+
+  /** What a leader is stopped by, declared or not, is told by its own thread, and it has left. */
+  @ParameterizedTest
+  @ValueSource(classes = {IOException.class, StackOverflowError.class, ArithmeticException.class})
+  void whatStopsALeaderIsItsOwn(Class<? extends Throwable> kind) {
+    CommitGroup group = new CommitGroup();
+    CommitGroup.Member stopped = member("stopped");
+    group.run(stopped, (leader, members) -> fail(kind));
+    assertThatThrownBy(stopped::result)
+        .satisfiesAnyOf(
+            told -> assertThat(told).isInstanceOf(kind),
+            told -> assertThat(told).hasCauseInstanceOf(kind));
+    CommitGroup.Member next = member("next");
+    group.run(
+        next,
+        (leader, members) -> {
+          assertThat(members).containsExactly(next);
+          leader.notCommitted(new ArithmeticException());
+        });
+    assertThat(next.isOpen()).isFalse();
+  }
+
+  /** Not even an Error says that an attempt has not landed, nor that an entry does not stand. */
+  @ParameterizedTest
+  @ValueSource(classes = {IOException.class, StackOverflowError.class, ArithmeticException.class})
+  void whatStopsALeaderAfterItsAttemptIsNoOutcome(Class<? extends Throwable> kind) {
+    CommitGroup group = new CommitGroup();
+    CommitGroup.Member tried = member("tried");
+    Head head = lake.open().log().load();
+    group.run(
+        tried,
+        (leader, members) -> {
+          leader.attempts().trying(head);
+          fail(kind);
+        });
+    assertThatThrownBy(tried::result)
+        .isInstanceOfSatisfying(
+            TxnException.class,
+            e -> assertThat(e.kind()).isEqualTo(ErrorKind.COMMIT_STATE_UNKNOWN));
+    CommitGroup.Member won = member("won");
+    Entry entry = advance(head, head.upper() + 1, "won");
+    group.run(
+        won,
+        (leader, members) -> {
+          leader.committed(entry);
+          fail(kind);
+        });
+    assertThat(won.result()).isSameAs(entry);
+  }
+
+  @SuppressWarnings("unchecked")
+  private static <E extends Throwable> void fail(Class<? extends Throwable> kind) throws E {
+    try {
+      throw (E) kind.getConstructor().newInstance();
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   private static void await(CountDownLatch latch) {
