@@ -38,7 +38,7 @@ from pyiceberg.table.update import (
 
 from txns import _manifests, _mark
 from txns._entry import Change, Operation
-from txns._logged import APPEND
+from txns._logged import APPEND, REPLACE
 from txns.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -96,6 +96,25 @@ def stage_copy(
         parent=parent,
         operation=operation,
         summary=summary,
+    )
+
+
+def footing(staged: StagedTable, clock: Clock) -> Snapshot:
+    """
+    Stage a copy of `main` on `main`, for an adoption to stand on (docs/spec.md 9.4).
+
+    It has the rows that are there, as a compaction has; without a `main` it is no compaction of
+    anything, and strangers' as the state is.
+    """
+    main = staged.current.current_snapshot()
+    restored = {_mark.SNAPSHOT_RESTORED: str(main.snapshot_id)} if main else {}
+    return _stage_listing(
+        staged,
+        clock,
+        manifests=_manifests.manifests_of(staged.io, main.manifest_list) if main else [],
+        parent=main,
+        operation=REPLACE if main else "overwrite",
+        summary=_manifests.totals_of(main) | restored,
     )
 
 

@@ -61,8 +61,8 @@ LOADS = 3
 
 BACK_OFF_MAX_MS = 5
 
-_LAG_MS = (5, 50, 500, 500)
-"""How long at most a head is waited for that must exist, each time, in ms."""
+LAG_MS = (5, 50, 500, 500)
+"""How long at most a replica that lags is waited for, each time, in ms."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class CommitLog:
             InvalidUsage: 55000, there is no commit table.
         """
         head = self.load()
-        for wait_ms_max in _LAG_MS:
+        for wait_ms_max in LAG_MS:
             if head.upper >= ts:
                 break
             self._clock.back_off(wait_ms_max)

@@ -10,7 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.table import Table
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
     RemoveSnapshotRefUpdate,
     SetPropertiesUpdate,
 )
@@ -21,8 +27,9 @@ from txns._entry import Isolation, Kind, derived_id
 from txns._logged import stranger_above
 from txns._logger import logger
 from txns._loop import Key, Origin
+from txns._overlay import acceptable_ts
 from txns._staged import StagedTable
-from txns.errors import Unsupported, text
+from txns.errors import Conflict, Unsupported, text
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
     from txns._apply import Applier
     from txns._clock import Clock
     from txns._commit import Committer
-    from txns._log import CommitLog
+    from txns._log import CommitLog, Head
     from txns._logged import Stranger
     from txns._tables import DataTables, Loaded
     from txns.errors import Identifier
@@ -66,7 +73,7 @@ class Repairer:
         Raises:
             Unsupported: There is nothing to adopt, or it does not fit on what was logged since.
         """
-        loaded = self._newest(identifier)
+        head, loaded = self._newest(identifier)
         if loaded.view and loaded.view.dropped:
             raise Unsupported(
                 "the log has dropped the table, so nothing is adopted into it: reject what was"
@@ -74,18 +81,15 @@ class Repairer:
             )
         staged = self._marked_again(loaded)
         stranger = _on_branch(loaded, staged) or _stranger(loaded)
-        if stranger.adoptable:
-            self._append(staged, loaded, stranger)
-        else:
-            self._copy_state(staged, loaded, stranger)
-        ids = ",".join(map(str, stranger.taken_in))
-        marks = {_mark.SNAPSHOT_ADOPTED: ids} if ids else {}
-        kind = Kind.ADOPT if stranger.adoptable else Kind.REPAIR
-        return self._repair(kind, "adopt", loaded, staged, stranger, marks)
+        if not stranger.adoptable:
+            return self._adopt_state(head, loaded, stranger)
+        self._append(staged, loaded, stranger)
+        marks = _taken_in(stranger)
+        return self._repair(Kind.ADOPT, "adopt", loaded, staged, stranger, marks)
 
     def reject(self, identifier: Identifier) -> int:
         """Put the logged state back on main; what strangers wrote stays on a branch."""
-        loaded = self._newest(identifier)
+        _, loaded = self._newest(identifier)
         stranger = _stranger(loaded)
         if stranger.lost:
             raise Unsupported(
@@ -119,23 +123,72 @@ class Repairer:
             files += _manifests.added_files(staged.io, snapshot)
         _change.stage_append(staged, self._clock, files)
 
-    def _copy_state(self, staged: StagedTable, loaded: Loaded, stranger: Stranger) -> None:
-        """Take the strangers' state as it is, under a snapshot of ours with a list of its own."""
+    def _adopt_state(self, head: Head, loaded: Loaded, stranger: Stranger) -> int:
+        """
+        Take the strangers' state as it is, under a snapshot of ours with a list of its own.
+
+        It stands on a footing: what the catalog itself has, whatever a replica of it gave.
+
+        Raises:
+            Unsupported: Changes are logged that their state does not have.
+            Conflict: The table is another one meanwhile.
+        """
+        _refuse_outstanding(head, loaded, stranger)
+        loaded = self._on_footing(head, loaded, stranger)
+        stranger = _stranger(loaded)
+        staged = self._marked_again(loaded)
         assert loaded.table is not None
-        head = self._log.load()
-        uuid = str(loaded.table.metadata.table_uuid)
-        applied = _mark.applied_ts(loaded.table.metadata)
-        # Of a table that was set back, they have nothing to stand on: the repair ends them.
-        if not stranger.lost and head.state.changes(uuid, after=applied, upto=head.upper):
-            raise Unsupported(
-                "other transactions have committed to the table since: reject what was written,"
-                " and put what is on the branch back by hand;"
-                f" table=`{text(loaded.identifier)}`"
+        source = loaded.table.metadata.current_snapshot()
+        parent = staged.current.current_snapshot()
+        _change.stage_copy(staged, self._clock, source=source, parent=parent)
+        marks = _taken_in(stranger)
+        return self._repair(Kind.REPAIR, "adopt", loaded, staged, stranger, marks)
+
+    def _on_footing(self, head: Head, loaded: Loaded, judged: Stranger) -> Loaded:
+        """Give a table on its footing, which is still what somebody wants to adopt."""
+        assert loaded.table is not None
+        table = self._with_footing(loaded.identifier, loaded.table)
+        again = self._tables.seen(loaded.identifier, table, head)
+        stranger = again.view.stranger if again.view else None
+        same = _mark.applied_ts(table.metadata) == _mark.applied_ts(loaded.table.metadata)
+        kept = stranger and not stranger.adoptable and bool(stranger.lost) == bool(judged.lost)
+        if not (same and kept):
+            raise _other_state(loaded.identifier, head)
+        return again
+
+    def _with_footing(self, identifier: Identifier, table: Table) -> Table:
+        """
+        Put a copy of `main` on it, which the catalog does only if that is where it has `main`.
+
+        Of an answer that says nothing, or may be false, another load decides: who sees the footing
+        there knows that the table was as it was judged.
+
+        Raises:
+            Conflict: It is not known to be there.
+        """
+        main = table.metadata.current_snapshot_id
+        staged = StagedTable(identifier, table.io, table.metadata)
+        footing = _change.footing(staged, self._clock)
+        time_ms = acceptable_ts(table.metadata, self._clock.now_ms(), self._clock.now_ms())
+        try:
+            response = self._catalog.commit_table(
+                table,
+                (
+                    AssertTableUUID(uuid=table.metadata.table_uuid),
+                    AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main),
+                ),
+                (
+                    AddSnapshotUpdate(snapshot=_change.stamped(footing, {}, time_ms)),
+                    _change.main_at(table.metadata, footing.snapshot_id),
+                ),
             )
-        theirs = stranger.head_snapshot_id
-        source = None if theirs is None else loaded.table.metadata.snapshot_by_id(theirs)
-        _change.stage_copy(
-            staged, self._clock, source=source, parent=staged.current.current_snapshot()
+        except (CommitFailedException, CommitStateUnknownException, ValueError) as error:
+            newest = self._catalog.load_table(identifier)
+            if newest.metadata.current_snapshot_id != footing.snapshot_id:
+                raise _other_state(identifier, self._log.load()) from error
+            return newest
+        return Table(
+            identifier, response.metadata, response.metadata_location, table.io, self._catalog
         )
 
     def _repair(
@@ -172,12 +225,12 @@ class Repairer:
         self._committer.apply(entry)
         return entry.commit_ts
 
-    def _newest(self, identifier: Identifier) -> Loaded:
+    def _newest(self, identifier: Identifier) -> tuple[Head, Loaded]:
         head = self._log.load_if_exists()
         if head.exists and not self._applier.apply(head, identifier):
             _LOG.info("entries of %s stay unapplied before its repair", text(identifier))
         newest = self._log.load_if_exists()
-        return self._tables.load_with_dropped(identifier, newest, newest.upper)
+        return newest, self._tables.load_with_dropped(identifier, newest, newest.upper)
 
 
 def _staged(loaded: Loaded) -> StagedTable:
@@ -193,6 +246,33 @@ def _stranger(loaded: Loaded) -> Stranger:
             f" table=`{text(loaded.identifier)}`"
         )
     return loaded.view.stranger
+
+
+def _refuse_outstanding(head: Head, loaded: Loaded, stranger: Stranger) -> None:
+    """Refuse a state that lacks what is logged since, unless the table was set back: that ends."""
+    uuid = str(loaded.metadata.table_uuid)
+    applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
+    if not stranger.lost and head.state.changes(uuid, after=applied, upto=head.upper):
+        raise Unsupported(
+            "other transactions have committed to the table since: reject what was written,"
+            " and put what is on the branch back by hand;"
+            f" table=`{text(loaded.identifier)}`"
+        )
+
+
+def _taken_in(stranger: Stranger) -> dict[str, str]:
+    """Give the summary key that names what an adoption takes in."""
+    ids = ",".join(map(str, stranger.taken_in))
+    return {_mark.SNAPSHOT_ADOPTED: ids} if ids else {}
+
+
+def _other_state(identifier: Identifier, head: Head) -> Conflict:
+    return Conflict(
+        "the catalog has another state of the table than it gave, by a replica that lags or since"
+        " somebody has changed it: nothing is adopted, look at the table again",
+        table=identifier,
+        least_ts=head.upper,
+    )
 
 
 def _on_branch(loaded: Loaded, staged: StagedTable) -> Stranger | None:

@@ -15,7 +15,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from txns import _mark, _overlay
 from txns._entry import Kind
-from txns._log import BACK_OFF_MAX_MS, LOADS
+from txns._log import LAG_MS
 from txns._logged import Stranger, logged_state
 from txns._overlay import TableView
 from txns.errors import CorruptLog, Quarantined, Unsupported, text
@@ -154,6 +154,23 @@ class DataTables:
             if created is None:
                 raise
             return created
+        return self._seen(identifier, table, head, read_ts, lost=lost)
+
+    def seen(self, identifier: Identifier, table: Table, head: Head) -> Loaded:
+        """See a table as of the head's upper that the catalog itself has given, not a replica."""
+        lost_ts = self._lost_upto(table.metadata, head)
+        lost = None if lost_ts is None else _set_back(table.metadata, lost_ts)
+        return self._seen(identifier, table, head, head.upper, lost=lost)
+
+    def _seen(
+        self,
+        identifier: Identifier,
+        table: Table,
+        head: Head,
+        read_ts: int,
+        *,
+        lost: Stranger | None,
+    ) -> Loaded:
         mark = _mark.mark_of(table.metadata)
         if mark is None:
             hidden = self._not_created_yet(identifier, head, read_ts)
@@ -220,10 +237,10 @@ class DataTables:
         an archive that is newer than the table.
         """
         lost = self._lost_upto(table.metadata, head)
-        for _ in range(LOADS - 1):
+        for wait_ms_max in LAG_MS:
             if lost is None:
                 break
-            self._clock.back_off(BACK_OFF_MAX_MS)
+            self._clock.back_off(wait_ms_max)
             table = self.catalog.load_table(identifier)
             lost = self._lost_upto(table.metadata, head)
         return table, None if lost is None else _set_back(table.metadata, lost)

@@ -40,8 +40,8 @@ final class CommitLog {
   /** How often the head is loaded until it is as new as one that was seen. */
   private static final int LOADS = 3;
 
-  /** How long at most a head is waited for that must exist, each time, in ms. */
-  private static final int[] LAG_MS = {5, 50, 500, 500};
+  /** How long at most a replica that lags is waited for, each time, in ms. */
+  static final int[] LAG_MS = {5, 50, 500, 500};
 
   private static final long BACK_OFF_MAX_MS = 5;
 

@@ -19,11 +19,6 @@ import org.apache.iceberg.rest.requests.UpdateTableRequest;
 
 /** Loads data tables from the delegate, and lays the log over them. */
 final class DataTables {
-  /** How often a table is loaded that a replica may give as it was, as the head is. */
-  private static final int LOADS = 3;
-
-  private static final long BACK_OFF_MAX_MS = 5;
-
   private final Catalog delegate;
   private final CommitLog log;
   private final Archive archive;
@@ -108,6 +103,13 @@ final class DataTables {
     return loaded(identifier, base, head, readTs, lost);
   }
 
+  /** A table as of the head's upper that the catalog itself has given, not a replica. */
+  Loaded seen(TableIdentifier identifier, BaseTable table, Head head) {
+    TableMetadata metadata = table.operations().current();
+    Optional<Stranger> lost = setBack(metadata, lostUpto(metadata, head));
+    return loaded(identifier, table, head, head.upper(), lost);
+  }
+
   private Loaded loaded(
       TableIdentifier identifier,
       BaseTable table,
@@ -153,20 +155,24 @@ final class DataTables {
   private Complete complete(TableIdentifier identifier, BaseTable table, Head head) {
     BaseTable at = table;
     Long lost = lostUpto(at.operations().current(), head);
-    for (int loads = 1; loads < LOADS && lost != null; loads++) {
-      clock.backOff(BACK_OFF_MAX_MS);
+    for (int waitMsMax : CommitLog.LAG_MS) {
+      if (lost == null) {
+        break;
+      }
+      clock.backOff(waitMsMax);
       if (delegate.loadTable(identifier) instanceof BaseTable again) {
         at = again;
       }
       lost = lostUpto(at.operations().current(), head);
     }
-    return new Complete(
-        at,
-        lost == null ? Optional.empty() : Optional.of(setBack(at.operations().current(), lost)));
+    return new Complete(at, setBack(at.operations().current(), lost));
   }
 
   /** A table that lacks what the log has of it: an older one came back. */
-  private static Stranger setBack(TableMetadata metadata, long newest) {
+  private static Optional<Stranger> setBack(TableMetadata metadata, Long newest) {
+    if (newest == null) {
+      return Optional.empty();
+    }
     long applied = TableMark.applied(metadata);
     String reason =
         String.format(
@@ -174,7 +180,7 @@ final class DataTables {
                 + " the log are missing from it; applied=`%d` lost=`%d`",
             applied, newest);
     Stranger.Lost lost = new Stranger.Lost(applied, newest);
-    return new Stranger(LoggedState.mainId(metadata), List.of(), false, reason, lost);
+    return Optional.of(new Stranger(LoggedState.mainId(metadata), List.of(), false, reason, lost));
   }
 
   /**

@@ -3,6 +3,7 @@ package io.txns.iceberg;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.stream.Collectors;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
@@ -13,7 +14,10 @@ import org.apache.iceberg.SnapshotChanges;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.CommitStateUnknownException;
 import org.apache.iceberg.types.Types;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -43,7 +47,8 @@ final class Repairer {
    *     since that it does not fit on
    */
   long adopt(TableIdentifier identifier) {
-    DataTables.Loaded loaded = newest(identifier);
+    Newest newest = newest(identifier);
+    DataTables.Loaded loaded = newest.loaded();
     if (loaded.registered() && loaded.view().dropped()) {
       throw TxnException.unsupported(
           String.format(
@@ -56,18 +61,16 @@ final class Repairer {
     if (stranger == null) {
       stranger = strangerOf(loaded);
     }
-    if (stranger.adoptable()) {
-      append(staged, loaded, stranger);
-    } else {
-      copyState(staged, loaded, stranger);
+    if (!stranger.adoptable()) {
+      return adoptState(newest.head(), loaded, stranger);
     }
-    EntryKind kind = stranger.adoptable() ? EntryKind.ADOPT : EntryKind.REPAIR;
-    return repair(kind, "adopt", loaded, staged, stranger, adopted(stranger));
+    append(staged, loaded, stranger);
+    return repair(EntryKind.ADOPT, "adopt", loaded, staged, stranger, adopted(stranger));
   }
 
   /** Put the logged state back on main; what strangers wrote stays on a branch. */
   long reject(TableIdentifier identifier) {
-    DataTables.Loaded loaded = newest(identifier);
+    DataTables.Loaded loaded = newest(identifier).loaded();
     Stranger stranger = strangerOf(loaded);
     if (stranger.lost() != null) {
       throw TxnException.unsupported(
@@ -202,28 +205,114 @@ final class Repairer {
     }
   }
 
-  /** The strangers' state as it is, under a snapshot of ours with a manifest list of its own. */
-  private void copyState(StagedTable staged, DataTables.Loaded loaded, Stranger stranger) {
-    TableMetadata base = staged.current();
-    // The table's own: the view's mark counts what is only laid over it. Of a table that was set
-    // back, they have nothing to stand on: the repair ends them.
-    if (stranger.lost() == null
-        && TableMark.applied(loaded.real().current()) < newestChange(loaded)) {
+  /**
+   * Take the strangers' state as it is, under a snapshot of ours with a manifest list of its own.
+   *
+   * <p>It stands on a footing: what the catalog itself has, whatever a replica of it gave.
+   */
+  private long adoptState(Head head, DataTables.Loaded judged, Stranger stranger) {
+    refuseOutstanding(head, judged, stranger);
+    DataTables.Loaded loaded = onFooting(head, judged, stranger);
+    Stranger standing = strangerOf(loaded);
+    StagedTable staged = markedAgain(loaded);
+    Snapshot theirs = loaded.real().current().currentSnapshot();
+    SnapshotCopy.stage(staged, theirs, staged.current().currentSnapshot());
+    return repair(EntryKind.REPAIR, "adopt", loaded, staged, standing, adopted(standing));
+  }
+
+  /**
+   * Refuse a state that lacks what is logged since, unless the table was set back: that has nothing
+   * to stand on, and the repair ends it.
+   */
+  private static void refuseOutstanding(Head head, DataTables.Loaded loaded, Stranger stranger) {
+    // The table's own: the view's mark counts what is only laid over it.
+    long applied = TableMark.applied(loaded.real().current());
+    String uuid = loaded.view().metadata().uuid();
+    if (stranger.lost() == null && !head.state().changes(uuid, applied, head.upper()).isEmpty()) {
       throw TxnException.unsupported(
           String.format(
               "other transactions have committed to the table since: use action => 'reject', and"
                   + " put what is on the branch back by hand; table=`%s`",
               loaded.identifier()));
     }
-    Long head = stranger.headSnapshotId();
-    Snapshot theirs = head == null ? null : loaded.table().snapshot(head);
-    SnapshotCopy.stage(staged, theirs, base.currentSnapshot());
   }
 
-  private long newestChange(DataTables.Loaded loaded) {
-    Head head = log.load();
-    List<LoggedChange> run = head.state().changes(loaded.view().metadata().uuid(), 0, head.upper());
-    return run.isEmpty() ? 0 : run.get(run.size() - 1).commitTs();
+  /** A table on its footing, which is still what somebody wants to adopt. */
+  private DataTables.Loaded onFooting(Head head, DataTables.Loaded judged, Stranger stranger) {
+    BaseTable table = (BaseTable) judged.table();
+    long applied = TableMark.applied(table.operations().current());
+    putFooting(judged.identifier(), table.operations(), head);
+    DataTables.Loaded again = tables.seen(judged.identifier(), table, head);
+    boolean same = TableMark.applied(table.operations().current()) == applied;
+    boolean kept =
+        again.registered()
+            && again
+                .view()
+                .stranger()
+                .filter(found -> !found.adoptable())
+                .filter(found -> (found.lost() == null) == (stranger.lost() == null))
+                .isPresent();
+    if (!same || !kept) {
+      throw otherState(judged.identifier(), head, null);
+    }
+    return again;
+  }
+
+  /**
+   * Put a copy of {@code main} on it, which the catalog does only if that is where it has {@code
+   * main}.
+   *
+   * <p>Of an answer that says nothing, or may be false, another load decides: who sees the footing
+   * there knows that the table was as it was judged.
+   *
+   * @throws TxnException 40001 where it is not known to be there
+   */
+  private void putFooting(TableIdentifier identifier, TableOperations real, Head head) {
+    long footing = real.newSnapshotId();
+    RuntimeException unclear = null;
+    try {
+      Timestamps.commit(
+          real, real.current(), clock.nowMs(), base -> onFooting(identifier, real, base, footing));
+    } catch (CommitFailedException | CommitStateUnknownException e) {
+      unclear = e;
+    }
+    TableMetadata after = unclear == null ? real.current() : real.refresh();
+    if (!Objects.equals(LoggedState.mainId(after), footing)) {
+      throw otherState(identifier, head, unclear);
+    }
+  }
+
+  private TableMetadata onFooting(
+      TableIdentifier identifier, TableOperations real, TableMetadata base, long snapshotId) {
+    StagedTable staged =
+        new StagedTable(
+            identifier, real, Overlay.inMemory(base, base.metadataFileLocation()), false);
+    SnapshotCopy.stageFooting(staged, snapshotId);
+    Snapshot footing =
+        SnapshotEdit.of(staged.current().currentSnapshot())
+            .timestampMs(Timestamps.acceptableMs(base, clock.nowMs(), clock.nowMs()))
+            .build();
+    SnapshotRef main = staged.current().ref(SnapshotRef.MAIN_BRANCH);
+    return TableMetadata.buildFrom(base)
+        .addSnapshot(footing)
+        .setRef(SnapshotRef.MAIN_BRANCH, Registrar.retention(main))
+        .build();
+  }
+
+  private static TxnException otherState(
+      TableIdentifier identifier, Head head, RuntimeException cause) {
+    TxnException conflict =
+        TxnException.conflict(
+            identifier,
+            "",
+            Winner.NOBODY,
+            head.upper(),
+            "the catalog has another state of the table than it gave, by a replica that lags or"
+                + " since somebody has changed it: nothing is adopted, look at the table again");
+    if (cause != null) {
+      conflict.addSuppressed(cause);
+    }
+    return conflict;
   }
 
   private static Map<String, String> adopted(Stranger stranger) {
@@ -231,13 +320,16 @@ final class Repairer {
     return ids.isEmpty() ? Map.of() : Map.of(TableMark.SNAPSHOT_ADOPTED, ids);
   }
 
-  private DataTables.Loaded newest(TableIdentifier identifier) {
+  /** A table as of the upper of a head. */
+  private record Newest(Head head, DataTables.Loaded loaded) {}
+
+  private Newest newest(TableIdentifier identifier) {
     Head head = log.loadIfExists();
     if (head.exists() && !applier.apply(head, identifier)) {
       LOG.info("entries of {} stay unapplied before its repair", identifier);
     }
     Head newest = log.loadIfExists();
-    return tables.loadWithDropped(identifier, newest, newest.upper());
+    return new Newest(newest, tables.loadWithDropped(identifier, newest, newest.upper()));
   }
 
   private static StagedTable staged(DataTables.Loaded loaded) {

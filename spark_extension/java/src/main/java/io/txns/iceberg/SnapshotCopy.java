@@ -32,8 +32,24 @@ final class SnapshotCopy {
    * @param parent what main stands on in the log; null for a table without a snapshot
    */
   static void stage(StagedTable staged, Snapshot source, Snapshot parent) {
+    stage(staged, staged.real().newSnapshotId(), DataOperations.OVERWRITE, source, parent);
+  }
+
+  /**
+   * Stage a copy of {@code main} on {@code main}, for an adoption to stand on (docs/spec.md 9.4).
+   *
+   * <p>It has the rows that are there, as a compaction has; without a {@code main} it is no
+   * compaction of anything, and strangers' as the state is.
+   */
+  static void stageFooting(StagedTable staged, long snapshotId) {
+    Snapshot main = staged.current().currentSnapshot();
+    String operation = main == null ? DataOperations.OVERWRITE : DataOperations.REPLACE;
+    stage(staged, snapshotId, operation, main, main);
+  }
+
+  private static void stage(
+      StagedTable staged, long snapshotId, String operation, Snapshot source, Snapshot parent) {
     TableMetadata base = staged.current();
-    long snapshotId = staged.real().newSnapshotId();
     long sequenceNumber = base.lastSequenceNumber() + 1;
     Long parentId = parent == null ? null : parent.snapshotId();
     Long firstRowId = base.formatVersion() >= 3 ? base.nextRowId() : null;
@@ -48,7 +64,7 @@ final class SnapshotCopy {
             firstRowId,
             source == null ? List.of() : source.allManifests(staged.real().io()));
     SnapshotEdit edit =
-        SnapshotEdit.create(snapshotId, DataOperations.OVERWRITE)
+        SnapshotEdit.create(snapshotId, operation)
             .parent(parentId)
             .sequenceNumber(sequenceNumber)
             .timestampMs(base.lastUpdatedMillis())
