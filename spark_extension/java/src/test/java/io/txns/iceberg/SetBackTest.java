@@ -11,6 +11,8 @@ import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.junit.jupiter.api.BeforeEach;
@@ -104,6 +106,78 @@ class SetBackTest extends TwoTables {
         .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId())
         .isNotEqualTo(old.currentSnapshot().snapshotId());
     assertThat(answers).isEmpty();
+  }
+
+  /** 1. A table is found whole. 2. It is written and tidied. 3. A thread reads the archive. */
+  @Test
+  void isNotJudgedAgainByANewerArchive() {
+    registerAs(newest);
+    append(ours.loadTable(id("shop.b")), 8);
+    assertThat(handle.tidy()).isPositive();
+    Deque<Runnable> meanwhile = new ArrayDeque<>();
+    JdbcCatalog looked = lookedAt(meanwhile);
+    TxnHandle reader = TxnHandle.open("lake", looked, TxnConfig.from(Map.of()), new MovedClock(0));
+    meanwhile.add(() -> {}); // the look that finds it whole
+    meanwhile.add(
+        () -> {
+          append(ours.loadTable(id("shop.a")), 3);
+          assertThat(handle.tidy()).isPositive();
+          reader.loadNewest(id("shop.b"));
+        });
+    assertThat(reader.loadNewest(id("shop.a")).view().stranger()).isEmpty();
+    assertThat(meanwhile).isEmpty();
+  }
+
+  /** A catalog in which something happens when the metadata of a loaded table is looked at. */
+  private JdbcCatalog lookedAt(Deque<Runnable> meanwhile) {
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          public Table loadTable(TableIdentifier name) {
+            Table table = super.loadTable(name);
+            if (!name.equals(id("shop.a"))) {
+              return table;
+            }
+            TableMetadata loaded = ((BaseTable) table).operations().current();
+            TableOperations real = ((BaseTable) table).operations();
+            return new BaseTable(
+                new DelegatingOperations() {
+                  @Override
+                  TableOperations real() {
+                    return real;
+                  }
+
+                  @Override
+                  public TableMetadata current() {
+                    if (!meanwhile.isEmpty()) {
+                      meanwhile.poll().run();
+                    }
+                    return loaded;
+                  }
+
+                  @Override
+                  public TableMetadata refresh() {
+                    return real.refresh();
+                  }
+
+                  @Override
+                  public void commit(TableMetadata base, TableMetadata next) {
+                    real.commit(base, next);
+                  }
+                },
+                table.name());
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    return catalog;
+  }
+
+  /** Nobody has agreed to give up what it lacks. */
+  @Test
+  void onLeavesItToAPerson() {
+    handle.off();
+    assertThat(handle.on()).containsOnlyKeys(id("shop.a"));
+    assertThatThrownBy(() -> lake.txnIds("shop.a")).hasMessageContaining("set back");
   }
 
   /** Whoever set the table back can undo it: nothing was written to the older one. */
