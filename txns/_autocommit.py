@@ -31,7 +31,7 @@ from txns._catalog import TxnCatalog
 from txns._commit import Request
 from txns._entry import Kind
 from txns._logger import logger
-from txns._loop import Key, Origin
+from txns._loop import Key
 from txns._mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved_in
 from txns._parts import check_writable
 from txns._rewound import is_about_main
@@ -346,7 +346,7 @@ class AutocommitCatalog(TxnCatalog):
         clock = self._parts.clock
         request = Request(
             kind=Kind.COMMIT,
-            key=Key(clock.new_txn_id(), read_ts, Origin.FRESH),
+            key=Key.fresh(clock.new_txn_id()),
             read_ts=read_ts,
             born_ms=clock.now_ms(),
             writes={staged.identifier: staged},

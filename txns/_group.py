@@ -28,18 +28,15 @@ class Attempts:
     What is known of the attempts to append one entry, as long as another one may follow.
 
     Attributes:
-        tried: Whether there was one.
         stood_on: The head that attempts stood on which may still land, or have; None where none
             may.
     """
 
-    tried: bool = False
     stood_on: Head | None = None
     _stood_on_before: Head | None = None
 
     def trying(self, head: Head) -> None:
         """Note an attempt before it is made: its leader may be interrupted in the swap."""
-        self.tried = True
         self._stood_on_before, self.stood_on = self.stood_on, head
 
     def not_sent(self) -> None:
@@ -57,6 +54,8 @@ class Member:
     One waiting entry, and what became of it.
 
     Attributes:
+        since_ts: Archived rows above it, in ms, may hold its id: what stood in the heads that were
+            looked into did not.
         alone: Whether a group with it was refused: nobody knows for whose entry.
         refusal: What the catalog said to its last attempt, which the next head judges.
         conflict: Why it was refused, to be told when an abort of its id has landed.
@@ -67,6 +66,7 @@ class Member:
     def __init__(self, key: Key, attempt: Attempt) -> None:
         self.key = key
         self.attempt = attempt
+        self.since_ts = key.since_ts
         self.entry: Entry | None = None
         self.failure: BaseException | None = None
         self.alone = False

@@ -11,6 +11,7 @@ _purge, _register, _repair, _transaction, _autocommit.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -51,7 +52,7 @@ class Origin(Enum):
     """Where a transaction id comes from: whether others may append under it."""
 
     FRESH = auto()
-    """Made for this entry: nobody can have used it before the first attempt."""
+    """Made for this entry: it is another's only who asks with it what became of the entry."""
     DERIVED = auto()
     """Made of what is done: whoever does the same makes the same entry."""
     CALLERS = auto()
@@ -65,8 +66,8 @@ class Key:
 
     Attributes:
         txn_id: In at most one entry for as long as ids are looked up (I8); aborts of it are none.
-        since_ts: Archived rows above it, in ms, may hold the id; under a caller's own one it is
-            the try's `read_ts`.
+        since_ts: Entries above it, in ms, may hold the id; under a caller's own one it is the try's
+            `read_ts`.
         origin: Where the id comes from.
         commit_ts: The timestamp in ms that the caller wants; None for the next one.
         attempts: Those under this key; whoever may append again hands them on.
@@ -77,6 +78,11 @@ class Key:
     origin: Origin
     commit_ts: int | None = None
     attempts: Attempts = field(default_factory=Attempts, compare=False)
+
+    @classmethod
+    def fresh(cls, txn_id: str) -> Key:
+        """Give the key of an id that has just been made: nobody knows it before the attempts."""
+        return cls(txn_id, sys.maxsize, Origin.FRESH)
 
     def is_barred(self, under: Sequence[Entry]) -> bool:
         """
@@ -316,9 +322,7 @@ class CommitLoop:
         """Learn from a head who has landed, and whose attempts never will."""
         for member in _open(members):
             key = member.key
-            under: list[Entry] = []
-            if member.attempts.tried or key.origin is not Origin.FRESH:
-                under = self._under(head, key.txn_id, key.since_ts)
+            under = self._under(head, key.txn_id, member.since_ts)
             if known := committed(under):
                 member.entry = known
                 continue
@@ -330,6 +334,7 @@ class CommitLoop:
             if member.refusal and not _lost_a_race(member, head):
                 member.failure = member.refusal
             member.refusal = None
+            member.since_ts = head.upper
             member.attempts.settle(head)
 
     def _settle(self, leader: Member, members: list[Member]) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from txns import _engine
 from txns._entry import Entry, Kind
-from txns._loop import Key, Origin, checked_ts
+from txns._loop import Key, checked_ts
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def advance(parts: Parts, ts: int) -> int:
     upper = parts.log.load().upper
     if upper >= ts:
         return upper
-    key = Key(parts.clock.new_txn_id(), 0, Origin.FRESH, commit_ts=None)
+    key = Key.fresh(parts.clock.new_txn_id())
 
     def attempt(state: LogState, _head: Head, _next: int) -> Entry:
         commit_ts = checked_ts(ts, state.upper, parts.clock.now_ms())
@@ -42,7 +42,7 @@ def advance(parts: Parts, ts: int) -> int:
 
 def append(parts: Parts, kind: Kind) -> None:
     """Append a mark of a kind."""
-    key = Key(parts.clock.new_txn_id(), 0, Origin.FRESH)
+    key = Key.fresh(parts.clock.new_txn_id())
     parts.loop.append(
         key, lambda state, _head, commit_ts: entry(kind, key.txn_id, state, commit_ts)
     )

@@ -23,7 +23,7 @@ from txns._commit import Request
 from txns._entry import Kind
 from txns._hold import tagged
 from txns._logger import logger
-from txns._loop import Key, Origin
+from txns._loop import Key
 from txns._parts import check_writable
 from txns._purged_files import PurgedFiles
 from txns._staged import StagedTable
@@ -214,7 +214,7 @@ class Purger:
         assert loaded.view is not None
         request = Request(
             kind=Kind.COMMIT,
-            key=Key(txn_id, loaded.view.read_ts, Origin.FRESH),
+            key=Key.fresh(txn_id),
             read_ts=loaded.view.read_ts,
             born_ms=clock.now_ms(),
             writes={name: staged},

@@ -120,7 +120,7 @@ class Registrar:
         staged.stage((RemovePropertiesUpdate(removals=marked),))
         request = Request(
             kind=Kind.FORGET,
-            key=Key(self._clock.new_txn_id(), 0, Origin.FRESH),
+            key=Key.fresh(self._clock.new_txn_id()),
             read_ts=loaded.view.read_ts,
             born_ms=self._clock.now_ms(),
             writes={identifier: staged},

@@ -172,6 +172,65 @@ def test_a_fresh_id_that_another_tries_again(lake):
     assert [] == ids(lake.open().snapshot().load_table(b))
 
 
+def test_a_fresh_id_that_another_tried_before_its_first_attempt(lake):
+    """
+    It looks into the archive as well, where something was tidied since it began.
+
+    1. T1 begins. 2. T2 tries its id again, is told a conflict, and a tidy archives the abort.
+    3. T1 commits.
+    """
+    a, b = lake.table("a", [1]), lake.table("b")
+    first = staged(lake.open(lake.another_catalog()), b, 1)
+    again = clashing(lake.open(), a, txn_id=first.txn_id)
+    staged(lake.open(), a, 2).commit()
+    refused(again)
+    lake.open().tidy()
+    assert () == lake.open().parts.log.load().state.entries
+    refused(first, match="a try under its id")
+    assert [] == ids(lake.open().snapshot().load_table(b))
+
+
+def test_what_the_archive_is_asked_for(lake, monkeypatch):
+    """
+    A fresh id costs a look into the archive for each tidy since its try began, and no other.
+
+    1. T1 begins and commits. 2. T2 begins, somebody commits, a tidy follows. 3. T2's first swap is
+    lost to another one, its second to a commit and a tidy.
+    """
+    a, b = lake.table("a", [1]), lake.table("b")
+    other = lake.open()
+    asked, deeds, uppers = [], [], []
+
+    def commit_elsewhere():
+        uppers.append(staged(other, a, 2).commit().commit_ts)
+
+    def tidy_elsewhere():
+        commit_elsewhere()
+        other.tidy()
+
+    def swap(real):
+        if deeds:
+            deeds.pop(0)()
+        return real()
+
+    catalog = Wrapped(lake.another_catalog(), swap)
+    handle = lake.open(catalog, tidy_after=1000)
+    under = handle.parts.archive.under
+    monkeypatch.setattr(
+        type(handle.parts.archive), "under", lambda _, *how: asked.append(how[1]) or under(*how)
+    )
+    staged(handle, b, 1).commit()
+    handle.catalog().load_table(b).append(rows(2))
+    assert [] == asked
+    txn = staged(handle, b, 3)
+    begun = handle.upper
+    tidy_elsewhere()
+    deeds += [commit_elsewhere, tidy_elsewhere]
+    txn.commit()
+    assert [begun, uppers[1]] == asked
+    assert [1, 2, 3] == ids(lake.open().snapshot().load_table(b))
+
+
 def test_a_rollback_leaves_no_abort(lake):
     """It says what becomes of one try; only the conflict of a commit speaks of the others."""
     a = lake.table("a", [1])

@@ -64,15 +64,9 @@ final class CommitGroup {
 
   /** What is known of the attempts to append one entry, as long as another one may follow. */
   static final class Attempts {
-    private boolean tried;
     private Head stoodOn;
     private Head stoodOnBefore;
     private RuntimeException cause;
-
-    /** Whether there was one. */
-    boolean tried() {
-      return tried;
-    }
 
     /** The head that attempts stood on which may still land; null where none may. */
     Head stoodOn() {
@@ -86,7 +80,6 @@ final class CommitGroup {
 
     /** Note an attempt before it is made: its leader may be stopped in the swap. */
     void trying(Head head) {
-      tried = true;
       stoodOnBefore = stoodOn;
       stoodOn = head;
       cause = null;
@@ -123,6 +116,7 @@ final class CommitGroup {
     private boolean alone;
     private RuntimeException refusal;
     private RuntimeException conflict;
+    private long sinceTs;
     private long deadlineMs = Long.MAX_VALUE;
     private int tries;
     private Entry entry;
@@ -131,6 +125,7 @@ final class CommitGroup {
     Member(CommitLoop.Key key, CommitLoop.Attempt attempt) {
       this.key = key;
       this.attempt = attempt;
+      this.sinceTs = key.sinceTs();
     }
 
     CommitLoop.Key key() {
@@ -160,9 +155,16 @@ final class CommitGroup {
       return tries >= mostTries || nowMs >= deadlineMs;
     }
 
-    /** Whether somebody may have used its id before the attempt that comes. */
-    boolean mayBeKnown() {
-      return attempts().tried() || key.origin() != CommitLoop.Origin.FRESH;
+    /** Entries above it, in ms, may hold its id. */
+    long sinceTs() {
+      return sinceTs;
+    }
+
+    /** What it learns from a head that does not hold its entry: nobody has to look there again. */
+    void lookedAt(Head head) {
+      sinceTs = head.upper();
+      refusal = null;
+      attempts().settle(head);
     }
 
     /** Whether a group with it was refused: nobody knows for whose entry. */
@@ -193,10 +195,6 @@ final class CommitGroup {
     /** What the catalog said to the last attempt; null where it did not refuse it. */
     RuntimeException refusal() {
       return refusal;
-    }
-
-    void clearRefusal() {
-      refusal = null;
     }
 
     void committed(Entry appended) {

@@ -44,7 +44,7 @@ final class CommitLoop {
 
   /** Where a transaction id comes from: whether others may append under it. */
   enum Origin {
-    /** Made for this entry: nobody can have used it before the first attempt. */
+    /** Made for this entry: it is another's only who asks with it what became of the entry. */
     FRESH,
     /** Made of what is done: whoever does the same makes the same entry. */
     DERIVED,
@@ -56,14 +56,19 @@ final class CommitLoop {
    * The idempotence key of an entry.
    *
    * @param txnId in at most one entry for as long as ids are looked up (I8); aborts of it are none
-   * @param sinceTs archived rows with {@code commit_ts} above it, in ms, may hold the id; under a
-   *     caller's own one it is the try's {@code read_ts}
+   * @param sinceTs entries above it, in ms, may hold the id; under a caller's own one it is the
+   *     try's {@code read_ts}
    * @param origin where the id comes from
    * @param attempts those under this key; whoever may append again hands them on
    */
   record Key(String txnId, long sinceTs, Origin origin, CommitGroup.Attempts attempts) {
     Key(String txnId, long sinceTs, Origin origin) {
       this(txnId, sinceTs, origin, new CommitGroup.Attempts());
+    }
+
+    /** The key of an id that has just been made: nobody knows it before the attempts. */
+    static Key fresh(String txnId) {
+      return new Key(txnId, Long.MAX_VALUE, Origin.FRESH);
     }
 
     /**
@@ -296,7 +301,7 @@ final class CommitLoop {
   private void lookUp(List<CommitGroup.Member> members, Head head) {
     for (CommitGroup.Member member : open(members)) {
       Key key = member.key();
-      List<Entry> under = member.mayBeKnown() ? under(head, key.txnId(), key.sinceTs()) : List.of();
+      List<Entry> under = under(head, key.txnId(), member.sinceTs());
       Optional<Entry> known = Entry.committed(under);
       if (known.isPresent()) {
         member.committed(known.get());
@@ -311,8 +316,7 @@ final class CommitLoop {
       if (member.refusal() != null && !lostARace(member, head)) {
         member.failedAsRefused();
       }
-      member.clearRefusal();
-      member.attempts().settle(head);
+      member.lookedAt(head);
     }
   }
 

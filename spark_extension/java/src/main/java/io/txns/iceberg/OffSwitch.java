@@ -57,7 +57,7 @@ final class OffSwitch {
   private void append(EntryKind kind) {
     String txnId = handle.clock().newTxnId();
     loop.append(
-        new CommitLoop.Key(txnId, 0, CommitLoop.Origin.FRESH),
+        CommitLoop.Key.fresh(txnId),
         (head, commitTs) -> Entry.withoutPayload(kind, head, commitTs, txnId, List.of()));
   }
 

@@ -179,7 +179,7 @@ final class Purger {
     committer.commitOnce(
         new Committer.Request(
             EntryKind.COMMIT,
-            new CommitLoop.Key(txnId, loaded.view().readTs(), CommitLoop.Origin.FRESH),
+            CommitLoop.Key.fresh(txnId),
             loaded.view().readTs(),
             handle.clock().nowMs(),
             Isolation.SNAPSHOT,

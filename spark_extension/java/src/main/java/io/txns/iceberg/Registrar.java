@@ -163,7 +163,7 @@ final class Registrar {
         .commitOnce(
             new Committer.Request(
                 EntryKind.FORGET,
-                new CommitLoop.Key(clock.newTxnId(), 0, CommitLoop.Origin.FRESH),
+                CommitLoop.Key.fresh(clock.newTxnId()),
                 loaded.view().readTs(),
                 clock.nowMs(),
                 Isolation.SNAPSHOT,

@@ -89,7 +89,7 @@ final class StatementCommit {
   }
 
   /** A batch of a stream has an id of its own, so that its entry is written once. */
-  private CommitLoop.Key key(StagedTable staged, long readTs) {
+  private CommitLoop.Key key(StagedTable staged) {
     String batch = null;
     for (Snapshot snapshot : staged.snapshots()) {
       String query = snapshot.summary().get(STREAMING_QUERY);
@@ -101,7 +101,7 @@ final class StatementCommit {
     }
     // The entry of an earlier delivery may be anywhere: search as for an id of a caller's own.
     return batch == null
-        ? new CommitLoop.Key(clock.newTxnId(), readTs, CommitLoop.Origin.FRESH)
+        ? CommitLoop.Key.fresh(clock.newTxnId())
         : new CommitLoop.Key(
             batch, clock.nowMs() - config.idRetentionMs(), CommitLoop.Origin.DERIVED);
   }
@@ -112,7 +112,7 @@ final class StatementCommit {
         committer.commitOnce(
             new Committer.Request(
                 EntryKind.COMMIT,
-                key(staged, readTs),
+                key(staged),
                 strict ? statement.readTs() : readTs,
                 clock.nowMs(),
                 strict ? statement.isolation() : Isolation.SNAPSHOT,

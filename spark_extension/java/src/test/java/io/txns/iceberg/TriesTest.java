@@ -224,6 +224,22 @@ class TriesTest {
     assertThat(lake.txnIds("shop.b")).isEmpty();
   }
 
+  /**
+   * 1. T1 begins, with a fresh id. 2. T2 tries it again, is told a conflict, and its abort is
+   * archived. 3. T1 makes its first attempt.
+   */
+  @Test
+  void aFreshIdThatAnotherTriedBeforeItsFirstAttempt() {
+    Transaction first = appending(handle, options(null), 1);
+    Transaction again = clashing(other, first.id());
+    writeElsewhere(2);
+    refused(again, "was written");
+    other.tidy();
+    assertThat(other.log().load().state().entries()).isEmpty();
+    refused(first, "a try under its id");
+    assertThat(lake.txnIds("shop.b")).isEmpty();
+  }
+
   // The abort's own swap
 
   /** It is settled by the abort in the next head; what is told is why the try was refused. */
