@@ -97,11 +97,11 @@ class Applier:
         if not any(entry.applies for entry in head.state.entries):
             return True
         real = self._load(table)
-        run = [
-            change
-            for change in self._run(head, table, real)
-            if upto is None or change.commit_ts <= upto
-        ]
+        run = self._run(head, table, real)
+        if real and head.state.after_forget_ts(run) is not None:
+            real = self._tables.whole(table, real, head)
+            run = self._run(head, table, real)
+        run = [change for change in run if upto is None or change.commit_ts <= upto]
         repaired_at = max((c.commit_ts for c in run if c.entry.kind is Kind.REPAIR), default=0)
         for change in run:
             self._check_mark(table, head, real)

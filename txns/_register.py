@@ -90,9 +90,8 @@ class Registrar:
             raise Quarantined(
                 identifier, "entries of the table are not applied, so it cannot be registered yet"
             )
-        table = self._catalog.load_table(identifier)
+        table = self._tables.whole(identifier, self._catalog.load_table(identifier), head)
         self._check_registrable(identifier, table, uuid)
-        self._tables.refuse_set_back(identifier, table, head)
         if _mark.mark_of(table.metadata) is None:
             table = self._marked(identifier, table, head, uuid)
         marking = _mark_snapshot(table)

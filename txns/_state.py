@@ -156,6 +156,23 @@ class LogState:
             default=0,
         )
 
+    def after_forget_ts(self, run: list[LoggedChange]) -> int | None:
+        """
+        Give the `commit_ts` in ms of what names a table again after the first forget of a run.
+
+        It has been registered since, and shows the forget: who finds it in a run (`changes`) has
+        an older state of the table.
+        """
+        forget = next((one for one in run if one.entry.kind is Kind.FORGET), None)
+        if forget is None:
+            return None
+        later = (
+            entry.commit_ts
+            for entry in self.after(forget.commit_ts)
+            if any(change.uuid == forget.change.uuid for change in entry.changes)
+        )
+        return next(later, None)
+
     @property
     def off(self) -> bool:
         """Whether the protocol's writers are turned away."""

@@ -106,10 +106,11 @@ def _set_back(metadata: TableMetadata, lost_ts: int) -> Stranger:
     return Stranger(main, (), adoptable=False, reason=reason, lost=(applied, lost_ts))
 
 
-def _stands_on(change: LoggedChange, metadata: TableMetadata) -> bool:
-    """Whether a table has the snapshot that a logged change stands on."""
-    source = change.change.from_snapshot_id
-    return source is None or metadata.snapshot_by_id(source) is not None
+def _unfit_ts(run: list[LoggedChange], metadata: TableMetadata) -> int | None:
+    """Give the `commit_ts` in ms at which a run begins that stands on what a table has not."""
+    source = run[0].change.from_snapshot_id if run else None
+    fits = source is None or metadata.snapshot_by_id(source) is not None
+    return None if fits else run[0].commit_ts
 
 
 class DataTables:
@@ -215,16 +216,17 @@ class DataTables:
             return LESS_THAN_ALL
         return _mark.applied_ts(metadata) if str(metadata.table_uuid) == uuid else LESS_THAN_ALL
 
-    def refuse_set_back(self, identifier: Identifier, table: Table, head: Head) -> None:
+    def whole(self, identifier: Identifier, table: Table, head: Head) -> Table:
         """
-        Refuse to take care of a table that lacks what was acknowledged.
+        Give a table with all that the log has of it, for who takes care of it or applies to it.
 
         Raises:
             Quarantined: Somebody has set it back; with or without its mark.
         """
-        _, lost = self._complete(identifier, table, head)
+        table, lost = self._complete(identifier, table, head)
         if lost:
             raise _overlay.incomplete(identifier, lost.reason)
+        return table
 
     def _complete(
         self, identifier: Identifier, table: Table, head: Head
@@ -250,18 +252,17 @@ class DataTables:
         Give the `commit_ts` in ms up to which a table lacks entries; None for one that has all.
 
         They have left the head, which they did when the table showed them; or the first
-        outstanding change does not find what it stands on. Until a repair stands on what is there.
+        outstanding change does not find what it stands on; or the table was forgotten and
+        registered again, and shows neither. Until a repair stands on what is there.
         """
         uuid, applied = str(metadata.table_uuid), _mark.applied_ts(metadata)
         run = head.state.changes(uuid, after=applied, upto=head.upper)
-        fits = not run or _stands_on(run[0], metadata)
-        if run and fits and run[0].entry.kind is Kind.REPAIR:
+        unfit = _unfit_ts(run, metadata) or head.state.after_forget_ts(run)
+        if run and unfit is None and run[0].entry.kind is Kind.REPAIR:
             return None
         marked = _mark.mark_of(metadata) is not None
         newest = self._archive.newest_applied(head, uuid, applied, marked=marked)
-        if newest > applied:
-            return newest
-        return None if fits else run[0].commit_ts
+        return newest if newest > applied else unfit
 
     def _view(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
@@ -10,6 +12,9 @@ import txns
 from tests.txns.lake import ids, rows
 from txns._archive import Archive
 from txns._change import main_at
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 
 def set_back(lake, name: str, location: str) -> None:
@@ -220,6 +225,37 @@ def test_a_replica_that_lags_behind_an_outstanding_change_does_not_set_a_table_b
     lake.open(apply="next").catalog().load_table(a).append(rows(2))
     _lags(catalog, answers, monkeypatch)
     assert [1, 2] == ids(lake.open(catalog).snapshot().load_table(a))
+
+
+def forgotten_and_registered_again(lake, written: list[int]) -> Table:
+    """Give the table a as it was before, and give its owner what was written without care."""
+    a = lake.table("a", [1])
+    before = lake.catalog.load_table(a)
+    handle = lake.open()
+    handle.forget(a)
+    lake.catalog.load_table(a).append(rows(7))
+    handle.register(a)
+    for each in written:
+        handle.catalog().load_table(a).append(rows(each))
+    return before
+
+
+@pytest.mark.parametrize("written", [[], [2], [2, 3]])
+def test_a_replica_that_lags_behind_a_registration_is_asked_again(lake, monkeypatch, written):
+    """1. A replica has a. 2. It is forgotten, registered again, and written. 3. It is asked for."""
+    answers = [forgotten_and_registered_again(lake, written)]
+    catalog = lake.another_catalog()
+    _lags(catalog, answers, monkeypatch)
+    assert [1, *written, 7] == ids(lake.open(catalog).snapshot().load_table("shop.a"))
+    assert not answers
+
+
+@pytest.mark.parametrize("written", [[], [2], [2, 3]])
+def test_a_table_that_was_set_back_to_before_a_registration_is_noticed(lake, written):
+    """What it lacks stands in the head: the log is not broken, the table is not what it has."""
+    before = forgotten_and_registered_again(lake, written)
+    set_back(lake, "shop.a", before.metadata_location)
+    assert_adopt_ends_it(lake, [1])
 
 
 def test_a_table_is_not_judged_again_by_a_newer_archive(lake, monkeypatch):

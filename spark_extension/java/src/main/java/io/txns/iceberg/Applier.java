@@ -127,6 +127,9 @@ final class Applier {
       return true;
     }
     TableOperations real = load(table);
+    if (real != null && isOlder(real.current(), head)) {
+      real = tables.whole(table, (BaseTable) delegate.loadTable(table), head).operations();
+    }
     List<LoggedChange> run = run(head, table, real);
     long repairedAt =
         run.stream()
@@ -157,6 +160,13 @@ final class Applier {
               + table
               + "`");
     }
+  }
+
+  /** Whether a forget is outstanding on a table that has been registered since: it shows it. */
+  private static boolean isOlder(TableMetadata metadata, Head head) {
+    LogState state = head.state();
+    long applied = TableMark.applied(metadata);
+    return state.afterForgetTs(state.changes(metadata.uuid(), applied, head.upper())) != null;
   }
 
   /** The table's operations past every cache; null where the catalog does not have it. */

@@ -187,7 +187,8 @@ final class DataTables {
    * The {@code commit_ts} up to which a table lacks entries; null for one that has all.
    *
    * <p>They have left the head, which they did when the table showed them; or the first outstanding
-   * change does not find what it stands on. Until a repair stands on what is there.
+   * change does not find what it stands on; or the table was forgotten and registered again, and
+   * shows neither. Until a repair stands on what is there.
    */
   private Long lostUpto(TableMetadata metadata, Head head) {
     if (!head.exists()) {
@@ -195,36 +196,39 @@ final class DataTables {
     }
     long applied = TableMark.applied(metadata);
     List<LoggedChange> run = head.state().changes(metadata.uuid(), applied, head.upper());
-    boolean fits = run.isEmpty() || standsOn(run.get(0), metadata);
-    if (!run.isEmpty() && fits && run.get(0).entry().kind() == EntryKind.REPAIR) {
+    Long unfit = unfitTs(run, metadata);
+    if (unfit == null) {
+      unfit = head.state().afterForgetTs(run);
+    }
+    if (!run.isEmpty() && unfit == null && run.get(0).entry().kind() == EntryKind.REPAIR) {
       return null;
     }
     boolean marked = TableMark.of(metadata).isPresent();
     long newest = archive.newestApplied(head, metadata.uuid(), applied, marked);
-    if (newest > applied) {
-      return newest;
-    }
+    return newest > applied ? (Long) newest : unfit;
+  }
+
+  /** The {@code commit_ts} at which a run begins that stands on what a table has not, or null. */
+  private static Long unfitTs(List<LoggedChange> run, TableMetadata metadata) {
+    Long source = run.isEmpty() ? null : run.get(0).change().fromSnapshotId();
+    boolean fits = source == null || metadata.snapshot(source) != null;
     return fits ? null : (Long) run.get(0).commitTs();
   }
 
-  /** Whether a table has the snapshot that a logged change stands on. */
-  private static boolean standsOn(LoggedChange change, TableMetadata metadata) {
-    Long source = change.change().fromSnapshotId();
-    return source == null || metadata.snapshot(source) != null;
-  }
-
   /**
-   * Refuses to take care of a table that lacks what was acknowledged.
+   * A table with all that the log has of it, for who takes care of it or applies to it.
    *
    * @throws TxnException Quarantined: somebody has set it back; with or without its mark
    */
-  void refuseSetBack(TableIdentifier identifier, BaseTable table, Head head) {
-    complete(identifier, table, head)
+  BaseTable whole(TableIdentifier identifier, BaseTable table, Head head) {
+    Complete complete = complete(identifier, table, head);
+    complete
         .lost()
         .ifPresent(
             lost -> {
               throw TxnException.incomplete(identifier, lost.reason());
             });
+    return complete.table();
   }
 
   /** Refuses to read what was acknowledged from a table that somebody has set back. */

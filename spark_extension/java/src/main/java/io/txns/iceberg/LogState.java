@@ -258,6 +258,26 @@ final class LogState {
         .reduce(0, Math::max);
   }
 
+  /**
+   * The {@code commit_ts} of what names a table again after the first forget of a run; null where
+   * nothing does. It has been registered since, and shows the forget: who finds it in a run ({@link
+   * #changes}) has an older state of the table.
+   */
+  Long afterForgetTs(List<LoggedChange> run) {
+    Optional<LoggedChange> forget =
+        run.stream().filter(change -> change.entry().kind() == EntryKind.FORGET).findFirst();
+    if (forget.isEmpty()) {
+      return null;
+    }
+    String uuid = forget.get().change().uuid();
+    return entries.stream()
+        .filter(entry -> entry.commitTs() > forget.get().commitTs())
+        .filter(entry -> entry.changes().stream().anyMatch(one -> one.uuid().equals(uuid)))
+        .map(Entry::commitTs)
+        .findFirst()
+        .orElse(null);
+  }
+
   /** Whether the protocol's writers are turned away ({@code off}). */
   boolean off() {
     boolean off = false;

@@ -102,13 +102,12 @@ final class Registrar {
   /** Mark a table, unless it is; give it as it is then. */
   private TableMetadata marked(TableIdentifier identifier, String uuid, Head head) {
     BaseTable table = (BaseTable) delegate.loadTable(identifier);
-    TableOperations real = table.operations();
+    TableOperations real = tables.whole(identifier, table, head).operations();
     TableMetadata base = real.current();
     if (uuid != null && !uuid.equals(base.uuid())) {
       throw new NoSuchTableException("Another table stands under the name: %s", identifier);
     }
     checkRegistrable(identifier, base);
-    tables.refuseSetBack(identifier, table, head);
     if (TableMark.of(base).isPresent()) {
       return base;
     }

@@ -13,10 +13,13 @@ import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** A table that somebody set back to older metadata, when the log has archived what it lacks. */
 class SetBackTest extends TwoTables {
@@ -89,6 +92,19 @@ class SetBackTest extends TwoTables {
   @Test
   void whatAReplicaGivesAsItWasIsLoadedAgain() {
     Deque<Table> answers = new ArrayDeque<>();
+    Catalog replica = lagging(answers);
+    Table old = replica.loadTable(id("shop.a"));
+    registerAs(newest);
+    answers.add(old);
+    TxnHandle reader = TxnHandle.open("lake", replica, TxnConfig.from(Map.of()), new MovedClock(0));
+    assertThat(reader.loadNewest(id("shop.a")).view().metadata().currentSnapshot().snapshotId())
+        .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId())
+        .isNotEqualTo(old.currentSnapshot().snapshotId());
+    assertThat(answers).isEmpty();
+  }
+
+  /** A catalog that answers with older tables, as long as there are any. */
+  private Catalog lagging(Deque<Table> answers) {
     JdbcCatalog replica =
         new JdbcCatalog() {
           @Override
@@ -98,14 +114,7 @@ class SetBackTest extends TwoTables {
           }
         };
     replica.initialize("lake", lake.options());
-    Table old = replica.loadTable(id("shop.a"));
-    registerAs(newest);
-    answers.add(old);
-    TxnHandle reader = TxnHandle.open("lake", replica, TxnConfig.from(Map.of()), new MovedClock(0));
-    assertThat(reader.loadNewest(id("shop.a")).view().metadata().currentSnapshot().snapshotId())
-        .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId())
-        .isNotEqualTo(old.currentSnapshot().snapshotId());
-    assertThat(answers).isEmpty();
+    return replica;
   }
 
   /** 1. A table is found whole. 2. It is written and tidied. 3. A thread reads the archive. */
@@ -252,6 +261,44 @@ class SetBackTest extends TwoTables {
       assertThat(lake.txnIds("shop.a")).containsExactly(1L, 3L);
       assertThat(handle.tidy()).isPositive();
       registerAs(older);
+    }
+  }
+
+  /** What it lacks stands in the head: the log is not broken, the table is not what it has. */
+  @ParameterizedTest
+  @ValueSource(ints = {0, 1, 2})
+  void isNoticedFromBeforeAForgetAndARegistration(int written) {
+    registerAs(newest);
+    forgetAndRegister(written);
+    registerAs(newest);
+    assertAdoptEndsIt(1L, 2L);
+  }
+
+  /** 1. A replica has a. 2. It is forgotten, registered again, and written. 3. It is asked for. */
+  @ParameterizedTest
+  @ValueSource(ints = {0, 1, 2})
+  void aReplicaFromBeforeARegistrationIsAskedAgain(int written) {
+    registerAs(newest);
+    Deque<Table> answers = new ArrayDeque<>();
+    Catalog replica = lagging(answers);
+    Table old = replica.loadTable(id("shop.a"));
+    forgetAndRegister(written);
+    answers.add(old);
+    TxnHandle reader = TxnHandle.open("lake", replica, TxnConfig.from(Map.of()), new MovedClock(0));
+    DataTables.Loaded loaded = reader.loadNewest(id("shop.a"));
+    assertThat(loaded.registered()).isTrue();
+    assertThat(loaded.view().metadata().currentSnapshot().snapshotId())
+        .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId());
+    assertThat(answers).isEmpty();
+  }
+
+  /** Its owner writes a while nobody takes care of it. */
+  private void forgetAndRegister(int written) {
+    handle.forget(id("shop.a"));
+    append(outside.loadTable(id("shop.a")), 7);
+    handle.register(id("shop.a"));
+    for (int i = 0; i < written; i++) {
+      append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 3 + i);
     }
   }
 
