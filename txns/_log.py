@@ -360,15 +360,22 @@ class CommitLog:
         return table.io
 
     def supersede(self, *locations: str) -> None:
-        """Note that files have been superseded; remove those whose grace period is over."""
-        now_ms = self._clock.now_ms()
-        with self._lock:
-            self._superseded.extend((now_ms + GRACE_MS, each) for each in locations)
-            due = []
-            while self._superseded and self._superseded[0][0] <= now_ms:
-                due.append(self._superseded.popleft()[1])
-        for path in due:
-            remove(self.io, path)
+        """
+        Note that files have been superseded; remove those whose grace period is over.
+
+        Cleaning never decides an answer: what fails in it is only reported.
+        """
+        try:
+            now_ms = self._clock.now_ms()
+            with self._lock:
+                self._superseded.extend((now_ms + GRACE_MS, each) for each in locations)
+                due = []
+                while self._superseded and self._superseded[0][0] <= now_ms:
+                    due.append(self._superseded.popleft()[1])
+            for path in due:
+                remove(self.io, path)
+        except Exception:  # noqa: BLE001 -- files that stay harm nobody
+            _LOG.warning("superseded files stay: %s", locations, exc_info=True)
 
     def _remember(self, table: Table) -> Head:
         """Give the head that a version of the table is; the newest one is kept."""

@@ -331,3 +331,35 @@ def test_what_an_entry_that_stayed_had_listed_goes_with_it(lake):
     lake.clock.ahead_ms += 11 * 60_000
     append(handle, 6)
     assert files(lake) - payloads(lake) == needed(lake)
+
+
+def test_what_cannot_be_noted_for_removal(lake, catalog, monkeypatch):
+    """Cleaning never decides an answer: a file that cannot be noted for removal stays."""
+    log = lake.open(catalog).parts.log
+
+    def stopped():
+        raise OSError("no clock")
+
+    monkeypatch.setattr(lake.clock, "now_ms", stopped)
+    log.supersede("file:///a")
+
+
+def test_a_tidy_whose_files_cannot_be_noted_for_removal(lake, catalog, monkeypatch):
+    """
+    It has been one: what follows its swap says nothing of it.
+
+    1. A tidy wins its swap. 2. The clock fails from then on.
+    """
+    handle = lake.open(catalog)
+    append(handle, 1)
+
+    def swap(real):
+        answer = real()
+        monkeypatch.setattr(lake.clock, "now_ms", stopped)
+        return answer
+
+    def stopped():
+        raise OSError("no clock")
+
+    catalog.instead = swap
+    assert 0 < handle.tidy()

@@ -241,7 +241,7 @@ final class CommitLog {
 
   /** Remove a file of the commit table after the grace period. */
   void supersede(String location) {
-    superseded.add(io(), location);
+    Cleaning.of(location, () -> superseded.add(io(), location));
   }
 
   private Swap swap(Head head, Next next) {

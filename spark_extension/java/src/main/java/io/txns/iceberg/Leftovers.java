@@ -7,8 +7,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import org.apache.iceberg.Snapshot;
 
 /**
  * Files that attempts to commit have written and that the entry does not need: payloads of lost
@@ -17,8 +16,6 @@ import org.slf4j.LoggerFactory;
  * <p>Removed only when the outcome is known: what an attempt may still land with stays.
  */
 final class Leftovers {
-  private static final Logger LOG = LoggerFactory.getLogger(Leftovers.class);
-
   private final CommitLog log;
   private final Set<String> payloads = new LinkedHashSet<>();
   private final List<StagedTable> restaged = new ArrayList<>();
@@ -73,31 +70,29 @@ final class Leftovers {
 
   /** The transaction has committed as {@code entry}. */
   void removeAllBut(Entry entry, Collection<StagedTable> originals) {
-    Set<Long> own =
+    Set<Long> committed =
+        entry.changes().stream().map(Change::toSnapshotId).collect(Collectors.toSet());
+    anotherTry =
         Stream.concat(originals.stream(), restaged.stream())
-            .map(table -> table.current().currentSnapshot().snapshotId())
-            .collect(Collectors.toSet());
-    anotherTry = entry.changes().stream().map(Change::toSnapshotId).noneMatch(own::contains);
+            .noneMatch(table -> isOn(table, committed));
     payloads.remove(entry.payload().location());
     if (entry.payload().equals(Entry.Payload.NONE)) {
       payloads.forEach(log::supersede); // archived: heads of before may name one of them
     } else {
       payloads.forEach(this::remove);
     }
-    Set<Long> committed =
-        entry.changes().stream().map(Change::toSnapshotId).collect(Collectors.toSet());
-    for (StagedTable table : restaged) {
-      if (!committed.contains(table.current().currentSnapshot().snapshotId())) {
-        StagedFiles.metadataOf(table).delete();
-      }
-    }
+    restaged.stream()
+        .filter(table -> !isOn(table, committed))
+        .forEach(table -> StagedFiles.metadataOf(table).delete());
+  }
+
+  /** Whether main stands on one of some snapshots; it may have none, before it is completed. */
+  private static boolean isOn(StagedTable table, Set<Long> snapshots) {
+    Snapshot main = table.current().currentSnapshot();
+    return main != null && snapshots.contains(main.snapshotId());
   }
 
   private void remove(String location) {
-    try {
-      log.io().deleteFile(location);
-    } catch (RuntimeException e) {
-      LOG.warn("a payload of a lost attempt stays: {}", location, LoggedFailure.of(e));
-    }
+    Cleaning.of(location, () -> log.io().deleteFile(location));
   }
 }

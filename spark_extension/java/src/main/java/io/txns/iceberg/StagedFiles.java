@@ -10,8 +10,6 @@ import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotChanges;
 import org.apache.iceberg.io.FileIO;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The files that staged snapshots have written: data, deletes, manifests, manifest lists.
@@ -19,8 +17,6 @@ import org.slf4j.LoggerFactory;
  * <p>Deleted when the transaction is known not to commit them; otherwise they would be orphans.
  */
 final class StagedFiles {
-  private static final Logger LOG = LoggerFactory.getLogger(StagedFiles.class);
-
   private final FileIO io;
   private final Set<String> locations;
 
@@ -42,17 +38,14 @@ final class StagedFiles {
     List<MetadataUpdate> later = table.changes().subList(earlier.size(), table.changes().size());
     for (MetadataUpdate update : later) {
       if (update instanceof MetadataUpdate.AddSnapshot add) {
-        try {
-          if (writes.hasOwnFiles(add.snapshot())) {
-            dataFiles(reader, add.snapshot(), locations);
-          }
-          metadata(add.snapshot(), io, locations);
-        } catch (RuntimeException e) {
-          LOG.warn(
-              "files of a rolled-back snapshot of {} stay",
-              table.identifier(),
-              LoggedFailure.of(e));
-        }
+        Cleaning.of(
+            "files of a snapshot of " + table.identifier(),
+            () -> {
+              if (writes.hasOwnFiles(add.snapshot())) {
+                dataFiles(reader, add.snapshot(), locations);
+              }
+              metadata(add.snapshot(), io, locations);
+            });
       }
     }
     return new StagedFiles(io, locations);
@@ -67,18 +60,16 @@ final class StagedFiles {
   static StagedFiles metadataOf(StagedTable table, List<Snapshot> some) {
     FileIO io = table.real().io();
     Set<String> locations = new LinkedHashSet<>();
-    some.forEach(snapshot -> metadata(snapshot, io, locations));
+    some.forEach(
+        snapshot ->
+            Cleaning.of(
+                "metadata of a snapshot of " + table.identifier(),
+                () -> metadata(snapshot, io, locations)));
     return new StagedFiles(io, locations);
   }
 
   void delete() {
-    for (String location : locations) {
-      try {
-        io.deleteFile(location);
-      } catch (RuntimeException e) {
-        LOG.warn("a staged file stays: {}", location, LoggedFailure.of(e));
-      }
-    }
+    locations.forEach(location -> Cleaning.of(location, () -> io.deleteFile(location)));
   }
 
   private static void dataFiles(BaseTable reader, Snapshot snapshot, Set<String> locations) {

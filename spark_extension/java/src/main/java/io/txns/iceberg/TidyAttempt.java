@@ -4,13 +4,9 @@ import java.util.LinkedHashSet;
 import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.iceberg.Snapshot;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /** What one tidy has written, before anybody knows what becomes of it. */
 final class TidyAttempt {
-  private static final Logger LOG = LoggerFactory.getLogger(TidyAttempt.class);
-
   private final Head head;
   private final Set<String> superseded = new LinkedHashSet<>();
   private StagedTable staged;
@@ -47,11 +43,7 @@ final class TidyAttempt {
     try {
       return work.get();
     } catch (RuntimeException e) {
-      try {
-        delete();
-      } catch (RuntimeException stays) {
-        e.addSuppressed(stays);
-      }
+      delete();
       throw e;
     }
   }
@@ -73,17 +65,9 @@ final class TidyAttempt {
     if (staged == null) {
       return;
     }
-    try {
-      StagedFiles.metadataOf(staged).delete();
-    } catch (RuntimeException e) { // somebody has removed its list before
-      LOG.warn("metadata of a lost tidy may stay", LoggedFailure.of(e));
-    }
+    StagedFiles.metadataOf(staged).delete();
     if (dataFile != null) {
-      try {
-        staged.real().io().deleteFile(dataFile);
-      } catch (RuntimeException e) {
-        LOG.warn("a file of a lost tidy stays: {}", dataFile, LoggedFailure.of(e));
-      }
+      Cleaning.of(dataFile, () -> staged.real().io().deleteFile(dataFile));
     }
   }
 }

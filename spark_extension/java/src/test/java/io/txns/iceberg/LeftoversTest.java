@@ -3,6 +3,7 @@ package io.txns.iceberg;
 import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.io.IOException;
@@ -271,6 +272,69 @@ class LeftoversTest extends TwoTables {
     assertThat(second.commit().commitTs()).isEqualTo(first.committed().orElseThrow().commitTs());
     assertThat(all("/shop/")).isEqualTo(before);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 5L);
+  }
+
+  /**
+   * Cleaning never decides an answer. Steps: an append is restaged, and its swap is lost; what it
+   * wrote cannot be read any more; the next attempt is refused.
+   */
+  @Test
+  void whatCannotBeCleanedUp() {
+    Transaction txn = late.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
+    append(late.catalog(() -> txn).loadTable(id("shop.a")), 2);
+    append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 3);
+    Set<String> before = all("/shop/");
+    instead =
+        (real, base, next) -> {
+          Set<String> written = all("/shop/");
+          written.removeAll(before);
+          written.stream().filter(path -> path.contains("/snap-")).forEach(LeftoversTest::delete);
+          lake.open().catalog(() -> null).dropTable(id("shop.a"), false);
+          real.commit(base, next);
+        };
+    assertThatThrownBy(txn::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT));
+    assertThat(txn.state()).isEqualTo(Transaction.State.ROLLED_BACK);
+  }
+
+  private static void delete(String path) {
+    try {
+      Files.delete(Path.of(path));
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** The same of what nobody commits again: the refusal is told. */
+  @Test
+  void whatCannotBeCleanedUpOfADeed() {
+    Set<String> before = all("/shop/");
+    instead =
+        (real, base, next) -> {
+          Set<String> written = all("/shop/");
+          written.removeAll(before);
+          written.forEach(LeftoversTest::delete);
+          log(EntryKind.OFF);
+          real.commit(base, next);
+        };
+    assertThatThrownBy(() -> late.forget(id("shop.a")))
+        .isInstanceOf(TxnException.class)
+        .hasMessageContaining("transactions are off");
+  }
+
+  /** A file that cannot be noted for removal stays, and whoever wanted it removed goes on. */
+  @Test
+  void whatCannotBeNotedForRemoval() {
+    MovedClock stopped =
+        new MovedClock() {
+          @Override
+          public long nowMs() {
+            throw new IllegalStateException("no clock");
+          }
+        };
+    CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), stopped);
+    assertThatCode(() -> log.supersede("file:/a")).doesNotThrowAnyException();
   }
 
   /** Lost to a log that takes no writers any more: what a forget has written goes. */
