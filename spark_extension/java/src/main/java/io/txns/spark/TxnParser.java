@@ -111,7 +111,11 @@ final class TxnParser implements ParserInterface {
     if (inTransaction && WritePlans.isDdl(plan)) {
       return new TxnDdlCommand(plan, catalogOf(WritePlans.ddlTarget(plan, delegate)));
     }
-    return inTransaction && WritePlans.isMultiInsert(plan) ? new TxnDdlCommand(plan, null) : plan;
+    List<List<String>> targets = WritePlans.multiInsertTargets(plan, delegate);
+    boolean ours = targets.stream().anyMatch(target -> catalogOf(target) != null);
+    return ours || inTransaction && WritePlans.isMultiInsert(plan)
+        ? new TxnMultiInsertCommand(plan, targets)
+        : plan;
   }
 
   private boolean isWrite(LogicalPlan plan) {

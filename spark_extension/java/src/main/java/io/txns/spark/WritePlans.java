@@ -2,6 +2,7 @@ package io.txns.spark;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import org.apache.iceberg.spark.source.SparkTable;
@@ -114,6 +115,18 @@ final class WritePlans {
     LogicalPlan plan = parsed instanceof UnresolvedWith with ? with.child() : parsed;
     return plan instanceof Union
         && plan.children().forall(child -> child instanceof InsertIntoStatement);
+  }
+
+  /** The names of the tables that such a plan writes, as far as its text has them. */
+  static List<List<String>> multiInsertTargets(LogicalPlan parsed, ParserInterface parser) {
+    List<List<String>> targets = new ArrayList<>();
+    if (isMultiInsert(parsed)) {
+      LogicalPlan plan = parsed instanceof UnresolvedWith with ? with.child() : parsed;
+      plan.children()
+          .foreach(child -> targets.add(name(((InsertIntoStatement) child).table(), parser)));
+    }
+    targets.removeIf(Objects::isNull);
+    return targets;
   }
 
   /** Whether a parsed plan changes tables by DDL. */

@@ -75,6 +75,31 @@ class SessionOptionsTest extends SparkTestBase {
     assertThat(rows(other, "SHOW TBLPROPERTIES " + self).toString()).contains("txns.commit-table");
   }
 
+  /** Each insert of it is a commit of its own, or they are all part of the transaction. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void whatAMultiInsertReadsAndWritesComesUnderCare(boolean inside) {
+    set("register", "none");
+    List<String> tables = List.of(table + "_x", table + "_y");
+    tables.forEach(each -> spark.sql("CREATE TABLE " + each + " USING iceberg AS SELECT 1L AS id"));
+    set("register", "all");
+    if (inside) {
+      spark.sql("BEGIN");
+    }
+    spark.sql(
+        "FROM %1$s INSERT INTO %1$s SELECT id + 1 INSERT INTO %2$s SELECT id + 2"
+            .formatted(tables.toArray()));
+    if (inside) {
+      assertThat(count(other, tables.get(1))).isEqualTo(1);
+      spark.sql("COMMIT");
+    }
+    for (String each : tables) {
+      assertThat(rows(other, "SHOW TBLPROPERTIES " + each).toString())
+          .contains("txns.commit-table");
+      assertThat(count(other, each)).isEqualTo(2);
+    }
+  }
+
   @Test
   void whatComesUnderCare() {
     set("register", "none");
