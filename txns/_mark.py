@@ -177,6 +177,18 @@ def marked_above(metadata: TableMetadata, ts: int) -> bool:
     )
 
 
+def care_ts(metadata: TableMetadata) -> int | None:
+    """
+    Give the `commit_ts` in ms at which a table came under care for the first time.
+
+    None where its oldest snapshot of ours is not a registration's: the protocol created it, or has
+    expired that one.
+    """
+    ours = [at for at in metadata.snapshots if is_ours(at)]
+    first = min(ours, key=commit_ts_of, default=None)
+    return commit_ts_of(first) if first and marks(metadata, first) else None
+
+
 def marks(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     """Whether a snapshot is that of a registration's swap."""
     txn_id = summary_value(snapshot, SNAPSHOT_TXN_ID)

@@ -88,7 +88,9 @@ class Staging:
         if known is not None:
             return known
         try:
-            loaded = self._parts.tables.load(identifier, self._head, self.options.read_ts)
+            loaded = self._parts.tables.load_in_transaction(
+                identifier, self._head, self.options.read_ts
+            )
         except NoSuchTableError:
             self._reads.absent.add(identifier)
             raise
@@ -106,7 +108,7 @@ class Staging:
             return loaded
         self._parts.registrar.register(loaded.identifier)
         head = self._parts.log.load()
-        return self._parts.tables.load(loaded.identifier, head, self.options.read_ts)
+        return self._parts.tables.load_in_transaction(loaded.identifier, head, self.options.read_ts)
 
     def exists(self, name: Identifier) -> bool:
         """Whether a table exists, with what was staged."""

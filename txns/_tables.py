@@ -18,7 +18,7 @@ from txns._entry import Kind
 from txns._log import LAG_MS
 from txns._logged import Stranger, logged_state
 from txns._overlay import TableView
-from txns.errors import CorruptLog, Quarantined, Unsupported, text
+from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -143,6 +143,22 @@ class DataTables:
         if loaded.registered and loaded.view and loaded.view.dropped:
             raise NoSuchTableError(f"Table does not exist: {text(identifier)}")
         return loaded
+
+    def load_in_transaction(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded:
+        """
+        Load a table as of `read_ts`, or as it came under care since a transaction began.
+
+        No change of it is logged before: that is what it was at `read_ts`, as far as anybody can
+        tell, and what has been logged since clashes. Raises what `load` does.
+        """
+        try:
+            return self.load(identifier, head, read_ts)
+        except Conflict:
+            metadata = self.catalog.load_table(identifier).metadata
+            care_ts = _mark.care_ts(metadata) or 0
+            if care_ts <= read_ts or self._forget_above(read_ts, str(metadata.table_uuid)):
+                raise
+            return self.load(identifier, self._log.load(), care_ts)
 
     def load_with_dropped(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded:
         """Load a table, for a caller that wants to see a dropped one's marker; see `load`."""

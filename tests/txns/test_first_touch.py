@@ -94,3 +94,51 @@ def test_files_that_were_written_before_the_spec_changed(lake, handle):
     plain = lake.catalog.load_table(a)
     assert [1, 2, 3] == ids(plain)
     assert {0, 1} == {task.file.spec_id for task in plain.scan().plan_files()}
+
+
+@pytest.mark.parametrize("by_whom", ["itself", "another"])
+def test_tables_that_come_under_care_while_a_transaction_is_open(lake, by_whom):
+    """
+    The registration of one moves the log past what the next one can be read at.
+
+    1. A transaction begins, and somebody commits.
+    2. It writes two tables that nobody had registered.
+    """
+    tables = [lake.table(name, [1], register=False) for name in ("b", "c")]
+    lake.table("other")
+    handle = lake.open(register="all")
+    with handle.begin(isolation="serializable") as txn:
+        lake.open().catalog().load_table("shop.other").append(rows(7))
+        for name in tables:
+            if by_whom == "another":
+                lake.open().register(name)
+            txn.load_table(name).append(rows(2))
+    assert [[1, 2], [1, 2]] == [lake.plain_ids(name) for name in tables]
+
+
+def test_what_was_written_since_a_table_came_under_care_clashes(lake):
+    """The transaction has read it as it came under care."""
+    name = lake.table("b", [1], register=False)
+    handle = lake.open(register="all")
+    txn = handle.begin()
+    lake.table("other")
+    lake.open().register(name)
+    lake.open().catalog().load_table(name).append(rows(5))
+    table = txn.load_table(name)
+    assert [1] == ids(table)
+    table.overwrite(rows(2))
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+    assert [1, 5] == lake.plain_ids(name)
+
+
+def test_a_table_of_before_its_care_cannot_be_read_at_a_timestamp(lake):
+    """What strangers had written until then is of no time of the log."""
+    handle = lake.open()
+    lake.table("other", [1])
+    before = handle.snapshot().read_ts
+    name = lake.table("b", [1], register=False)
+    handle.catalog().load_table("shop.other").append(rows(2))
+    handle.register(name)
+    with pytest.raises(txns.Conflict, match="too old"):
+        handle.snapshot(before).load_table(name)

@@ -79,6 +79,28 @@ final class DataTables {
     return loaded;
   }
 
+  /**
+   * Load a table as of {@code readTs}, or as it came under care since a transaction began.
+   *
+   * <p>No change of it is logged before: that is what it was at {@code readTs}, as far as anybody
+   * can tell, and what has been logged since clashes. Throws what {@link #load} does.
+   */
+  Loaded loadInTransaction(TableIdentifier identifier, Head head, long readTs) {
+    try {
+      return load(identifier, head, readTs);
+    } catch (TxnException e) {
+      if (e.kind() == ErrorKind.CONFLICT
+          && delegate.loadTable(identifier) instanceof BaseTable table) {
+        TableMetadata metadata = table.operations().current();
+        long careTs = LoggedState.careTs(metadata).orElse(0);
+        if (careTs > readTs && forgetAbove(readTs, careTs, metadata.uuid()).isEmpty()) {
+          return load(identifier, log.load(), careTs);
+        }
+      }
+      throw e;
+    }
+  }
+
   /** The same, for a caller that wants to see a dropped table's marker. */
   Loaded loadWithDropped(TableIdentifier identifier, Head head, long readTs) {
     Table table;

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
@@ -117,6 +118,21 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
   static boolean markedAbove(TableMetadata metadata, long ts) {
     return metadata.snapshots().stream()
         .anyMatch(at -> isOurs(at) && commitTs(at) > ts && marks(metadata, at));
+  }
+
+  /**
+   * The {@code commit_ts} at which a table came under care for the first time.
+   *
+   * @return empty where its oldest snapshot of ours is not a registration's: the protocol created
+   *     it, or has expired that one
+   */
+  static OptionalLong careTs(TableMetadata metadata) {
+    return metadata.snapshots().stream()
+        .filter(LoggedState::isOurs)
+        .min(Comparator.comparingLong(LoggedState::commitTs))
+        .filter(first -> marks(metadata, first))
+        .map(first -> OptionalLong.of(commitTs(first)))
+        .orElse(OptionalLong.empty());
   }
 
   /** Whether a snapshot is that of a registration's swap. */

@@ -357,7 +357,7 @@ public final class Transaction {
       try {
         Optional<DataTables.Loaded> plain =
             explicit ? Optional.empty() : handle.tables().loadPlain(table, head());
-        known = plain.orElseGet(() -> handle.tables().load(table, head(), readTs));
+        known = plain.orElseGet(() -> handle.tables().loadInTransaction(table, head(), readTs));
       } catch (NoSuchTableException e) {
         reads.absent(table);
         throw e;

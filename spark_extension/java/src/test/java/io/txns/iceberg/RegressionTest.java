@@ -27,6 +27,8 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Defects that reviews have found: each test states what holds since. */
 @Timeout(120)
@@ -442,6 +444,40 @@ class RegressionTest {
     append(inside.loadTableForWrite(id("shop.new")), 2);
     assertThat(txn.commit().applied()).isTrue();
     assertThat(lake.txnIds("shop.new")).containsExactly(1L, 2L);
+  }
+
+  /** The registration of one moves the log past what the next one can be read at. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void tablesThatComeUnderCareWhileATransactionIsOpen(boolean byItself) {
+    List<TableIdentifier> tables = List.of(id("shop.new"), id("shop.newer"));
+    tables.forEach(each -> append(lake.catalog().createTable(each, Lake.SCHEMA), 5));
+    TxnHandle all = lake.open(Map.of("txns.register", "all"));
+    Transaction txn = all.begin(BeginOptions.defaults().withIsolation(Isolation.SERIALIZABLE));
+    append(auto("shop.a"), 7);
+    for (TableIdentifier each : tables) {
+      if (!byItself) {
+        lake.open().register(each);
+      }
+      append(all.catalog(() -> txn).loadTableForWrite(each), 6);
+    }
+    txn.commit();
+    tables.forEach(each -> assertThat(lake.plainIds(each.toString())).containsExactly(5L, 6L));
+  }
+
+  /** It has read it as it came under care. */
+  @Test
+  void whatWasWrittenSinceATableCameUnderCareClashes() {
+    append(lake.catalog().createTable(id("shop.new"), Lake.SCHEMA), 5);
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    append(auto("shop.a"), 7);
+    handle.register(id("shop.new"));
+    append(auto("shop.new"), 8);
+    Table table = handle.catalog(() -> txn).loadTableForWrite(id("shop.new"));
+    assertThat(Lake.ids(table)).containsExactly(5L);
+    overwrite(table, 1);
+    assertThatThrownBy(txn::commit).isInstanceOf(TxnException.class);
+    assertThat(lake.txnIds("shop.new")).containsExactly(5L, 8L);
   }
 
   /** Others' writes to what it has registered are conflicts all the same. */
