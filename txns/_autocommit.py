@@ -1,7 +1,7 @@
 """
 A catalog outside of any transaction: every pyiceberg operation is one of its own.
 
-Imports: _catalog, _change, _commit, _creation, _loop, _parts, _staged, _txn_table, errors.
+Imports: _catalog, _change, _commit, _creation, _group, _parts, _staged, _txn_table, errors.
 Used by: _handle.
 """
 
@@ -30,8 +30,8 @@ from txns import _change, _creation, _manifests
 from txns._catalog import TxnCatalog
 from txns._commit import Request
 from txns._entry import Kind
+from txns._group import Key
 from txns._logger import logger
-from txns._loop import Key
 from txns._mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved_in
 from txns._parts import check_writable
 from txns._rewound import is_about_main

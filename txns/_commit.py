@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from txns._archive import Archive
     from txns._clock import Clock
     from txns._config import Config
+    from txns._group import Key
     from txns._log import CommitLog, Head
-    from txns._loop import CommitLoop, Key
+    from txns._loop import CommitLoop
     from txns._staged import StagedTable
     from txns._state import LogState
     from txns._tables import DataTables

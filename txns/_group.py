@@ -2,21 +2,33 @@
 The entries of one process that wait to be appended: one thread leads them through a swap.
 
 Docs/spec.md 11.1.
-Imports: nothing. Used by: _loop, _transaction.
+Imports: _state. Used by: _autocommit, _commit, _drafts, _loop, _marks, _purge, _register, _repair,
+_transaction.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from txns._state import aborted_ts
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from txns._entry import Entry
     from txns._log import Head
-    from txns._loop import Attempt, Key
+    from txns._state import LogState
+
+Attempt = Callable[["LogState", "Head", int], "Entry"]
+"""
+Validate against a state and make the entry with a `commit_ts` in ms; the head is the one
+that was loaded, the state is that head's plus entries of the same group.
+"""
 
 MAX_MEMBERS = 32
 """More would make the swap's metadata large for everybody."""
@@ -47,6 +59,51 @@ class Attempts:
         """Learn from a head that does not hold the entry: past what an attempt asserted, or not."""
         if self.stood_on and head.is_past(self.stood_on):
             self.stood_on = None
+
+
+class Origin(Enum):
+    """Where a transaction id comes from: whether others may append under it."""
+
+    FRESH = auto()
+    """Made for this entry: it is another's only who asks with it what became of the entry."""
+    DERIVED = auto()
+    """Made of what is done: whoever does the same makes the same entry."""
+    CALLERS = auto()
+    """The caller's own: other tries under it may be on their way, and need not be the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """
+    The idempotence key of an entry.
+
+    Attributes:
+        txn_id: In at most one entry for as long as ids are looked up (I8); aborts of it are none.
+        since_ts: Entries above it, in ms, may hold the id; under a caller's own one it is the try's
+            `read_ts`.
+        origin: Where the id comes from.
+        commit_ts: The timestamp in ms that the caller wants; None for the next one.
+        attempts: Those under this key; whoever may append again hands them on.
+    """
+
+    txn_id: str
+    since_ts: int
+    origin: Origin
+    commit_ts: int | None = None
+    attempts: Attempts = field(default_factory=Attempts, compare=False)
+
+    @classmethod
+    def fresh(cls, txn_id: str) -> Key:
+        """Give the key of an id that has just been made: nobody knows it before the attempts."""
+        return cls(txn_id, sys.maxsize, Origin.FRESH)
+
+    def is_barred(self, under: Sequence[Entry]) -> bool:
+        """
+        Whether an abort among the entries under its id is for tries as old as this one.
+
+        A fresh id is the caller's own for whoever asks with it what became of it.
+        """
+        return self.origin is not Origin.DERIVED and aborted_ts(under) > self.since_ts
 
 
 class Member:

@@ -16,9 +16,9 @@ from txns._catalog import SnapshotCatalog
 from txns._clock import Clock, SystemClock
 from txns._committed import Committed, Options
 from txns._config import Config
+from txns._drafts import transactions_off
 from txns._entry import Isolation, Kind, check_txn_id
 from txns._history import transactions
-from txns._loop import transactions_off
 from txns._parts import Parts
 from txns._purge import Purger
 from txns._subscribe import Delivery, subscribe

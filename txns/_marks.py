@@ -1,7 +1,7 @@
 """
 Entries that have nothing to apply: they move the upper, turn writers away, note a registration.
 
-Imports: _engine, _entry, _loop, errors. Used by: _handle, _register, _switch.
+Imports: _drafts, _engine, _entry, _group, errors. Used by: _handle, _register, _switch.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from txns import _engine
+from txns._drafts import checked_ts
 from txns._entry import Entry, Kind
-from txns._loop import Key, checked_ts
+from txns._group import Key
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:

@@ -14,10 +14,11 @@ from pyiceberg.table.update import RemoveSnapshotsUpdate
 from txns._apply import Applier
 from txns._archive import Archive
 from txns._commit import Committer
+from txns._drafts import transactions_off
 from txns._log import CommitLog
 from txns._logged import needed_since
 from txns._logger import logger
-from txns._loop import CommitLoop, transactions_off
+from txns._loop import CommitLoop
 from txns._mark import refuse_commit_table
 from txns._register import Registrar
 from txns._repair import Repairer

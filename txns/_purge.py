@@ -5,7 +5,7 @@ A catalog drops by name, whatever stands under it. So a purger first claims the 
 change like any other, which clashes in the log with whoever creates the name again; and what it
 drops in the end is a name that only it has ever used, after a look at what stands there.
 Docs/spec.md 6.8.
-Imports: _change, _claim, _commit, _entry, _hold, _loop, _manifests, _mark, _parts, _purge_name,
+Imports: _change, _claim, _commit, _entry, _group, _hold, _manifests, _mark, _parts, _purge_name,
 _purged_files, _staged, errors. Used by: _handle.
 """
 
@@ -21,9 +21,9 @@ from pyiceberg.table.update import SetPropertiesUpdate
 from txns import _change, _claim, _manifests, _mark, _purge_name
 from txns._commit import Request
 from txns._entry import Kind
+from txns._group import Key
 from txns._hold import tagged
 from txns._logger import logger
-from txns._loop import Key
 from txns._parts import check_writable
 from txns._purged_files import PurgedFiles
 from txns._staged import StagedTable

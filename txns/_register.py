@@ -2,8 +2,8 @@
 Puts tables under care, and takes them from it.
 
 Docs/spec.md 6.2 and 6.3.
-Imports: _apply, _change, _commit, _entry, _log, _loop, _manifests, _mark, _marks, _overlay,
-_staged, _tables, errors. Used by: _parts.
+Imports: _apply, _change, _commit, _drafts, _entry, _group, _log, _loop, _manifests, _mark, _marks,
+_overlay, _staged, _tables, errors. Used by: _parts.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from pyiceberg.table.update import (
 
 from txns import _change, _manifests, _mark, _marks
 from txns._commit import Request
+from txns._drafts import transactions_off
 from txns._entry import Change, Entry, Kind, Operation
+from txns._group import Key, Origin
 from txns._logger import logger
-from txns._loop import Key, Origin, transactions_off
 from txns._overlay import acceptable_ts
 from txns._staged import StagedTable
 from txns.errors import Conflict, ForeignWrite, Quarantined, Unsupported, text

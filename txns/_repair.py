@@ -2,7 +2,7 @@
 Ends what strangers did to a table: takes it in, or puts the logged state back.
 
 Docs/spec.md 9.3 and 9.4.
-Imports: _change, _commit, _entry, _logged, _loop, _manifests, _mark, _overlay, _staged, _tables,
+Imports: _change, _commit, _entry, _group, _logged, _manifests, _mark, _overlay, _staged, _tables,
 errors. Used by: _parts.
 """
 
@@ -24,9 +24,9 @@ from pyiceberg.table.update import (
 from txns import _change, _manifests, _mark
 from txns._commit import Request
 from txns._entry import Isolation, Kind, derived_id
+from txns._group import Key, Origin
 from txns._logged import stranger_above
 from txns._logger import logger
-from txns._loop import Key, Origin
 from txns._overlay import acceptable_ts
 from txns._staged import StagedTable
 from txns.errors import Conflict, Unsupported, text

@@ -1,7 +1,7 @@
 """
 A transaction as a catalog: staged changes over many tables, what was read, savepoints.
 
-Imports: _catalog, _change, _commit, _committed, _creation, _entry, _group, _leftovers, _loop,
+Imports: _catalog, _change, _commit, _committed, _creation, _entry, _group, _leftovers,
 _read_set, _savepoints, _staging, errors. Used by: _handle.
 """
 
@@ -23,9 +23,8 @@ from txns._catalog import TxnCatalog
 from txns._commit import Request
 from txns._committed import Committed, Options, State
 from txns._entry import Entry, Isolation, Kind
-from txns._group import Attempts
+from txns._group import Attempts, Key, Origin
 from txns._leftovers import Leftovers
-from txns._loop import Key, Origin
 from txns._mark import refuse_reserved, refuse_reserved_in
 from txns._read_set import ReadSet
 from txns._savepoints import Savepoints

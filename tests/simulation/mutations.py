@@ -23,6 +23,7 @@ from txns import (
     _change,
     _commit,
     _conflict,
+    _drafts,
     _entry,
     _log,
     _loop,
@@ -214,7 +215,7 @@ def restage_forgotten() -> list[Patch]:
     # The log's own check of its chains would refuse it: it has to go as well.
     return [
         (_commit.Committer, "_restaged", stale),
-        (_loop, "_check_invariants", lambda *_a: None),
+        (_drafts, "_check_invariants", lambda *_a: None),
         (_state.LogState, "validate", lambda _self: None),
     ]
 
@@ -269,10 +270,10 @@ def renumbering_forgotten() -> list[Patch]:
 def commit_ts_of_the_clock() -> list[Patch]:
     """Take the clock's time as `commit_ts`, above the upper or not (I1)."""
 
-    def make(self: Any, member: Any, state: Any, head: Any) -> Any:
-        return member.attempt(state, head, self._clock.now_ms())
+    def make(self: Any, member: Any) -> Any:
+        return member.attempt(self.state, self.head, self.clock.now_ms())
 
-    return [(_loop.CommitLoop, "_make", make), (_loop, "_check_invariants", lambda *_a: None)]
+    return [(_drafts.Drafts, "_make", make), (_drafts, "_check_invariants", lambda *_a: None)]
 
 
 def files_removed_after_a_maybe() -> list[Patch]:
@@ -317,27 +318,36 @@ def register_without_applied() -> list[Patch]:
 
 def group_members_unaware() -> list[Patch]:
     """Validate the members of a group against the head only, not against each other."""
-    make = _loop.CommitLoop._make
+    make = _drafts.Drafts._make
 
-    def alone(self: Any, member: Any, state: Any, head: Any) -> Any:
-        return make(self, member, replace(state, entries=head.state.entries), head)
+    def alone(self: Any, member: Any) -> Any:
+        drafted = self.state
+        self.state = replace(drafted, entries=self.head.state.entries)
+        try:
+            return make(self, member)
+        finally:
+            self.state = drafted
 
     # The log's own check of its chains would refuse it: it has to go as well.
     return [
-        (_loop.CommitLoop, "_make", alone),
-        (_loop, "_check_invariants", lambda *_a: None),
+        (_drafts.Drafts, "_make", alone),
+        (_drafts, "_check_invariants", lambda *_a: None),
         (_state.LogState, "validate", lambda _self: None),
     ]
 
 
 def id_twice_in_a_group() -> list[Patch]:
     """Make an entry of each member of a group, whatever its id (I8)."""
-    drafts = _loop._Drafts
+    drafts = _drafts.Drafts
 
+    def by_member(self: Any, *values: Any) -> None:
+        init(self, *values, by_id=_EachItsOwn())
+
+    init = drafts.__init__
     # The log's own checks would refuse it: they have to go as well.
     return [
-        (_loop, "_Drafts", lambda state: drafts(state, by_id=_EachItsOwn())),
-        (_loop, "_check_invariants", lambda *_a: None),
+        (drafts, "__init__", by_member),
+        (_drafts, "_check_invariants", lambda *_a: None),
         (_state.LogState, "validate", lambda _self: None),
     ]
 
@@ -345,10 +355,10 @@ def id_twice_in_a_group() -> list[Patch]:
 def conflict_without_abort() -> list[Patch]:
     """Tell a conflict under a user's own id, whatever earlier tries are still to do (I8)."""
 
-    def told(_self: Any, drafts: Any, member: Any, error: Exception) -> None:
-        drafts.refused[member] = error
+    def told(self: Any, member: Any, error: Exception) -> None:
+        self.refused[member] = error
 
-    return [(_loop.CommitLoop, "_refuse", told)]
+    return [(_drafts.Drafts, "_refuse", told)]
 
 
 def registered_once() -> list[Patch]:

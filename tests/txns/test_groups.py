@@ -11,8 +11,8 @@ import txns
 from tests.txns.lake import ids
 from tests.txns.test_commit_loop import Wrapped, staged
 from txns._entry import Entry, Kind
-from txns._group import CommitGroup, Member
-from txns._loop import MAX_ATTEMPTS, Key, Origin
+from txns._group import CommitGroup, Key, Member, Origin
+from txns._loop import MAX_ATTEMPTS
 from txns.errors import InvalidUsage
 
 

@@ -1,11 +1,7 @@
 package io.txns.iceberg;
 
-import java.util.LinkedHashMap;
-import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.function.Function;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
@@ -23,7 +19,6 @@ final class CommitLoop {
   private static final int MAX_ATTEMPTS = 50;
   private static final long MAX_MS = 30_000;
   private static final long BACK_OFF_MAX_MS = 5;
-  private static final long SKEW_WARNING_MS = 60_000;
 
   private final CommitLog log;
   private final Archive archive;
@@ -155,45 +150,17 @@ final class CommitLoop {
     }
   }
 
-  /**
-   * What one swap is to append: an entry per id, or an abort where a try under a caller's own one
-   * was refused; who gets it, and who was refused one.
-   */
-  private static final class Drafts {
-    private Head at;
-    private final Map<String, Entry> byId = new LinkedHashMap<>();
-    private final Map<CommitGroup.Member, Entry> entries = new LinkedHashMap<>();
-    private final Set<CommitGroup.Member> aborting = new LinkedHashSet<>();
-    private final Map<CommitGroup.Member, RuntimeException> refused = new LinkedHashMap<>();
-
-    private Drafts(Head head) {
-      at = head;
-    }
-
-    private void add(Entry entry) {
-      at = at.with(entry);
-      byId.put(entry.txnId(), entry);
-    }
-
-    /** Those of whom there is something in the swap. */
-    private Set<CommitGroup.Member> members() {
-      Set<CommitGroup.Member> members = new LinkedHashSet<>(entries.keySet());
-      members.addAll(aborting);
-      return members;
-    }
-  }
-
   /** One swap; whether no member is open any more. */
   private boolean attempt(List<CommitGroup.Member> members, Head head) {
-    Drafts drafts = drafts(open(members), head);
-    if (drafts.byId.isEmpty()) {
-      drafts.refused.forEach(CommitGroup.Member::failed);
+    Drafts drafts = Drafts.of(open(members), head, log.identifier(), clock);
+    if (drafts.all().isEmpty()) {
+      drafts.refused().forEach(CommitGroup.Member::failed);
       return true;
     }
     CommitLog.Swap swap = swap(head, drafts);
     if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
-      drafts.refused.forEach(CommitGroup.Member::notCommitted);
-      drafts.entries.forEach(CommitGroup.Member::committed);
+      drafts.refused().forEach(CommitGroup.Member::notCommitted);
+      drafts.entries().forEach(CommitGroup.Member::committed);
       return true;
     }
     LOG.debug("a swap was not won: {}", swap.outcome(), swap.cause());
@@ -211,7 +178,7 @@ final class CommitLoop {
     drafts.members().forEach(member -> member.attempts().trying(head));
     boolean sent = true;
     try {
-      CommitLog.Swap swap = log.append(head, List.copyOf(drafts.byId.values()));
+      CommitLog.Swap swap = log.append(head, drafts.all());
       sent = swap.outcome() != CommitLog.Swap.Outcome.NOT_SENT;
       return swap;
     } catch (RuntimeException e) {
@@ -221,79 +188,6 @@ final class CommitLoop {
       if (!sent) {
         drafts.members().forEach(member -> member.attempts().notSent());
       }
-    }
-  }
-
-  /** The entries of one swap, each validated against those before it. */
-  private Drafts drafts(List<CommitGroup.Member> members, Head head) {
-    Drafts drafts = new Drafts(head);
-    for (CommitGroup.Member member : members) {
-      try {
-        drafts.entries.put(member, draft(drafts, member));
-      } catch (RuntimeException e) {
-        if (Thread.currentThread().isInterrupted()) {
-          throw e; // the leader has been cancelled, not the member
-        }
-        refuse(drafts, member, e);
-      }
-    }
-    return drafts;
-  }
-
-  /** A member's entry; who comes second with an id gets the first one's, or is refused with it. */
-  private Entry draft(Drafts drafts, CommitGroup.Member member) {
-    String txnId = member.key().txnId();
-    if (!drafts.byId.containsKey(txnId)) {
-      Entry entry = member.attempt().at(drafts.at, nextTs(drafts.at));
-      refuseWhenOff(drafts.at, entry);
-      checkKeepsInvariants(drafts.at.with(entry), entry);
-      drafts.add(entry);
-    }
-    Entry entry = drafts.byId.get(txnId);
-    if (entry.isAbort()) {
-      throw barred(txnId, entry.commitTs());
-    }
-    return entry;
-  }
-
-  /** Why a member is refused, with the abort without which that is not told. */
-  private void refuse(Drafts drafts, CommitGroup.Member member, RuntimeException error) {
-    Key key = member.key();
-    drafts.refused.put(member, error);
-    boolean conflict = error instanceof TxnException e && e.kind() == ErrorKind.CONFLICT;
-    if (!conflict || key.origin() != Origin.CALLERS) {
-      return;
-    }
-    if (drafts.at.state().off()) {
-      drafts.refused.put(member, TxnException.off()); // which says nothing of other tries
-    } else if (!drafts.byId.containsKey(key.txnId())) {
-      drafts.add(Entry.abort(drafts.at, nextTs(drafts.at), key.txnId(), key.sinceTs()));
-      drafts.aborting.add(member);
-      member.aborting(error);
-    }
-  }
-
-  /** A try that is older than one under its id that was refused. */
-  private TxnException barred(String txnId, long abortedTs) {
-    return TxnException.conflict(
-        log.identifier(),
-        txnId,
-        Winner.NOBODY,
-        abortedTs,
-        "a try under its id was refused after this one began");
-  }
-
-  /** What would make the log unreadable for everybody fails one transaction instead. */
-  private void checkKeepsInvariants(Head next, Entry entry) {
-    try {
-      next.state().validate();
-    } catch (TxnException e) {
-      throw TxnException.conflict(
-          log.identifier(),
-          entry.txnId(),
-          Winner.NOBODY,
-          entry.prevTs(),
-          "refused: " + e.getMessage());
     }
   }
 
@@ -309,7 +203,7 @@ final class CommitLoop {
       }
       if (key.isBarred(under)) {
         member.attempts().settle(head);
-        TxnException barred = barred(key.txnId(), Entry.abortedTs(under));
+        TxnException barred = Drafts.barred(log.identifier(), key.txnId(), Entry.abortedTs(under));
         member.failed(member.conflict() == null ? barred : member.conflict());
         continue;
       }
@@ -375,21 +269,6 @@ final class CommitLoop {
       boolean others = member.key().origin() == Origin.CALLERS; // tries that may be on their way
       member.failed(
           others ? TxnException.commitStateUnknown(member.key().txnId(), conflict) : conflict);
-    }
-  }
-
-  private long nextTs(Head head) {
-    long nowMs = clock.nowMs();
-    if (head.upper() > nowMs + SKEW_WARNING_MS) {
-      LOG.warn("the log is {} ms ahead of this clock: some clock is fast", head.upper() - nowMs);
-    }
-    return Math.max(nowMs, head.upper() + 1);
-  }
-
-  private static void refuseWhenOff(Head head, Entry entry) {
-    boolean always = entry.kind() == EntryKind.ON || entry.kind() == EntryKind.OFF;
-    if (head.state().off() && !always) {
-      throw TxnException.off();
     }
   }
 }

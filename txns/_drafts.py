@@ -1,0 +1,175 @@
+"""
+What one swap is to append: an entry per id, made by the members that wait for it.
+
+Docs/spec.md 11.1. Each is validated against those before it. A conflict under a caller's own id is
+told when an abort stands under it: then that is what is drafted.
+Imports: _engine, _entry, _group, errors. Used by: _handle, _loop, _marks, _parts, _register.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from txns import _engine
+from txns._entry import Entry, Kind
+from txns._group import Origin
+from txns._logger import logger
+from txns.errors import Conflict, CorruptLog, InvalidUsage, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from txns._clock import Clock
+    from txns._group import Key, Member
+    from txns._log import Head
+    from txns._state import LogState
+
+_LOG = logger(__name__)
+
+MAX_SKEW_MS = 60_000
+
+
+@dataclass(slots=True)
+class Drafts:
+    """
+    What one swap is to append.
+
+    Attributes:
+        head: What the swap is to stand on.
+        clock: Says when it is.
+        state: The head's, with these entries.
+        by_id: An entry per id; an abort where a member with a caller's own id was refused.
+        entries: Who gets which.
+        aborts: Whose abort it is.
+        refused: Who was refused an entry, and why.
+    """
+
+    head: Head
+    clock: Clock
+    state: LogState
+    by_id: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[Member, Entry] = field(default_factory=dict)
+    aborts: dict[Member, Entry] = field(default_factory=dict)
+    refused: dict[Member, Exception] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, members: Iterable[Member], head: Head, clock: Clock) -> Self:
+        """Make the entries of one swap, each validated against those before it."""
+        drafts = cls(head, clock, head.state)
+        for member in members:
+            try:
+                drafts.entries[member] = drafts._draft(member)
+            except Exception as error:  # noqa: BLE001 -- it is that member's, not the leader's
+                drafts._refuse(member, error)
+        return drafts
+
+    @property
+    def members(self) -> list[Member]:
+        """Those of whom there is something in the swap."""
+        return [*self.entries, *self.aborts]
+
+    def _draft(self, member: Member) -> Entry:
+        """Make a member's entry; who comes second with an id gets the first one's, or its end."""
+        txn_id = member.key.txn_id
+        if txn_id not in self.by_id:
+            entry = self._make(member)
+            following = self.state.with_entry(entry)
+            _check_invariants(following, entry)
+            self.by_id[txn_id], self.state = entry, following
+        entry = self.by_id[txn_id]
+        if entry.is_abort:
+            raise barred(member, entry.commit_ts)
+        return entry
+
+    def _refuse(self, member: Member, error: Exception) -> None:
+        """Note why a member is refused, and draft the abort without which that is not told."""
+        key = member.key
+        self.refused[member] = error
+        if not isinstance(error, Conflict) or key.origin is not Origin.CALLERS:
+            return
+        if self.state.off:
+            self.refused[member] = transactions_off()  # which says nothing of other tries
+        elif key.txn_id not in self.by_id:
+            abort = self._abort(key)
+            self.by_id[key.txn_id] = self.aborts[member] = abort
+            self.state = self.state.with_entry(abort)
+            member.conflict = error
+
+    def _abort(self, key: Key) -> Entry:
+        """Give what bars all tries under an id that began before it."""
+        commit_ts = max(self.clock.now_ms(), self.state.upper + 1)
+        return Entry(
+            Kind.ABORT,
+            key.txn_id,
+            upper=commit_ts,
+            tidied_upto=self.state.tidied_upto,
+            commit_ts=commit_ts,
+            prev_ts=self.state.upper,
+            read_ts=key.since_ts,
+            engine=_engine.NAME,
+        )
+
+    def _make(self, member: Member) -> Entry:
+        now_ms, state = self.clock.now_ms(), self.state
+        if state.upper > now_ms + MAX_SKEW_MS:
+            _LOG.warning(
+                "the log is %d ms ahead of this clock: some clock is fast", state.upper - now_ms
+            )
+        commit_ts = max(now_ms, state.upper + 1)
+        if member.key.commit_ts is not None:
+            commit_ts = checked_ts(member.key.commit_ts, state.upper, now_ms)
+        entry = member.attempt(state, self.head, commit_ts)
+        if state.off and entry.kind not in {Kind.ON, Kind.OFF}:
+            raise transactions_off()
+        return entry
+
+
+def barred(member: Member, ts: int) -> Conflict:
+    """Say that a try is older than one under its id that was refused."""
+    return Conflict(
+        "a try under its id was refused after this one began",
+        txn_id=member.key.txn_id,
+        least_ts=ts,
+    )
+
+
+def transactions_off() -> Unsupported:
+    """Say that something needs the log, while it takes no writers."""
+    return Unsupported(
+        "transactions are off for this commit table: `txns on` or CALL system.on() lets writers in;"
+        " until then single operations read and write, as plain Iceberg does, the tables to which"
+        " everything is applied"
+    )
+
+
+def checked_ts(ts: int, upper: int, now_ms: int) -> int:
+    """
+    Check a `commit_ts` that a caller chose.
+
+    Raises:
+        InvalidUsage: 22023 with the least timestamp that works.
+    """
+    if ts <= upper:
+        raise InvalidUsage(
+            "22023",
+            f"a commit timestamp lies above the upper; ts=`{ts}` upper=`{upper}`"
+            f" least_ts=`{upper + 1}`",
+            least_ts=upper + 1,
+        )
+    if ts > now_ms + MAX_SKEW_MS:
+        raise InvalidUsage(
+            "22023",
+            "a timestamp must not lie more than 60 s in the future: others would have to wait;"
+            f" ts=`{ts}` now=`{now_ms}`",
+            least_ts=upper + 1,
+        )
+    return ts
+
+
+def _check_invariants(state: LogState, entry: Entry) -> None:
+    """Fail one transaction with what would make the log unreadable for everybody."""
+    try:
+        state.validate()
+    except CorruptLog as error:
+        raise Conflict(f"refused: {error}", txn_id=entry.txn_id, least_ts=entry.prev_ts) from error
