@@ -343,7 +343,8 @@ class Handle:
             until: Ends at it, in ms, inclusive; None waits for more for ever.
 
         Raises:
-            Conflict: A snapshot that is needed has been expired.
+            Conflict: A snapshot that is needed has been expired, or a table was set back and
+                adopted so: begin again at the timestamp that it names, with the table as of it.
         """
         return subscribe(self._parts, [_name(table) for table in tables], as_of, until)
 

@@ -46,6 +46,9 @@ SNAPSHOT_ADOPTED = "txns.adopted"
 SNAPSHOT_RESTORED = "txns.restored"
 """On a copy of another snapshot: which one it is a copy of."""
 
+SNAPSHOT_LOST_ABOVE = "txns.lost-above"
+"""On what adopts a table that was set back: the `commit_ts` above which its states are gone."""
+
 FOREIGN_BRANCH = "txns-foreign-"
 """Branches that keep a stranger's snapshots are named this and the snapshot's id."""
 
@@ -276,6 +279,12 @@ def adopted_by(snapshot: Snapshot) -> set[int]:
     """Give the strangers' snapshots that one of ours has taken in."""
     named = summary_value(snapshot, SNAPSHOT_ADOPTED) or ""
     return {int(each) for each in named.split(",") if each}
+
+
+def lost_above(snapshot: Snapshot) -> int | None:
+    """Give the `commit_ts` in ms above which, and below its own, states are gone; None for none."""
+    value = summary_value(snapshot, SNAPSHOT_LOST_ABOVE)
+    return None if value is None else _entry.number(value, SNAPSHOT_LOST_ABOVE)
 
 
 def _number(properties: Mapping[str, str], key: str) -> int:

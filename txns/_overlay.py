@@ -283,6 +283,24 @@ def too_old(table: Identifier, least_ts: int, read_ts: int, reason: str) -> Conf
     )
 
 
+def refuse_given_up(table: Identifier, adopting: Snapshot, read_ts: int) -> None:
+    """
+    Refuse to read what an adoption of ours has given up, of a table that was set back.
+
+    Args:
+        table: Its identifier, for messages.
+        adopting: A snapshot of ours, above `read_ts`; of any kind.
+        read_ts: In ms.
+
+    Raises:
+        Conflict: "Too old": what was acknowledged at `read_ts` is in no snapshot of the table.
+    """
+    above = _mark.lost_above(adopting)
+    if above is not None and read_ts > above:
+        reason = f"it was set back to {above}, and what it lacked above that was given up"
+        raise too_old(table, _mark.commit_ts_of(adopting), read_ts, reason)
+
+
 def incomplete(table: Identifier, reason: str) -> Quarantined:
     """Describe a table that lacks what the log has of it: readers have nothing to stay on."""
     cure = (
@@ -336,6 +354,7 @@ def _earlier(
             if at.schema_id not in known or at.schema_id == view.current_schema_id:
                 return view
             return view.model_copy(update={"current_schema_id": at.schema_id})
+        refuse_given_up(table, at, read_ts)
     raise too_old(table, mark.applied, read_ts, "its older snapshots have been expired")
 
 
@@ -356,11 +375,12 @@ def _with_main(metadata: TableMetadata, snapshot: Snapshot | None) -> TableMetad
 
 def adopted_by(request: CommitTableRequest) -> set[int]:
     """Give the strangers' snapshots that a change takes in."""
-    ids: set[int] = set()
-    for update in request.updates:
-        if isinstance(update, AddSnapshotUpdate):
-            ids |= _mark.adopted_by(update.snapshot)
-    return ids
+    return {one for snapshot in added_by(request) for one in _mark.adopted_by(snapshot)}
+
+
+def added_by(request: CommitTableRequest) -> list[Snapshot]:
+    """Give the snapshots that a change adds."""
+    return [each.snapshot for each in request.updates if isinstance(each, AddSnapshotUpdate)]
 
 
 def foreign_branches(

@@ -261,9 +261,12 @@ def _refuse_outstanding(head: Head, loaded: Loaded, stranger: Stranger) -> None:
 
 
 def _taken_in(stranger: Stranger) -> dict[str, str]:
-    """Give the summary key that names what an adoption takes in."""
+    """Give the summary keys that name what an adoption takes in, and what it gives up."""
     ids = ",".join(map(str, stranger.taken_in))
-    return {_mark.SNAPSHOT_ADOPTED: ids} if ids else {}
+    marks = {_mark.SNAPSHOT_ADOPTED: ids} if ids else {}
+    if stranger.lost:
+        marks[_mark.SNAPSHOT_LOST_ABOVE] = str(stranger.lost[0])
+    return marks
 
 
 def _other_state(identifier: Identifier, head: Head) -> Conflict:

@@ -1,7 +1,7 @@
 """
 Each transaction's rows per table, in `commit_ts` order and without gaps.
 
-Imports: _entry, _overlay, _parts, _read_set, errors. Used by: _handle.
+Imports: _entry, _mark, _overlay, _parts, _read_set, errors. Used by: _handle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import DataScan
 
-from txns import _overlay
+from txns import _mark, _overlay
 from txns._entry import Kind, Operation
 from txns._read_set import folded
 from txns.errors import Conflict
@@ -124,6 +124,10 @@ def _rows(parts: Parts, head: Head, kind: Kind, change: Change) -> TableRows:
         raise _overlay.too_old(
             change.table, head.upper, 0, "a snapshot of a transaction has been expired"
         )
+    to = None if change.to_snapshot_id is None else metadata.snapshot_by_id(change.to_snapshot_id)
+    if to and kind is Kind.REPAIR:
+        # Rows that were delivered are gone, and no transaction has removed them.
+        _overlay.refuse_given_up(change.table, to, _mark.commit_ts_of(to) - 1)
     schema = _schema(metadata, change.to_snapshot_id)
     empty = schema_to_pyarrow(schema, include_field_ids=False).empty_table()
     if same_rows or change.to_snapshot_id is None:

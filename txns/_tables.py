@@ -290,9 +290,14 @@ class DataTables:
         *,
         lost: Stranger | None,
     ) -> TableView:
+        uuid = str(metadata.table_uuid)
         if lost and mark.applied < read_ts:  # nothing of the log fits on it: it is as it stands
             return TableView(metadata, read_ts, lost)
-        run = head.state.changes(str(metadata.table_uuid), after=mark.applied, upto=read_ts)
+        for change in head.state.changes(uuid, after=max(mark.applied, read_ts), upto=head.upper):
+            if change.entry.kind is Kind.REPAIR:
+                for adopting in _overlay.added_by(self._log.request(change)):
+                    _overlay.refuse_given_up(identifier, adopting, read_ts)
+        run = head.state.changes(uuid, after=mark.applied, upto=read_ts)
         view = _overlay.as_of(
             identifier,
             metadata,

@@ -12,6 +12,7 @@ from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 
 import txns
 from tests.txns.lake import Lake, rows
+from tests.txns.test_set_back import set_back
 from txns import _entry
 from txns._cli._invariants import INVARIANTS, check_all
 from txns._cli._options import Lake as Opened
@@ -113,6 +114,21 @@ def test_it_holds_after_a_stranger_was_repaired(shop):
     shop.open().repair_adopt(A)
     shop.another_catalog().load_table(B).delete("id = 1")
     shop.open().repair_reject(B)
+    assert [] == _violations(shop)
+
+
+def test_it_holds_after_a_table_that_was_set_back_is_adopted(shop):
+    """What was given up is not missed."""
+    handle = shop.open()
+    older = shop.catalog.load_table(A).metadata_location
+    for value in (2, 3):
+        handle.catalog().load_table(A).append(rows(value))
+    handle.tidy()
+    set_back(shop, A, older)
+    handle.repair_adopt(A)
+    assert [] == _violations(shop)
+    handle.catalog().load_table(A).append(rows(4))
+    handle.tidy()
     assert [] == _violations(shop)
 
 

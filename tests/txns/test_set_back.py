@@ -203,6 +203,49 @@ def test_a_table_may_be_set_back_twice_to_the_same_metadata(older):
         set_back(older, "shop.a", location)
 
 
+def test_what_an_adoption_gave_up_is_too_old(older):
+    """No snapshot has it: not the one that the table was set back to, which was never it."""
+    had = int(older.catalog.load_table("shop.a").properties["txns.applied"])
+    between = older.open().upper
+    adopted = older.open().repair_adopt("shop.a")
+
+    def assert_gone() -> None:
+        handle = older.open(older.another_catalog())
+        for gone in (had + 1, between, adopted - 1):
+            with pytest.raises(txns.Conflict, match=r"too old.*given up") as refused:
+                handle.snapshot(gone).load_table("shop.a")
+            assert adopted == refused.value.least_ts
+        for there in (had, adopted):
+            assert [1] == ids(handle.snapshot(there).load_table("shop.a"))
+
+    assert_gone()
+    unapplied = older.catalog.load_table("shop.a").metadata.metadata_log[-1].metadata_file
+    set_back(older, "shop.a", unapplied)
+    assert_gone()
+    older.open().catalog().load_table("shop.a").append(rows(3))
+    assert older.open().tidy()
+    assert_gone()
+    assert [1, 3] == ids(older.open().snapshot().load_table("shop.a"))
+
+
+def test_who_subscribes_across_an_adoption_begins_again_at_it(older):
+    """Rows that were delivered are gone, and no transaction has removed them."""
+    had = int(older.catalog.load_table("shop.a").properties["txns.applied"])
+    between = older.open().upper
+    handle = older.open()
+    handle.repair_adopt("shop.a")
+    handle.catalog().load_table("shop.a").append(rows(3))
+    with pytest.raises(txns.Conflict, match="too old"):
+        list(handle.subscribe(["shop.a"], as_of=had, until=handle.upper))
+    with pytest.raises(txns.Conflict, match="given up") as refused:
+        list(handle.subscribe(["shop.a"], as_of=between, until=handle.upper))
+    again = refused.value.least_ts
+    assert [1] == ids(handle.snapshot(again).load_table("shop.a"))
+    deliveries = handle.subscribe(["shop.a"], as_of=again, until=handle.upper)
+    appended = [each.appended["id"].to_pylist() for one in deliveries for each in one.tables]
+    assert [[3]] == appended
+
+
 def test_a_replica_that_lags_behind_an_outstanding_change_does_not_set_a_table_back(
     lake, monkeypatch
 ):

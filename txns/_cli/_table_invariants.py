@@ -216,7 +216,14 @@ class _TableCheck:
             )
         oldest = _mark.commit_ts_of(ours[-1]) if ours else self._mark.applied
         present = {each.snapshot_id for each in ours}
+        given_up = [
+            (above, _mark.commit_ts_of(each))
+            for each in ours
+            if (above := _mark.lost_above(each)) is not None
+        ]
         for entry, change in self._logged.changes(self._uuid, oldest, self._mark.applied):
+            if any(above < entry.commit_ts < adopted for above, adopted in given_up):
+                continue
             if change.to_snapshot_id not in present:
                 words = f"the change at {entry.commit_ts} (snapshot {change.to_snapshot_id})"
                 yield "I5", f"{words} is not in the history of main"

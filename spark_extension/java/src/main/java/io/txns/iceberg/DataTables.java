@@ -128,7 +128,7 @@ final class DataTables {
   /** A table as of the head's upper that the catalog itself has given, not a replica. */
   Loaded seen(TableIdentifier identifier, BaseTable table, Head head) {
     TableMetadata metadata = table.operations().current();
-    Optional<Stranger> lost = setBack(metadata, lostUpto(metadata, head));
+    Optional<Stranger> lost = Stranger.ofSetBack(metadata, lostUpto(metadata, head));
     return loaded(identifier, table, head, head.upper(), lost);
   }
 
@@ -187,22 +187,7 @@ final class DataTables {
       }
       lost = lostUpto(at.operations().current(), head);
     }
-    return new Complete(at, setBack(at.operations().current(), lost));
-  }
-
-  /** A table that lacks what the log has of it: an older one came back. */
-  private static Optional<Stranger> setBack(TableMetadata metadata, Long newest) {
-    if (newest == null) {
-      return Optional.empty();
-    }
-    long applied = TableMark.applied(metadata);
-    String reason =
-        String.format(
-            "the table was set back outside the protocol, by older metadata or a backup: rows of"
-                + " the log are missing from it; applied=`%d` lost=`%d`",
-            applied, newest);
-    Stranger.Lost lost = new Stranger.Lost(applied, newest);
-    return Optional.of(new Stranger(LoggedState.mainId(metadata), List.of(), false, reason, lost));
+    return new Complete(at, Stranger.ofSetBack(at.operations().current(), lost));
   }
 
   /**
@@ -385,6 +370,9 @@ final class DataTables {
       TableMetadata stands = Timestamps.notAhead(metadata, clock.nowMs());
       return new TableView(Overlay.inMemory(stands, metadata.metadataFileLocation()), readTs, lost);
     }
+    long above = Math.max(mark.applied(), readTs);
+    List<LoggedChange> later = head.state().changes(metadata.uuid(), above, head.upper());
+    Overlay.refuseGivenUp(identifier, later, this::request, readTs);
     List<LoggedChange> run = head.state().changes(metadata.uuid(), mark.applied(), readTs);
     TableView view =
         Overlay.asOf(identifier, metadata, mark, run, this::request, readTs, clock.nowMs());

@@ -3,6 +3,7 @@ package io.txns.iceberg;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.function.Consumer;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
@@ -313,10 +314,38 @@ final class Overlay {
     }
   }
 
+  /**
+   * Refuse to read what a logged repair has given up, of a table that was set back.
+   *
+   * @param later changes above {@code readTs} that are not applied
+   * @throws TxnException 40001, "too old": what was acknowledged is in no snapshot of the table
+   */
+  static void refuseGivenUp(
+      TableIdentifier table, List<LoggedChange> later, Requests requests, long readTs) {
+    later.stream()
+        .filter(change -> change.entry().kind() == EntryKind.REPAIR)
+        .flatMap(change -> StagedTable.snapshots(requests.of(change).updates()).stream())
+        .forEach(adopting -> refuseGivenUp(table, adopting, readTs));
+  }
+
+  private static void refuseGivenUp(TableIdentifier table, Snapshot adopting, long readTs) {
+    OptionalLong above = TableMark.lostAbove(adopting);
+    if (above.isPresent() && readTs > above.getAsLong()) {
+      throw TxnException.tooOld(
+          table,
+          readTs,
+          LoggedState.commitTs(adopting),
+          String.format(
+              "it was set back to %d, and what it lacked above that was given up",
+              above.getAsLong()));
+    }
+  }
+
   private static TableMetadata earlier(
       TableIdentifier table, TableMetadata loaded, TableMark mark, Snapshot logged, long readTs) {
     Snapshot at = logged;
     while (at != null && !LoggedState.standsAtOrBelow(loaded, mark, at, readTs)) {
+      refuseGivenUp(table, at, readTs);
       at = LoggedState.parent(loaded, at);
     }
     if (at == null) {

@@ -315,9 +315,17 @@ final class Repairer {
     return conflict;
   }
 
+  /** The summary keys that name what an adoption takes in, and what it gives up. */
   private static Map<String, String> adopted(Stranger stranger) {
     String ids = stranger.takenIn().stream().map(String::valueOf).collect(Collectors.joining(","));
-    return ids.isEmpty() ? Map.of() : Map.of(TableMark.SNAPSHOT_ADOPTED, ids);
+    Map<String, String> marks = new HashMap<>();
+    if (!ids.isEmpty()) {
+      marks.put(TableMark.SNAPSHOT_ADOPTED, ids);
+    }
+    if (stranger.lost() != null) {
+      marks.put(TableMark.SNAPSHOT_LOST_ABOVE, Long.toString(stranger.lost().above()));
+    }
+    return marks;
   }
 
   /** A table as of the upper of a head. */

@@ -50,6 +50,26 @@ record Stranger(
     return foreign.isEmpty() ? Optional.empty() : Optional.of(of(headSnapshotId, foreign));
   }
 
+  /**
+   * What came back instead of a table that has all that the log has of it.
+   *
+   * @param upto the {@code commit_ts} up to which it lacks entries; null, which gives none, for one
+   *     that has all
+   */
+  static Optional<Stranger> ofSetBack(TableMetadata metadata, Long upto) {
+    if (upto == null) {
+      return Optional.empty();
+    }
+    long applied = TableMark.applied(metadata);
+    String reason =
+        String.format(
+            "the table was set back outside the protocol, by older metadata or a backup: rows of"
+                + " the log are missing from it; applied=`%d` lost=`%d`",
+            applied, upto);
+    Lost lost = new Lost(applied, upto);
+    return Optional.of(new Stranger(LoggedState.mainId(metadata), List.of(), false, reason, lost));
+  }
+
   /** What an adoption names: the snapshots with rows, or where main stands. */
   List<Long> takenIn() {
     return snapshotIds.isEmpty() && headSnapshotId != null ? List.of(headSnapshotId) : snapshotIds;

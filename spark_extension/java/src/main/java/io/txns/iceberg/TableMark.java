@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.iceberg.MetadataUpdate;
@@ -44,6 +45,11 @@ record TableMark(TableIdentifier commitTable, String commitTableUuid, long creat
   static final String SNAPSHOT_DROPPED = "txns.dropped";
   static final String SNAPSHOT_ADOPTED = "txns.adopted";
   static final String SNAPSHOT_RESTORED = "txns.restored";
+
+  /**
+   * On what adopts a table that was set back: above which {@code commit_ts} its states are gone.
+   */
+  static final String SNAPSHOT_LOST_ABOVE = "txns.lost-above";
 
   /** Tags of a hold are named this and the hold's name. */
   static final String HOLD_TAG = "txns-hold-";
@@ -172,6 +178,14 @@ record TableMark(TableIdentifier commitTable, String commitTableUuid, long creat
     return ids == null || ids.isEmpty()
         ? List.of()
         : Arrays.stream(ids.split(",")).map(Long::valueOf).toList();
+  }
+
+  /** Above which {@code commit_ts}, and below its own, states are gone; empty for none. */
+  static OptionalLong lostAbove(Snapshot snapshot) {
+    Map<String, String> summary = snapshot.summary();
+    return summary == null || !summary.containsKey(SNAPSHOT_LOST_ABOVE)
+        ? OptionalLong.empty()
+        : OptionalLong.of(number(summary, SNAPSHOT_LOST_ABOVE));
   }
 
   /** {@link #APPLIED} of a table with or without a mark; 0 where there is none. */

@@ -302,6 +302,41 @@ class SetBackTest extends TwoTables {
     }
   }
 
+  /** No snapshot has it: not the one that the table was set back to, which was never it. */
+  @Test
+  void whatAnAdoptionGaveUpIsTooOld() {
+    long had = Long.parseLong(outside.loadTable(id("shop.a")).properties().get("txns.applied"));
+    long between = handle.log().load().upper();
+    long adopted = handle.repairAdopt(id("shop.a"));
+    assertGone(had, between, adopted);
+    TableMetadata applied =
+        ((BaseTable) lake.catalog().loadTable(id("shop.a"))).operations().current();
+    List<TableMetadata.MetadataLogEntry> files = applied.previousFiles();
+    registerAs(files.get(files.size() - 1).file()); // as if it were not applied yet
+    assertGone(had, between, adopted);
+    append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 3);
+    assertThat(handle.tidy()).isPositive();
+    assertGone(had, between, adopted);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 3L);
+  }
+
+  private void assertGone(long had, long between, long adopted) {
+    TxnHandle reader = lake.open();
+    for (long gone : List.of(had + 1, between, adopted - 1)) {
+      assertThatThrownBy(() -> reader.loadAt(id("shop.a"), gone))
+          .hasMessageContaining("too old")
+          .hasMessageContaining("given up")
+          .hasMessageContaining(Long.toString(adopted));
+    }
+    for (long there : List.of(had, adopted)) {
+      assertThat(rows(reader.loadAt(id("shop.a"), there))).isEqualTo("1");
+    }
+  }
+
+  private static String rows(DataTables.Loaded loaded) {
+    return loaded.view().metadata().currentSnapshot().summary().get("total-records");
+  }
+
   private void assertAdoptEndsIt(Long... left) {
     TxnHandle other = lake.open();
     for (Runnable refused :
