@@ -283,8 +283,8 @@ public final class Transaction {
       throw unknown(e);
     }
     if (landed.isPresent()) {
-      state = State.COMMITTED;
       committed = handle.committed(landed.get());
+      state = State.COMMITTED;
       throw TxnException.invalidUsage(
           "25000",
           String.format(

@@ -44,6 +44,10 @@ class CommitLoopTest {
   private TableMetadata old;
 
   private RuntimeException loadFailure;
+
+  /** What loads of the other tables end with; null for the truth. */
+  private RuntimeException tableFailure;
+
   private TxnHandle handle;
 
   @BeforeEach
@@ -59,8 +63,12 @@ class CommitLoopTest {
         new JdbcCatalog() {
           @Override
           protected TableOperations newTableOps(TableIdentifier identifier) {
+            boolean commits = identifier.equals(COMMITS);
+            if (!commits && tableFailure != null) {
+              throw tableFailure;
+            }
             TableOperations real = super.newTableOps(identifier);
-            return identifier.equals(COMMITS) ? new Faulty(real) : real;
+            return commits ? new Faulty(real) : real;
           }
         };
     catalog.initialize("lake", lake.options());
@@ -289,7 +297,11 @@ class CommitLoopTest {
         };
     assertThatThrownBy(txn::commit).isInstanceOf(TxnException.class);
     onItsWay[0].run();
+    tableFailure = new ServiceFailureException("the table cannot be loaded");
+    assertThatThrownBy(txn::rollback).hasMessageContaining("cannot be loaded");
+    tableFailure = null;
     assertThatThrownBy(txn::rollback).hasMessageContaining("has committed");
+    assertThat(txn.commit().txnId()).isEqualTo(txn.id());
     assertThat(lake.txnIds("shop.a")).containsExactly(1L);
   }
 
