@@ -26,15 +26,16 @@ from txns._entry import Entry, Isolation, Kind
 from txns._group import Attempts, Key, Origin
 from txns._leftovers import Leftovers
 from txns._mark import refuse_reserved, refuse_reserved_in
-from txns._read_set import ReadSet
+from txns._read_set import ReadSet, folded
 from txns._savepoints import Savepoints
 from txns._staging import Staging
 from txns._txn_table import TxnTable
 from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, is_final, text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from types import TracebackType
+    from uuid import UUID
 
     import pyarrow as pa
     from pyiceberg.manifest import DataFile
@@ -139,11 +140,31 @@ class Transaction(TxnCatalog):
             self.reads.listed.add(space)
             tables = dict.fromkeys(super().list_tables(namespace))
             for name, staged in self._staging.staged.items():
-                if name[:-1] == space and staged.dropped:
-                    tables.pop(name, None)
-                elif name[:-1] == space:
+                if name[:-1] != space:
+                    continue
+                listed = self._listed_as(name, staged, tables)
+                if staged.dropped:
+                    tables = dict.fromkeys(each for each in tables if each not in listed)
+                elif not listed:
                     tables[name] = None
             return list(tables)
+
+    def _listed_as(
+        self, name: Identifier, staged: StagedTable, tables: Iterable[Identifier]
+    ) -> set[Identifier]:
+        """Give the names of a list that a staged table has: a catalog may have its own letters."""
+        return {
+            each
+            for each in tables
+            if each == name
+            or (folded(each) == folded(name) and self._uuid_of(each) == staged.base.table_uuid)
+        }
+
+    def _uuid_of(self, name: Identifier) -> UUID | None:
+        try:
+            return self._parts.catalog.load_table(name).metadata.table_uuid
+        except NoSuchTableError:
+            return None
 
     def create_table_transaction(
         self,

@@ -43,3 +43,14 @@ def test_a_table_that_was_dropped_under_other_letters_is_not_listed(lake, foldin
     if tidied:
         assert handle.tidy()
     assert [("shop", "b")] == handle.catalog().list_tables("shop")
+
+
+def test_a_transaction_lists_a_table_once_and_not_after_it_dropped_it(lake, folding):
+    """Under whatever letters it writes and drops it."""
+    lake.table("a", [1])
+    lake.table("b", [1])
+    with lake.open(folding).begin() as txn:
+        txn.load_table("shop.A").append(rows(2))
+        assert {("shop", "a"), ("shop", "b")} == set(txn.list_tables("shop"))
+        txn.drop_table("shop.A")
+        assert [("shop", "b")] == txn.list_tables("shop")

@@ -63,6 +63,11 @@ final class StagedTables {
     return staged.containsKey(table) && isDropped(staged.get(table));
   }
 
+  /** Tables that were dropped. */
+  List<StagedTable> dropped() {
+    return staged.values().stream().filter(StagedTables::isDropped).toList();
+  }
+
   /** Tables that were created and that nobody else sees. */
   List<TableIdentifier> created() {
     return staged.values().stream()

@@ -64,12 +64,30 @@ final class TableListing {
           });
     }
     if (running != null) {
-      tables.removeIf(running::drops);
+      tables.removeIf(table -> drops(running, table));
       running.created().stream()
           .filter(table -> table.namespace().equals(namespace))
           .forEach(tables::add);
     }
     return List.copyOf(tables);
+  }
+
+  /** Whether a transaction has dropped a table; a catalog may list it in letters of its own. */
+  private boolean drops(Transaction running, TableIdentifier table) {
+    return running.dropped().stream()
+        .anyMatch(
+            dropped ->
+                dropped.identifier().equals(table)
+                    || (ReadSet.folded(dropped.identifier()).equals(ReadSet.folded(table))
+                        && dropped.base().uuid().equals(uuidOf(table))));
+  }
+
+  private String uuidOf(TableIdentifier table) {
+    try {
+      return handle.delegate().loadTable(table).uuid().toString();
+    } catch (NoSuchTableException e) {
+      return "";
+    }
   }
 
   /** What the log has created or dropped in a namespace: the first such deed above readTs. */

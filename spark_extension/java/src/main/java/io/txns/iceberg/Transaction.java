@@ -401,6 +401,11 @@ public final class Transaction {
     return staged.drops(table);
   }
 
+  /** Tables that it has dropped. */
+  synchronized List<StagedTable> dropped() {
+    return staged.dropped();
+  }
+
   /** Tables that it has created and that nobody else sees. */
   synchronized List<TableIdentifier> created() {
     return staged.created();
