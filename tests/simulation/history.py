@@ -197,7 +197,7 @@ class History:
         self.upset: dict[Identifier, int] = {}
         """Tables that strangers have replaced, or whose mark they took; the upper then, in ms."""
         self.unmarked: set[Identifier] = set()
-        """Tables whose mark strangers took, if only for a while."""
+        """Tables whose mark strangers took, if only for a while: nobody knows what is in them."""
         self.called: dict[Identifier, Identifier] = {}
         """What tables were renamed to last, by their name before."""
         self.rootless: set[Identifier] = set()

@@ -191,6 +191,8 @@ class Observer:
         before = self.history.newest(name) or Version(0)
         expected = self._expected(logged, table, before, change)
         actual = self._rows_logged(name, table["to-snapshot-id"], change)
+        if name in self.history.unmarked:  # whoever marked it again took in what was there
+            expected = replace(expected, rows=actual)
         if expected.exists and actual != expected.rows:
             raise Violation(
                 "content",

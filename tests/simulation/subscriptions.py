@@ -96,6 +96,8 @@ class Replay:
     def _is_followed(self, name: Identifier) -> bool:
         """Whether a table was under care all the time: others' writes are not delivered."""
         history = self._lake.observer.history
+        if name in history.unmarked:
+            return False
         if history.at(name, self._as_of) is None:
             return name in self._lake.creatable
         return history.cared_since(name, self._as_of)

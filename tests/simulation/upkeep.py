@@ -13,7 +13,6 @@ from pyiceberg.exceptions import NoSuchTableError
 from tests.simulation.history import Attempt, History, Identifier, Operation, folded, show
 from tests.simulation.rows import Rows, rows_of
 from tests.simulation.scheduler import DAY_MS, Violation
-from tests.simulation.table_checks import is_marked
 from txns._purge import Purger
 from txns.errors import Conflict, TxnsError
 
@@ -194,7 +193,7 @@ def check_read(lake: Lake, catalog: Any, name: Identifier, read_ts: int) -> None
             return
         raise
     version = history.at(name, read_ts)
-    if version is None or not version.cared or _is_unmarked(lake, name):
+    if version is None or not version.cared or name in history.unmarked:
         return
     if rows is None and (name in history.upset or history.may_be_unreadable(name, read_ts)):
         return
@@ -203,13 +202,6 @@ def check_read(lake: Lake, catalog: Any, name: Identifier, read_ts: int) -> None
         raise Violation(
             "read at ts", f"{name} at {read_ts} shows {show(rows)}, expected {show(expected)}"
         )
-
-
-def _is_unmarked(lake: Lake, name: Identifier) -> bool:
-    """Whether a stranger has taken a table's mark: it is what the catalog has."""
-    pointers, history = lake.observer.registry.pointers, lake.observer.history
-    there = name in pointers and name in history.unmarked
-    return there and not is_marked(lake.observer.registry.metadata(name))
 
 
 def _may_fail(history: History, name: Identifier, read_ts: int, error: Exception) -> bool:
