@@ -99,7 +99,7 @@ class Applier:
         real = self._load(table)
         run = self._run(head, table, real)
         if real and head.state.after_forget_ts(run) is not None:
-            real = self._tables.whole(table, real, head)
+            real = self._tables.whole(table, head)
             run = self._run(head, table, real)
         run = [change for change in run if upto is None or change.commit_ts <= upto]
         repaired_at = max((c.commit_ts for c in run if c.entry.kind is Kind.REPAIR), default=0)

@@ -91,7 +91,7 @@ class Registrar:
             raise Quarantined(
                 identifier, "entries of the table are not applied, so it cannot be registered yet"
             )
-        table = self._tables.whole(identifier, self._catalog.load_table(identifier), head)
+        table = self._tables.whole(identifier, head)
         self._check_registrable(identifier, table, uuid)
         if _mark.mark_of(table.metadata) is None:
             table = self._marked(identifier, table, head, uuid)

@@ -2,8 +2,8 @@
 Loads data tables from the catalog, and lays the log over them.
 
 Docs/spec.md 11.2.
-Imports: _archive, _entry, _log, _mark, _logged, _overlay, errors. Used by: _commit, _apply, _tidy,
-_register, _repair, _transaction, _handle.
+Imports: _archive, _complete, _entry, _log, _mark, _logged, _overlay, errors. Used by: _commit,
+_apply, _tidy, _register, _repair, _transaction, _handle.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 
 from txns import _mark, _overlay
+from txns._complete import CompleteTables
 from txns._entry import Kind
-from txns._log import LAG_MS
 from txns._logged import Stranger, logged_state
 from txns._overlay import TableView
 from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported, text
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from txns._archive import Archive
     from txns._clock import Clock
-    from txns._entry import Change, LoggedChange
+    from txns._entry import Change
     from txns._log import CommitLog, Head
     from txns.errors import Identifier
 
@@ -95,24 +95,6 @@ def _check_complete(loaded: Loaded, read_ts: int) -> None:
         raise _overlay.incomplete(loaded.identifier, stranger.reason)
 
 
-def _set_back(metadata: TableMetadata, lost_ts: int) -> Stranger:
-    """Describe a table that lacks what the log has of it up to a `commit_ts`, in ms."""
-    applied = _mark.applied_ts(metadata)
-    reason = (
-        "the table was set back outside the protocol, by older metadata or a backup: rows of"
-        f" the log are missing from it; applied=`{applied}` lost=`{lost_ts}`"
-    )
-    main = metadata.current_snapshot_id
-    return Stranger(main, (), adoptable=False, reason=reason, lost=(applied, lost_ts))
-
-
-def _unfit_ts(run: list[LoggedChange], metadata: TableMetadata) -> int | None:
-    """Give the `commit_ts` in ms at which a run begins that stands on what a table has not."""
-    source = run[0].change.from_snapshot_id if run else None
-    fits = source is None or metadata.snapshot_by_id(source) is not None
-    return None if fits else run[0].commit_ts
-
-
 class DataTables:
     """The data tables of one catalog."""
 
@@ -121,6 +103,7 @@ class DataTables:
         self._log = log
         self._archive = archive
         self._clock = clock
+        self._complete = CompleteTables(catalog, archive, clock)
 
     def load(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded:
         """
@@ -165,7 +148,7 @@ class DataTables:
         if not identifier[:-1]:  # pyiceberg's catalogs have no tables outside of namespaces
             raise NoSuchTableError(f"Table does not exist: {text(identifier)}")
         try:
-            table, lost = self._complete(identifier, self.catalog.load_table(identifier), head)
+            table, lost = self._complete.load(identifier, head)
         except NoSuchTableError:
             created = self._not_created_yet(identifier, head, read_ts)
             if created is None:
@@ -175,8 +158,7 @@ class DataTables:
 
     def seen(self, identifier: Identifier, table: Table, head: Head) -> Loaded:
         """See a table as of the head's upper that the catalog itself has given, not a replica."""
-        lost_ts = self._lost_upto(table.metadata, head)
-        lost = None if lost_ts is None else _set_back(table.metadata, lost_ts)
+        lost = self._complete.lost(table.metadata, head)
         return self._seen(identifier, table, head, head.upper, lost=lost)
 
     def _seen(
@@ -232,53 +214,17 @@ class DataTables:
             return LESS_THAN_ALL
         return _mark.applied_ts(metadata) if str(metadata.table_uuid) == uuid else LESS_THAN_ALL
 
-    def whole(self, identifier: Identifier, table: Table, head: Head) -> Table:
+    def whole(self, identifier: Identifier, head: Head) -> Table:
         """
         Give a table with all that the log has of it, for who takes care of it or applies to it.
 
         Raises:
             Quarantined: Somebody has set it back; with or without its mark.
         """
-        table, lost = self._complete(identifier, table, head)
+        table, lost = self._complete.load(identifier, head)
         if lost:
             raise _overlay.incomplete(identifier, lost.reason)
         return table
-
-    def _complete(
-        self, identifier: Identifier, table: Table, head: Head
-    ) -> tuple[Table, Stranger | None]:
-        """
-        Give a table with all that the log has of it; one that lacks something is loaded again.
-
-        A replica may lag, and the archive may be read later than the table. What it lacks after
-        the last load, somebody has set back: it is described then. Nobody asks a second time, with
-        an archive that is newer than the table.
-        """
-        lost = self._lost_upto(table.metadata, head)
-        for wait_ms_max in LAG_MS:
-            if lost is None:
-                break
-            self._clock.back_off(wait_ms_max)
-            table = self.catalog.load_table(identifier)
-            lost = self._lost_upto(table.metadata, head)
-        return table, None if lost is None else _set_back(table.metadata, lost)
-
-    def _lost_upto(self, metadata: TableMetadata, head: Head) -> int | None:
-        """
-        Give the `commit_ts` in ms up to which a table lacks entries; None for one that has all.
-
-        They have left the head, which they did when the table showed them; or the first
-        outstanding change does not find what it stands on; or the table was forgotten and
-        registered again, and shows neither. Until a repair stands on what is there.
-        """
-        uuid, applied = str(metadata.table_uuid), _mark.applied_ts(metadata)
-        run = head.state.changes(uuid, after=applied, upto=head.upper)
-        unfit = _unfit_ts(run, metadata) or head.state.after_forget_ts(run)
-        if run and unfit is None and run[0].entry.kind is Kind.REPAIR:
-            return None
-        marked = _mark.mark_of(metadata) is not None
-        newest = self._archive.newest_applied(head, uuid, applied, marked=marked)
-        return newest if newest > applied else unfit
 
     def _view(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from txns import _commit_table, _kept, _log, _overlay, _register, _tables
+from txns._complete import CompleteTables
 from txns._read_set import ReadSet
 
 Patch = tuple[Any, str, Any]
@@ -70,7 +71,11 @@ def log_created_in_the_loop() -> list[Patch]:
 
 def applied_not_held_against_archive() -> list[Patch]:
     """Take a table as it was loaded, whatever has left the head since it was so (spec 11.2)."""
-    return [(_tables.DataTables, "_complete", lambda _s, _name, table, _head: (table, None))]
+
+    def as_it_comes(self: Any, identifier: Any, _head: Any) -> Any:
+        return self.catalog.load_table(identifier), None
+
+    return [(CompleteTables, "load", as_it_comes)]
 
 
 def set_back_read_as_it_is() -> list[Patch]:

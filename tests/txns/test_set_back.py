@@ -343,3 +343,30 @@ def _lags(catalog, answers, monkeypatch):
         "load_table",
         lambda asked: answers.pop() if answers and asked == name else load(asked),
     )
+
+
+def test_a_second_name_of_a_table_is_told_apart_from_one_that_was_set_back(lake):
+    """
+    Who adopted the second name gave up what had been committed under the first.
+
+    1. Somebody registers a table's metadata under another name.
+    2. It is written under its own, and archived.
+    """
+    a = lake.table("a", [1])
+    lake.catalog.register_table("shop.b", lake.catalog.load_table(a).metadata_location)
+    handle = lake.open()
+    handle.catalog().load_table(a).append(rows(2))
+    assert handle.tidy()
+    for deed in (
+        lambda: handle.catalog().load_table("shop.b"),
+        lambda: handle.register("shop.b"),
+        lambda: handle.forget("shop.b"),
+        lambda: handle.repair_adopt("shop.b"),
+        lambda: handle.repair_reject("shop.b"),
+    ):
+        with pytest.raises(txns.Quarantined, match=r"two names.* other=`shop\.a`"):
+            deed()
+    assert [1, 2] == ids(lake.open().catalog().load_table(a))
+    lake.catalog.drop_table("shop.b")
+    handle.catalog().load_table(a).append(rows(3))
+    assert [1, 2, 3] == lake.plain_ids(a)

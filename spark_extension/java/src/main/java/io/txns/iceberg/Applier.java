@@ -128,7 +128,7 @@ final class Applier {
     }
     TableOperations real = load(table);
     if (real != null && isOlder(real.current(), head)) {
-      real = tables.whole(table, (BaseTable) delegate.loadTable(table), head).operations();
+      real = tables.whole(table, head).operations();
     }
     List<LoggedChange> run = run(head, table, real);
     long repairedAt =

@@ -23,6 +23,7 @@ final class DataTables {
   private final CommitLog log;
   private final Archive archive;
   private final TxnClock clock;
+  private final CompleteTables complete;
 
   /**
    * A data table as the delegate has it and as the protocol sees it.
@@ -59,6 +60,7 @@ final class DataTables {
     this.log = log;
     this.archive = archive;
     this.clock = clock;
+    this.complete = new CompleteTables(delegate, archive, clock);
   }
 
   /**
@@ -104,14 +106,11 @@ final class DataTables {
   /** The same, for a caller that wants to see a dropped table's marker. */
   Loaded loadWithDropped(TableIdentifier identifier, Head head, long readTs) {
     Table table;
-    Optional<Stranger> lost = Optional.empty();
+    Optional<Stranger> lost;
     try {
-      table = delegate.loadTable(identifier);
-      if (table instanceof BaseTable base) {
-        Complete complete = complete(identifier, base, head);
-        table = complete.table();
-        lost = complete.lost();
-      }
+      CompleteTables.Complete loaded = complete.load(identifier, head);
+      table = loaded.table();
+      lost = loaded.lost();
     } catch (NoSuchTableException e) {
       return notCreatedYet(identifier, head, readTs).orElseThrow(() -> e);
     }
@@ -128,7 +127,7 @@ final class DataTables {
   /** A table as of the head's upper that the catalog itself has given, not a replica. */
   Loaded seen(TableIdentifier identifier, BaseTable table, Head head) {
     TableMetadata metadata = table.operations().current();
-    Optional<Stranger> lost = Stranger.ofSetBack(metadata, lostUpto(metadata, head));
+    Optional<Stranger> lost = complete.lost(metadata, head);
     return loaded(identifier, table, head, head.upper(), lost);
   }
 
@@ -161,81 +160,19 @@ final class DataTables {
   }
 
   /**
-   * A table with all that the log has of it.
-   *
-   * @param lost what it lacks all the same: somebody has set it back
-   */
-  private record Complete(BaseTable table, Optional<Stranger> lost) {}
-
-  /**
-   * Load a table that lacks something of the log again.
-   *
-   * <p>A replica may lag, and the archive may be read later than the table. What it lacks after the
-   * last load, somebody has set back. Nobody asks a second time, with an archive that is newer than
-   * the table.
-   */
-  private Complete complete(TableIdentifier identifier, BaseTable table, Head head) {
-    BaseTable at = table;
-    Long lost = lostUpto(at.operations().current(), head);
-    for (int waitMsMax : CommitLog.LAG_MS) {
-      if (lost == null) {
-        break;
-      }
-      clock.backOff(waitMsMax);
-      if (delegate.loadTable(identifier) instanceof BaseTable again) {
-        at = again;
-      }
-      lost = lostUpto(at.operations().current(), head);
-    }
-    return new Complete(at, Stranger.ofSetBack(at.operations().current(), lost));
-  }
-
-  /**
-   * The {@code commit_ts} up to which a table lacks entries; null for one that has all.
-   *
-   * <p>They have left the head, which they did when the table showed them; or the first outstanding
-   * change does not find what it stands on; or the table was forgotten and registered again, and
-   * shows neither. Until a repair stands on what is there.
-   */
-  private Long lostUpto(TableMetadata metadata, Head head) {
-    if (!head.exists()) {
-      return null;
-    }
-    long applied = TableMark.applied(metadata);
-    List<LoggedChange> run = head.state().changes(metadata.uuid(), applied, head.upper());
-    Long unfit = unfitTs(run, metadata);
-    if (unfit == null) {
-      unfit = head.state().afterForgetTs(run);
-    }
-    if (!run.isEmpty() && unfit == null && run.get(0).entry().kind() == EntryKind.REPAIR) {
-      return null;
-    }
-    boolean marked = TableMark.of(metadata).isPresent();
-    long newest = archive.newestApplied(head, metadata.uuid(), applied, marked);
-    return newest > applied ? (Long) newest : unfit;
-  }
-
-  /** The {@code commit_ts} at which a run begins that stands on what a table has not, or null. */
-  private static Long unfitTs(List<LoggedChange> run, TableMetadata metadata) {
-    Long source = run.isEmpty() ? null : run.get(0).change().fromSnapshotId();
-    boolean fits = source == null || metadata.snapshot(source) != null;
-    return fits ? null : (Long) run.get(0).commitTs();
-  }
-
-  /**
    * A table with all that the log has of it, for who takes care of it or applies to it.
    *
    * @throws TxnException Quarantined: somebody has set it back; with or without its mark
    */
-  BaseTable whole(TableIdentifier identifier, BaseTable table, Head head) {
-    Complete complete = complete(identifier, table, head);
-    complete
+  BaseTable whole(TableIdentifier identifier, Head head) {
+    CompleteTables.Complete whole = complete.load(identifier, head);
+    whole
         .lost()
         .ifPresent(
             lost -> {
               throw TxnException.incomplete(identifier, lost.reason());
             });
-    return complete.table();
+    return (BaseTable) whole.table();
   }
 
   /** Refuses to read what was acknowledged from a table that somebody has set back. */

@@ -3,7 +3,6 @@ package io.txns.iceberg;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
@@ -101,8 +100,7 @@ final class Registrar {
 
   /** Mark a table, unless it is; give it as it is then. */
   private TableMetadata marked(TableIdentifier identifier, String uuid, Head head) {
-    BaseTable table = (BaseTable) delegate.loadTable(identifier);
-    TableOperations real = tables.whole(identifier, table, head).operations();
+    TableOperations real = tables.whole(identifier, head).operations();
     TableMetadata base = real.current();
     if (uuid != null && !uuid.equals(base.uuid())) {
       throw new NoSuchTableException("Another table stands under the name: %s", identifier);

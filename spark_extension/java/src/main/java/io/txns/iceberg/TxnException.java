@@ -188,6 +188,18 @@ public class TxnException extends RuntimeException {
         .with(TABLE, String.valueOf(table));
   }
 
+  /** A name of a table that was written under another one, which the catalog has, too. */
+  static TxnException secondName(TableIdentifier table, TableIdentifier other) {
+    return notCommitted(
+            ErrorKind.QUARANTINED,
+            String.format(
+                "the table stands under two names of the catalog, and was written under the other"
+                    + " one; other=`%s`; take this name out of the catalog without purging its"
+                    + " files, which are the other one's too; table=`%s`",
+                other, table))
+        .with(TABLE, String.valueOf(table));
+  }
+
   /** A table that somebody wrote outside the protocol. */
   public static TxnException foreignWrite(TableIdentifier table, String reason) {
     return notCommitted(

@@ -16,6 +16,7 @@ import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.jdbc.JdbcCatalog;
+import org.assertj.core.api.ThrowableAssert;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -58,6 +59,29 @@ class SetBackTest extends TwoTables {
   private void registerAs(String location) {
     outside.dropTable(id("shop.a"), false);
     outside.registerTable(id("shop.a"), location);
+  }
+
+  /** Who adopted the second name of a table gave up what had been committed under the first. */
+  @Test
+  void aSecondNameOfATableIsNone() {
+    registerAs(newest);
+    outside.registerTable(id("shop.second"), older);
+    for (ThrowableAssert.ThrowingCallable deed :
+        List.<ThrowableAssert.ThrowingCallable>of(
+            () -> ours.loadTable(id("shop.second")),
+            () -> handle.register(id("shop.second")),
+            () -> handle.forget(id("shop.second")),
+            () -> handle.repairAdopt(id("shop.second")),
+            () -> handle.repairReject(id("shop.second")))) {
+      assertThatThrownBy(deed)
+          .isInstanceOf(TxnException.class)
+          .hasMessageContaining("two names")
+          .hasMessageContaining("other=`shop.a`");
+    }
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    outside.dropTable(id("shop.second"), false);
+    append(ours.loadTable(id("shop.a")), 3);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
   }
 
   @Test

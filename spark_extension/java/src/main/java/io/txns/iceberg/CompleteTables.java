@@ -1,0 +1,135 @@
+package io.txns.iceberg;
+
+import java.util.Comparator;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+
+/**
+ * Loads data tables until they have what the log has of them, or tells what they lack.
+ *
+ * <p>A replica of the catalog may lag, and gives a table as it was; somebody may have set one back
+ * to older metadata; or one may stand under two names (docs/spec.md 9.1 and 11.2).
+ */
+record CompleteTables(Catalog delegate, Archive archive, TxnClock clock) {
+  private static final Comparator<TableIdentifier> BY_TEXT =
+      Comparator.comparing(TableIdentifier::toString);
+
+  /**
+   * A table as the catalog has it.
+   *
+   * @param lost what it lacks of the log: somebody has set it back
+   */
+  record Complete(Table table, Optional<Stranger> lost) {}
+
+  /**
+   * Load a table after {@code head}; one that lacks something of the log is loaded again.
+   *
+   * <p>A replica may lag, and the archive may be read later than the table. What it lacks after the
+   * last load, somebody has set back. Nobody asks a second time, with an archive that is newer than
+   * the table.
+   *
+   * @throws TxnException Quarantined: what it lacks stands under another name of the same table
+   */
+  Complete load(TableIdentifier identifier, Head head) {
+    Table table = delegate.loadTable(identifier);
+    Long lost = lostUpto(table, head);
+    for (int waitMsMax : CommitLog.LAG_MS) {
+      if (lost == null) {
+        return new Complete(table, Optional.empty());
+      }
+      clock.backOff(waitMsMax);
+      table = delegate.loadTable(identifier);
+      lost = lostUpto(table, head);
+    }
+    if (lost == null) {
+      return new Complete(table, Optional.empty());
+    }
+    TableMetadata metadata = ((BaseTable) table).operations().current();
+    refuseSecondName(identifier, metadata, head);
+    return new Complete(table, Stranger.ofSetBack(metadata, lost));
+  }
+
+  /** What a table lacks that the catalog itself has given, not a replica. */
+  Optional<Stranger> lost(TableMetadata metadata, Head head) {
+    return Stranger.ofSetBack(metadata, lostUpto(metadata, head));
+  }
+
+  private Long lostUpto(Table table, Head head) {
+    return table instanceof BaseTable base ? lostUpto(base.operations().current(), head) : null;
+  }
+
+  /**
+   * The {@code commit_ts} up to which a table lacks entries; null for one that has all.
+   *
+   * <p>They have left the head, which they did when the table showed them; or the first outstanding
+   * change does not find what it stands on; or the table was forgotten and registered again, and
+   * shows neither. Until a repair stands on what is there.
+   */
+  private Long lostUpto(TableMetadata metadata, Head head) {
+    if (!head.exists()) {
+      return null;
+    }
+    long applied = TableMark.applied(metadata);
+    List<LoggedChange> run = head.state().changes(metadata.uuid(), applied, head.upper());
+    Long unfit = unfitTs(run, metadata);
+    if (unfit == null) {
+      unfit = head.state().afterForgetTs(run);
+    }
+    if (!run.isEmpty() && unfit == null && run.get(0).entry().kind() == EntryKind.REPAIR) {
+      return null;
+    }
+    boolean marked = TableMark.of(metadata).isPresent();
+    long newest = archive.newestApplied(head, metadata.uuid(), applied, marked);
+    return newest > applied ? (Long) newest : unfit;
+  }
+
+  /** The {@code commit_ts} at which a run begins that stands on what a table has not, or null. */
+  private static Long unfitTs(List<LoggedChange> run, TableMetadata metadata) {
+    Long source = run.isEmpty() ? null : run.get(0).change().fromSnapshotId();
+    boolean fits = source == null || metadata.snapshot(source) != null;
+    return fits ? null : (Long) run.get(0).commitTs();
+  }
+
+  /** Refuse a name whose table has what it lacks under the name that the log knows it by. */
+  private void refuseSecondName(TableIdentifier identifier, TableMetadata metadata, Head head) {
+    String own = identifier.toString();
+    for (TableIdentifier name : names(metadata.uuid(), TableMark.applied(metadata), head)) {
+      if (!name.toString().equalsIgnoreCase(own) && hasMoreThan(metadata, name)) {
+        throw TxnException.secondName(identifier, name);
+      }
+    }
+  }
+
+  private boolean hasMoreThan(TableMetadata metadata, TableIdentifier name) {
+    try {
+      return delegate.loadTable(name) instanceof BaseTable other
+          && other.operations().current().uuid().equals(metadata.uuid())
+          && TableMark.applied(other.operations().current()) > TableMark.applied(metadata);
+    } catch (NoSuchTableException e) {
+      return false;
+    }
+  }
+
+  /** The names by which a table was written above a {@code commit_ts}. */
+  private Set<TableIdentifier> names(String uuid, long above, Head head) {
+    Stream<Entry> archived =
+        head.state().tidiedUpto() > above
+            ? archive.between(above, head.state().tidiedUpto()).stream()
+            : Stream.empty();
+    return Stream.concat(head.state().after(above).stream(), archived)
+        .flatMap(entry -> entry.changes().stream())
+        .filter(change -> change.uuid().equals(uuid))
+        .map(Change::table)
+        .collect(Collectors.toCollection(() -> new TreeSet<>(BY_TEXT)));
+  }
+}

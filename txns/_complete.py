@@ -1,0 +1,135 @@
+"""
+Data tables as the catalog has them, with all that the log has of them.
+
+Docs/spec.md 9.1 and 11.2. A replica of the catalog may lag, and gives a table as it was; somebody
+may have set one back to older metadata; or one may stand under two names.
+Imports: _archive, _entry, _log, _logged, _mark, errors. Used by: _tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from txns import _mark
+from txns._entry import Kind
+from txns._log import LAG_MS
+from txns._logged import Stranger
+from txns.errors import Quarantined, text
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+
+    from txns._archive import Archive
+    from txns._clock import Clock
+    from txns._entry import LoggedChange
+    from txns._log import Head
+    from txns.errors import Identifier
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteTables:
+    """Loads tables until they have what the log has of them, or tells what they lack."""
+
+    catalog: Catalog
+    archive: Archive
+    clock: Clock
+
+    def load(self, identifier: Identifier, head: Head) -> tuple[Table, Stranger | None]:
+        """
+        Load a table after `head`; one that lacks something of the log is loaded again.
+
+        A replica may lag, and the archive may be read later than the table. What it lacks after
+        the last load, somebody has set back: it is described then. Nobody asks a second time, with
+        an archive that is newer than the table.
+
+        Raises:
+            NoSuchTableError: The catalog does not have it.
+            Quarantined: What it lacks stands under another name of the same table.
+        """
+        table = self.catalog.load_table(identifier)
+        lost_ts = self._lost_upto(table.metadata, head)
+        for wait_ms_max in LAG_MS:
+            if lost_ts is None:
+                return table, None
+            self.clock.back_off(wait_ms_max)
+            table = self.catalog.load_table(identifier)
+            lost_ts = self._lost_upto(table.metadata, head)
+        if lost_ts is None:
+            return table, None
+        self._refuse_second_name(identifier, table.metadata, head)
+        return table, _set_back(table.metadata, lost_ts)
+
+    def lost(self, metadata: TableMetadata, head: Head) -> Stranger | None:
+        """Describe what a table lacks that the catalog itself has given, not a replica."""
+        lost_ts = self._lost_upto(metadata, head)
+        return None if lost_ts is None else _set_back(metadata, lost_ts)
+
+    def _lost_upto(self, metadata: TableMetadata, head: Head) -> int | None:
+        """
+        Give the `commit_ts` in ms up to which a table lacks entries; None for one that has all.
+
+        They have left the head, which they did when the table showed them; or the first
+        outstanding change does not find what it stands on; or the table was forgotten and
+        registered again, and shows neither. Until a repair stands on what is there.
+        """
+        uuid, applied = str(metadata.table_uuid), _mark.applied_ts(metadata)
+        run = head.state.changes(uuid, after=applied, upto=head.upper)
+        unfit = _unfit_ts(run, metadata) or head.state.after_forget_ts(run)
+        if run and unfit is None and run[0].entry.kind is Kind.REPAIR:
+            return None
+        marked = _mark.mark_of(metadata) is not None
+        newest = self.archive.newest_applied(head, uuid, applied, marked=marked)
+        return newest if newest > applied else unfit
+
+    def _refuse_second_name(
+        self, identifier: Identifier, metadata: TableMetadata, head: Head
+    ) -> None:
+        """Refuse a name whose table has what it lacks under the name that the log knows it by."""
+        uuid, applied = str(metadata.table_uuid), _mark.applied_ts(metadata)
+        for name in sorted(self._names(uuid, applied, head)):
+            if text(name).casefold() == text(identifier).casefold():
+                continue
+            try:
+                other = self.catalog.load_table(name).metadata
+            except NoSuchTableError:
+                continue
+            if str(other.table_uuid) == uuid and _mark.applied_ts(other) > applied:
+                raise Quarantined(
+                    identifier,
+                    "the table stands under two names of the catalog, and was written under the"
+                    f" other one; other=`{text(name)}`",
+                    "take this name out of the catalog without purging its files, which are the"
+                    " other one's too",
+                )
+
+    def _names(self, uuid: str, above: int, head: Head) -> set[Identifier]:
+        """Give the names by which a table was written above a `commit_ts` in ms."""
+        return {
+            change.table
+            for entry in self.archive.newer(head.state, above)
+            for change in entry.changes
+            if change.uuid == uuid
+        }
+
+
+def _set_back(metadata: TableMetadata, lost_ts: int) -> Stranger:
+    """Describe a table that lacks what the log has of it up to a `commit_ts`, in ms."""
+    applied = _mark.applied_ts(metadata)
+    reason = (
+        "the table was set back outside the protocol, by older metadata or a backup: rows of"
+        f" the log are missing from it; applied=`{applied}` lost=`{lost_ts}`"
+    )
+    main = metadata.current_snapshot_id
+    return Stranger(main, (), adoptable=False, reason=reason, lost=(applied, lost_ts))
+
+
+def _unfit_ts(run: list[LoggedChange], metadata: TableMetadata) -> int | None:
+    """Give the `commit_ts` in ms at which a run begins that stands on what a table has not."""
+    source = run[0].change.from_snapshot_id if run else None
+    fits = source is None or metadata.snapshot_by_id(source) is not None
+    return None if fits else run[0].commit_ts
