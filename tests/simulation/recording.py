@@ -4,7 +4,7 @@ What the Python half made of moments of random runs, for the Java half to compar
 One JSON file per moment: the log's records and the tables' metadata as stored, and what
 follows from them: the state of the head, the view of each table at each timestamp, and
 whether a transaction that has read it then would clash.
-Imports: observer, plan, run. Used by: __main__.
+Imports: observer, plan, run, settings. Used by: __main__.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.plan import plan
 from tests.simulation.run import run
+from tests.simulation.settings import Switch
 from txns import _entry, _mark, _overlay, _payload
 from txns._conflict import ConflictChecker
 from txns._read_set import ReadSet
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from tests.simulation.catalogs import Identifier
     from tests.simulation.worker import Lake
 
+_SWITCHES = frozenset({Switch.KEYS, Switch.SHARED_IDS})
+"""What runs have: none of what lets strangers make tables that Iceberg Java cannot load."""
 _EVERY = 6
 """One of so many swaps is a moment that is written down."""
 
@@ -39,7 +42,7 @@ def record(folder: Path, seeds: range) -> int:
     count = 0
     for seed in seeds:
         moments: list[dict[str, Any]] = []
-        run(plan(seed), on_lake=lambda lake, found=moments: _watch(lake, found))
+        run(plan(seed, _SWITCHES), on_lake=lambda lake, found=moments: _watch(lake, found))
         for number, moment in enumerate(moments):
             path = folder / f"seed-{seed}-{number}.json"
             path.write_text(json.dumps(moment), encoding="utf-8")

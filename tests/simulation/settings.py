@@ -33,7 +33,7 @@ class Switch(Enum):
     """Clocks are minutes to years ahead or behind, and jump from action to action."""
 
 
-ON = frozenset({Switch.FALSE_REFUSALS, Switch.HIDDEN_LOG, Switch.KEYS, Switch.STALE_HEADS})
+ON = frozenset(Switch)
 """What runs have that are not told otherwise."""
 
 

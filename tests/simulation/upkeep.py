@@ -136,8 +136,8 @@ def check_hold(lake: Lake, handle: Any, name: str) -> None:
     tables, read_ts = history.holds[name]
     newest = {table: history.newest(table) for table in tables}
     kept = [table for table, one in newest.items() if one and one.cared and one.exists]
-    if not kept or len(kept) < len(tables):
-        return  # a table was dropped or taken from care: its tags are no promise any more
+    if not kept or len(kept) < len(tables) or not history.upset.keys().isdisjoint(tables):
+        return  # a table was dropped, taken from care or set back: its tags are no promise any more
     catalog = handle.held(name)
     for table in kept:
         rows = frozenset(
@@ -146,9 +146,7 @@ def check_hold(lake: Lake, handle: Any, name: str) -> None:
             for row in rows_of(task.file.file_path)
         )
         version = history.at(table, read_ts)
-        # One that had lost its mark is held as the catalog had it.
-        cared = version is not None and version.cared and table not in history.unmarked
-        if cared and rows != version.rows:
+        if version is not None and version.cared and rows != version.rows:
             raise Violation("hold", f"{name}: {table} at {read_ts} shows {show(rows)}")
 
 
