@@ -94,7 +94,7 @@ class Registrar:
         table = self._tables.whole(identifier, head)
         self._check_registrable(identifier, table, uuid)
         if _mark.mark_of(table.metadata) is None:
-            table = self._marked(identifier, table, head, uuid)
+            table = self._marked(identifier, table, uuid)
         marking = _mark_snapshot(table)
         return head.upper if marking is None else self._log_registration(table, marking)
 
@@ -149,7 +149,7 @@ class Registrar:
         if mark is None:
             _manifests.check_writable(table.metadata, name)
 
-    def _marked(self, identifier: Identifier, table: Table, head: Head, uuid: str | None) -> Table:
+    def _marked(self, identifier: Identifier, table: Table, uuid: str | None) -> Table:
         """
         Mark a table, and give it as it is then.
 
@@ -159,7 +159,7 @@ class Registrar:
             Conflict: Others write it all the time.
         """
         try:
-            self._mark(identifier, table, head)
+            self._mark(identifier, table)
         except CommitFailedException:
             _LOG.debug("somebody else changed %s first", text(identifier), exc_info=True)
             table = self._catalog.load_table(identifier)
@@ -170,7 +170,7 @@ class Registrar:
 
     def _mark_or_conflict(self, identifier: Identifier, table: Table) -> None:
         try:
-            self._mark(identifier, table, self._log.load())
+            self._mark(identifier, table)
         except CommitFailedException as error:
             raise Conflict(
                 "others write the table while it is registered",
@@ -178,8 +178,9 @@ class Registrar:
                 least_ts=self._log.load().upper,
             ) from error
 
-    def _mark(self, identifier: Identifier, table: Table, head: Head) -> None:
+    def _mark(self, identifier: Identifier, table: Table) -> None:
         """Swap the mark in, with an empty snapshot that has a manifest list of its own."""
+        head = self._log.load()  # after the table: it has the forget that the table may show
         uuid = str(table.metadata.table_uuid)
         properties = _mark.registration_properties(
             self._log.identifier, head.uuid, uuid, head.upper, table.metadata.properties

@@ -54,6 +54,24 @@ def test_a_stranger_writes_while_a_table_is_registered(lake, late):
     assert [1, 2] == ids(lake.open().snapshot().load_table("shop.a"))
 
 
+def test_a_table_is_forgotten_while_it_is_registered(lake, monkeypatch):
+    """1. R loads the head. 2. F forgets the table, and it shows that. 3. R loads and marks it."""
+    a, catalog = lake.table("a", [1]), lake.another_catalog()
+    handle, load = lake.open(catalog), catalog.load_table
+
+    def forgotten_first(name):
+        if name == ("shop", "a"):
+            monkeypatch.undo()
+            lake.open().forget(a)
+        return load(name)
+
+    monkeypatch.setattr(catalog, "load_table", forgotten_first)
+    handle.register(a)
+    lake.open().catalog().load_table(a).append(rows(2))
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+    assert [1, 2] == lake.plain_ids(a)
+
+
 def test_a_registration_that_never_wins(lake, late):
     """It is a conflict, which `run` answers by another attempt; no error of the catalog's."""
 

@@ -109,7 +109,8 @@ final class Registrar {
     if (TableMark.of(base).isPresent()) {
       return base;
     }
-    Timestamps.commit(real, base, clock.nowMs(), seen -> marked(identifier, real, seen, head));
+    Head newest = log.load(); // after the table: it has the forget that the table may show
+    Timestamps.commit(real, base, clock.nowMs(), seen -> marked(identifier, real, seen, newest));
     return real.refresh();
   }
 

@@ -8,7 +8,10 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.Map;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
@@ -45,6 +48,29 @@ class RegisterRaceTest extends TwoTables {
         .filteredOn(entry -> entry.kind() == EntryKind.REGISTER)
         .filteredOn(entry -> entry.changes().get(0).table().equals(id("shop.c")))
         .hasSize(1);
+  }
+
+  /**
+   * 1. R loads the head. 2. F forgets the table, which shows it. 3. R loads the table, marks it.
+   */
+  @Test
+  void aTableIsForgottenMeanwhile() {
+    before.add(() -> lake.open().forget(id("shop.a")));
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          public Table loadTable(TableIdentifier name) {
+            if (name.equals(id("shop.a")) && !before.isEmpty()) {
+              before.poll().run();
+            }
+            return super.loadTable(name);
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), TxnClock.system())
+        .register(id("shop.a"));
+    append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 2);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
   }
 
   @Test
