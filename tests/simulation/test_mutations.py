@@ -29,12 +29,22 @@ QUICK = {
 }
 """What some ten seeds find; the others take their time."""
 
+TESTS_SEE = {
+    "absence_check_dropped",
+    "apply_past_quarantine",
+    "conditional_write_counts_as_append",
+    "kept_tag_forgotten",
+    "reads_by_name_only",
+    "set_back_read_as_it_is",
+}
+"""What 25 seeds do not find, and a test does: which one, docs/simulation.md says."""
+
 
 @pytest.mark.parametrize(
     "name",
     [
         pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
-        for name in sorted(MUTATIONS)
+        for name in sorted(MUTATIONS.keys() - TESTS_SEE)
     ],
 )
 def test_a_missing_protection_is_found(name: str):
