@@ -207,7 +207,8 @@ def only_reached_by(io: FileIO, gone: Iterable[str], live: Iterable[str]) -> set
     """
     Give the files that some manifest lists reach and others do not: lists, manifests, files.
 
-    A manifest that both sides list is not opened, as all that it names is live.
+    A file may stand in several manifests: where one is of the first lists alone, those of the
+    others are all opened, also what both have.
 
     Args:
         io: Where they are.
@@ -217,8 +218,9 @@ def only_reached_by(io: FileIO, gone: Iterable[str], live: Iterable[str]) -> set
     before = _manifests_by_path(io, gone)
     after = _manifests_by_path(io, live)
     only_before = [each for path, each in before.items() if path not in after]
-    only_after = [each for path, each in after.items() if path not in before]
-    files = _live_files(io, only_before) - _live_files(io, only_after)
+    files = _live_files(io, only_before)
+    if files:
+        files -= _live_files(io, after.values())
     return {*gone, *(each.manifest_path for each in only_before), *files}
 
 

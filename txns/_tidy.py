@@ -204,13 +204,17 @@ class Tidier:
 def _superseded(
     head: Head, io: FileIO, record: Snapshot, done: list[Entry], removed: set[int]
 ) -> list[str]:
-    """Give the files that nothing in the next head points to."""
+    """Give the files that nothing in the next head points to; what cannot be told stays."""
     snapshots = head.metadata.snapshots
     live = {each.manifest_list for each in snapshots if each.snapshot_id not in removed}
     live.add(record.manifest_list)
     gone = {each.manifest_list for each in snapshots} - live
     payloads = [each.payload.location for each in done if each.payload.location]
-    return [*payloads, *sorted(_manifests.only_reached_by(io, gone, live))]
+    try:
+        return [*payloads, *sorted(_manifests.only_reached_by(io, gone, live))]
+    except Exception:  # noqa: BLE001 -- the tidy does not need it
+        _LOG.warning("files of the log that nothing names any more stay", exc_info=True)
+        return payloads
 
 
 def _rewritten(

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.update.snapshot import UpdateSnapshot
 
 from tests.txns.lake import Lake, ids, rows
+from txns import _tidy
 from txns._manifests import manifests_of
 
 if TYPE_CHECKING:
@@ -363,3 +365,57 @@ def test_a_tidy_whose_files_cannot_be_noted_for_removal(lake, catalog, monkeypat
 
     catalog.instead = swap
     assert 0 < handle.tidy()
+
+
+def merged_manifests(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tidies write files that are never merged, and merge their manifests as Iceberg's Java."""
+    monkeypatch.setattr(_tidy, "SMALL_FILE_BYTES", 0)
+    monkeypatch.setattr(UpdateSnapshot, "fast_append", UpdateSnapshot.merge_append)
+    with lake.catalog.load_table("txns.commits").transaction() as table:
+        table.set_properties(
+            {"commit.manifest.min-count-to-merge": "3", "commit.manifest-merge.enabled": "true"}
+        )
+
+
+def test_a_file_that_stands_in_another_manifest_too_stays(lake, monkeypatch):
+    """
+    What Iceberg's Java merges after a hundred tidies, here after three.
+
+    1. An entry is not applied: it stays, with a list of manifests that are merged beside it.
+    2. Its list goes together with one that has the merged manifest, which the next one has, too.
+    """
+    lake.table("a")
+    handle = lake.open()
+    append(handle, 1)
+    lake.table("b")
+    merged_manifests(lake, monkeypatch)
+    assert handle.tidy()
+    append(handle, 2)
+    assert handle.tidy()
+    lake.open(apply="next").catalog().load_table("shop.b").append(rows(9))
+    append(handle, 3)
+    assert handle.tidy()
+    append(handle, 4)
+    handle.apply_le()
+    assert handle.tidy()
+    lake.clock.ahead_ms += 11 * 60_000
+    append(handle, 5)
+    assert needed(lake) <= files(lake)
+
+
+def test_a_list_that_cannot_be_read_stops_no_tidy(lake):
+    """What nobody needs stays, and is found by `tidy --files`."""
+    lake.table("a")
+    handle = lake.open()
+    append(handle, 1)
+    lake.table("b")
+    assert handle.tidy()
+    lake.open(apply="next").catalog().load_table("shop.b").append(rows(9))
+    append(handle, 2)
+    table = lake.catalog.load_table("txns.commits")
+    old = table.metadata.current_snapshot().manifest_list
+    assert handle.tidy()
+    Path(old.removeprefix("file://")).unlink()
+    handle.apply_le()
+    append(handle, 3)
+    assert handle.tidy()

@@ -24,8 +24,8 @@ final class ReachedFiles {
 
   /**
    * Manifest lists, manifests and data files that snapshots of one version of a table reach, and
-   * none of the next version. A manifest that both list is not opened, as all that it names is
-   * live.
+   * none of the next version. A file may stand in several manifests: where one is of the first
+   * version alone, those of the next are all opened, also what both have.
    */
   static Set<String> onlyOf(TableMetadata base, TableMetadata next, FileIO io) {
     Map<String, Snapshot> gone = byList(base);
@@ -33,12 +33,11 @@ final class ReachedFiles {
     gone.keySet().removeAll(live.keySet());
     Map<String, ManifestFile> before = manifests(gone.values(), io);
     Map<String, ManifestFile> after = manifests(live.values(), io);
-    Set<String> shared = new HashSet<>(before.keySet());
-    shared.retainAll(after.keySet());
-    before.keySet().removeAll(shared);
-    after.keySet().removeAll(shared);
+    before.keySet().removeAll(after.keySet());
     Set<String> reached = new TreeSet<>(files(before.values(), io, next.specsById()));
-    reached.removeAll(files(after.values(), io, next.specsById()));
+    if (!reached.isEmpty()) {
+      reached.removeAll(files(after.values(), io, next.specsById()));
+    }
     reached.addAll(gone.keySet());
     reached.addAll(before.keySet());
     return reached;

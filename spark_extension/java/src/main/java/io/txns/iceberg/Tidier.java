@@ -225,7 +225,9 @@ final class Tidier {
         .map(entry -> entry.payload().location())
         .filter(Objects::nonNull)
         .forEach(attempt.superseded()::add);
-    attempt.superseded().addAll(ReachedFiles.onlyOf(base, next, io));
+    Cleaning.of(
+        "what the log has named until a tidy",
+        () -> attempt.superseded().addAll(ReachedFiles.onlyOf(base, next, io)));
   }
 
   /**
