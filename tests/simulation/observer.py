@@ -73,7 +73,8 @@ class Observer:
 
     def on_commit(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         """Judge a swap; runs inside its step."""
-        ours = name == COMMIT_TABLE or is_marked(new)
+        # A table that was set back, or lost its mark, has the times of whoever wrote it meanwhile.
+        ours = name == COMMIT_TABLE or (is_marked(new) and name not in self.history.upset)
         if ours and self.world.faults.settings.has(Switch.CLOCKS) and not self.world.actor.stranger:
             java_rules.check(name, old, new)
         if name == COMMIT_TABLE:
