@@ -223,7 +223,17 @@ class Registrar:
             to_snapshot_id=marking.snapshot_id,
         )
 
-        def attempt(state: LogState, _head: Head, commit_ts: int) -> Entry:
+        mark_ts = _mark.commit_ts_of(marking)
+
+        def attempt(state: LogState, head: Head, commit_ts: int) -> Entry:
+            forgotten = state.forgotten_ts(change.uuid) > mark_ts
+            archived = head.state.tidied_upto > mark_ts
+            if forgotten or (archived and self._tables.forget_above(mark_ts, change.uuid)):
+                raise Conflict(
+                    "somebody has taken the table from care since it was marked",
+                    table=change.table,
+                    least_ts=head.upper,
+                )
             return _marks.entry(Kind.REGISTER, txn_id, state, commit_ts, (change,))
 
         return self._loop.append(Key(txn_id, 0, Origin.DERIVED), attempt).commit_ts

@@ -139,7 +139,7 @@ class DataTables:
         except Conflict:
             metadata = self.catalog.load_table(identifier).metadata
             care_ts = _mark.care_ts(metadata) or 0
-            if care_ts <= read_ts or self._forget_above(read_ts, str(metadata.table_uuid)):
+            if care_ts <= read_ts or self.forget_above(read_ts, str(metadata.table_uuid)):
                 raise
             return self.load(identifier, self._log.load(), care_ts)
 
@@ -276,7 +276,7 @@ class DataTables:
         uuid = str(metadata.table_uuid)
         taken = _mark.TableMark(".".join(self._log.identifier), head.uuid, 0, applied)
         if not lost and not head.state.changes(uuid, after=applied, upto=head.upper):
-            forget = self._forget_above(read_ts, uuid) if applied > read_ts else None
+            forget = self.forget_above(read_ts, uuid) if applied > read_ts else None
             if forget is None:
                 return Loaded(identifier, table, None, None, table.io)
             view = _overlay.before_forget(identifier, metadata, forget, read_ts)
@@ -293,9 +293,9 @@ class DataTables:
         """Give the change that took a table from care above `read_ts`, which a mark followed."""
         if _mark.applied_ts(metadata) <= read_ts or not _mark.marked_above(metadata, read_ts):
             return None
-        return self._forget_above(read_ts, str(metadata.table_uuid))
+        return self.forget_above(read_ts, str(metadata.table_uuid))
 
-    def _forget_above(self, ts: int, uuid: str) -> Change | None:
+    def forget_above(self, ts: int, uuid: str) -> Change | None:
         """Give the change that first took a table from care above a timestamp in ms."""
         newest = self._log.load_if_exists()
         entries = list(newest.state.after(ts))

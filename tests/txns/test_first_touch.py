@@ -9,7 +9,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 
 import txns
-from tests.txns.lake import ids, rows
+from tests.txns.lake import SCHEMA, ids, rows
 
 
 class Late(SqlCatalog):
@@ -160,3 +160,36 @@ def test_a_table_of_before_its_care_cannot_be_read_at_a_timestamp(lake):
     handle.register(name)
     with pytest.raises(txns.Conflict, match="too old"):
         handle.snapshot(before).load_table(name)
+
+
+@pytest.mark.parametrize("archived", [True, False])
+def test_a_table_that_is_forgotten_between_its_mark_and_its_entry(lake, monkeypatch, archived):
+    """
+    The entry would stand above the forget that takes its mark: nobody could use the table.
+
+    1. A registrar has marked a table.
+    2. Somebody forgets it, and is perhaps gone before he has applied that.
+    3. The registrar appends its entry.
+    """
+    name = lake.table("b", [1], register=False)
+    other = lake.open()
+    other.catalog().create_table("shop.c", SCHEMA)
+    handle = lake.open()
+    append = handle.parts.loop.append
+
+    def forgotten_first(*arguments):
+        monkeypatch.undo()
+        if archived:
+            other.forget(name)
+            assert other.tidy()
+        else:
+            monkeypatch.setattr(other.parts.committer, "apply", lambda *_a: None)
+            other.forget(name)
+        return append(*arguments)
+
+    monkeypatch.setattr(handle.parts.loop, "append", forgotten_first)
+    with pytest.raises(txns.Conflict, match="from care since"):
+        handle.register(name)
+    handle.register(name)
+    handle.catalog().load_table(name).append(rows(2))
+    assert [1, 2] == ids(lake.open().snapshot().load_table(name))

@@ -95,7 +95,7 @@ final class DataTables {
           && delegate.loadTable(identifier) instanceof BaseTable table) {
         TableMetadata metadata = table.operations().current();
         long careTs = LoggedState.careTs(metadata).orElse(0);
-        if (careTs > readTs && forgetAbove(readTs, careTs, metadata.uuid()).isEmpty()) {
+        if (careTs > readTs && forgetAbove(readTs, metadata.uuid()).isEmpty()) {
           return load(identifier, log.load(), careTs);
         }
       }
@@ -242,7 +242,9 @@ final class DataTables {
     long applied = TableMark.applied(metadata);
     TableMark taken = new TableMark(log.identifier(), head.uuid(), 0, applied);
     if (lost.isEmpty() && head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty()) {
-      return forgetAbove(readTs, applied, metadata.uuid())
+      Optional<Change> above =
+          applied > readTs ? forgetAbove(readTs, metadata.uuid()) : Optional.empty();
+      return above
           .map(
               forget ->
                   Overlay.beforeForget(identifier, metadata, taken, forget, readTs, clock.nowMs()))
@@ -272,15 +274,12 @@ final class DataTables {
   private Optional<Change> forgetBeforeMark(TableMetadata metadata, long ts) {
     long applied = TableMark.applied(metadata);
     return applied > ts && LoggedState.markedAbove(metadata, ts)
-        ? forgetAbove(ts, applied, metadata.uuid())
+        ? forgetAbove(ts, metadata.uuid())
         : Optional.empty();
   }
 
   /** The change that first took a table from care above a timestamp; empty where none did. */
-  private Optional<Change> forgetAbove(long ts, long applied, String uuid) {
-    if (applied <= ts) {
-      return Optional.empty();
-    }
+  Optional<Change> forgetAbove(long ts, String uuid) {
     Head newest = log.loadIfExists();
     List<Entry> entries = new ArrayList<>(newest.state().after(ts));
     if (newest.state().tidiedUpto() > ts) {

@@ -274,9 +274,26 @@ final class Registrar {
     Entry entry =
         loop.append(
             new CommitLoop.Key(txnId, 0, CommitLoop.Origin.DERIVED),
-            (head, commitTs) ->
-                Entry.withoutPayload(EntryKind.REGISTER, head, commitTs, txnId, List.of(change)));
+            (head, commitTs) -> {
+              checkInCare(head, change, LoggedState.commitTs(snapshot));
+              return Entry.withoutPayload(
+                  EntryKind.REGISTER, head, commitTs, txnId, List.of(change));
+            });
     return entry.commitTs();
+  }
+
+  /** Refuse to log a registration whose mark somebody's forget has taken meanwhile, or will. */
+  private void checkInCare(Head head, Change change, long markTs) {
+    boolean archived = head.state().tidiedUpto() > markTs;
+    if (head.state().forgottenTs(change.uuid()) > markTs
+        || archived && tables.forgetAbove(markTs, change.uuid()).isPresent()) {
+      throw TxnException.conflict(
+          change.table(),
+          "",
+          Winner.NOBODY,
+          head.upper(),
+          "somebody has taken the table from care since it was marked");
+    }
   }
 
   private static void refuseStrangers(DataTables.Loaded loaded) {

@@ -14,13 +14,16 @@ import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Who registers a table while others write or register it. */
 class RegisterRaceTest extends TwoTables {
   private final Deque<Runnable> before = new ArrayDeque<>();
+  private final Deque<Runnable> after = new ArrayDeque<>();
   private TxnHandle late;
 
-  /** A catalog that does something else just before the first swaps of a table. */
+  /** A catalog that does something else just before the first swaps of a table, or after. */
   @BeforeEach
   void openLate() {
     outside.buildTable(id("shop.c"), Lake.SCHEMA).withProperty("format-version", "2").create();
@@ -35,6 +38,9 @@ class RegisterRaceTest extends TwoTables {
                     before.poll().run();
                   }
                   real.commit(base, next);
+                  if (!after.isEmpty()) {
+                    after.poll().run();
+                  }
                 }),
             TxnConfig.from(Map.of()),
             TxnClock.system());
@@ -71,6 +77,25 @@ class RegisterRaceTest extends TwoTables {
         .register(id("shop.a"));
     append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 2);
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+  }
+
+  /** Its entry would stand above the forget that takes its mark: nobody could use the table. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aTableIsForgottenBetweenItsMarkAndItsEntry(boolean archived) {
+    after.add(
+        () -> {
+          lake.open().forget(id("shop.c"));
+          if (archived) {
+            assertThat(lake.open().tidy()).isPositive();
+          }
+        });
+    assertThatThrownBy(() -> late.register(id("shop.c")))
+        .isInstanceOf(TxnException.class)
+        .hasMessageContaining("from care since");
+    late.register(id("shop.c"));
+    append(lake.open().catalog(() -> null).loadTable(id("shop.c")), 2);
+    assertThat(lake.txnIds("shop.c")).containsExactly(2L);
   }
 
   @Test
