@@ -2,15 +2,14 @@
 Ends what strangers did to a table: takes it in, or puts the logged state back.
 
 Docs/spec.md 9.3 and 9.4.
-Imports: _change, _commit, _entry, _group, _logged, _manifests, _mark, _overlay, _staged, _tables,
-errors. Used by: _parts.
+Imports: _change, _commit, _drafts, _entry, _group, _log, _logged, _manifests, _mark, _overlay,
+_staged, _tables, errors. Used by: _parts.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
@@ -23,8 +22,10 @@ from pyiceberg.table.update import (
 
 from txns import _change, _manifests, _mark
 from txns._commit import Request
+from txns._drafts import transactions_off
 from txns._entry import Isolation, Kind, derived_id
 from txns._group import Key, Origin
+from txns._log import REFUSALS
 from txns._logged import stranger_above
 from txns._logger import logger
 from txns._overlay import acceptable_ts
@@ -130,9 +131,11 @@ class Repairer:
         It stands on a footing: what the catalog itself has, whatever a replica of it gave.
 
         Raises:
-            Unsupported: Changes are logged that their state does not have.
+            Unsupported: Changes are logged that their state does not have; transactions are off.
             Conflict: The table is another one meanwhile.
         """
+        if head.state.off:
+            raise transactions_off()  # before the table has a footing
         _refuse_outstanding(head, loaded, stranger)
         loaded = self._on_footing(head, loaded, stranger)
         stranger = _stranger(loaded)
@@ -147,7 +150,7 @@ class Repairer:
     def _on_footing(self, head: Head, loaded: Loaded, judged: Stranger) -> Loaded:
         """Give a table on its footing, which is still what somebody wants to adopt."""
         assert loaded.table is not None
-        table = self._with_footing(loaded.identifier, loaded.table)
+        table = self._with_footing(loaded.identifier, loaded.table, head)
         again = self._tables.seen(loaded.identifier, table, head)
         stranger = again.view.stranger if again.view else None
         same = _mark.applied_ts(table.metadata) == _mark.applied_ts(loaded.table.metadata)
@@ -156,15 +159,16 @@ class Repairer:
             raise _other_state(loaded.identifier, head)
         return again
 
-    def _with_footing(self, identifier: Identifier, table: Table) -> Table:
+    def _with_footing(self, identifier: Identifier, table: Table, head: Head) -> Table:
         """
         Put a copy of `main` on it, which the catalog does only if that is where it has `main`.
 
-        Of an answer that says nothing, or may be false, another load decides: who sees the footing
-        there knows that the table was as it was judged.
+        Whatever the answer is, unless it is won, another load decides: who sees the footing there
+        knows that the table was as it was judged.
 
         Raises:
             Conflict: It is not known to be there.
+            Exception: Nor is it, and the catalog has refused it.
         """
         main = table.metadata.current_snapshot_id
         staged = StagedTable(identifier, table.io, table.metadata)
@@ -182,11 +186,13 @@ class Repairer:
                     _change.main_at(table.metadata, footing.snapshot_id),
                 ),
             )
-        except (CommitFailedException, CommitStateUnknownException, ValueError) as error:
+        except Exception as error:
             newest = self._catalog.load_table(identifier)
-            if newest.metadata.current_snapshot_id != footing.snapshot_id:
-                raise _other_state(identifier, self._log.load()) from error
-            return newest
+            if newest.metadata.current_snapshot_id == footing.snapshot_id:
+                return newest
+            if isinstance(error, REFUSALS) and newest.metadata.current_snapshot_id == main:
+                raise
+            raise _other_state(identifier, head) from error
         return Table(
             identifier, response.metadata, response.metadata_location, table.io, self._catalog
         )

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    ForbiddenError,
+    ServerError,
+)
 
 import txns
 from tests.txns.lake import ids, rows
@@ -149,7 +154,16 @@ def test_a_footing_keeps_no_newest_metadata_out(orders):
     assert [1, 2, 3] == orders.seen()
 
 
-@pytest.mark.parametrize("error", [CommitFailedException, CommitStateUnknownException])
+@pytest.mark.parametrize(
+    "error",
+    [
+        CommitFailedException,
+        CommitStateUnknownException,
+        ForbiddenError,
+        ServerError,
+        ConnectionError,
+    ],
+)
 def test_a_footing_without_an_answer_counts_when_it_is_seen(orders, error):
     """A client that repeats a request by itself may say "lost" of what has landed, too."""
     orders.set_back()
@@ -180,6 +194,77 @@ def test_a_footing_that_is_not_seen_is_none(orders):
     late[0]()
     orders.adopt()
     assert [1] == orders.seen()
+
+
+def test_a_refused_footing_is_told(orders):
+    """Nobody else has changed the table: to adopt it again would be refused as well."""
+    orders.set_back()
+
+    def refused(_swap):
+        raise ForbiddenError("not allowed")
+
+    orders.disturb("a", refused)
+    with pytest.raises(ForbiddenError, match="not allowed"):
+        orders.adopt()
+    orders.adopt()
+    assert [1] == orders.seen()
+
+
+def test_no_footing_is_put_while_transactions_are_off(orders):
+    """There would be no entry above it."""
+    orders.lake.catalog.load_table(A).overwrite(rows(5))
+    handle = orders.lake.open()
+    handle.off()
+    before = orders.lake.catalog.load_table(A).metadata
+    with pytest.raises(txns.Unsupported, match="transactions are off"):
+        orders.adopt()
+    assert before == orders.lake.catalog.load_table(A).metadata
+    handle.on()  # it adopts what was written meanwhile
+    assert [5] == orders.seen()
+
+
+def test_a_state_with_another_applied_is_not_adopted(orders):
+    """1. a is set back. 2. It is loaded to be adopted. 3. Its `txns.applied` is raised."""
+    orders.set_back()
+
+    def raised(swap):
+        table, applied = orders.lake.catalog.load_table(A), "txns.applied"
+        higher = int(table.properties[applied]) + 1
+        table.transaction().set_properties({applied: str(higher)}).commit_transaction()
+        return swap()
+
+    orders.disturb("a", raised)
+    upper = orders.upper()
+    with pytest.raises(txns.Conflict, match="another state of the table"):
+        orders.adopt()
+    assert upper == orders.upper()
+
+
+def test_a_state_that_is_judged_otherwise_is_not_adopted(orders):
+    """1. A stranger overwrites a. 2. It is loaded to be adopted. 3. Its mark is taken."""
+    orders.lake.catalog.load_table(A).overwrite(rows(5))
+
+    def taken(swap):
+        table = orders.lake.catalog.load_table(A)
+        with table.transaction() as change:
+            change.remove_properties("txns.commit-table")
+        return swap()
+
+    orders.disturb("a", taken)
+    upper = orders.upper()
+    with pytest.raises(txns.Conflict, match="another state of the table"):
+        orders.adopt()
+    assert upper == orders.upper()
+
+
+def test_a_table_is_set_back_and_adopted_twice(orders):
+    """To the same metadata: the second time it is another deed, though nothing tells them apart."""
+    orders.set_back()
+    orders.adopt()
+    upper = orders.upper()
+    orders.set_back()
+    orders.adopt()
+    assert (True, [1]) == (orders.upper() > upper, orders.seen())
 
 
 def test_two_adopt_at_once(orders):

@@ -16,8 +16,6 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.exceptions.CommitFailedException;
-import org.apache.iceberg.exceptions.CommitStateUnknownException;
 import org.apache.iceberg.types.Types;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -211,6 +209,9 @@ final class Repairer {
    * <p>It stands on a footing: what the catalog itself has, whatever a replica of it gave.
    */
   private long adoptState(Head head, DataTables.Loaded judged, Stranger stranger) {
+    if (head.state().off()) {
+      throw TxnException.off(); // before the table has a footing
+    }
     refuseOutstanding(head, judged, stranger);
     DataTables.Loaded loaded = onFooting(head, judged, stranger);
     Stranger standing = strangerOf(loaded);
@@ -262,24 +263,30 @@ final class Repairer {
    * Put a copy of {@code main} on it, which the catalog does only if that is where it has {@code
    * main}.
    *
-   * <p>Of an answer that says nothing, or may be false, another load decides: who sees the footing
-   * there knows that the table was as it was judged.
+   * <p>Whatever the answer is, unless it is won, another load decides: who sees the footing there
+   * knows that the table was as it was judged.
    *
    * @throws TxnException 40001 where it is not known to be there
+   * @throws RuntimeException nor is it, and the catalog has refused it
    */
   private void putFooting(TableIdentifier identifier, TableOperations real, Head head) {
     long footing = real.newSnapshotId();
+    Long main = LoggedState.mainId(real.current());
     RuntimeException unclear = null;
     try {
       Timestamps.commit(
           real, real.current(), clock.nowMs(), base -> onFooting(identifier, real, base, footing));
-    } catch (CommitFailedException | CommitStateUnknownException e) {
+    } catch (RuntimeException e) {
       unclear = e;
     }
-    TableMetadata after = unclear == null ? real.current() : real.refresh();
-    if (!Objects.equals(LoggedState.mainId(after), footing)) {
-      throw otherState(identifier, head, unclear);
+    Long after = LoggedState.mainId(unclear == null ? real.current() : real.refresh());
+    if (Objects.equals(after, footing)) {
+      return;
     }
+    if (unclear != null && CommitLog.isRefusal(unclear) && Objects.equals(after, main)) {
+      throw unclear;
+    }
+    throw otherState(identifier, head, unclear);
   }
 
   private TableMetadata onFooting(

@@ -9,6 +9,7 @@ import static org.assertj.core.api.Assertions.catchThrowableOfType;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
@@ -17,11 +18,13 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.CommitStateUnknownException;
 import org.apache.iceberg.exceptions.ForbiddenException;
+import org.apache.iceberg.exceptions.ServiceFailureException;
+import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** Adoption of a state that the catalog itself has not: of a replica, or of a moment ago. */
 class FootingTest extends TwoTables {
@@ -204,20 +207,103 @@ class FootingTest extends TwoTables {
     assertThat(seen()).containsExactly(1L, 2L, 3L);
   }
 
+  private static Stream<RuntimeException> answers() {
+    return Stream.of(
+        new CommitFailedException("lost"),
+        new CommitStateUnknownException(new IllegalStateException("no answer")),
+        new ForbiddenException("not allowed"),
+        new ServiceFailureException("out of order"),
+        new IllegalStateException("no connection"));
+  }
+
   /** A client that repeats a request by itself may say "lost" of what has landed, too. */
   @ParameterizedTest
-  @ValueSource(booleans = {true, false})
-  void aFootingWithoutAnAnswerCountsWhenItIsSeen(boolean unknown) {
+  @MethodSource("answers")
+  void aFootingWithoutAnAnswerCountsWhenItIsSeen(RuntimeException answer) {
     registerAs(older);
     disturbances.put(
         A,
         swap -> {
           swap.run();
-          throw unknown
-              ? new CommitStateUnknownException(new IllegalStateException("no answer"))
-              : new CommitFailedException("lost");
+          throw answer;
         });
     adopter.repairAdopt(A);
+    assertThat(seen()).containsExactly(1L);
+  }
+
+  /** Nobody else has changed the table: to adopt it again would be refused as well. */
+  @Test
+  void aRefusedFootingIsTold() {
+    registerAs(older);
+    disturbances.put(
+        A,
+        swap -> {
+          throw new ForbiddenException("not allowed");
+        });
+    assertThatThrownBy(() -> adopter.repairAdopt(A)).isInstanceOf(ForbiddenException.class);
+    adopter.repairAdopt(A);
+    assertThat(seen()).containsExactly(1L);
+  }
+
+  /** A state that is adopted as it is: of what only appends, the files are. */
+  private void overwriteOutside() {
+    Table table = outside.loadTable(A);
+    table.newDelete().deleteFromRowFilter(Expressions.alwaysTrue()).commit();
+  }
+
+  /** There would be no entry above it. */
+  @Test
+  void noFootingIsPutWhileTransactionsAreOff() {
+    overwriteOutside();
+    handle.off();
+    String before = location();
+    assertThatThrownBy(() -> adopter.repairAdopt(A)).hasMessageContaining("transactions are off");
+    assertThat(location()).isEqualTo(before);
+    handle.on(); // it adopts what was written meanwhile
+    assertThat(seen()).isEmpty();
+  }
+
+  /** 1. a is set back. 2. It is loaded to be adopted. 3. Its {@code txns.applied} is raised. */
+  @Test
+  void aStateWithAnotherAppliedIsNotAdopted() {
+    registerAs(older);
+    Table table = outside.loadTable(A);
+    String higher = Long.toString(TableMark.applied(operations(table).current()) + 1);
+    disturbances.put(
+        A,
+        swap -> {
+          table.updateProperties().set(TableMark.APPLIED, higher).commit();
+          swap.run();
+        });
+    long upper = upper();
+    assertConflict();
+    assertThat(upper()).isEqualTo(upper);
+  }
+
+  /** 1. A stranger overwrites a. 2. It is loaded to be adopted. 3. Its mark is taken. */
+  @Test
+  void aStateThatIsJudgedOtherwiseIsNotAdopted() {
+    overwriteOutside();
+    disturbances.put(
+        A,
+        swap -> {
+          outside.loadTable(A).updateProperties().remove(TableMark.COMMIT_TABLE).commit();
+          swap.run();
+        });
+    long upper = upper();
+    assertConflict();
+    assertThat(upper()).isEqualTo(upper);
+  }
+
+  /** To the same metadata: the second time it is another deed, though nothing tells them apart. */
+  @Test
+  void aTableIsSetBackAndAdoptedTwice() {
+    registerAs(older);
+    adopter.repairAdopt(A);
+    long upper = upper();
+    registerAs(older);
+    adopter.repairAdopt(A);
+    assertThat(upper()).isGreaterThan(upper);
     assertThat(seen()).containsExactly(1L);
   }
 
