@@ -21,7 +21,7 @@ from txns._logged import History, effective_ts
 from txns._overlay import TableView
 from txns._run import run
 from txns._survey import survey
-from txns.errors import InvalidUsage, text
+from txns.errors import Conflict, InvalidUsage, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -93,6 +93,12 @@ def hold(
                     "42710",
                     "there is such a hold, release it first or take another name;"
                     f" hold=`{name}` table=`{text(table)}`",
+                )
+            if staged.metadata.snapshot_by_id(snapshot.snapshot_id) is None:
+                raise Conflict(
+                    "the catalog gives an older state of the table than a moment ago",
+                    table=table,
+                    least_ts=at,
                 )
             # Iceberg counts the age of a tag from its snapshot's time, not from its own.
             age_ms = max(0, now_ms - snapshot.timestamp_ms)

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.types import StringType
 
 import txns
+from txns._change import main_at
 from txns.errors import InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
@@ -206,3 +209,35 @@ def test_the_tables_of_another_commit_table_hide_nothing(handle, catalog):
     other.register("shop.c")
     assert [A, B] == handle.registered()
     assert [("shop", "c")] == other.registered()
+
+
+def test_a_hold_where_a_replica_gives_an_older_state_is_tried_again(handle, catalog, monkeypatch):
+    """
+    What is held is a snapshot that the next load does not have.
+
+    1. A stranger compacts a table. 2. It is held as of now. 3. A replica has it as it was.
+    """
+    older = catalog.load_table(A)
+    main = older.metadata.current_snapshot()
+    compaction = main.model_copy(
+        update={
+            "snapshot_id": main.snapshot_id + 1,
+            "parent_snapshot_id": main.snapshot_id,
+            "sequence_number": older.metadata.next_sequence_number(),
+            "timestamp_ms": older.metadata.last_updated_ms + 1,
+            "summary": Summary(Operation.REPLACE),
+        }
+    )
+    moved = main_at(older.metadata, compaction.snapshot_id)
+    catalog.commit_table(older, (), (AddSnapshotUpdate(snapshot=compaction), moved))
+    loads = []
+    load = catalog.load_table
+
+    def lagging(name):
+        loads.append(name)
+        return older if name == A and loads.count(A) == 2 else load(name)
+
+    monkeypatch.setattr(catalog, "load_table", lagging)
+    made = handle.hold("now", [A])
+    assert {A: compaction.snapshot_id} == made.tables
+    assert catalog.load_table(A).refs()["txns-hold-now"].snapshot_id == compaction.snapshot_id
