@@ -123,7 +123,8 @@ def refuse_reserved(table: Identifier, keys: Iterable[str]) -> None:
             raise InvalidUsage(
                 "42602",
                 "properties that begin with txns. are the protocol's own, of snapshots and of"
-                " tables under care: leave it out, or give it another name;"
+                " tables under care: leave it out, or give it another name; forget takes a table"
+                " from care;"
                 f" key=`{key}` table=`{text(table)}`",
             )
 

@@ -99,3 +99,29 @@ def test_run_gives_the_result_of_what_has_landed(lake):
     assert "done" == txns.run(handle, work)
     assert [txns.State.COMMITTED] == [txn.state for txn in calls]
     assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+
+
+def test_an_attempt_that_was_not_sent_says_nothing_of_an_earlier_one(lake, monkeypatch):
+    """
+    What was refused before it may have landed: a rollback deletes nothing.
+
+    1. T's COMMIT lands, is refused, and the catalog answers from before it for long. 2. T commits
+    again, which fails before anything is sent. 3. T is rolled back.
+    """
+    a = lake.table("a", [1])
+    handle = lake.open(Refusing(lake, lagging=sys.maxsize).catalog)
+    txn = handle.begin()
+    txn.load_table(a).append(rows(2))
+    refused(lake, txn)
+    files = lake.files()
+
+    def not_sent(*_arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(handle.parts.log, "append", not_sent)
+    with pytest.raises((MemoryError, txns.CommitStateUnknown)):
+        txn.commit()
+    with pytest.raises(txns.TxnsError):
+        txn.rollback()
+    assert files <= lake.files()
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))

@@ -126,8 +126,8 @@ record TableMark(TableIdentifier commitTable, String commitTableUuid, long creat
             "42602",
             String.format(
                 "properties that begin with txns. are the protocol's own, of snapshots and of"
-                    + " tables under care: leave it out, or give it another name;"
-                    + " key=`%s` table=`%s`",
+                    + " tables under care: leave it out, or give it another name; forget takes a"
+                    + " table from care; key=`%s` table=`%s`",
                 key, table));
       }
     }

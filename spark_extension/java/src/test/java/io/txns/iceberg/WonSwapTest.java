@@ -109,6 +109,17 @@ class WonSwapTest extends TwoTables {
     assertThat(key.attempts().mayLand()).isFalse();
   }
 
+  /** What was refused before it may land, whatever was not sent since. */
+  @Test
+  void whatWasNotSentSaysNothingOfAnEarlierAttempt() {
+    CommitGroup.Attempts attempts = new CommitGroup.Attempts();
+    attempts.trying(handle.log().load());
+    attempts.notWon(new IllegalStateException("403"));
+    attempts.trying(handle.log().load());
+    attempts.notSent();
+    assertThat(attempts.mayLand()).isTrue();
+  }
+
   /** An option that another thread has set wrong stops what comes after the swap, no more. */
   @ParameterizedTest
   @MethodSource("failures")
