@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
@@ -41,6 +42,10 @@ class FootingTest extends TwoTables {
   private TxnHandle adopter;
   private String older;
   private String newest;
+
+  /** Whether a footing goes on the table as it is, if {@code main} is the same, as servers do. */
+  private boolean server;
+
   private int slept;
 
   private final class DisturbedCatalog extends JdbcCatalog {
@@ -58,11 +63,29 @@ class FootingTest extends TwoTables {
     private void swap(
         TableIdentifier name, TableOperations real, TableMetadata base, TableMetadata next) {
       Disturbance disturbance = disturbances.remove(name);
+      Runnable swap = () -> commit(real, base, next);
       if (disturbance == null) {
-        real.commit(base, next);
+        swap.run();
       } else {
-        disturbance.instead(() -> real.commit(base, next));
+        disturbance.instead(swap);
       }
+    }
+
+    private void commit(TableOperations real, TableMetadata base, TableMetadata next) {
+      if (!server) {
+        real.commit(base, next);
+        return;
+      }
+      TableMetadata newest = real.refresh();
+      if (newest.currentSnapshot().snapshotId() != base.currentSnapshot().snapshotId()) {
+        throw new CommitFailedException("main has moved");
+      }
+      TableMetadata footing =
+          TableMetadata.buildFrom(newest)
+              .addSnapshot(next.currentSnapshot())
+              .setRef(SnapshotRef.MAIN_BRANCH, next.ref(SnapshotRef.MAIN_BRANCH))
+              .build();
+      real.commit(newest, footing);
     }
   }
 
@@ -268,6 +291,7 @@ class FootingTest extends TwoTables {
   void aStateWithAnotherAppliedIsNotAdopted() {
     registerAs(older);
     Table table = outside.loadTable(A);
+    server = true;
     String higher = Long.toString(TableMark.applied(operations(table).current()) + 1);
     disturbances.put(
         A,
@@ -284,6 +308,7 @@ class FootingTest extends TwoTables {
   @Test
   void aStateThatIsJudgedOtherwiseIsNotAdopted() {
     overwriteOutside();
+    server = true;
     disturbances.put(
         A,
         swap -> {
