@@ -263,6 +263,10 @@ class History:
         self.purged[table] = ts
         self.since[table] = max(ts, self.since.get(table, 0))
 
+    def create(self, table: Identifier, ts: int) -> None:
+        """Note that what a table was below a timestamp in ms may be too old: it is another one."""
+        self.since[table] = max(ts, self.since.get(table, 0))
+
     def barred_with(self, attempt: Attempt) -> list[Attempt]:
         """
         Give the attempts of which a conflict that one's commit is told says that they never commit.

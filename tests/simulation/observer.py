@@ -200,6 +200,8 @@ class Observer:
                 f"{logged.txn_id} at {logged.commit_ts} leaves {sorted(actual)} in {name},"
                 f" expected {sorted(expected.rows)}",
             )
+        if table["operation"] == "create":
+            self.history.create(name, logged.commit_ts)
         self.history.add(name, replace(expected, ts=logged.commit_ts))
 
     def _stands_under(self, table: dict[str, Any]) -> Identifier:
