@@ -184,7 +184,7 @@ class Applier:
         if mark is None and not repaired:
             raise Quarantined(table, "somebody took the protocol's mark from the table")
         mark = mark or _mark.TableMark("", "", 0, _mark.applied_ts(base))
-        stranger = logged_state(base, mark).stranger
+        stranger = logged_state(base, mark, [change]).stranger
         left = stranger is not None and change.entry.kind is Kind.FORGET
         if stranger and not (stranger.adoptable or repaired or left):
             raise Quarantined(table, stranger.reason)

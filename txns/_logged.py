@@ -15,10 +15,12 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from txns import _mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
+
+    from txns._entry import LoggedChange
 
 REPLACE = "replace"
 APPEND = "append"
@@ -108,12 +110,20 @@ class History:
         return found
 
 
-def logged_state(metadata: TableMetadata, mark: _mark.TableMark) -> LoggedState:
+def logged_state(
+    metadata: TableMetadata, mark: _mark.TableMark, run: Sequence[LoggedChange] = ()
+) -> LoggedState:
     """
     Find the logged state of a registered table.
 
     A stranger's `replace` holds the same rows and is tolerated. Expiry may have cut the
     ancestry below a run of such replaces: then the run's rows are those of `txns.applied`.
+
+    Args:
+        metadata: The table's.
+        mark: Its mark.
+        run: What was logged and is not applied to it, ascending: strangers may stand between what
+            it was staged on and a mark that somebody has put there since.
     """
     main = metadata.current_snapshot()
     newest, was_main = _newest(metadata, mark.applied)
@@ -126,7 +136,10 @@ def logged_state(metadata: TableMetadata, mark: _mark.TableMark) -> LoggedState:
     for at in History(metadata).ancestors(main):
         if _mark.is_ours(at):
             if _mark.commit_ts_of(at) > mark.applied or at is newest:
-                stranger = stranger_of(main.snapshot_id, foreign) if foreign else None
+                below = _below_mark(metadata, at, run)
+                found = foreign + below
+                head = main if foreign or not below else below[0]
+                stranger = stranger_of(head.snapshot_id, found) if found else None
                 # What was made of a marker holds its rows, none, but says nothing of the drop.
                 logged = at if _mark.is_dropped(at) else same_rows or at
                 return LoggedState(logged, stranger)
@@ -147,6 +160,22 @@ def logged_state(metadata: TableMetadata, mark: _mark.TableMark) -> LoggedState:
     return LoggedState(newest, Stranger(main.snapshot_id, ids, adoptable=False, reason=reason))
 
 
+def _below_mark(
+    metadata: TableMetadata, mark: Snapshot, run: Sequence[LoggedChange]
+) -> list[Snapshot]:
+    """
+    Give what strangers put between what a run was staged on and the mark of a registration above.
+
+    They took the mark from before, and somebody registered the table again, while a transaction
+    was open. What is staged on the mark, or above it, has nothing of them in between.
+    """
+    source = run[0].change.from_snapshot_id if run and _mark.marks(metadata, mark) else None
+    below = list(History(metadata).ancestors(mark))
+    ids = [at.snapshot_id for at in below]
+    between = below[: ids.index(source)] if source in ids else []
+    return [at for at in between if not _mark.is_ours(at) and _mark.operation_of(at) != REPLACE]
+
+
 def stranger_above(metadata: TableMetadata, head_snapshot_id: int) -> Stranger | None:
     """
     Give what stands between a branch's head and the history of `main`, and was not adopted.
@@ -159,7 +188,11 @@ def stranger_above(metadata: TableMetadata, head_snapshot_id: int) -> Stranger |
     adopted = {one for at in metadata.snapshots for one in _mark.adopted_by(at)}
     main = {at.snapshot_id for at in history.ancestors(metadata.current_snapshot())}
     for at in history.ancestors(history.get(head_snapshot_id)):
-        if _mark.is_ours(at) or at.snapshot_id in main:
+        if at.snapshot_id in main:
+            break
+        if _mark.is_ours(at):
+            if _mark.marks(metadata, at):
+                continue  # it has no rows; what it stands on may be theirs
             break
         if _mark.operation_of(at) != REPLACE and at.snapshot_id not in adopted:
             foreign.append(at)

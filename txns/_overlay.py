@@ -112,7 +112,7 @@ def as_of(
         Conflict: `read_ts` lies before all that is left of the table ("too old").
         Quarantined: The logged state cannot be rebuilt.
     """
-    logged = logged_state(loaded, mark)
+    logged = logged_state(loaded, mark, run)
     if mark.created > read_ts:
         raise too_old(table, mark.created, read_ts, "the table was created later")
     if logged.snapshot is None and not run:

@@ -33,6 +33,7 @@ from txns.errors import Conflict, ForeignWrite, Quarantined, Unsupported, text
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
@@ -88,9 +89,7 @@ class Registrar:
         if head.state.off:
             raise transactions_off()  # before the table is marked
         if not self._applier.apply_run(head, identifier):
-            raise Quarantined(
-                identifier, "entries of the table are not applied, so it cannot be registered yet"
-            )
+            raise _not_applied(identifier, "registered")
         table = self._tables.whole(identifier, head)
         self._check_registrable(identifier, table, uuid)
         if _mark.mark_of(table.metadata) is None:
@@ -102,9 +101,7 @@ class Registrar:
         """Take a table from care, as a change like any other; give its `commit_ts` in ms."""
         head = self._log.load_if_exists()
         if not self._applier.apply_run(head, identifier):
-            raise Quarantined(
-                identifier, "entries of the table are not applied, so it cannot be forgotten yet"
-            )
+            raise _not_applied(identifier, "forgotten")
         loaded = self._tables.load(identifier, head, head.upper)
         if not loaded.registered:
             return head.upper
@@ -182,6 +179,8 @@ class Registrar:
         """Swap the mark in, with an empty snapshot that has a manifest list of its own."""
         head = self._log.load()  # after the table: it has the forget that the table may show
         uuid = str(table.metadata.table_uuid)
+        # A mark says that all before it is applied.
+        _refuse_outstanding(identifier, table.metadata, head)
         properties = _mark.registration_properties(
             self._log.identifier, head.uuid, uuid, head.upper, table.metadata.properties
         )
@@ -237,6 +236,18 @@ class Registrar:
             return _marks.entry(Kind.REGISTER, txn_id, state, commit_ts, (change,))
 
         return self._loop.append(Key(txn_id, 0, Origin.DERIVED), attempt).commit_ts
+
+
+def _refuse_outstanding(identifier: Identifier, metadata: TableMetadata, head: Head) -> None:
+    """Refuse to mark a table to which something of the log is still to be applied."""
+    applied = _mark.applied_ts(metadata)
+    if head.state.changes(str(metadata.table_uuid), after=applied, upto=head.upper):
+        raise _not_applied(identifier, "registered")
+
+
+def _not_applied(identifier: Identifier, deed: str) -> Quarantined:
+    reason = f"entries of the table are not applied, so it cannot be {deed} yet"
+    return Quarantined(identifier, reason)
 
 
 def _mark_snapshot(table: Table) -> Snapshot | None:

@@ -153,7 +153,7 @@ class TableChecks:
         """Rows that some branch reached stay reachable, unless the log removed them."""
         lost = self._reachable(old) - self._reachable(new)
         lost -= self._history.removed.get(name, set())
-        if lost and name not in self._history.unmarked:
+        if lost:
             raise Violation("rows lost", f"{name}: {sorted(lost)} are on no branch any more")
 
     def _reachable(self, metadata: TableMetadata) -> Rows:

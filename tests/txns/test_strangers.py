@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 from urllib.parse import urlparse
@@ -13,7 +14,7 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.types import StringType
 
 import txns
-from tests.txns.lake import ids, rows
+from tests.txns.lake import Lake, ids, rows
 
 
 def test_an_append_is_left_out_and_adopted(lake, handle):
@@ -92,6 +93,85 @@ def test_an_overwrite_between_swap_and_apply(lake):
     )
     assert [1, 2] == lake.plain_ids(b)
     handle.repair_reject(a)
+    assert [1, 2] == lake.plain_ids(a)
+
+
+@dataclass
+class Unmarked:
+    """A table whose mark a stranger has taken while a transaction that writes it is open."""
+
+    lake: Lake
+    name: str
+    open: txns.Transaction
+
+    def register(self, meanwhile: str) -> None:
+        """Register it; the transaction commits before a step of that, and is not applied yet."""
+        handle = self.lake.open()
+        of = handle.parts.log if meanwhile == "load" else handle.parts.registrar
+        step = getattr(of, meanwhile)
+
+        def late(*args):
+            if self.open is not None:
+                self.open, committing = None, self.open
+                committing.commit()
+            return step(*args)
+
+        with mock.patch.object(of, meanwhile, late):
+            handle.register(self.name)
+
+
+@pytest.fixture
+def unmarked(lake):
+    a = lake.table("a", [1])
+    txn = lake.open(apply="next").begin()
+    txn.load_table(a).append(rows(2))
+    with lake.catalog.load_table(a).transaction() as t:
+        t.remove_properties("txns.commit-table")
+    return Unmarked(lake, a, txn)
+
+
+@pytest.mark.parametrize("above", ["nothing", "append"])
+def test_a_commit_between_a_mark_and_its_entry(unmarked, above):
+    """
+    What strangers appended below the mark is kept on a branch, like all that apply meets.
+
+    1. A transaction stages an append. 2. A stranger takes the mark and appends. 3. The table is
+    marked again. 4. The transaction commits, on what it had read. 5. The registration is logged.
+    """
+    lake, a = unmarked.lake, unmarked.name
+    lake.catalog.load_table(a).append(rows(50))
+    unmarked.register("_log_registration")
+    if above == "append":
+        lake.catalog.load_table(a).append(rows(60))
+    expected = [1, 2, 50, 60] if above == "append" else [1, 2, 50]
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+    with pytest.raises(txns.ForeignWrite, match=r"txns repair adopt shop\.a"):
+        lake.open(apply="next").catalog().load_table(a).append(rows(3))
+    assert [] == lake.open().apply_le()
+    assert [1, 2] == lake.plain_ids(a)
+    lake.open().repair_adopt(a)
+    assert expected == lake.plain_ids(a)
+    assert [MAIN_BRANCH] == list(lake.catalog.load_table(a).refs())
+
+
+def test_an_overwrite_below_a_mark(unmarked):
+    """It is quarantine, as it is above one."""
+    lake, a = unmarked.lake, unmarked.name
+    lake.catalog.load_table(a).delete("id = 1")
+    unmarked.register("_log_registration")
+    assert [("shop", "a")] == lake.open().apply_le()
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+    lake.open().repair_reject(a)
+    assert [1, 2] == lake.plain_ids(a)
+
+
+def test_a_commit_before_a_table_is_marked_again(unmarked):
+    """A mark says that all before it is applied: what is not would be lost."""
+    lake, a = unmarked.lake, unmarked.name
+    with pytest.raises(txns.Quarantined, match="not applied"):
+        unmarked.register("load")
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+    lake.open().repair_reject(a)
     assert [1, 2] == lake.plain_ids(a)
 
 

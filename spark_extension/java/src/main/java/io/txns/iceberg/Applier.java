@@ -242,7 +242,7 @@ final class Applier {
     }
     TableMark mark =
         TableMark.of(base).orElse(new TableMark(log.identifier(), "", 0, TableMark.applied(base)));
-    LoggedState logged = LoggedState.of(base, mark);
+    LoggedState logged = LoggedState.of(base, mark, List.of(change));
     Optional<Stranger> stranger = logged.stranger();
     List<Long> adopted = Overlay.adopted(request);
     if (stranger.isPresent() && change.entry().kind() == EntryKind.FORGET) {

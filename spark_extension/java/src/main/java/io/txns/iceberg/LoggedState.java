@@ -24,15 +24,21 @@ import org.apache.iceberg.TableMetadata;
  */
 record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
 
+  /** The logged state of a registered table to which nothing is left to apply. */
+  static LoggedState of(TableMetadata metadata, TableMark mark) {
+    return of(metadata, mark, List.of());
+  }
+
   /**
    * Find the logged state of a registered table.
    *
    * <p>A stranger's {@code replace} holds the same rows and is tolerated. Expiry may have cut the
    * ancestry below a run of such replaces: then the run's rows are those of {@code txns.applied}.
    *
-   * @throws TxnException Quarantined when the logged state is gone
+   * @param run what was logged and is not applied to it, ascending: strangers may stand between
+   *     what it was staged on and a mark that somebody has put there since
    */
-  static LoggedState of(TableMetadata metadata, TableMark mark) {
+  static LoggedState of(TableMetadata metadata, TableMark mark, List<LoggedChange> run) {
     Snapshot main = metadata.currentSnapshot();
     Newest newest = newest(metadata, mark.applied());
     if (main == null) { // the protocol puts a snapshot there before it marks a table
@@ -48,7 +54,10 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
         if (commitTs(at) > mark.applied() || newest.is(at)) {
           // What was made of a marker holds its rows, none, but says nothing of the drop.
           boolean ours = sameRows == null || TableMark.isDropped(at);
-          return found(main, ours ? at : sameRows, foreign);
+          List<Snapshot> below = belowMark(metadata, at, run);
+          Snapshot head = foreign.isEmpty() && !below.isEmpty() ? below.get(0) : main;
+          foreign.addAll(below);
+          return found(head, ours ? at : sameRows, foreign);
         }
         rolledBack = true; // an older one of ours, or one inside the newest transaction
         break;
@@ -72,11 +81,34 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
         Optional.of(new Stranger(main.snapshotId(), ids(foreign), false, reason)));
   }
 
-  private static LoggedState found(Snapshot main, Snapshot logged, List<Snapshot> foreign) {
+  private static LoggedState found(Snapshot head, Snapshot logged, List<Snapshot> foreign) {
     if (foreign.isEmpty()) {
       return new LoggedState(logged, Optional.empty());
     }
-    return new LoggedState(logged, Optional.of(Stranger.of(main.snapshotId(), foreign)));
+    return new LoggedState(logged, Optional.of(Stranger.of(head.snapshotId(), foreign)));
+  }
+
+  /**
+   * What strangers put between what a run was staged on and the mark of a registration above. They
+   * took the mark from before, and somebody registered the table again, while a transaction was
+   * open. What is staged on the mark, or above it, has nothing of them in between.
+   */
+  private static List<Snapshot> belowMark(
+      TableMetadata metadata, Snapshot mark, List<LoggedChange> run) {
+    Long source = run.isEmpty() ? null : run.get(0).change().fromSnapshotId();
+    if (source == null || !marks(metadata, mark)) {
+      return List.of();
+    }
+    List<Snapshot> between = new ArrayList<>();
+    for (Snapshot at = mark; at != null; at = parent(metadata, at)) {
+      if (at.snapshotId() == source) {
+        return between;
+      }
+      if (!isOurs(at) && !DataOperations.REPLACE.equals(at.operation())) {
+        between.add(at);
+      }
+    }
+    return List.of();
   }
 
   /**

@@ -62,7 +62,7 @@ final class Overlay {
       long readTs,
       long nowMs) {
     TableMetadata loaded = Timestamps.notAhead(stored, nowMs);
-    LoggedState logged = LoggedState.of(loaded, mark);
+    LoggedState logged = LoggedState.of(loaded, mark, run);
     if (mark.created() > readTs) {
       throw TxnException.tooOld(table, readTs, mark.created(), "the table was created later");
     }

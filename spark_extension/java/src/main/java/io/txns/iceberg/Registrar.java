@@ -66,8 +66,7 @@ final class Registrar {
       throw TxnException.off(); // before the table is marked
     }
     if (!applier.applyRun(head, identifier)) {
-      throw TxnException.quarantined(
-          identifier, "entries of the table are not applied, so it cannot be registered yet");
+      throw notApplied(identifier, "registered");
     }
     TableMetadata base;
     try {
@@ -110,8 +109,25 @@ final class Registrar {
       return base;
     }
     Head newest = log.load(); // after the table: it has the forget that the table may show
+    refuseOutstanding(identifier, base, newest);
     Timestamps.commit(real, base, clock.nowMs(), seen -> marked(identifier, real, seen, newest));
     return real.refresh();
+  }
+
+  /**
+   * Refuse to mark a table to which something of the log is still to be applied: a mark denies
+   * that.
+   */
+  private static void refuseOutstanding(TableIdentifier identifier, TableMetadata base, Head head) {
+    long applied = TableMark.applied(base);
+    if (!head.state().changes(base.uuid(), applied, head.upper()).isEmpty()) {
+      throw notApplied(identifier, "registered");
+    }
+  }
+
+  private static TxnException notApplied(TableIdentifier identifier, String deed) {
+    return TxnException.quarantined(
+        identifier, "entries of the table are not applied, so it cannot be " + deed + " yet");
   }
 
   private void checkRegistrable(TableIdentifier identifier, TableMetadata base) {
@@ -141,8 +157,7 @@ final class Registrar {
   long forget(TableIdentifier identifier) {
     Head head = log.loadIfExists();
     if (!applier.applyRun(head, identifier)) {
-      throw TxnException.quarantined(
-          identifier, "entries of the table are not applied, so it cannot be forgotten yet");
+      throw notApplied(identifier, "forgotten");
     }
     DataTables.Loaded loaded = tables.load(identifier, head, head.upper());
     if (!loaded.registered()) {

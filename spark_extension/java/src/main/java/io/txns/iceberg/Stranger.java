@@ -41,8 +41,13 @@ record Stranger(
             .collect(Collectors.toSet());
     List<Snapshot> foreign = new ArrayList<>();
     Snapshot at = metadata.snapshot(headSnapshotId);
-    while (at != null && !LoggedState.isOurs(at) && !main.contains(at.snapshotId())) {
-      if (!DataOperations.REPLACE.equals(at.operation()) && !adopted.contains(at.snapshotId())) {
+    while (at != null && !main.contains(at.snapshotId())) {
+      boolean ours = LoggedState.isOurs(at);
+      if (ours && !LoggedState.marks(metadata, at)) {
+        break; // a mark has no rows; what it stands on may be theirs
+      }
+      boolean taken = adopted.contains(at.snapshotId());
+      if (!ours && !DataOperations.REPLACE.equals(at.operation()) && !taken) {
         foreign.add(at);
       }
       at = LoggedState.parent(metadata, at);

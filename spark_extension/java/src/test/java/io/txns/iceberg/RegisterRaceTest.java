@@ -119,4 +119,62 @@ class RegisterRaceTest extends TwoTables {
     late.register(id("shop.c"));
     assertThat(lake.txnIds("shop.c")).isEmpty();
   }
+
+  /** A transaction stages an append; then a stranger takes the table's mark. */
+  private Transaction openWithoutMark() {
+    lake.open().register(id("shop.c"));
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    append(lazy.catalog(() -> txn).loadTable(id("shop.c")), 2);
+    outside.loadTable(id("shop.c")).updateProperties().remove(TableMark.COMMIT_TABLE).commit();
+    return txn;
+  }
+
+  /** What strangers appended below the mark is kept on a branch, like all that apply meets. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aTransactionCommitsBetweenAMarkAndItsEntry(boolean above) {
+    Transaction txn = openWithoutMark();
+    append(outside.loadTable(id("shop.c")), 50);
+    after.add(txn::commit);
+    late.register(id("shop.c"));
+    if (above) {
+      append(outside.loadTable(id("shop.c")), 60);
+    }
+    assertThat(lake.txnIds("shop.c")).containsExactly(2L);
+    assertThatThrownBy(() -> append(lazy.catalog(() -> null).loadTable(id("shop.c")), 3))
+        .hasMessageContaining("repair");
+    handle.apply();
+    assertThat(lake.plainIds("shop.c")).containsExactly(2L);
+    handle.repairAdopt(id("shop.c"));
+    assertThat(lake.plainIds("shop.c"))
+        .containsExactly(above ? new Long[] {2L, 50L, 60L} : new Long[] {2L, 50L});
+    assertThat(outside.loadTable(id("shop.c")).refs()).containsOnlyKeys("main");
+  }
+
+  /** A mark says that all before it is applied: what is not would be lost. */
+  @Test
+  void aTransactionCommitsBeforeATableIsMarkedAgain() {
+    Transaction txn = openWithoutMark();
+    before.add(txn::commit);
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          public Table loadTable(TableIdentifier name) {
+            Table table = super.loadTable(name);
+            if (name.equals(id("shop.c")) && !before.isEmpty()) {
+              before.poll().run();
+            }
+            return table;
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    TxnHandle registrar =
+        TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), TxnClock.system());
+    assertThatThrownBy(() -> registrar.register(id("shop.c")))
+        .isInstanceOf(TxnException.class)
+        .hasMessageContaining("not applied");
+    assertThat(lake.txnIds("shop.c")).containsExactly(2L);
+    handle.repairReject(id("shop.c"));
+    assertThat(lake.plainIds("shop.c")).containsExactly(2L);
+  }
 }
