@@ -105,7 +105,7 @@ class Applier:
         repaired_at = max((c.commit_ts for c in run if c.entry.kind is Kind.REPAIR), default=0)
         for change in run:
             self._check_mark(table, head, real)
-            real = self._apply_one(change, real, repaired=change.commit_ts <= repaired_at)
+            real = self._apply_one(table, change, real, repaired=change.commit_ts <= repaired_at)
             if real is None:
                 return False
         return True
@@ -129,7 +129,7 @@ class Applier:
     @staticmethod
     def _run(head: Head, table: Identifier, real: Table | None) -> list[LoggedChange]:
         """
-        Give the changes of a table, by its name or its uuid, that may have to be applied.
+        Give the changes of a table, by its newest name or its uuid, that may have to be applied.
 
         A table that was taken from care had everything before applied: whether it is there
         still, or another one under its name, is the catalog's word.
@@ -144,7 +144,7 @@ class Applier:
                 for change in entry.changes
                 if (change.uuid == uuid and entry.commit_ts > applied)
                 or (
-                    change.table == table
+                    head.state.name_of(change) == table
                     and change.uuid != uuid
                     and entry.commit_ts > head.state.forgotten_ts(change.uuid)
                 )
@@ -152,7 +152,7 @@ class Applier:
         )
 
     def _apply_one(
-        self, change: LoggedChange, real: Table | None, *, repaired: bool
+        self, table: Identifier, change: LoggedChange, real: Table | None, *, repaired: bool
     ) -> Table | None:
         """
         Apply one change, if it has not been; give the table with it, None where it is left.
@@ -160,24 +160,24 @@ class Applier:
         A lost swap means that somebody else came first, most often with the same change; what
         they left is looked at once, and what is still to do then is left to the next writer.
         """
-        table = change.change.table
         try:
-            return self._try(change, real, repaired=repaired)
+            return self._try(table, change, real, repaired=repaired)
         except (CommitFailedException, TableAlreadyExistsError):
             _LOG.debug("somebody else changed %s first", text(table), exc_info=True)
         try:
-            return self._try(change, self._load(table), repaired=repaired)
+            return self._try(table, change, self._load(table), repaired=repaired)
         except (CommitFailedException, TableAlreadyExistsError):
             newest = self._load(table)
-            return newest if newest and self._moot(change, newest.metadata) else None
+            return newest if newest and self._moot(table, change, newest.metadata) else None
 
-    def _try(self, change: LoggedChange, real: Table | None, *, repaired: bool) -> Table:
+    def _try(
+        self, table: Identifier, change: LoggedChange, real: Table | None, *, repaired: bool
+    ) -> Table:
         if real is None:
-            return self._create(change)
+            return self._create(table, change)
         base = real.metadata
-        if self._moot(change, base):
+        if self._moot(table, change, base):
             return real
-        table = change.change.table
         _mark.refuse_commit_table(table, base)
         _manifests.check_writable(base, text(table))
         mark = _mark.mark_of(base)
@@ -246,8 +246,7 @@ class Applier:
             real.name(), response.metadata, response.metadata_location, real.io, self._catalog
         )
 
-    def _create(self, change: LoggedChange) -> Table:
-        table = change.change.table
+    def _create(self, table: Identifier, change: LoggedChange) -> Table:
         request = self._log.request(change)
         if not _overlay.creates(request):
             raise Quarantined(table, "somebody dropped the table")
@@ -262,16 +261,14 @@ class Applier:
         updates = _overlay.creation_updates(change, request, now_ms)
         return self._commit(planned, (AssertCreate(),), updates)
 
-    def _moot(self, change: LoggedChange, metadata: TableMetadata) -> bool:
+    def _moot(self, table: Identifier, change: LoggedChange, metadata: TableMetadata) -> bool:
         """
         Whether there is nothing left to do (I4).
 
         For a table with or without a mark: forget keeps `txns.applied`.
         """
         if str(metadata.table_uuid) != change.change.uuid:
-            raise Quarantined(
-                change.change.table, "another table stands under the name of a logged one"
-            )
+            raise Quarantined(table, "another table stands under the name of a logged one")
         if _mark.applied_ts(metadata) >= change.commit_ts:
             return True
         mark = _mark.mark_of(metadata)

@@ -190,7 +190,7 @@ class Committer:
         """
         try:
             head = self._log.load()
-            left = self._applier.apply_all(head, [change.table for change in entry.changes])
+            left = self._applier.apply_all(head, map(head.state.name_of, entry.changes))
             if not left:
                 self._tidier.tidy_when_due(head)
         except Exception:  # noqa: BLE001 -- it has committed, whatever happens here

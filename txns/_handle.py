@@ -275,7 +275,7 @@ class Handle:
         """
         head = self._parts.log.load()
         tables = {
-            change.table: None
+            head.state.name_of(change): None
             for entry in head.state.entries
             if entry.applies and (ts is None or entry.commit_ts <= ts)
             for change in entry.changes

@@ -27,7 +27,8 @@ def transactions(parts: Parts) -> list[dict[str, Any]]:
             done = not entry.applies
             if change is not None and not done:
                 if change.uuid not in applied:
-                    applied[change.uuid] = parts.tables.applied_ts(change.table, change.uuid)
+                    name = head.state.name_of(change)
+                    applied[change.uuid] = parts.tables.applied_ts(name, change.uuid)
                 done = applied[change.uuid] >= entry.commit_ts
             rows.append({**row, "applied": done})
     return sorted(rows, key=lambda row: row["commit_ts"])

@@ -1,7 +1,7 @@
 """
 What a head of the commit table says: plain data with rules, no I/O.
 
-Imports: _entry, errors. Used by: _log, _tables, _commit, _apply, _tidy.
+Imports: _entry, _read_set, errors. Used by: _log, _tables, _commit, _apply, _tidy.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from txns._entry import Entry, Kind, LoggedChange, Operation
+from txns._entry import Change, Entry, Kind, LoggedChange, Operation
+from txns._read_set import folded
 from txns.errors import CorruptLog, Identifier, text
 
 if TYPE_CHECKING:
@@ -128,17 +129,33 @@ class LogState:
             [logged for logged in self._by_uuid.get(uuid, ()) if after < logged.commit_ts <= upto]
         )
 
+    @cached_property
+    def _names(self) -> dict[str, Identifier]:
+        return {change.uuid: change.table for entry in self.entries for change in entry.changes}
+
+    def name_of(self, change: Change) -> Identifier:
+        """
+        Give the name that a change's table was given last: by it that table is looked for.
+
+        A rename that lands late leaves entries behind which name the old one.
+        """
+        return self._names.get(change.uuid, change.table)
+
     def creation(self, table: Identifier, upto: int) -> LoggedChange | None:
-        """Give the newest creation of a table under a name at or below a bound in ms."""
+        """
+        Give the newest creation of a table under a name at or below a bound in ms.
+
+        None where the table has left care since, or is known by another name.
+        """
         found = None
         for entry in self.entries:
             for change in entry.changes:
                 creates = change.operation is Operation.CREATE and change.table == table
                 if entry.applies and entry.commit_ts <= upto and creates:
                     found = LoggedChange(entry, change)
-        if found and self.forgotten_ts(found.change.uuid) >= found.commit_ts:
+        if found is None or self.forgotten_ts(found.change.uuid) >= found.commit_ts:
             return None
-        return found
+        return found if folded(self.name_of(found.change)) == folded(table) else None
 
     def forgotten_ts(self, uuid: str) -> int:
         """

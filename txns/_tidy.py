@@ -30,6 +30,8 @@ from txns._recorded_io import RecordedIO
 from txns._tables import LESS_THAN_ALL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
     from pyiceberg.table.snapshots import Snapshot
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from txns._log import CommitLog, Head
     from txns._state import LogState
     from txns._tables import DataTables
+    from txns.errors import Identifier
 
 _LOG = logger(__name__)
 
@@ -175,25 +178,24 @@ class Tidier:
         """Give the entries that every table of theirs shows; an open `off` stays."""
         state = head.state
         applied: dict[str, int] = {}
-        done = [
-            entry
-            for entry in state.entries
-            if not (state.off and entry.kind is Kind.OFF)
-            and (not entry.applies or self._is_applied(state, entry, applied))
-        ]
-        leaving = {entry.commit_ts for entry in done}
-        return [
-            entry
-            for entry in done
-            if entry.kind is not Kind.FORGET or not _is_needed(state, entry, leaving)
-        ]
+        done: list[Entry] = []
+        known: dict[str, Identifier] = {}  # by those that stay, their tables' names by uuid
+        for entry in state.entries:
+            keeps_off = state.off and entry.kind is Kind.OFF
+            shown = not entry.applies or self._is_applied(state, entry, applied)
+            if shown and not keeps_off and not _is_needed(entry, known):
+                done.append(entry)
+            else:
+                known |= {change.uuid: change.table for change in entry.changes}
+        return done
 
     def _is_applied(self, state: LogState, entry: Entry, applied: dict[str, int]) -> bool:
         for change in entry.changes:
             if state.forgotten_ts(change.uuid) > entry.commit_ts:
                 continue
             if change.uuid not in applied:
-                applied[change.uuid] = self._tables.applied_ts(change.table, change.uuid)
+                name = state.name_of(change)
+                applied[change.uuid] = self._tables.applied_ts(name, change.uuid)
             if entry.kind is Kind.FORGET and applied[change.uuid] == LESS_THAN_ALL:
                 continue  # somebody has dropped it since, as they may
             if applied[change.uuid] < entry.commit_ts:
@@ -275,13 +277,16 @@ def _bound(bounds: dict[int, bytes]) -> int:
     return int(from_bytes(LongType(), bounds[_COMMIT_TS_ID]))
 
 
-def _is_needed(state: LogState, forget: Entry, done: set[int]) -> bool:
-    """Say whether anything older that stays names a forgotten table: then its forget stays."""
-    uuid = forget.changes[0].uuid
+def _is_needed(entry: Entry, known: Mapping[str, Identifier]) -> bool:
+    """
+    Say whether older entries that stay need one: a forget of a table of theirs, or its new name.
+
+    Args:
+        entry: What might leave otherwise.
+        known: By which names older entries that stay know their tables, by uuid.
+    """
     return any(
-        change.uuid == uuid
-        for entry in state.entries
-        if entry.commit_ts < forget.commit_ts and entry.commit_ts not in done
+        change.uuid in known and (entry.kind is Kind.FORGET or known[change.uuid] != change.table)
         for change in entry.changes
     )
 

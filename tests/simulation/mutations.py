@@ -58,8 +58,8 @@ def swap_on_another_head() -> list[Patch]:
 def applied_by_snapshot_id() -> list[Patch]:
     """Judge "applied" by the presence of the snapshot, not by `txns.applied` (I4)."""
 
-    def moot(self: Any, change: Any, metadata: Any) -> bool:
-        del self
+    def moot(self: Any, table: Any, change: Any, metadata: Any) -> bool:
+        del self, table
         return metadata.snapshot_by_id(change.change.to_snapshot_id) is not None
 
     return [
@@ -97,9 +97,9 @@ def apply_past_quarantine() -> list[Patch]:
     """Apply whatever a stranger did."""
     original = _apply.Applier._try
 
-    def reckless(self: Any, change: Any, real: Any, *, repaired: bool) -> Any:
+    def reckless(self: Any, table: Any, change: Any, real: Any, *, repaired: bool) -> Any:
         del repaired
-        return original(self, change, real, repaired=True)
+        return original(self, table, change, real, repaired=True)
 
     return [(_apply.Applier, "_try", reckless)]
 

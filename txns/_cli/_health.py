@@ -32,7 +32,7 @@ _DEFAULT_REF_AGE_MS = 5 * 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class Outstanding:
-    """An entry that is not applied to some of its tables."""
+    """An entry that is not applied to some of its tables, by their newest names."""
 
     entry: Entry
     tables: tuple[Identifier, ...]
@@ -102,7 +102,7 @@ def health(parts: Parts) -> Health:
     surveyed = survey(parts, head)
     found = Health(head, parts.clock.now_ms(), left, surveyed)
     found.tables.extend(_table_health(each, left) for each in surveyed)
-    found.tables.extend(_missing(surveyed, left))
+    found.tables.extend(_missing(head, surveyed, left))
     found.warnings.extend(_commit_table_warnings(head.metadata))
     for each in surveyed:
         if each.loaded is not None and each.loaded.table is not None:
@@ -123,12 +123,13 @@ def outstanding(parts: Parts, head: Head) -> list[Outstanding]:
         for change in entry.changes if entry.applies else ():
             if head.state.forgotten_ts(change.uuid) > entry.commit_ts:
                 continue
+            name = head.state.name_of(change)
             if change.uuid not in applied:
-                applied[change.uuid] = parts.tables.applied_ts(change.table, change.uuid)
+                applied[change.uuid] = parts.tables.applied_ts(name, change.uuid)
             if entry.kind is Kind.FORGET and applied[change.uuid] == LESS_THAN_ALL:
                 continue  # the table was dropped after it had left care
             if applied[change.uuid] < entry.commit_ts:
-                left.append(change.table)
+                left.append(name)
         if left:
             found.append(Outstanding(entry, tuple(left)))
     return found
@@ -157,15 +158,15 @@ def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
     return TableHealth(name, state, applied, count, words)
 
 
-def _missing(surveyed: list[Surveyed], left: list[Outstanding]) -> list[TableHealth]:
+def _missing(head: Head, surveyed: list[Surveyed], left: list[Outstanding]) -> list[TableHealth]:
     """Give the tables that entries wait for and that the catalog does not have."""
     known = {each.identifier for each in surveyed}
     names = dict.fromkeys(
-        change.table
+        name
         for one in left
         for change in one.entry.changes
-        if change.table in one.tables
-        and change.table not in known
+        if (name := head.state.name_of(change)) in one.tables
+        and name not in known
         and change.operation is not Operation.CREATE
     )
     return [
@@ -174,7 +175,8 @@ def _missing(surveyed: list[Surveyed], left: list[Outstanding]) -> list[TableHea
             "quarantine",
             None,
             sum(name in one.tables for one in left),
-            "the catalog has no such table under care: somebody dropped, replaced or renamed it",
+            "the catalog has no such table under care: somebody dropped, replaced or renamed it;"
+            " of one that was renamed, the next write tells the log its new name",
         )
         for name in names
     ]

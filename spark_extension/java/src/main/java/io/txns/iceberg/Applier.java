@@ -179,9 +179,9 @@ final class Applier {
   }
 
   /**
-   * Changes of the table, by its name or its uuid, whatever has been applied of them. A table that
-   * was taken from care had everything before applied: whether it is there still, or another one
-   * under its name, is the catalog's word.
+   * Changes of the table, by its newest name or its uuid, whatever has been applied of them. A
+   * table that was taken from care had everything before applied: whether it is there still, or
+   * another one under its name, is the catalog's word.
    */
   private static List<LoggedChange> run(Head head, TableIdentifier table, TableOperations real) {
     String uuid = real == null ? null : real.current().uuid();
@@ -192,7 +192,9 @@ final class Applier {
                 entry ->
                     entry.changes().stream()
                         .filter(
-                            change -> change.table().equals(table) || change.uuid().equals(uuid))
+                            change ->
+                                head.state().nameOf(change).equals(table)
+                                    || change.uuid().equals(uuid))
                         .map(change -> new LoggedChange(entry, change)))
             .filter(
                 change ->
@@ -214,31 +216,30 @@ final class Applier {
   private Optional<TableOperations> applyOne(
       LoggedChange change, TableIdentifier table, TableOperations real, boolean repaired) {
     try {
-      return Optional.of(tryApply(change, real, repaired));
+      return Optional.of(tryApply(change, table, real, repaired));
     } catch (CommitFailedException | AlreadyExistsException e) {
-      LOG.debug("somebody else changed {} first", change.change().table(), LoggedFailure.of(e));
+      LOG.debug("somebody else changed {} first", table, LoggedFailure.of(e));
     }
     try {
-      return Optional.of(tryApply(change, load(table), repaired));
+      return Optional.of(tryApply(change, table, load(table), repaired));
     } catch (CommitFailedException | AlreadyExistsException e) {
-      return Optional.ofNullable(load(table)).filter(last -> isMoot(change, last.current()));
+      return Optional.ofNullable(load(table)).filter(last -> isMoot(change, table, last.current()));
     }
   }
 
-  private TableOperations tryApply(LoggedChange change, TableOperations real, boolean repaired) {
-    TableIdentifier identifier = change.change().table();
+  private TableOperations tryApply(
+      LoggedChange change, TableIdentifier table, TableOperations real, boolean repaired) {
     if (real == null) {
-      return create(change);
+      return create(change, table);
     }
     TableMetadata base = real.current();
-    if (isMoot(change, base)) {
+    if (isMoot(change, table, base)) {
       return real;
     }
-    TableMark.refuseCommitTable(identifier, base);
+    TableMark.refuseCommitTable(table, base);
     UpdateTableRequest request = tables.request(change);
     if (TableMark.of(base).isEmpty() && !repaired) {
-      throw TxnException.quarantined(
-          identifier, "somebody took the protocol's mark from the table");
+      throw TxnException.quarantined(table, "somebody took the protocol's mark from the table");
     }
     TableMark mark =
         TableMark.of(base).orElse(new TableMark(log.identifier(), "", 0, TableMark.applied(base)));
@@ -247,11 +248,11 @@ final class Applier {
     List<Long> adopted = Overlay.adopted(request);
     if (stranger.isPresent() && change.entry().kind() == EntryKind.FORGET) {
       // Whoever wrote a table after it was forgotten is no stranger: main is theirs.
-      Timestamps.commit(real, base, clock.nowMs(), seen -> forgotten(seen, change, real));
+      Timestamps.commit(real, base, clock.nowMs(), seen -> forgotten(seen, change, table, real));
       return real;
     }
     if (stranger.isPresent() && !stranger.get().adoptable() && !repaired) {
-      throw TxnException.quarantined(identifier, stranger.get().reason());
+      throw TxnException.quarantined(table, stranger.get().reason());
     }
     Consumer<TableMetadata.Builder> branches =
         builder -> {
@@ -278,8 +279,9 @@ final class Applier {
    * <p>An empty snapshot on it is what a late applier is refused by: on a REST catalog a swap of
    * properties alone would succeed whatever has become of the table.
    */
-  private TableMetadata forgotten(TableMetadata base, LoggedChange forget, TableOperations real) {
-    StagedTable staged = StagedTable.withEmptySnapshot(forget.change().table(), real, base);
+  private TableMetadata forgotten(
+      TableMetadata base, LoggedChange forget, TableIdentifier table, TableOperations real) {
+    StagedTable staged = StagedTable.withEmptySnapshot(table, real, base);
     Snapshot empty =
         SnapshotEdit.of(staged.current().currentSnapshot())
             .timestampMs(Timestamps.acceptableMs(base, forget.commitTs(), clock.nowMs()))
@@ -298,17 +300,16 @@ final class Applier {
         .build();
   }
 
-  private TableOperations create(LoggedChange change) {
-    TableIdentifier identifier = change.change().table();
+  private TableOperations create(LoggedChange change, TableIdentifier table) {
     UpdateTableRequest request = tables.request(change);
     if (!DataTables.creates(request)) {
-      throw TxnException.quarantined(identifier, "somebody dropped the table");
+      throw TxnException.quarantined(table, "somebody dropped the table");
     }
     TableMetadata metadata = Overlay.create(change, request, clock.nowMs());
-    TableOperations real = tables.operationsToCreate(identifier, metadata);
+    TableOperations real = tables.operationsToCreate(table, metadata);
     String list = metadata.currentSnapshot().manifestListLocation();
     if (!real.io().newInputFile(list).exists()) {
-      throw TxnException.quarantined(identifier, "somebody dropped the table and purged its files");
+      throw TxnException.quarantined(table, "somebody dropped the table and purged its files");
     }
     real.commit(null, metadata);
     return real;
@@ -318,8 +319,7 @@ final class Applier {
    * Whether there is nothing left to do: invariant I4, for a table with or without a mark (forget
    * keeps {@code txns.applied}).
    */
-  private boolean isMoot(LoggedChange change, TableMetadata metadata) {
-    TableIdentifier table = change.change().table();
+  private boolean isMoot(LoggedChange change, TableIdentifier table, TableMetadata metadata) {
     if (!metadata.uuid().equals(change.change().uuid())) {
       throw TxnException.quarantined(table, "another table stands under the name of a logged one");
     }

@@ -189,11 +189,12 @@ final class Committer {
   }
 
   private boolean applyAll(Entry entry) {
+    Head head = log.load();
     Set<TableIdentifier> changed =
         entry.changes().stream()
-            .map(Change::table)
+            .map(head.state()::nameOf)
             .collect(Collectors.toCollection(LinkedHashSet::new));
-    return applier.applyAll(log.load(), changed).isEmpty();
+    return applier.applyAll(head, changed).isEmpty();
   }
 
   /** An overwrite stands on files that expiry may take: what is outstanding goes first. */

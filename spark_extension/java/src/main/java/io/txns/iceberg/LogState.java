@@ -19,6 +19,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
 final class LogState {
   private final List<Entry> entries;
   private final Map<String, List<Entry>> byTxnId;
+  private final Map<String, TableIdentifier> names;
   private final Map<Long, Long> snapshotIds;
   private final long upper;
   private final long tidiedUpto;
@@ -29,8 +30,11 @@ final class LogState {
     this.upper = upper;
     this.tidiedUpto = tidiedUpto;
     this.byTxnId = new HashMap<>();
-    entries.forEach(
-        entry -> byTxnId.computeIfAbsent(entry.txnId(), id -> new ArrayList<>()).add(entry));
+    this.names = new HashMap<>();
+    for (Entry entry : entries) {
+      byTxnId.computeIfAbsent(entry.txnId(), id -> new ArrayList<>()).add(entry);
+      entry.changes().forEach(change -> names.put(change.uuid(), change.table()));
+    }
   }
 
   /** The state of a log that has not been created: nothing has committed. */
@@ -229,7 +233,18 @@ final class LogState {
         .toList();
   }
 
-  /** The newest creation of a table under a name, with {@code commit_ts} at or below a bound. */
+  /**
+   * The name that a change's table was given last: by it that table is looked for. A rename that
+   * lands late leaves entries behind which name the old one.
+   */
+  TableIdentifier nameOf(Change change) {
+    return names.getOrDefault(change.uuid(), change.table());
+  }
+
+  /**
+   * The newest creation of a table under a name, with {@code commit_ts} at or below a bound; empty
+   * where the table has left care since, or is known by another name.
+   */
   Optional<LoggedChange> creation(TableIdentifier table, long upto) {
     LoggedChange found = null;
     for (Entry entry : entries) {
@@ -242,8 +257,9 @@ final class LogState {
         }
       }
     }
-    boolean gone = found != null && forgottenTs(found.change().uuid()) >= found.commitTs();
-    return gone ? Optional.empty() : Optional.ofNullable(found);
+    return Optional.ofNullable(found)
+        .filter(one -> forgottenTs(one.change().uuid()) < one.commitTs())
+        .filter(one -> ReadSet.folded(nameOf(one.change())).equals(ReadSet.folded(table)));
   }
 
   /**

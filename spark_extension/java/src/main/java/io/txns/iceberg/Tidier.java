@@ -23,6 +23,7 @@ import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.data.GenericAppenderFactory;
 import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.Record;
@@ -144,22 +145,31 @@ final class Tidier {
   private List<Entry> applied(Head head) {
     Map<String, Long> appliedTs = new HashMap<>();
     List<Entry> done = new ArrayList<>();
+    Map<String, TableIdentifier> known = new HashMap<>();
     for (Entry entry : head.state().entries()) {
       boolean keepsOff = head.state().off() && entry.kind() == EntryKind.OFF;
-      if (!keepsOff && (!entry.applies() || isApplied(head.state(), entry, appliedTs))) {
+      boolean shown = !entry.applies() || isApplied(head.state(), entry, appliedTs);
+      if (shown && !keepsOff && !isNeeded(entry, known)) {
         done.add(entry);
+      } else {
+        entry.changes().forEach(change -> known.put(change.uuid(), change.table()));
       }
     }
-    done.removeIf(entry -> entry.kind() == EntryKind.FORGET && isNeeded(head, entry, done));
     return done;
   }
 
-  /** What says that a table was forgotten stays as long as anything older names the table. */
-  private static boolean isNeeded(Head head, Entry forget, List<Entry> done) {
-    String uuid = forget.changes().get(0).uuid();
-    return head.state().entries().stream()
-        .filter(entry -> entry.commitTs() < forget.commitTs() && !done.contains(entry))
-        .anyMatch(entry -> entry.changes().stream().anyMatch(one -> one.uuid().equals(uuid)));
+  /**
+   * Whether older entries that stay need one: a forget of a table of theirs, or its new name.
+   *
+   * @param known by which names older entries that stay know their tables, by uuid
+   */
+  private static boolean isNeeded(Entry entry, Map<String, TableIdentifier> known) {
+    return entry.changes().stream()
+        .filter(change -> known.containsKey(change.uuid()))
+        .anyMatch(
+            change ->
+                entry.kind() == EntryKind.FORGET
+                    || !known.get(change.uuid()).equals(change.table()));
   }
 
   private boolean isApplied(LogState state, Entry entry, Map<String, Long> appliedTs) {
@@ -171,7 +181,7 @@ final class Tidier {
               }
               long applied =
                   appliedTs.computeIfAbsent(
-                      change.uuid(), uuid -> tables.appliedTs(change.table(), uuid));
+                      change.uuid(), uuid -> tables.appliedTs(state.nameOf(change), uuid));
               // Somebody has dropped a forgotten table since, as they may.
               boolean gone = entry.kind() == EntryKind.FORGET && applied == Long.MIN_VALUE;
               return gone || applied >= entry.commitTs();

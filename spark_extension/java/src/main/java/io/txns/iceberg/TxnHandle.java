@@ -252,7 +252,8 @@ public final class TxnHandle implements Closeable {
     Set<TableIdentifier> named = new LinkedHashSet<>();
     head.state().entries().stream()
         .filter(Entry::applies)
-        .forEach(entry -> entry.changes().forEach(change -> named.add(change.table())));
+        .flatMap(entry -> entry.changes().stream())
+        .forEach(change -> named.add(head.state().nameOf(change)));
     return applier.applyAll(head, named).size();
   }
 
@@ -294,7 +295,7 @@ public final class TxnHandle implements Closeable {
     Set<Long> archived = rows.stream().map(TransactionRow::commitTs).collect(Collectors.toSet());
     for (Entry entry : head.state().entries()) {
       if (!archived.contains(entry.commitTs())) {
-        rows.addAll(Archive.rowsOf(entry, isApplied(entry)));
+        rows.addAll(Archive.rowsOf(entry, isApplied(entry, head)));
       }
     }
     rows.sort((a, b) -> Long.compare(a.commitTs(), b.commitTs()));
@@ -434,15 +435,17 @@ public final class TxnHandle implements Closeable {
         entry.txnId(),
         entry.commitTs(),
         entry.readTs(),
-        isApplied(entry),
+        isApplied(entry, log.loadIfExists()),
         entry.changes().stream().map(change -> change.table().toString()).toList());
   }
 
-  private boolean isApplied(Entry entry) {
+  private boolean isApplied(Entry entry, Head head) {
     return !entry.applies()
         || entry.changes().stream()
             .allMatch(
-                change -> tables.appliedTs(change.table(), change.uuid()) >= entry.commitTs());
+                change ->
+                    tables.appliedTs(head.state().nameOf(change), change.uuid())
+                        >= entry.commitTs());
   }
 
   private Head await(long basis, long timeoutMs) {
