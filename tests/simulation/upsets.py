@@ -28,7 +28,9 @@ _MARK = ("txns.commit-table", "txns.commit-table-uuid", "txns.table-uuid", "txns
 def rename(worker: Worker) -> None:
     """Rename a table, and back after a while."""
     catalog, name = worker.lake.connect(), _table(worker)
-    worker.lake.observer.history.upset[name] = worker.lake.observer.history.upper
+    history = worker.lake.observer.history
+    # What is staged under one name may stand under the other when it is judged.
+    history.upset[name] = history.upset[_ELSEWHERE] = history.upper
     catalog.rename_table(name, _ELSEWHERE)
     _wait(worker)
     if worker.rng.random() < 0.5:
