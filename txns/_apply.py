@@ -3,7 +3,7 @@ Carries logged changes over to their data tables; idempotent, by anyone.
 
 In `commit_ts` order, one table commit per entry (docs/spec.md 8.1).
 Imports: _change, _kept, _log, _logged, _manifests, _mark, _overlay, _rewound, _staged, _tables,
-errors. Used by: _commit, _register, _repair, _handle.
+_timestamps, errors. Used by: _commit, _register, _repair, _handle.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _change, _kept, _manifests, _mark, _overlay, _rewound
+from txns import _change, _kept, _manifests, _mark, _overlay, _rewound, _timestamps
 from txns._entry import Kind, LoggedChange
 from txns._logged import logged_state
 from txns._logger import logger
@@ -224,7 +224,7 @@ class Applier:
             _mark.SNAPSHOT_TXN_ID: change.entry.txn_id,
         }
         now_ms = self._clock.now_ms()
-        time_ms = _overlay.acceptable_ts(real.metadata, change.commit_ts, now_ms)
+        time_ms = _timestamps.acceptable_ts(real.metadata, change.commit_ts, now_ms)
         empty = _change.stamped(staged.snapshots()[-1], stamp, time_ms)
         main = _change.main_at(real.metadata, empty.snapshot_id)
         return AddSnapshotUpdate(snapshot=empty), main

@@ -1,8 +1,8 @@
 """
 A catalog outside of any transaction: every pyiceberg operation is one of its own.
 
-Imports: _catalog, _change, _commit, _creation, _group, _parts, _staged, _txn_table, errors.
-Used by: _handle.
+Imports: _catalog, _change, _commit, _creation, _group, _parts, _staged, _timestamps,
+_txn_table, errors. Used by: _handle.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from pyiceberg.table import (
     Table,
     TableProperties,
 )
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.table.update import AssertCreate
+from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, SetSnapshotRefUpdate
 from pyiceberg.typedef import EMPTY_DICT
 
-from txns import _change, _creation, _manifests
+from txns import _change, _creation, _manifests, _timestamps
 from txns._catalog import TxnCatalog
 from txns._commit import Request
 from txns._entry import Kind
@@ -368,7 +369,8 @@ class AutocommitCatalog(TxnCatalog):
         """
         Commit as the catalog does, also to a table under care while transactions are off.
 
-        Who passes just before they are on again is found as a stranger.
+        Who passes just before they are on again is found as a stranger. Times follow the table's,
+        which a fast clock may have put ahead (docs/spec.md 8.3).
         """
         name = table.name()
         refuse_commit_table(name, table.metadata)
@@ -382,4 +384,40 @@ class AutocommitCatalog(TxnCatalog):
                     f" loaded: load it again; {text(name)}"
                 )
             updates = self._parts.kept_by_expiry(plain.metadata, updates)
+        if _timestamps.is_ahead(plain.metadata, self._parts.clock.now_ms()):
+            updates = self._onto_copy(plain, requirements, updates)
+        updates = _timestamps.following(plain.metadata, updates, self._parts.clock)
         return self._parts.catalog.commit_table(plain, requirements, updates)
+
+    def _onto_copy(
+        self,
+        plain: Table,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> tuple[TableUpdate, ...]:
+        """
+        Give updates that put `main` on a copy of a snapshot, in place of one that was there before.
+
+        pyiceberg has its clock's time for such a move, and for a new snapshot that one's own. The
+        copy is a child of the other one, so that the history of `main` is what was asked for.
+        """
+        added = {
+            each.snapshot.snapshot_id for each in updates if isinstance(each, AddSnapshotUpdate)
+        }
+        moves = [
+            each
+            for each in updates
+            if isinstance(each, SetSnapshotRefUpdate) and each.ref_name == MAIN_BRANCH
+        ]
+        back = [each for each in moves if each.snapshot_id not in added]
+        kept = tuple(each for each in updates if each not in back)
+        if not back or moves[-1] not in back:
+            return kept
+        _manifests.check_writable(plain.metadata, text(plain.name()))
+        for requirement in requirements:
+            requirement.validate(plain.metadata)
+        staged = StagedTable(plain.name(), plain.io, plain.metadata)
+        staged.stage(updates)
+        copy = _change.footing(staged, self._parts.clock)
+        onto = moves[-1].model_copy(update={"snapshot_id": copy.snapshot_id})
+        return (*kept, AddSnapshotUpdate(snapshot=copy), onto)

@@ -4,7 +4,7 @@ Tags on the snapshots whose files a change makes live again.
 Iceberg's expiry deletes what an expired ancestor of `main` marked as deleted, and does not ask
 whether a later snapshot has it again, unless it keeps a snapshot beside main's history: what is
 left of it behind an expired ancestor, when it is tagged (docs/spec.md 6.9).
-Imports: _logged, _manifests, _mark, _overlay, errors. Used by: _commit, _apply.
+Imports: _logged, _manifests, _mark, _timestamps, errors. Used by: _commit, _apply.
 """
 
 from __future__ import annotations
@@ -15,20 +15,16 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import (
-    AddSnapshotUpdate,
     AssertRefSnapshotId,
     AssertTableUUID,
     RemoveSnapshotRefUpdate,
-    RemoveSnapshotsUpdate,
     SetSnapshotRefUpdate,
 )
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-from txns import _manifests, _mark
+from txns import _manifests, _mark, _timestamps
 from txns._logged import APPEND, History
-from txns._overlay import TOLERANCE_MS, newest_ms
 from txns.errors import Conflict, InvalidUsage, text
 
 if TYPE_CHECKING:
@@ -38,6 +34,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.refs import SnapshotRef
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
     from txns._clock import Clock
@@ -185,7 +182,7 @@ def _tag(
             catalog.commit_table(
                 table,
                 (uuid, AssertRefSnapshotId(ref=name, snapshot_id=None)),
-                (tag, *_time(table.metadata, clock)),
+                (tag, *_timestamps.time_passes(table.metadata, clock)),
             )
         except (CommitFailedException, CommitStateUnknownException) as error:
             lost = error  # whether it stands shows the next look
@@ -196,30 +193,6 @@ def _tag(
         txn_id=txn_id,
         least_ts=read_ts,
     ) from lost
-
-
-def _time(metadata: TableMetadata, clock: Clock) -> tuple[TableUpdate, ...]:
-    """
-    Give the updates that let a swap of refs follow the times of a table ahead of this clock.
-
-    Such a swap gets the clock's time, of pyiceberg as of servers, but for what a snapshot brings
-    along that is added: one that the same swap removes again, so that it is never there.
-    """
-    main = metadata.current_snapshot()
-    newest = newest_ms(metadata)
-    if main is None or newest <= clock.now_ms() + TOLERANCE_MS:
-        return ()
-    passing = Snapshot(
-        snapshot_id=clock.new_snapshot_id(),
-        parent_snapshot_id=main.snapshot_id,
-        sequence_number=metadata.next_sequence_number(),
-        timestamp_ms=newest + 1,
-        manifest_list=main.manifest_list,
-        summary=Summary(Operation.APPEND),
-        schema_id=metadata.current_schema_id,
-    )
-    removed = RemoveSnapshotsUpdate(snapshot_ids=[passing.snapshot_id])
-    return AddSnapshotUpdate(snapshot=passing), removed
 
 
 def _refuse_gone(staged: StagedTable, source: Snapshot, files: set[str]) -> None:

@@ -2,7 +2,7 @@
 The commit table: load its head, and replace it by the next one if nobody else did.
 
 Docs/spec.md 3 to 5. The one retry loop over it is `_loop`.
-Imports: _commit_table, _entry, _overlay, _payload, _state, errors. Used by: _loop, _tables,
+Imports: _commit_table, _entry, _payload, _state, _timestamps, errors. Used by: _loop, _tables,
 _apply, _tidy, _archive, _handle.
 """
 
@@ -26,12 +26,11 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID
 
-from txns import _commit_table, _entry, _payload
+from txns import _commit_table, _entry, _payload, _timestamps
 from txns._logged import REPLACE, History
 from txns._logger import logger
 from txns._manifests import last_sequence_number
 from txns._mark import operation_of, summary_value
-from txns._overlay import newest_ms
 from txns._state import EMPTY, LogState
 from txns.errors import CorruptLog, InvalidUsage, TxnsError, text
 
@@ -270,7 +269,7 @@ class CommitLog:
         parent = base.current_snapshot()
         assert parent is not None
         updates: list[TableUpdate] = []
-        time_ms = newest_ms(base)
+        time_ms = _timestamps.newest_ms(base)
         for number, entry in enumerate(entries, last_sequence_number(base) + 1):
             time_ms += 1  # no clock, which may be fast: the times of the log never go back
             parent = Snapshot(

@@ -3,8 +3,8 @@ Table metadata plus logged changes: what readers see before apply, and what appl
 
 Docs/spec.md 8.1 to 8.3, 9.1 and 11.2. One function serves both, so that a reader sees
 what will be there. Pure: who commits passes a `Renumber` that writes files.
-Imports: _entry, _mark, _logged, _removals, _rewound, _schemas, errors. Used by: _tables,
-_apply, _commit.
+Imports: _entry, _mark, _logged, _removals, _rewound, _schemas, _timestamps, errors. Used by:
+_tables, _apply, _commit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 
-from txns import _mark, _removals, _rewound, _schemas
+from txns import _mark, _removals, _rewound, _schemas, _timestamps
 from txns._entry import Kind
 from txns._logged import History, Stranger, effective_ts, logged_state, stranger_above
 from txns._manifests import branch_at, empty_metadata, last_sequence_number
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 
     from txns._entry import Change, LoggedChange
     from txns.errors import Identifier
-
-TOLERANCE_MS = 59_000
-"""Iceberg refuses timestamps that are more than a minute apart; a second is kept in hand."""
 
 Requests = Callable[["LoggedChange"], "CommitTableRequest"]
 """Where the request of a logged change comes from: the entry's payload."""
@@ -241,22 +238,6 @@ def creates(request: CommitTableRequest) -> bool:
     return any(isinstance(requirement, AssertCreate) for requirement in request.requirements)
 
 
-def acceptable_ts(base: TableMetadata | None, commit_ts: int, now_ms: int) -> int:
-    """
-    Give a `commit_ts`, or the nearest time that Iceberg accepts for a snapshot on main.
-
-    What the table has beats the clock: Iceberg's Java cannot load one whose times go back.
-    """
-    wanted = min(commit_ts, now_ms + TOLERANCE_MS)
-    newest = newest_ms(base) if base else wanted
-    return newest + 1 if wanted < newest - TOLERANCE_MS else wanted
-
-
-def newest_ms(metadata: TableMetadata) -> int:
-    """Give the newest time in a table's metadata, below which its next one must not be."""
-    return max([metadata.last_updated_ms, *(at.timestamp_ms for at in metadata.snapshot_log[-1:])])
-
-
 def check_chain(table: Identifier, run: list[LoggedChange]) -> None:
     """
     Check invariant I3: unapplied changes of one table are a chain.
@@ -330,7 +311,7 @@ def fitted(
         if base and ((snapshot.sequence_number or 0) <= sequence_number or stale_rows):
             renumbered_rows = None if first_row_id is None else next_row_id
             snapshot = renumber(snapshot, sequence_number + 1, renumbered_rows)
-        timestamp_ms = acceptable_ts(base, snapshot.timestamp_ms, now_ms)
+        timestamp_ms = _timestamps.acceptable_ts(base, snapshot.timestamp_ms, now_ms)
         snapshot = snapshot.model_copy(update={"timestamp_ms": timestamp_ms})
         taken.append(AddSnapshotUpdate(snapshot=snapshot))
         sequence_number = snapshot.sequence_number or 0

@@ -3,7 +3,7 @@ Puts tables under care, and takes them from it.
 
 Docs/spec.md 6.2 and 6.3.
 Imports: _apply, _change, _commit, _drafts, _entry, _group, _log, _loop, _manifests, _mark, _marks,
-_overlay, _staged, _tables, errors. Used by: _parts.
+_staged, _tables, _timestamps, errors. Used by: _parts.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _change, _manifests, _mark, _marks
+from txns import _change, _manifests, _mark, _marks, _timestamps
 from txns._commit import Request
 from txns._drafts import transactions_off
 from txns._entry import Change, Entry, Kind, Operation
 from txns._group import Key, Origin
 from txns._logger import logger
-from txns._overlay import acceptable_ts
 from txns._staged import StagedTable
 from txns.errors import Conflict, ForeignWrite, Quarantined, Unsupported, text
 
@@ -196,7 +195,7 @@ class Registrar:
             _mark.SNAPSHOT_TXN_ID: _mark.registration_id(table.metadata, empty),
         }
         now_ms = self._clock.now_ms()
-        time_ms = acceptable_ts(table.metadata, now_ms, now_ms)
+        time_ms = _timestamps.acceptable_ts(table.metadata, now_ms, now_ms)
         marking = _change.stamped(empty, stamp, time_ms)
         main = table.metadata.current_snapshot_id
         self._catalog.commit_table(

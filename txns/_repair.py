@@ -2,8 +2,8 @@
 Ends what strangers did to a table: takes it in, or puts the logged state back.
 
 Docs/spec.md 9.3 and 9.4.
-Imports: _change, _commit, _drafts, _entry, _group, _log, _logged, _manifests, _mark, _overlay,
-_staged, _tables, errors. Used by: _parts.
+Imports: _change, _commit, _drafts, _entry, _group, _log, _logged, _manifests, _mark, _staged,
+_tables, _timestamps, errors. Used by: _parts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _change, _manifests, _mark
+from txns import _change, _manifests, _mark, _timestamps
 from txns._commit import Request
 from txns._drafts import transactions_off
 from txns._entry import Isolation, Kind, derived_id
@@ -28,7 +28,6 @@ from txns._group import Key, Origin
 from txns._log import REFUSALS
 from txns._logged import stranger_above
 from txns._logger import logger
-from txns._overlay import acceptable_ts
 from txns._staged import StagedTable
 from txns.errors import Conflict, Unsupported, text
 
@@ -173,7 +172,8 @@ class Repairer:
         main = table.metadata.current_snapshot_id
         staged = StagedTable(identifier, table.io, table.metadata)
         footing = _change.footing(staged, self._clock)
-        time_ms = acceptable_ts(table.metadata, self._clock.now_ms(), self._clock.now_ms())
+        now_ms = self._clock.now_ms()
+        time_ms = _timestamps.acceptable_ts(table.metadata, now_ms, now_ms)
         try:
             response = self._catalog.commit_table(
                 table,

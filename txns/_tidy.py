@@ -3,8 +3,8 @@ Moves applied entries out of the head into the commit table's rows, in one swap.
 
 Docs/spec.md 10. A lost swap is left to whoever commits next: nothing depends on it now. What it
 has written goes once a newer head tells that it is lost, and stays until then.
-Imports: _archive, _commit_table, _engine, _entry, _log, _manifests, _overlay, _recorded_io,
-_tables. Used by: _commit, _handle.
+Imports: _archive, _commit_table, _engine, _entry, _log, _manifests, _recorded_io, _tables,
+_timestamps. Used by: _commit, _handle.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 from pyiceberg.types import LongType
 
-from txns import _archive, _commit_table, _engine, _entry, _manifests
+from txns import _archive, _commit_table, _engine, _entry, _manifests, _timestamps
 from txns._entry import Entry, Kind
 from txns._log import Outcome
 from txns._logger import logger
 from txns._mark import summary_value
-from txns._overlay import newest_ms
 from txns._recorded_io import RecordedIO
 from txns._tables import LESS_THAN_ALL
 
@@ -236,7 +235,7 @@ def _rewritten(
         for each in transaction._updates  # noqa: SLF001 -- the swap is ours, not the producer's
         if isinstance(each, AddSnapshotUpdate)
     ]
-    time_ms = newest_ms(table.metadata) + 1  # not the clock's, which may be late
+    time_ms = _timestamps.newest_ms(table.metadata) + 1  # not the clock's, which may be late
     snapshot = added[0].snapshot.model_copy(update={"timestamp_ms": time_ms})
     return snapshot, [
         AddSnapshotUpdate(snapshot=snapshot),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from txns import _commit_table, _kept, _log, _overlay, _register, _tables
+from txns import _commit_table, _kept, _log, _tables, _timestamps
 from txns._complete import CompleteTables
 from txns._read_set import ReadSet
 
@@ -92,9 +92,9 @@ def timestamp_of_the_clock() -> list[Patch]:
     """Give snapshots of tables the clock's time, above the table's newest one or not (8.3)."""
 
     def clocks(_base: Any, commit_ts: int, now_ms: int) -> int:
-        return min(commit_ts, now_ms + _overlay.TOLERANCE_MS)
+        return min(commit_ts, now_ms + _timestamps.TOLERANCE_MS)
 
-    return [(_overlay, "acceptable_ts", clocks), (_register, "acceptable_ts", clocks)]
+    return [(_timestamps, "acceptable_ts", clocks)]
 
 
 def kept_tag_forgotten() -> list[Patch]:

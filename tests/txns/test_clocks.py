@@ -6,8 +6,10 @@ import json
 from itertools import pairwise
 
 import pytest
+from pyiceberg.types import StringType
 
 from tests.txns.lake import SCHEMA, ids, rows
+from txns._timestamps import newest_ms
 
 MINUTE_MS = 60_000
 YEAR_MS = 365 * 24 * 3600 * 1000
@@ -108,3 +110,59 @@ def test_a_tag_on_a_table_that_is_ahead(lake, handle, ahead_ms):
     handle.catalog().load_table(a).append(rows(3))
     assert [1, 3] == ids(lake.open().catalog().load_table(a))
     assert refusal(lake.catalog, a) is None
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_single_statements_on_a_table_that_is_ahead(lake, handle, registered):
+    """
+    What is not in the log follows the table's times as well: each kind of update there is.
+
+    1. A fast clock has written a table.
+    2. Transactions are off, or nobody has registered the table; a right clock goes on.
+    """
+    a = lake.table("a", [1])
+    lake.clock.ahead_ms = 130_000
+    handle.catalog().load_table(a).append(rows(2))
+    lake.clock.ahead_ms = 0
+    if registered:
+        handle.off()
+    else:
+        handle.forget(a)
+    ahead = newest_ms(lake.catalog.load_table(a).metadata)
+    table = handle.catalog().load_table(a)
+    second = table.current_snapshot().snapshot_id
+    for number, write in enumerate(writes(table, second)):
+        write()
+        table = handle.catalog().load_table(a)
+        assert (number, None) == (number, refusal(lake.catalog, a))
+        assert ahead <= newest_ms(table.metadata)
+    assert [1, 2, 9] == lake.plain_ids(a)
+    assert "side" in table.refs()
+    assert ["append", "replace"] == [at.summary.operation.value for at in history(table)[:2]]
+    if registered:
+        assert [] == handle.on()
+    handle.catalog().load_table(a).append(rows(10))
+    assert [1, 2, 9, 10] == ids(lake.open().catalog().load_table(a))
+    assert refusal(lake.catalog, a) is None
+
+
+def writes(table, second: int):
+    """Single statements, one after the other, that end at the rows of `second` and one more."""
+    yield lambda: table.append(rows(3))
+    yield lambda: table.overwrite(rows(4))
+    yield lambda: table.transaction().set_properties(number="1").commit_transaction()
+    yield lambda: table.update_schema().add_column("note", StringType()).commit()
+    yield lambda: table.manage_snapshots().create_branch(second, "side").commit()
+    yield lambda: table.append(rows(5), branch="side")
+    yield lambda: table.manage_snapshots().set_current_snapshot(second).commit()
+    yield lambda: table.append(rows(9))
+
+
+def history(table) -> list:
+    """Snapshots of `main`, the newest first."""
+    found = []
+    at = table.current_snapshot()
+    while at is not None:
+        found.append(at)
+        at = table.snapshot_by_id(at.parent_snapshot_id) if at.parent_snapshot_id else None
+    return found

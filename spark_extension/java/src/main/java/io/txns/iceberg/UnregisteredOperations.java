@@ -7,16 +7,19 @@ import org.apache.iceberg.TableOperations;
 
 /**
  * Operations of a table that nobody registered, or of any while transactions are off: the catalog's
- * own, but for three cases.
+ * own, but for four cases.
  *
  * <p>Inside an explicit transaction they do not write; setting {@code txns.commit-table} registers
- * the table; a table under care is not written behind the log's back once transactions are on.
+ * the table; a table under care is not written behind the log's back once transactions are on; of a
+ * table that a fast clock has put ahead, what is written follows its times (docs/spec.md, 8.3).
  */
 final class UnregisteredOperations extends DelegatingOperations {
   private final TxnHandle handle;
   private final DataTables.Loaded loaded;
   private final TableOperations real;
   private final Supplier<Transaction> transaction;
+  private TableMetadata stored;
+  private TableMetadata shown;
 
   UnregisteredOperations(
       TxnHandle handle, DataTables.Loaded loaded, Supplier<Transaction> transaction) {
@@ -33,12 +36,30 @@ final class UnregisteredOperations extends DelegatingOperations {
 
   @Override
   public TableMetadata current() {
-    return real.current();
+    return shown(real.current());
   }
 
   @Override
   public TableMetadata refresh() {
-    return real.refresh();
+    return shown(real.refresh());
+  }
+
+  /** The table as one can build on it; one object for each state, by which Iceberg tells them. */
+  private synchronized TableMetadata shown(TableMetadata current) {
+    if (current != stored) {
+      stored = current;
+      shown = current == null ? null : Timestamps.notAhead(current, handle.clock().nowMs());
+    }
+    return shown;
+  }
+
+  /** Commit what was built on what was shown. */
+  private void commitReal(TableMetadata base, TableMetadata metadata) {
+    if (base == null || base != shown || shown == stored) {
+      real.commit(base, metadata);
+    } else if (base != metadata) {
+      Timestamps.commitFollowing(real, stored, metadata);
+    }
   }
 
   @Override
@@ -66,7 +87,7 @@ final class UnregisteredOperations extends DelegatingOperations {
   }
 
   private void commitUnregistered(Transaction running, TableMetadata base, TableMetadata metadata) {
-    real.commit(base, metadata);
+    commitReal(base, metadata);
     if (running != null && base != null) {
       running.committedElsewhere(
           metadata.snapshots().stream()
@@ -85,7 +106,7 @@ final class UnregisteredOperations extends DelegatingOperations {
                   + " table=`%s`",
               handle.config().commitTable(), wanted, loaded.identifier()));
     }
-    real.commit(
+    commitReal(
         base,
         TableMetadata.buildFrom(metadata).removeProperties(Set.of(TableMark.COMMIT_TABLE)).build());
     handle.register(loaded.identifier());

@@ -19,6 +19,7 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.types.Types;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -82,6 +83,36 @@ class ClocksTest {
     }
     assertThat(lake.plainIds("shop.a")).isEqualTo(expected);
     assertThat(lake.txnIds("shop.a")).isEqualTo(expected);
+  }
+
+  /** What is not in the log follows the table's times as well. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void singleStatementsOnATableThatIsAhead(boolean registered) {
+    append(auto("shop.a"), 1);
+    long first = auto("shop.a").currentSnapshot().snapshotId();
+    append(auto("shop.a"), 2);
+    if (registered) {
+      handle.off();
+    } else {
+      handle.forget(id("shop.a"));
+      assertThat(handle.apply()).isZero();
+    }
+    putAhead("shop.a");
+    append(auto("shop.a"), 3);
+    overwrite(auto("shop.a"), 4);
+    auto("shop.a").updateProperties().set("number", "1").commit();
+    auto("shop.a").updateSchema().addColumn("note", Types.StringType.get()).commit();
+    auto("shop.a").manageSnapshots().createBranch("side", first).commit();
+    org.apache.iceberg.Transaction several = auto("shop.a").newTransaction();
+    several.updateProperties().set("number", "2").commit();
+    several.newAppend().appendFile(Lake.file(auto("shop.a"), 5)).commit();
+    several.commitTransaction();
+    assertThat(lake.plainIds("shop.a")).containsExactly(4L, 5L);
+    auto("shop.a").manageSnapshots().rollbackTo(first).commit();
+    append(auto("shop.a"), 6);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 6L);
+    assertThat(metadata("shop.a").properties()).containsEntry("number", "2");
   }
 
   /** A right clock reads what a fast one wrote, at an older timestamp as well, and writes on. */
