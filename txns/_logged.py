@@ -169,7 +169,9 @@ def _below_mark(
     They took the mark from before, and somebody registered the table again, while a transaction
     was open. What is staged on the mark, or above it, has nothing of them in between.
     """
-    source = run[0].change.from_snapshot_id if run and _mark.marks(metadata, mark) else None
+    if not run or not _mark.marks(metadata, mark):
+        return []
+    source = run[0].change.from_snapshot_id
     below = list(History(metadata).ancestors(mark))
     ids = [at.snapshot_id for at in below]
     between = below[: ids.index(source)] if source in ids else []
