@@ -14,6 +14,8 @@ import java.util.stream.Collectors;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The protocol over one catalog: begin transactions, put tables under care, apply, tidy, repair.
@@ -22,6 +24,7 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  * first registration, or the first table that is created through it.
  */
 public final class TxnHandle implements Closeable {
+  private static final Logger LOG = LoggerFactory.getLogger(TxnHandle.class);
   private static final long BASIS_POLL_MS = 50;
 
   private final String catalogName;
@@ -429,14 +432,19 @@ public final class TxnHandle implements Closeable {
     }
   }
 
-  /** What an entry says of the transaction that it is. */
+  /** What an entry says of the transaction that it is; no failure hides that it has committed. */
   Committed committed(Entry entry) {
-    return new Committed(
-        entry.txnId(),
-        entry.commitTs(),
-        entry.readTs(),
-        isApplied(entry, log.loadIfExists()),
-        entry.changes().stream().map(change -> change.table().toString()).toList());
+    boolean applied = false;
+    try {
+      applied = isApplied(entry, log.loadIfExists());
+    } catch (RuntimeException e) {
+      LOG.warn(
+          "committed, but whether it is applied cannot be told; txn={}",
+          entry.txnId(),
+          LoggedFailure.of(e));
+    }
+    List<String> names = entry.changes().stream().map(change -> change.table().toString()).toList();
+    return new Committed(entry.txnId(), entry.commitTs(), entry.readTs(), applied, names);
   }
 
   private boolean isApplied(Entry entry, Head head) {
