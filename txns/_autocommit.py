@@ -38,7 +38,7 @@ from txns._parts import check_writable
 from txns._rewound import is_about_main
 from txns._staged import StagedTable
 from txns._txn_table import TxnTable
-from txns.errors import Conflict, InvalidUsage, Unsupported, text
+from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -270,13 +270,19 @@ class AutocommitCatalog(TxnCatalog):
             return self.load_table(target)
         self._parts.registrar.forget(source)
         try:
-            self._parts.catalog.rename_table(from_identifier, to_identifier)
+            self._rename_applied(source, target)
         except Exception as error:
             # The answer may have been lost: it is under care where it stands now.
             self._register_again(loaded.metadata, (source, target), error)
             raise
         self._register_again(loaded.metadata, (target, source))
         return self.load_table(target)
+
+    def _rename_applied(self, source: Identifier, target: Identifier) -> None:
+        """Under its new name nobody would look for what is still to be applied."""
+        if not self._parts.applier.apply(self._head(), source):
+            raise Quarantined(source, "entries of the table are not applied")
+        self._parts.catalog.rename_table(source, target)
 
     def _register_again(
         self,

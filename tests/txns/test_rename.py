@@ -63,6 +63,33 @@ def test_a_rename_whose_answer_is_lost(lake):
     assert is_registered(lake, "shop.b")
 
 
+class Overloaded(SqlCatalog):
+    """Refuses the next changes of one table."""
+
+    refusals = 0
+
+    def commit_table(self, table: Any, *changes: Any) -> Any:
+        if self.refusals and table.name() == ("shop", "a"):
+            self.refusals -= 1
+            raise OSError("too many requests")
+        return super().commit_table(table, *changes)
+
+
+def test_a_rename_before_the_log_is_applied(lake):
+    """It is refused: under another name nobody would find what is still to be applied."""
+    a = lake.table("a", [1])
+    catalog = Overloaded("lake", **lake.catalog.properties)
+    handle = lake.open(catalog)
+    catalog.refusals = 2
+    with pytest.raises(txns.Quarantined, match="entries of the table are not applied"):
+        handle.catalog().rename_table(a, "shop.b")
+    assert catalog.refusals == 0
+    assert not lake.catalog.table_exists("shop.b")
+    assert is_registered(lake, a)
+    handle.catalog().rename_table(a, "shop.b")
+    assert is_registered(lake, "shop.b")
+
+
 def test_a_rename_that_cannot_be_taken_back(lake):
     """The error says that the table is not under care, why, and what to do."""
     a = lake.table("a", [1])
