@@ -8,6 +8,7 @@ Imports: _mark. Used by: _overlay, _apply, _repair.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 REPLACE = "replace"
 APPEND = "append"
 
+_MOVED = "somebody moved main off the protocol's last snapshot"
+
 
 @dataclass(frozen=True, slots=True)
 class Stranger:
@@ -38,6 +41,8 @@ class Stranger:
         reason: The same in words, for messages.
         lost: What of the log the table lacks, where somebody has set it back: above one `commit_ts`
             in ms, above which nothing can be read, and up to another.
+        below: Where they left `main` besides, before a registration marked the table again; newest
+            first.
     """
 
     head_snapshot_id: int | None
@@ -45,6 +50,12 @@ class Stranger:
     adoptable: bool
     reason: str
     lost: tuple[int, int] | None = None
+    below: tuple[int, ...] = ()
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """Give the snapshots that show all that strangers did, each the newest of a stretch."""
+        return self.below if self.head_snapshot_id is None else (self.head_snapshot_id, *self.below)
 
     @property
     def taken_in(self) -> tuple[int, ...]:
@@ -136,10 +147,7 @@ def logged_state(
     for at in History(metadata).ancestors(main):
         if _mark.is_ours(at):
             if _mark.commit_ts_of(at) > mark.applied or at is newest:
-                below = _below_mark(metadata, at, run)
-                found = foreign + below
-                head = main if foreign or not below else below[0]
-                stranger = stranger_of(head.snapshot_id, found) if found else None
+                stranger = _found(main, foreign, _below_mark(metadata, at, run))
                 # What was made of a marker holds its rows, none, but says nothing of the drop.
                 logged = at if _mark.is_dropped(at) else same_rows or at
                 return LoggedState(logged, stranger)
@@ -153,29 +161,67 @@ def logged_state(
     if not rolled_back and not was_main and same_rows is not None:
         stranger = stranger_of(main.snapshot_id, foreign) if foreign else None
         return LoggedState(same_rows, stranger)
-    reason = "somebody moved main off the protocol's last snapshot"
     # A rollback to before the registration stands on what main's history holds already.
     ours = {snapshot.snapshot_id for snapshot in History(metadata).ancestors(newest)}
     ids = tuple(each.snapshot_id for each in foreign if each.snapshot_id not in ours)
-    return LoggedState(newest, Stranger(main.snapshot_id, ids, adoptable=False, reason=reason))
+    return LoggedState(newest, Stranger(main.snapshot_id, ids, adoptable=False, reason=_MOVED))
 
 
-def _below_mark(
-    metadata: TableMetadata, mark: Snapshot, run: Sequence[LoggedChange]
-) -> list[Snapshot]:
+@dataclass(frozen=True, slots=True)
+class _Below:
     """
-    Give what strangers put between what a run was staged on and the mark of a registration above.
+    What strangers did below the mark of a registration, since a run was staged.
+
+    Attributes:
+        stretches: Their snapshots that changed rows, newest first; apart where one of ours stands
+            between.
+        moved: Whether they took `main` off what the run was staged on, and rows with it.
+    """
+
+    stretches: list[list[Snapshot]]
+    moved: bool = False
+
+
+def _below_mark(metadata: TableMetadata, mark: Snapshot, run: Sequence[LoggedChange]) -> _Below:
+    """
+    Give what strangers did between what a run was staged on and the mark of a registration above.
 
     They took the mark from before, and somebody registered the table again, while a transaction
     was open. What is staged on the mark, or above it, has nothing of them in between.
     """
-    if not run or not _mark.marks(metadata, mark):
-        return []
-    source = run[0].change.from_snapshot_id
-    below = list(History(metadata).ancestors(mark))
-    ids = [at.snapshot_id for at in below]
-    between = below[: ids.index(source)] if source in ids else []
-    return [at for at in between if not _mark.is_ours(at) and _mark.operation_of(at) != REPLACE]
+    history = History(metadata)
+    source = history.get(run[0].change.from_snapshot_id) if run else None
+    if source is None or not _mark.marks(metadata, mark):
+        return _Below([])
+    line = {at.snapshot_id for at in history.ancestors(mark)}
+    left = list(takewhile(lambda at: at.snapshot_id not in line, history.ancestors(source)))
+    meeting = history.parent(left[-1]) if left else source
+    stretches: list[list[Snapshot]] = [[]]
+    for at in history.ancestors(mark):
+        if meeting and at.snapshot_id == meeting.snapshot_id:
+            break
+        if _mark.is_ours(at):
+            stretches.append([])
+        elif _mark.operation_of(at) != REPLACE:
+            stretches[-1].append(at)
+    above = meeting is not None and meeting.snapshot_id == mark.snapshot_id
+    same = all(_mark.operation_of(at) == REPLACE or _mark.marks(metadata, at) for at in left)
+    return _Below([stretch for stretch in stretches if stretch], not (above or same))
+
+
+def _found(main: Snapshot, above: list[Snapshot], below: _Below) -> Stranger | None:
+    """Describe what strangers did above the protocol's last snapshot, and below its mark."""
+    stretches = [stretch for stretch in (above, *below.stretches) if stretch]
+    if not stretches and not below.moved:
+        return None
+    ids = tuple(at.snapshot_id for stretch in stretches for at in stretch)
+    heads = [stretch[0].snapshot_id for stretch in stretches]
+    if above or not heads:
+        heads = [main.snapshot_id, *heads[1:]]
+    if below.moved:
+        return Stranger(heads[0], ids, adoptable=False, reason=_MOVED, below=tuple(heads[1:]))
+    stranger = stranger_of(heads[0], [at for stretch in stretches for at in stretch])
+    return replace(stranger, below=tuple(heads[1:]))
 
 
 def stranger_above(metadata: TableMetadata, head_snapshot_id: int) -> Stranger | None:
@@ -190,11 +236,7 @@ def stranger_above(metadata: TableMetadata, head_snapshot_id: int) -> Stranger |
     adopted = {one for at in metadata.snapshots for one in _mark.adopted_by(at)}
     main = {at.snapshot_id for at in history.ancestors(metadata.current_snapshot())}
     for at in history.ancestors(history.get(head_snapshot_id)):
-        if at.snapshot_id in main:
-            break
-        if _mark.is_ours(at):
-            if _mark.marks(metadata, at):
-                continue  # it has no rows; what it stands on may be theirs
+        if _mark.is_ours(at) or at.snapshot_id in main:
             break
         if _mark.operation_of(at) != REPLACE and at.snapshot_id not in adopted:
             foreign.append(at)

@@ -397,16 +397,18 @@ def keep_foreign(
     """
     Keep what a stranger put on `main` between swap and apply on a branch of its own.
 
+    What stands above a registration's mark and below it is kept apart: a branch is theirs down to
+    the first snapshot of ours.
+
     Args:
         base: The table before the logged run is put on `main`.
         stranger: What stands there.
         adopted: Snapshots that the run itself takes in, which need no branch.
     """
-    head = stranger.head_snapshot_id
-    branch = f"{_mark.FOREIGN_BRANCH}{head}"
-    if head is None or adopted.issuperset(stranger.snapshot_ids) or branch in base.refs:
+    if adopted.issuperset(stranger.snapshot_ids):
         return ()
-    return (branch_at(branch, head),)
+    names = {f"{_mark.FOREIGN_BRANCH}{head}": head for head in stranger.heads}
+    return tuple(branch_at(name, at) for name, at in names.items() if name not in base.refs)
 
 
 def keep_foreign_refs(

@@ -10,7 +10,7 @@ from urllib.parse import urlparse
 import pytest
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.update import SetSnapshotRefUpdate
+from pyiceberg.table.update import RemoveSnapshotsUpdate, SetSnapshotRefUpdate
 from pyiceberg.types import StringType
 
 import txns
@@ -122,7 +122,8 @@ class Unmarked:
 
 @pytest.fixture
 def unmarked(lake):
-    a = lake.table("a", [1])
+    a = lake.table("a")
+    lake.open().catalog().load_table(a).append(rows(1))
     txn = lake.open(apply="next").begin()
     txn.load_table(a).append(rows(2))
     with lake.catalog.load_table(a).transaction() as t:
@@ -149,9 +150,34 @@ def test_a_commit_between_a_mark_and_its_entry(unmarked, above):
         lake.open(apply="next").catalog().load_table(a).append(rows(3))
     assert [] == lake.open().apply_le()
     assert [1, 2] == lake.plain_ids(a)
-    lake.open().repair_adopt(a)
+    for _ in expected[2:]:  # each on a branch of its own, which ends at the mark
+        lake.open().repair_adopt(a)
     assert expected == lake.plain_ids(a)
     assert [MAIN_BRANCH] == list(lake.catalog.load_table(a).refs())
+
+
+def test_a_branch_is_older_than_what_main_has_left(lake):
+    """
+    What stands below a mark was registered with the table, also where `main` shows it no more.
+
+    1. A stranger's append is kept on a branch, directly above the mark.
+    2. Expiry takes from `main` what is older, and from the branch nothing.
+    """
+    a = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    handle.catalog().load_table(a).append(rows(2))
+    lake.catalog.load_table(a).append(rows(50))
+    assert [] == handle.apply_le()
+    for value in (3, 4):
+        handle.catalog().load_table(a).append(rows(value))
+    assert [] == handle.apply_le()
+    table = lake.catalog.load_table(a)
+    head = table.metadata.current_snapshot()
+    older = table.metadata.snapshot_by_id(head.parent_snapshot_id)
+    gone = RemoveSnapshotsUpdate(snapshot_ids=[older.snapshot_id, older.parent_snapshot_id])
+    lake.catalog.commit_table(table, (), (gone,))
+    lake.open().repair_adopt(a)
+    assert [1, 2, 3, 4, 50] == lake.plain_ids(a)
 
 
 def test_an_overwrite_below_a_mark(unmarked):
@@ -163,6 +189,25 @@ def test_an_overwrite_below_a_mark(unmarked):
     assert [1, 2] == ids(lake.open().snapshot().load_table(a))
     lake.open().repair_reject(a)
     assert [1, 2] == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize("appended", [True, False])
+def test_a_rollback_below_a_mark(unmarked, appended):
+    """It is quarantine, too: what the run stands on is not in what the mark stands on."""
+    lake, a = unmarked.lake, unmarked.name
+    table = lake.catalog.load_table(a)
+    first = table.metadata.current_snapshot().parent_snapshot_id
+    table.manage_snapshots().rollback_to_snapshot(first).commit()
+    if appended:
+        lake.catalog.load_table(a).append(rows(50))
+    unmarked.register("_log_registration")
+    assert [("shop", "a")] == lake.open().apply_le()
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+    lake.open().repair_reject(a)
+    assert [1, 2] == lake.plain_ids(a)
+    if appended:
+        lake.open().repair_adopt(a)
+        assert [1, 2, 50] == lake.plain_ids(a)
 
 
 def test_a_commit_before_a_table_is_marked_again(unmarked):

@@ -23,6 +23,7 @@ import org.apache.iceberg.TableMetadata;
  * @param stranger what strangers did above it
  */
 record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
+  private static final String MOVED = "somebody moved main off the protocol's last snapshot";
 
   /** The logged state of a registered table to which nothing is left to apply. */
   static LoggedState of(TableMetadata metadata, TableMark mark) {
@@ -54,10 +55,8 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
         if (commitTs(at) > mark.applied() || newest.is(at)) {
           // What was made of a marker holds its rows, none, but says nothing of the drop.
           boolean ours = sameRows == null || TableMark.isDropped(at);
-          List<Snapshot> below = belowMark(metadata, at, run);
-          Snapshot head = foreign.isEmpty() && !below.isEmpty() ? below.get(0) : main;
-          foreign.addAll(below);
-          return found(head, ours ? at : sameRows, foreign);
+          Below below = belowMark(metadata, at, run);
+          return new LoggedState(ours ? at : sameRows, found(main, foreign, below));
         }
         rolledBack = true; // an older one of ours, or one inside the newest transaction
         break;
@@ -70,45 +69,77 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
       }
     }
     if (!rolledBack && !newest.wasMain() && sameRows != null) {
-      return found(main, sameRows, foreign);
+      return new LoggedState(sameRows, found(main, foreign, Below.NOTHING));
     }
-    String reason = "somebody moved main off the protocol's last snapshot";
     // A rollback to before the registration stands on what main's history holds already.
     Set<Long> ours = ancestors(metadata, newest.snapshot());
     foreign.removeIf(at -> ours.contains(at.snapshotId()));
     return new LoggedState(
         newest.snapshot(),
-        Optional.of(new Stranger(main.snapshotId(), ids(foreign), false, reason)));
-  }
-
-  private static LoggedState found(Snapshot head, Snapshot logged, List<Snapshot> foreign) {
-    if (foreign.isEmpty()) {
-      return new LoggedState(logged, Optional.empty());
-    }
-    return new LoggedState(logged, Optional.of(Stranger.of(head.snapshotId(), foreign)));
+        Optional.of(new Stranger(main.snapshotId(), ids(foreign), false, MOVED)));
   }
 
   /**
-   * What strangers put between what a run was staged on and the mark of a registration above. They
+   * What strangers did below the mark of a registration, since a run was staged.
+   *
+   * @param stretches their snapshots that changed rows, newest first; apart where one of ours
+   *     stands between
+   * @param moved whether they took {@code main} off what the run was staged on, and rows with it
+   */
+  private record Below(List<List<Snapshot>> stretches, boolean moved) {
+    static final Below NOTHING = new Below(List.of(), false);
+  }
+
+  /** What strangers did above the protocol's last snapshot, and below its mark. */
+  private static Optional<Stranger> found(Snapshot main, List<Snapshot> above, Below below) {
+    List<List<Snapshot>> stretches = new ArrayList<>(below.stretches());
+    stretches.add(0, above);
+    stretches.removeIf(List::isEmpty);
+    if (stretches.isEmpty() && !below.moved()) {
+      return Optional.empty();
+    }
+    List<Snapshot> found = stretches.stream().flatMap(List::stream).toList();
+    List<Long> heads =
+        new ArrayList<>(stretches.stream().map(at -> at.get(0).snapshotId()).toList());
+    if (heads.isEmpty()) {
+      heads.add(main.snapshotId());
+    } else if (!above.isEmpty()) {
+      heads.set(0, main.snapshotId());
+    }
+    long head = heads.remove(0);
+    Stranger stranger =
+        below.moved() ? new Stranger(head, ids(found), false, MOVED) : Stranger.of(head, found);
+    return Optional.of(stranger.withBelow(heads));
+  }
+
+  /**
+   * What strangers did between what a run was staged on and the mark of a registration above. They
    * took the mark from before, and somebody registered the table again, while a transaction was
    * open. What is staged on the mark, or above it, has nothing of them in between.
    */
-  private static List<Snapshot> belowMark(
-      TableMetadata metadata, Snapshot mark, List<LoggedChange> run) {
-    Long source = run.isEmpty() ? null : run.get(0).change().fromSnapshotId();
+  private static Below belowMark(TableMetadata metadata, Snapshot mark, List<LoggedChange> run) {
+    Long sourceId = run.isEmpty() ? null : run.get(0).change().fromSnapshotId();
+    Snapshot source = sourceId == null ? null : metadata.snapshot(sourceId);
     if (source == null || !marks(metadata, mark)) {
-      return List.of();
+      return Below.NOTHING;
     }
-    List<Snapshot> between = new ArrayList<>();
-    for (Snapshot at = mark; at != null; at = parent(metadata, at)) {
-      if (at.snapshotId() == source) {
-        return between;
-      }
-      if (!isOurs(at) && !DataOperations.REPLACE.equals(at.operation())) {
-        between.add(at);
+    Set<Long> line = ancestors(metadata, mark);
+    boolean same = true;
+    Snapshot meeting = source;
+    while (meeting != null && !line.contains(meeting.snapshotId())) {
+      same &= DataOperations.REPLACE.equals(meeting.operation()) || marks(metadata, meeting);
+      meeting = parent(metadata, meeting);
+    }
+    List<List<Snapshot>> stretches = new ArrayList<>();
+    for (Snapshot at = mark; at != null && !at.equals(meeting); at = parent(metadata, at)) {
+      if (isOurs(at)) {
+        stretches.add(new ArrayList<>());
+      } else if (!DataOperations.REPLACE.equals(at.operation())) {
+        stretches.get(stretches.size() - 1).add(at);
       }
     }
-    return List.of();
+    stretches.removeIf(List::isEmpty);
+    return new Below(stretches, !same && !mark.equals(meeting));
   }
 
   /**

@@ -212,17 +212,22 @@ final class Overlay {
   }
 
   /**
-   * Keep what a stranger put on {@code main} between swap and apply on a branch of its own.
+   * Keep what a stranger put on {@code main} between swap and apply on a branch of its own. What
+   * stands above a registration's mark and below it is kept apart: a branch is theirs down to the
+   * first snapshot of ours.
    *
    * @param base the table before the logged run is put on main
    * @param adopted snapshots that the log has taken in, which need no branch
    */
   static void keepForeign(
       TableMetadata.Builder builder, TableMetadata base, Stranger stranger, List<Long> adopted) {
-    Long head = stranger.headSnapshotId();
-    String branch = TableMark.FOREIGN_BRANCH + head;
-    if (head != null && !adopted.containsAll(stranger.snapshotIds()) && base.ref(branch) == null) {
-      builder.setRef(branch, SnapshotRef.branchBuilder(head).build());
+    if (adopted.containsAll(stranger.snapshotIds())) {
+      return;
+    }
+    for (long head : stranger.heads()) {
+      if (base.ref(TableMark.FOREIGN_BRANCH + head) == null) {
+        builder.setRef(TableMark.FOREIGN_BRANCH + head, SnapshotRef.branchBuilder(head).build());
+      }
     }
   }
 

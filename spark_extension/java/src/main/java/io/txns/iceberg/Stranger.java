@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
@@ -18,15 +19,32 @@ import org.apache.iceberg.TableMetadata;
  * @param adoptable whether all of them only append
  * @param reason what was found, for people
  * @param lost what of the log the table lacks, where somebody has set it back; else null
+ * @param below where they left {@code main} besides, before a registration marked the table again;
+ *     newest first
  */
 record Stranger(
-    Long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason, Lost lost) {
+    Long headSnapshotId,
+    List<Long> snapshotIds,
+    boolean adoptable,
+    String reason,
+    Lost lost,
+    List<Long> below) {
 
   /** Entries above one {@code commit_ts}, above which nothing can be read, and up to another. */
   record Lost(long above, long upto) {}
 
   Stranger(Long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason) {
-    this(headSnapshotId, snapshotIds, adoptable, reason, null);
+    this(headSnapshotId, snapshotIds, adoptable, reason, null, List.of());
+  }
+
+  /** The same, with where they left {@code main} besides. */
+  Stranger withBelow(List<Long> heads) {
+    return new Stranger(headSnapshotId, snapshotIds, adoptable, reason, lost, List.copyOf(heads));
+  }
+
+  /** The snapshots that show all that strangers did, each the newest of a stretch. */
+  List<Long> heads() {
+    return Stream.concat(Stream.ofNullable(headSnapshotId), below.stream()).toList();
   }
 
   /**
@@ -41,13 +59,8 @@ record Stranger(
             .collect(Collectors.toSet());
     List<Snapshot> foreign = new ArrayList<>();
     Snapshot at = metadata.snapshot(headSnapshotId);
-    while (at != null && !main.contains(at.snapshotId())) {
-      boolean ours = LoggedState.isOurs(at);
-      if (ours && !LoggedState.marks(metadata, at)) {
-        break; // a mark has no rows; what it stands on may be theirs
-      }
-      boolean taken = adopted.contains(at.snapshotId());
-      if (!ours && !DataOperations.REPLACE.equals(at.operation()) && !taken) {
+    while (at != null && !LoggedState.isOurs(at) && !main.contains(at.snapshotId())) {
+      if (!DataOperations.REPLACE.equals(at.operation()) && !adopted.contains(at.snapshotId())) {
         foreign.add(at);
       }
       at = LoggedState.parent(metadata, at);
@@ -72,7 +85,8 @@ record Stranger(
                 + " the log are missing from it; applied=`%d` lost=`%d`",
             applied, upto);
     Lost lost = new Lost(applied, upto);
-    return Optional.of(new Stranger(LoggedState.mainId(metadata), List.of(), false, reason, lost));
+    Long head = LoggedState.mainId(metadata);
+    return Optional.of(new Stranger(head, List.of(), false, reason, lost, List.of()));
   }
 
   /** What an adoption names: the snapshots with rows, or where main stands. */
@@ -86,7 +100,7 @@ record Stranger(
     // A rollback has no snapshots, and nothing takes it in.
     return left.isEmpty() && !snapshotIds.isEmpty()
         ? Optional.empty()
-        : Optional.of(new Stranger(headSnapshotId, left, adoptable, reason, lost));
+        : Optional.of(new Stranger(headSnapshotId, left, adoptable, reason, lost, below));
   }
 
   /** Strangers' snapshots that changed rows, newest first. */

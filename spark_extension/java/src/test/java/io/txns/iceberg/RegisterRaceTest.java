@@ -123,6 +123,7 @@ class RegisterRaceTest extends TwoTables {
   /** A transaction stages an append; then a stranger takes the table's mark. */
   private Transaction openWithoutMark() {
     lake.open().register(id("shop.c"));
+    append(lake.open().catalog(() -> null).loadTable(id("shop.c")), 1);
     Transaction txn = lazy.begin(BeginOptions.defaults());
     append(lazy.catalog(() -> txn).loadTable(id("shop.c")), 2);
     outside.loadTable(id("shop.c")).updateProperties().remove(TableMark.COMMIT_TABLE).commit();
@@ -140,15 +141,40 @@ class RegisterRaceTest extends TwoTables {
     if (above) {
       append(outside.loadTable(id("shop.c")), 60);
     }
-    assertThat(lake.txnIds("shop.c")).containsExactly(2L);
+    assertThat(lake.txnIds("shop.c")).containsExactly(1L, 2L);
     assertThatThrownBy(() -> append(lazy.catalog(() -> null).loadTable(id("shop.c")), 3))
         .hasMessageContaining("repair");
     handle.apply();
-    assertThat(lake.plainIds("shop.c")).containsExactly(2L);
+    assertThat(lake.plainIds("shop.c")).containsExactly(1L, 2L);
     handle.repairAdopt(id("shop.c"));
+    if (above) {
+      handle.repairAdopt(id("shop.c")); // each on a branch of its own, which ends at the mark
+    }
     assertThat(lake.plainIds("shop.c"))
-        .containsExactly(above ? new Long[] {2L, 50L, 60L} : new Long[] {2L, 50L});
+        .containsExactly(above ? new Long[] {1L, 2L, 50L, 60L} : new Long[] {1L, 2L, 50L});
     assertThat(outside.loadTable(id("shop.c")).refs()).containsOnlyKeys("main");
+  }
+
+  /** It is quarantine, too: what the run stands on is not in what the mark stands on. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aTransactionCommitsAfterARollbackBelowAMark(boolean appended) {
+    Transaction txn = openWithoutMark();
+    Table table = outside.loadTable(id("shop.c"));
+    table.manageSnapshots().rollbackTo(table.currentSnapshot().parentId()).commit();
+    if (appended) {
+      append(outside.loadTable(id("shop.c")), 50);
+    }
+    after.add(txn::commit);
+    late.register(id("shop.c"));
+    assertThat(lake.txnIds("shop.c")).containsExactly(1L, 2L);
+    assertThat(handle.apply()).isEqualTo(1);
+    handle.repairReject(id("shop.c"));
+    assertThat(lake.plainIds("shop.c")).containsExactly(1L, 2L);
+    if (appended) {
+      handle.repairAdopt(id("shop.c"));
+      assertThat(lake.plainIds("shop.c")).containsExactly(1L, 2L, 50L);
+    }
   }
 
   /** A mark says that all before it is applied: what is not would be lost. */
@@ -173,8 +199,8 @@ class RegisterRaceTest extends TwoTables {
     assertThatThrownBy(() -> registrar.register(id("shop.c")))
         .isInstanceOf(TxnException.class)
         .hasMessageContaining("not applied");
-    assertThat(lake.txnIds("shop.c")).containsExactly(2L);
+    assertThat(lake.txnIds("shop.c")).containsExactly(1L, 2L);
     handle.repairReject(id("shop.c"));
-    assertThat(lake.plainIds("shop.c")).containsExactly(2L);
+    assertThat(lake.plainIds("shop.c")).containsExactly(1L, 2L);
   }
 }

@@ -80,6 +80,33 @@ class StrangerTest extends TwoTables {
   }
 
   /**
+   * What stands below a mark was registered with the table, also where `main` shows it no more.
+   *
+   * <p>1. A stranger's append is kept on a branch, directly above the mark. 2. Expiry takes from
+   * `main` what is older, as it does after a day, and from the branch nothing.
+   */
+  @Test
+  void aBranchIsOlderThanWhatMainHasLeft() {
+    TableIdentifier c = id("shop.c");
+    append(outside.createTable(c, Lake.SCHEMA), 1);
+    lazy.register(c);
+    append(lazy.catalog(() -> null).loadTable(c), 2);
+    append(outside.loadTable(c), 50);
+    assertThat(lazy.apply()).isZero();
+    append(lazy.catalog(() -> null).loadTable(c), 3);
+    assertThat(lazy.apply()).isZero();
+    outside
+        .loadTable(c)
+        .manageSnapshots()
+        .setMinSnapshotsToKeep("main", 1)
+        .setMaxSnapshotAgeMs("main", 1)
+        .commit();
+    outside.loadTable(c).expireSnapshots().expireOlderThan(Long.MAX_VALUE).commit();
+    handle.repairAdopt(c);
+    assertThat(lake.plainIds("shop.c")).containsExactly(1L, 2L, 3L, 50L);
+  }
+
+  /**
    * A forget that is applied late moves main, which REST catalogs assert; of a swap of properties
    * alone they assert the uuid, and it would take away a mark that has been set since.
    */
