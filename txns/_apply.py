@@ -2,8 +2,8 @@
 Carries logged changes over to their data tables; idempotent, by anyone.
 
 In `commit_ts` order, one table commit per entry (docs/spec.md 8.1).
-Imports: _change, _kept, _log, _logged, _manifests, _mark, _overlay, _rewound, _staged, _tables,
-_timestamps, errors. Used by: _commit, _register, _repair, _handle.
+Imports: _change, _kept, _log, _logged, _manifests, _mark, _overlay, _read_set, _rewound, _staged,
+_tables, _timestamps, errors. Used by: _commit, _register, _repair, _handle.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from txns import _change, _kept, _manifests, _mark, _overlay, _rewound, _timesta
 from txns._entry import Kind, LoggedChange
 from txns._logged import logged_state
 from txns._logger import logger
+from txns._read_set import folded
 from txns._staged import StagedTable
 from txns._state import without_ended
 from txns.errors import CorruptLog, Quarantined, TxnsError, text
@@ -248,8 +249,9 @@ class Applier:
 
     def _create(self, table: Identifier, change: LoggedChange) -> Table:
         request = self._log.request(change)
-        if not _overlay.creates(request):
-            raise Quarantined(table, "somebody dropped the table")
+        moved = folded(change.change.table) != folded(table)  # it was there before that
+        if moved or not _overlay.creates(request):
+            raise Quarantined(table, "somebody dropped the table, or renamed it")
         now_ms = self._clock.now_ms()
         metadata = _overlay.create(change, request, now_ms)
         _manifests.check_writable(metadata, text(table))

@@ -104,6 +104,27 @@ def test_a_table_that_takes_the_old_name_is_not_quarantined(late, handle, lake):
     assert [1, 2, 3] == lake.plain_ids("shop.b")
 
 
+def test_a_created_table_that_comes_back_to_its_name_is_not_created_again(handle, lake):
+    """
+    Nor does an applier make one under the newest name, where it was once.
+
+    1. n is created; somebody renames it to m, where it is written, and back.
+    2. Whoever writes n tells the log.
+    """
+    handle.catalog().create_table("shop.n", SCHEMA)
+    assert [] == handle.apply_le()
+    lake.catalog.rename_table("shop.n", "shop.m")
+    handle.catalog().load_table("shop.m").append(rows(1))
+    lake.catalog.rename_table("shop.m", "shop.n")
+    assert [("shop", "m")] == handle.apply_le()
+    assert [("shop", "n")] == lake.catalog.list_tables("shop")
+    handle.catalog().load_table("shop.n").append(rows(2))
+    assert [] == handle.apply_le()
+    assert [1, 2] == lake.plain_ids("shop.n")
+    handle.tidy()
+    assert () == handle.parts.log.load().state.entries
+
+
 def test_a_table_that_was_created_under_another_name_is_not_created_again(handle, lake):
     """
     A creation in the head makes no second table of the old name.

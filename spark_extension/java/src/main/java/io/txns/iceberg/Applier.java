@@ -302,8 +302,10 @@ final class Applier {
 
   private TableOperations create(LoggedChange change, TableIdentifier table) {
     UpdateTableRequest request = tables.request(change);
-    if (!DataTables.creates(request)) {
-      throw TxnException.quarantined(table, "somebody dropped the table");
+    // Where the log has another name of it since, it was there before that.
+    boolean moved = !ReadSet.folded(change.change().table()).equals(ReadSet.folded(table));
+    if (moved || !DataTables.creates(request)) {
+      throw TxnException.quarantined(table, "somebody dropped the table, or renamed it");
     }
     TableMetadata metadata = Overlay.create(change, request, clock.nowMs());
     TableOperations real = tables.operationsToCreate(table, metadata);

@@ -98,6 +98,23 @@ class LateRenameTest extends TwoTables {
     assertThat(lake.plainIds("shop.moved")).containsExactly(1L, 2L, 3L);
   }
 
+  /** A creation makes no table under the newest name either, where its table was once. */
+  @Test
+  void aCreatedTableThatComesBackToItsNameIsNotCreatedAgain() {
+    lazy.catalog(() -> null).createTable(id("shop.n"), Lake.SCHEMA);
+    assertThat(lazy.apply()).isZero();
+    outside.renameTable(id("shop.n"), moved);
+    write(moved, 1);
+    outside.renameTable(moved, id("shop.n"));
+    assertThat(lazy.apply()).isEqualTo(1);
+    assertThat(outside.tableExists(moved)).isFalse();
+    write(id("shop.n"), 2);
+    assertThat(lazy.apply()).isZero();
+    assertThat(lake.plainIds("shop.n")).containsExactly(1L, 2L);
+    lazy.tidy();
+    assertThat(entries()).isEmpty();
+  }
+
   /** A creation in the head makes no second table of the name that its table had. */
   @Test
   void aTableThatWasCreatedUnderAnotherNameIsNotCreatedAgain() {
