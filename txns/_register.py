@@ -178,8 +178,7 @@ class Registrar:
         """Swap the mark in, with an empty snapshot that has a manifest list of its own."""
         head = self._log.load()  # after the table: it has the forget that the table may show
         uuid = str(table.metadata.table_uuid)
-        # A mark says that all before it is applied.
-        _refuse_outstanding(identifier, table.metadata, head)
+        self._refuse_outstanding(identifier, table, head)
         properties = _mark.registration_properties(
             self._log.identifier, head.uuid, uuid, head.upper, table.metadata.properties
         )
@@ -211,6 +210,20 @@ class Registrar:
             ),
         )
 
+    def _refuse_outstanding(self, identifier: Identifier, table: Table, head: Head) -> None:
+        """
+        Refuse to mark a table to which something of the log is still to be applied.
+
+        Raises:
+            CommitFailedException: It is another one since it was loaded, before the head.
+            Quarantined: It lacks that after the head, too.
+        """
+        if not _lacks(table.metadata, head):
+            return
+        if _lacks(self._catalog.load_table(identifier).metadata, head):
+            raise _not_applied(identifier, "registered")
+        raise CommitFailedException(f"somebody has registered the table: {text(identifier)}")
+
     def _log_registration(self, table: Table, marking: Snapshot) -> int:
         txn_id = _mark.registration_id(table.metadata, marking)
         change = Change(
@@ -237,11 +250,10 @@ class Registrar:
         return self._loop.append(Key(txn_id, 0, Origin.DERIVED), attempt).commit_ts
 
 
-def _refuse_outstanding(identifier: Identifier, metadata: TableMetadata, head: Head) -> None:
-    """Refuse to mark a table to which something of the log is still to be applied."""
-    applied = _mark.applied_ts(metadata)
-    if head.state.changes(str(metadata.table_uuid), after=applied, upto=head.upper):
-        raise _not_applied(identifier, "registered")
+def _lacks(metadata: TableMetadata, head: Head) -> bool:
+    """Whether something of the log is still to be applied to a table."""
+    uuid, applied = str(metadata.table_uuid), _mark.applied_ts(metadata)
+    return bool(head.state.changes(uuid, after=applied, upto=head.upper))
 
 
 def _not_applied(identifier: Identifier, deed: str) -> Quarantined:

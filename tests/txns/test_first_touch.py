@@ -47,6 +47,28 @@ def test_two_first_touches(lake, late):
     assert 1 == sum(entry.kind.value == "register" for entry in entries)
 
 
+def test_another_one_has_registered_and_written_it(lake, handle, monkeypatch):
+    """
+    What the log has of a table is looked for in one that is loaded after the log.
+
+    1. R loads a table that nobody registered. 2. Another one registers it, and writes it.
+    3. R loads the log.
+    """
+    a, other = lake.table("a", [1], register=False), lake.open()
+    load = handle.parts.log.load
+
+    def registered_first():
+        monkeypatch.undo()
+        other.register(a)
+        other.catalog().load_table(a).append(rows(2))
+        return load()
+
+    monkeypatch.setattr(handle.parts.log, "load", registered_first)
+    handle.register(a)
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+    assert [1, 2] == lake.plain_ids(a)
+
+
 def test_a_stranger_writes_while_a_table_is_registered(lake, late):
     """The registration starts again on what was written."""
     late.before.append(lambda: lake.catalog.load_table("shop.a").append(rows(2)))

@@ -3,6 +3,7 @@ package io.txns.iceberg;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
@@ -117,12 +118,22 @@ final class Registrar {
   /**
    * Refuse to mark a table to which something of the log is still to be applied: a mark denies
    * that.
+   *
+   * @throws CommitFailedException where it is another one since it was loaded, before the head
    */
-  private static void refuseOutstanding(TableIdentifier identifier, TableMetadata base, Head head) {
-    long applied = TableMark.applied(base);
-    if (!head.state().changes(base.uuid(), applied, head.upper()).isEmpty()) {
+  private void refuseOutstanding(TableIdentifier identifier, TableMetadata base, Head head) {
+    if (!lacks(base, head)) {
+      return;
+    }
+    if (lacks(((BaseTable) delegate.loadTable(identifier)).operations().current(), head)) {
       throw notApplied(identifier, "registered");
     }
+    throw new CommitFailedException("somebody has registered the table: %s", identifier);
+  }
+
+  private static boolean lacks(TableMetadata metadata, Head head) {
+    long applied = TableMark.applied(metadata);
+    return !head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty();
   }
 
   private static TxnException notApplied(TableIdentifier identifier, String deed) {
