@@ -2,7 +2,7 @@
 A catalog outside of any transaction: every pyiceberg operation is one of its own.
 
 Imports: _catalog, _change, _commit, _creation, _group, _parts, _staged, _timestamps,
-_txn_table, errors. Used by: _handle.
+_txn_table, _updates, errors. Used by: _handle.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from txns._parts import check_writable
 from txns._rewound import is_about_main
 from txns._staged import StagedTable
 from txns._txn_table import TxnTable
+from txns._updates import laid_over
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:
@@ -54,6 +55,11 @@ if TYPE_CHECKING:
     from txns.errors import Identifier
 
 _LOG = logger(__name__)
+
+_TRIES = 50
+"""Of one statement on a table that is ahead: as often as the log's swap is tried."""
+
+_BACK_OFF_MS = 5
 
 
 def _ignore_read(_row_filter: str) -> None:
@@ -382,6 +388,22 @@ class AutocommitCatalog(TxnCatalog):
         refuse_commit_table(name, table.metadata)
         if self._parts.config.register == "all" and not self._head().state.off:
             self._parts.registrar.register(name)
+        for left in reversed(range(_TRIES)):
+            try:
+                return self._commit_following(name, requirements, updates)
+            except _timestamps.MovedOn:
+                if not left or any(isinstance(each, AddSnapshotUpdate) for each in updates):
+                    raise  # pyiceberg builds its snapshots again
+                self._parts.clock.back_off(_BACK_OFF_MS)
+        raise AssertionError("unreachable")
+
+    def _commit_following(
+        self,
+        name: Identifier,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> CommitTableResponse:
+        clock = self._parts.clock
         plain = self._parts.catalog.load_table(name)
         if mark_of(plain.metadata) is not None:
             if not self._load(name).plain:
@@ -390,23 +412,31 @@ class AutocommitCatalog(TxnCatalog):
                     f" loaded: load it again; {text(name)}"
                 )
             updates = self._parts.kept_by_expiry(plain.metadata, updates)
-        if _timestamps.is_ahead(plain.metadata, self._parts.clock.now_ms()):
-            updates = self._onto_copy(plain, requirements, updates)
-        updates = _timestamps.following(plain.metadata, updates, self._parts.clock)
-        return self._parts.catalog.commit_table(plain, requirements, updates)
+        if _timestamps.is_ahead(plain.metadata, clock.now_ms()):
+            for requirement in requirements:
+                requirement.validate(plain.metadata)
+            _timestamps.refuse_overtaken(plain.metadata, updates)
+            if laid_over(plain.metadata, updates) is plain.metadata:
+                return CommitTableResponse(
+                    metadata=plain.metadata, metadata_location=plain.metadata_location
+                )
+            updates = self._onto_copy(plain, updates)
+        return self._parts.catalog.commit_table(
+            plain,
+            _timestamps.required(plain.metadata, requirements, clock),
+            _timestamps.following(plain.metadata, updates, clock),
+        )
 
-    def _onto_copy(
-        self,
-        plain: Table,
-        requirements: tuple[TableRequirement, ...],
-        updates: tuple[TableUpdate, ...],
-    ) -> tuple[TableUpdate, ...]:
+    def _onto_copy(self, plain: Table, updates: tuple[TableUpdate, ...]) -> tuple[TableUpdate, ...]:
         """
         Give updates that put `main` on a copy of a snapshot, in place of one that was there before.
 
         pyiceberg has its clock's time for such a move, and for a new snapshot that one's own. The
-        copy is a child of the other one, so that the history of `main` is what was asked for.
+        copy is a child of the other one, so that the history of `main` is what was asked for. Of
+        format 3 servers alone write metadata, which have the time that the updates bring along.
         """
+        if plain.metadata.format_version > _manifests.WRITABLE_FORMAT:
+            return updates
         added = {
             each.snapshot.snapshot_id for each in updates if isinstance(each, AddSnapshotUpdate)
         }
@@ -419,9 +449,6 @@ class AutocommitCatalog(TxnCatalog):
         kept = tuple(each for each in updates if each not in back)
         if not back or moves[-1] not in back:
             return kept
-        _manifests.check_writable(plain.metadata, text(plain.name()))
-        for requirement in requirements:
-            requirement.validate(plain.metadata)
         staged = StagedTable(plain.name(), plain.io, plain.metadata)
         staged.stage(updates)
         copy = _change.footing(staged, self._parts.clock)

@@ -178,11 +178,12 @@ def _tag(
         if table.metadata.snapshot_by_id(snapshot_id) is None or tries == _TRIES:
             break
         uuid = AssertTableUUID(uuid=staged.base.table_uuid)
+        untagged = AssertRefSnapshotId(ref=name, snapshot_id=None)
         try:
             catalog.commit_table(
                 table,
-                (uuid, AssertRefSnapshotId(ref=name, snapshot_id=None)),
-                (tag, *_timestamps.time_passes(table.metadata, clock)),
+                _timestamps.required(table.metadata, (uuid, untagged), clock),
+                _timestamps.following(table.metadata, (tag,), clock),
             )
         except (CommitFailedException, CommitStateUnknownException) as error:
             lost = error  # whether it stands shows the next look

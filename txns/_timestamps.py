@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyiceberg.table.metadata import TableMetadataV3
+from pydantic import PrivateAttr
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV2, TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
+from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, RemoveSnapshotsUpdate
 
 if TYPE_CHECKING:
-    from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.update import TableUpdate
+    from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from txns._clock import Clock
 
@@ -48,12 +49,75 @@ def is_ahead(metadata: TableMetadata, now_ms: int) -> bool:
     return newest_ms(metadata) > now_ms + TOLERANCE_MS
 
 
+class MovedOn(CommitFailedException):
+    """A table that is ahead is not what updates were built on: their times may not follow it."""
+
+
+class Following(AssertTableUUID):
+    """
+    The requirement that updates follow a table's times also as they are committed.
+
+    pyiceberg's catalogs commit to whatever the table is by then, as long as all requirements are
+    met: another property, say, is none. To a server it is the assertion of the uuid alone.
+    """
+
+    _built_on: TableMetadata = PrivateAttr()
+    _now_ms: int = PrivateAttr()
+
+    @classmethod
+    def of(cls, uuid: AssertTableUUID, built_on: TableMetadata, now_ms: int) -> Following:
+        """Put it in the place of an assertion of the uuid; `now_ms` is the clock's."""
+        made = cls(uuid=uuid.uuid)
+        made._built_on = built_on
+        made._now_ms = now_ms
+        return made
+
+    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
+        """
+        Check what the table is now.
+
+        Raises:
+            MovedOn: It is, or was, ahead of the clock, and somebody has committed.
+        """
+        super().validate(base_metadata)
+        assert base_metadata is not None
+        either = (self._built_on, base_metadata)
+        if any(is_ahead(each, self._now_ms) for each in either) and either[0] != either[1]:
+            raise MovedOn("others are writing the table, which a fast clock has put ahead")
+
+
+def refuse_overtaken(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> None:
+    """
+    Refuse snapshots whose numbers are taken, as what passes the time of a table takes one.
+
+    Raises:
+        MovedOn: pyiceberg builds them again, which it does not for its own error.
+    """
+    if isinstance(metadata, TableMetadataV2) and any(
+        isinstance(update, AddSnapshotUpdate)
+        and (update.snapshot.sequence_number or 0) <= metadata.last_sequence_number
+        for update in updates
+    ):
+        raise MovedOn("others have written the table, which a fast clock has put ahead")
+
+
+def required(
+    metadata: TableMetadata, requirements: tuple[TableRequirement, ...], clock: Clock
+) -> tuple[TableRequirement, ...]:
+    """Give requirements of updates that follow a table's times, for which that is required too."""
+    now_ms = clock.now_ms()
+    return tuple(
+        Following.of(each, metadata, now_ms) if isinstance(each, AssertTableUUID) else each
+        for each in requirements
+    )
+
+
 def following(
     metadata: TableMetadata, updates: tuple[TableUpdate, ...], clock: Clock
 ) -> tuple[TableUpdate, ...]:
     """Give updates of pyiceberg's own, which have its clock's times, with such as follow."""
     if not any(isinstance(update, AddSnapshotUpdate) for update in updates):
-        return (*updates, *time_passes(metadata, clock)) if updates else ()
+        return (*time_passes(metadata, clock), *updates) if updates else ()
     return tuple(_fitted(metadata, update, clock.now_ms()) for update in updates)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import pairwise
 
 import pytest
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate, SetPropertiesUpdate
 from pyiceberg.types import StringType
 
 from tests.txns.lake import SCHEMA, ids, rows
@@ -144,6 +147,104 @@ def test_single_statements_on_a_table_that_is_ahead(lake, handle, registered):
     handle.catalog().load_table(a).append(rows(10))
     assert [1, 2, 9, 10] == ids(lake.open().catalog().load_table(a))
     assert refusal(lake.catalog, a) is None
+
+
+def set_ahead(catalog, name: str, ahead_ms: int, **properties: str) -> int:
+    """Set properties of a table by a clock that is fast; give the table's newest time."""
+    table = catalog.load_table(name)
+    passing = Snapshot(
+        snapshot_id=1,
+        sequence_number=table.metadata.next_sequence_number(),
+        timestamp_ms=newest_ms(table.metadata) + ahead_ms,
+        manifest_list=table.location(),
+        summary=Summary(Operation.APPEND),
+    )
+    updates = (
+        AddSnapshotUpdate(snapshot=passing),
+        RemoveSnapshotsUpdate(snapshot_ids=[1]),
+        SetPropertiesUpdate(updates=properties),
+    )
+    return newest_ms(catalog.commit_table(table, (), updates).metadata)
+
+
+def plain_table(lake, version: int, *numbers: int) -> str:
+    """Create a table that nobody registers."""
+    properties = {"format-version": str(version)}
+    table = lake.catalog.create_table("shop.a", SCHEMA, properties=properties)
+    for number in numbers:
+        table.append(rows(number))
+    return "shop.a"
+
+
+def test_a_table_of_format_version_1_that_is_ahead(lake):
+    """It is rolled back, and becomes one of format version 2."""
+    a = plain_table(lake, 1, 1, 2)
+    ahead = set_ahead(lake.catalog, a, 30 * MINUTE_MS)
+    catalog = lake.open(register="none").catalog()
+    table = catalog.load_table(a)
+    table.manage_snapshots().set_current_snapshot(table.snapshots()[0].snapshot_id).commit()
+    assert [1] == lake.plain_ids(a)
+    catalog.load_table(a).append(rows(3))
+    catalog.load_table(a).transaction().upgrade_table_version(2).commit_transaction()
+    catalog.load_table(a).append(rows(4))
+    assert [1, 3, 4] == lake.plain_ids(a)
+    assert refusal(lake.catalog, a) is None
+    assert ahead <= newest_ms(lake.catalog.load_table(a).metadata)
+
+
+@pytest.mark.parametrize("numbers", [(), (1, 2)])
+def test_what_changes_nothing_of_a_table_that_is_ahead(lake, numbers):
+    """No metadata is written for it, as for any other table."""
+    a = plain_table(lake, 2, *numbers)
+    set_ahead(lake.catalog, a, 30 * MINUTE_MS)
+    table = lake.open(register="none").catalog().load_table(a)
+    location = table.metadata_location
+    if numbers:
+        here = table.current_snapshot().snapshot_id
+        table.manage_snapshots().set_current_snapshot(here).commit()
+    else:
+        table.manage_snapshots().remove_branch("main").commit()
+    assert location == lake.catalog.load_table(a).metadata_location
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("ahead_ms", [0, 30 * MINUTE_MS])
+def test_races_with_a_fast_clock(lake, ahead_ms, version):
+    """
+    Pyiceberg takes what clashes with nothing that others commit meanwhile; so it does here.
+
+    1. A statement is built on a table, which is ahead or not.
+    2. Before it is committed somebody with a fast clock changes a property.
+    """
+    a = plain_table(lake, version, 1, 2)
+    set_ahead(lake.catalog, a, ahead_ms)
+    rivals = []
+
+    class Racing(type(lake.catalog)):
+        def commit_table(self, table, requirements, updates):
+            if rivals:
+                rivals.pop()()
+            return super().commit_table(table, requirements, updates)
+
+    catalog = lake.open(Racing("lake", **lake.catalog.properties), register="none").catalog()
+    table = catalog.load_table(a)
+    first = table.snapshots()[0].snapshot_id
+    for number, write in enumerate(
+        [
+            lambda: table.transaction().set_properties(ours="1").commit_transaction(),
+            lambda: table.append(rows(3)),
+            lambda: table.manage_snapshots().create_tag(first, "held").commit(),
+            lambda: table.manage_snapshots().set_current_snapshot(first).commit(),
+        ]
+    ):
+        table.refresh()
+        rivals.append(partial(set_ahead, lake.catalog, a, 2 * MINUTE_MS, rival=str(number)))
+        write()
+        assert (number, None) == (number, refusal(lake.catalog, a))
+    after = lake.catalog.load_table(a)
+    assert ("3", "1") == (after.properties["rival"], after.properties["ours"])
+    assert "held" in after.refs()
+    assert [1] == lake.plain_ids(a)
 
 
 def writes(table, second: int):
