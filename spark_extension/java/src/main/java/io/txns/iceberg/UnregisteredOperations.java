@@ -18,8 +18,10 @@ final class UnregisteredOperations extends DelegatingOperations {
   private final DataTables.Loaded loaded;
   private final TableOperations real;
   private final Supplier<Transaction> transaction;
-  private TableMetadata stored;
-  private TableMetadata shown;
+  private volatile Seen seen = new Seen(null, null);
+
+  /** A state of the table, and what of it one can build on: the same but where it is ahead. */
+  private record Seen(TableMetadata stored, TableMetadata shown) {}
 
   UnregisteredOperations(
       TxnHandle handle, DataTables.Loaded loaded, Supplier<Transaction> transaction) {
@@ -46,19 +48,27 @@ final class UnregisteredOperations extends DelegatingOperations {
 
   /** The table as one can build on it; one object for each state, by which Iceberg tells them. */
   private synchronized TableMetadata shown(TableMetadata current) {
-    if (current != stored) {
-      stored = current;
-      shown = current == null ? null : Timestamps.notAhead(current, handle.clock().nowMs());
+    if (current != seen.stored()) {
+      seen =
+          new Seen(
+              current,
+              current == null ? null : Timestamps.notAhead(current, handle.clock().nowMs()));
     }
-    return shown;
+    return seen.shown();
   }
 
-  /** Commit what was built on what was shown. */
+  /**
+   * Commit what was built on what was shown.
+   *
+   * <p>One look at what was: another thread that refreshes meanwhile shows a state that this was
+   * not built on, and Iceberg builds it again on what is no newest one.
+   */
   private void commitReal(TableMetadata base, TableMetadata metadata) {
-    if (base == null || base != shown || shown == stored) {
+    Seen at = seen;
+    if (base == null || base != at.shown() || base == at.stored()) {
       real.commit(base, metadata);
     } else if (base != metadata) {
-      Timestamps.commitFollowing(real, stored, metadata);
+      Timestamps.commitFollowing(real, at.stored(), metadata);
     }
   }
 
