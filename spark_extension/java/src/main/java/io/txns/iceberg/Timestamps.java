@@ -58,12 +58,17 @@ final class Timestamps {
     return log.isEmpty() ? 0 : log.get(log.size() - 1).timestampMillis();
   }
 
+  /** Whether Iceberg, which stamps what it builds with the clock, would refuse to build on it. */
+  static boolean isAhead(TableMetadata base, long clockMs) {
+    return newestMs(base) > nowMs(clockMs) + TOLERANCE_MS;
+  }
+
   /** A table as one can build on it: times that are still to come are now. */
   static TableMetadata notAhead(TableMetadata base, long clockMs) {
-    long nowMs = nowMs(clockMs);
-    if (newestMs(base) <= nowMs + TOLERANCE_MS) {
+    if (!isAhead(base, clockMs)) {
       return base;
     }
+    long nowMs = nowMs(clockMs);
     ObjectNode node = json(base);
     cap(node, UPDATED, nowMs);
     node.withArray(SNAPSHOTS).forEach(entry -> cap((ObjectNode) entry, AT, nowMs));

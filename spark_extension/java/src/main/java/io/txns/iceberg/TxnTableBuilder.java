@@ -163,15 +163,30 @@ final class TxnTableBuilder implements TableBuilder {
 
   private org.apache.iceberg.Transaction plainReplacement(
       DataTables.Loaded existing, boolean orCreate) {
-    if (!existing.plain()) {
+    boolean ahead = isAhead(existing.real());
+    if (!existing.plain() && !ahead) {
       return orCreate ? plain.createOrReplaceTransaction() : plain.replaceTransaction();
     }
-    // As the catalog would, but not when transactions are on again.
-    TableMetadata replaced = ((BaseTransaction) plain.replaceTransaction()).currentMetadata();
+    // As the catalog would, but not when transactions are on again, and whatever its times are.
     TableOperations guarded = new UnregisteredOperations(handle, existing, transaction);
+    TableMetadata replaced =
+        ahead
+            ? replaced(guarded.current(), wantedProperties())
+            : ((BaseTransaction) plain.replaceTransaction()).currentMetadata();
     return orCreate
         ? Transactions.createOrReplaceTableTransaction(identifier.toString(), guarded, replaced)
         : Transactions.replaceTableTransaction(identifier.toString(), guarded, replaced);
+  }
+
+  /** Whether a fast clock has put a table ahead: the catalog's own builder refuses it. */
+  private boolean isAhead(TableOperations real) {
+    TableMetadata current = real == null ? null : real.current();
+    return current != null && Timestamps.isAhead(current, handle.clock().nowMs());
+  }
+
+  private TableMetadata replaced(TableMetadata base, Map<String, String> wanted) {
+    return base.buildReplacement(
+        schema, spec, sortOrder, location == null ? base.location() : location, wanted);
   }
 
   private org.apache.iceberg.Transaction creation(boolean orReplace) {
@@ -198,23 +213,13 @@ final class TxnTableBuilder implements TableBuilder {
 
   private org.apache.iceberg.Transaction replacement(
       DataTables.Loaded existing, boolean orCreate, boolean recreates) {
+    TableOperations real =
+        existing == null ? running().stagedTable(identifier).real() : existing.real();
     TxnTableOperations operations =
-        new TxnTableOperations(
-            handle,
-            identifier,
-            transaction,
-            existing,
-            existing == null ? running().stagedTable(identifier).real() : existing.real(),
-            recreates);
+        new TxnTableOperations(handle, identifier, transaction, existing, real, recreates);
     operations.replacing();
     TableMetadata base = operations.current();
-    TableMetadata replaced =
-        base.buildReplacement(
-            schema,
-            spec,
-            sortOrder,
-            location == null ? base.location() : location,
-            replacedProperties());
+    TableMetadata replaced = replaced(base, replacedProperties(real, base));
     if (recreates) {
       replaced = afresh(replaced);
     }
@@ -236,6 +241,13 @@ final class TxnTableBuilder implements TableBuilder {
     return builder.build();
   }
 
+  /** The properties asked for, with the format version, and those of the catalog's options. */
+  private Map<String, String> wantedProperties() {
+    Map<String, String> wanted = new HashMap<>(properties);
+    wanted.putAll(newProperties());
+    return wanted;
+  }
+
   /** The properties that the catalog would give a table of a name that has never been used. */
   private Map<String, String> newProperties() {
     TableIdentifier unused =
@@ -251,19 +263,41 @@ final class TxnTableBuilder implements TableBuilder {
     return creation.currentMetadata().properties();
   }
 
-  /** The properties asked for, with those that the catalog sets or overrides by its options. */
-  private Map<String, String> replacedProperties() {
-    Map<String, String> all = new HashMap<>(properties);
+  /**
+   * The properties asked for, with those that the catalog sets or overrides by its options.
+   *
+   * @param base what is replaced, whose properties stay: not those that the catalog's table has,
+   *     which lacks what is logged and not applied yet
+   */
+  private Map<String, String> replacedProperties(TableOperations real, TableMetadata base) {
+    Map<String, String> wanted;
     try {
-      BaseTransaction delegate = (BaseTransaction) plain.replaceTransaction();
-      all.putAll(delegate.currentMetadata().properties());
+      wanted = isAhead(real) ? wantedProperties() : addedProperties();
     } catch (NoSuchTableException e) {
-      all.putAll(Registrar.retentionProperties(all));
-      return all; // logged, and not created yet
+      wanted = properties; // logged, and not created yet
     }
-    Map<String, String> users = new HashMap<>(TableMark.withoutReserved(all));
-    users.putAll(Registrar.retentionProperties(users));
+    Map<String, String> users = new HashMap<>(TableMark.withoutReserved(wanted));
+    Map<String, String> all = new HashMap<>(base.properties());
+    all.putAll(users);
+    users.putAll(Registrar.retentionProperties(all));
     return users;
+  }
+
+  /** The properties asked for, and what the catalog's own replacement adds to those it has. */
+  private Map<String, String> addedProperties() {
+    BaseTransaction delegate = (BaseTransaction) plain.replaceTransaction();
+    Map<String, String> before = delegate.startMetadata().properties();
+    Map<String, String> added = new HashMap<>(properties);
+    delegate
+        .currentMetadata()
+        .properties()
+        .forEach(
+            (key, value) -> {
+              if (!value.equals(before.get(key))) {
+                added.put(key, value);
+              }
+            });
+    return added;
   }
 
   /** The table, when there is one that is neither dropped nor only staged. */

@@ -9,16 +9,27 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Pattern;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.UpdateSchema;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.ValidationException;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.hadoop.HadoopFileIO;
+import org.apache.iceberg.io.OutputFile;
+import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.apache.iceberg.types.Types;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -92,12 +103,7 @@ class ClocksTest {
     append(auto("shop.a"), 1);
     long first = auto("shop.a").currentSnapshot().snapshotId();
     append(auto("shop.a"), 2);
-    if (registered) {
-      handle.off();
-    } else {
-      handle.forget(id("shop.a"));
-      assertThat(handle.apply()).isZero();
-    }
+    leaveTheLog(registered ? "off" : "unregistered");
     putAhead("shop.a");
     append(auto("shop.a"), 3);
     overwrite(auto("shop.a"), 4);
@@ -113,6 +119,86 @@ class ClocksTest {
     append(auto("shop.a"), 6);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 6L);
     assertThat(metadata("shop.a").properties()).containsEntry("number", "2");
+  }
+
+  /** CREATE OR REPLACE, with and without rows, wherever the table stands. */
+  @ParameterizedTest
+  @ValueSource(strings = {"under care", "off", "unregistered"})
+  void replacementsOfATableThatIsAhead(String where) {
+    Map<String, String> options = new HashMap<>(lake.options());
+    options.put("table-default.owner", "us");
+    options.put("table-override.limit", "1");
+    JdbcCatalog catalog = new JdbcCatalog();
+    catalog.initialize("lake", options);
+    handle = TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), clock);
+    append(auto("shop.a"), 1);
+    auto("shop.a").updateProperties().set("kept", "yes").set("limit", "9").commit();
+    leaveTheLog(where);
+    putAhead("shop.a");
+    long ahead = Timestamps.newestMs(metadata("shop.a"));
+    var builder = handle.catalog(() -> null).buildTable(id("shop.a"), Lake.SCHEMA);
+    var withRows = builder.withProperty("asked", "for").createOrReplaceTransaction();
+    withRows.newAppend().appendFile(Lake.file(auto("shop.a"), 2)).commit();
+    withRows.commitTransaction();
+    assertThat(lake.plainIds("shop.a")).containsExactly(2L);
+    assertThat(metadata("shop.a").properties())
+        .containsEntry("kept", "yes")
+        .containsEntry("asked", "for")
+        .containsEntry("owner", "us")
+        .containsEntry("limit", "1")
+        .containsEntry("write.parquet.compression-codec", "zstd");
+    builder.replaceTransaction().commitTransaction();
+    assertThat(lake.plainIds("shop.a")).isEmpty();
+    append(auto("shop.a"), 3);
+    assertThat(lake.plainIds("shop.a")).containsExactly(3L);
+    assertThat(Timestamps.newestMs(metadata("shop.a"))).isGreaterThanOrEqualTo(ahead);
+  }
+
+  /** Who loses a race builds on the newer state, and is told of what clashes, as on any table. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void racesForATableThatIsAhead(boolean registered) {
+    append(auto("shop.a"), 1);
+    leaveTheLog(registered ? "off" : "unregistered");
+    putAhead("shop.a");
+    AtomicReference<Runnable> rival = new AtomicReference<>(() -> {});
+    var racing =
+        new HadoopFileIO(new Configuration()) {
+          @Override
+          public OutputFile newOutputFile(String path) {
+            if (path.endsWith(".metadata.json")) {
+              rival.getAndSet(() -> {}).run();
+            }
+            return super.newOutputFile(path);
+          }
+        };
+    JdbcCatalog catalog = new JdbcCatalog(options -> racing, null, true);
+    catalog.initialize("lake", lake.options());
+    Table table =
+        TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), clock)
+            .catalog(() -> null)
+            .loadTable(id("shop.a"));
+    rival.set(() -> append(auto("shop.a"), 2));
+    append(table, 3);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+    rival.set(() -> auto("shop.a").updateProperties().set("theirs", "1").commit());
+    table.updateProperties().set("ours", "1").commit();
+    assertThat(metadata("shop.a").properties()).containsEntry("theirs", "1").containsKey("ours");
+    OverwriteFiles overwrite =
+        table
+            .newOverwrite()
+            .overwriteByRowFilter(Expressions.alwaysTrue())
+            .validateFromSnapshot(table.currentSnapshot().snapshotId())
+            .conflictDetectionFilter(Expressions.alwaysTrue())
+            .validateNoConflictingData();
+    rival.set(() -> append(auto("shop.a"), 4));
+    assertThatThrownBy(overwrite::commit).isInstanceOf(ValidationException.class);
+    rival.set(() -> overwrite(auto("shop.a"), 5));
+    append(table, 6);
+    assertThat(lake.plainIds("shop.a")).containsExactly(5L, 6L);
+    rival.set(() -> auto("shop.a").updateSchema().addColumn("c", Types.LongType.get()).commit());
+    UpdateSchema schema = table.updateSchema().addColumn("d", Types.LongType.get());
+    assertThatThrownBy(schema::commit).isInstanceOf(CommitFailedException.class);
   }
 
   /** A right clock reads what a fast one wrote, at an older timestamp as well, and writes on. */
@@ -206,6 +292,16 @@ class ClocksTest {
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L, 5L);
     assertThat(lake.plainIds("shop.b")).containsExactly(4L);
     assertThat(metadata("shop.a").snapshotLog()).hasSameSizeAs(metadata("shop.a").snapshots());
+  }
+
+  /** Have {@code shop.a} written outside the log, unless it is to stay under care. */
+  private void leaveTheLog(String where) {
+    if (where.equals("off")) {
+      handle.off();
+    } else if (where.equals("unregistered")) {
+      handle.forget(id("shop.a"));
+      assertThat(handle.apply()).isZero();
+    }
   }
 
   private TableMetadata metadata(String name) {

@@ -231,4 +231,21 @@ class ReplacedTableTest extends TwoTables {
     append(ours.loadTable(id("shop.a")), 2);
     assertThat(lake.plainIds("shop.a")).containsExactly(2L);
   }
+
+  /** What an ALTER has committed stays, applied or not. */
+  @Test
+  void aReplacementOfOursKeepsPropertiesThatAreNotAppliedYet() {
+    outside.loadTable(id("shop.a")).updateProperties().set("color", "red").commit();
+    Table table = lazy.catalog(() -> null).loadTable(id("shop.a"));
+    table.updateProperties().set("color", "blue").commit();
+    lazy.catalog(() -> null)
+        .buildTable(id("shop.a"), Lake.SCHEMA)
+        .withProperty("asked", "for")
+        .createOrReplaceTransaction()
+        .commitTransaction();
+    assertThat(handle.apply()).isZero();
+    assertThat(outside.loadTable(id("shop.a")).properties())
+        .containsEntry("color", "blue")
+        .containsEntry("asked", "for");
+  }
 }
