@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from txns import _mark
-from txns._logged import History, logged_state, stranger_above
+from txns._logged import History, is_cut_off, logged_state, stranger_above
 from txns.errors import Conflict, text
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.snapshots import Snapshot
 
     from txns.errors import Identifier
 
@@ -65,18 +64,10 @@ def foreign_branch(metadata: TableMetadata) -> str | None:
         if name.startswith(_mark.KEPT_TAG):
             continue  # what came back is on main
         kept = name.startswith(_mark.FOREIGN_BRANCH) or head.timestamp_ms >= since
-        above = stranger_above(metadata, ref.snapshot_id) or _is_cut_off(metadata, head)
+        above = stranger_above(metadata, ref.snapshot_id) or is_cut_off(metadata, ref.snapshot_id)
         if kept and above:
             return name
     return None
-
-
-def _is_cut_off(metadata: TableMetadata, head: Snapshot) -> bool:
-    """Whether an expiry has taken what a branch stood on: whose rows it has nobody can tell."""
-    history = History(metadata)
-    main = {at.snapshot_id for at in history.ancestors(metadata.current_snapshot())}
-    below = history.ancestors(head)
-    return not any(_mark.is_ours(at) or at.snapshot_id in main for at in below)
 
 
 def is_claimed(metadata: TableMetadata) -> bool:

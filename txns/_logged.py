@@ -243,6 +243,14 @@ def stranger_above(metadata: TableMetadata, head_snapshot_id: int) -> Stranger |
     return stranger_of(head_snapshot_id, foreign) if foreign else None
 
 
+def is_cut_off(metadata: TableMetadata, head_snapshot_id: int) -> bool:
+    """Whether an expiry has taken what a branch stood on: whose rows it has nobody can tell."""
+    history = History(metadata)
+    main = {at.snapshot_id for at in history.ancestors(metadata.current_snapshot())}
+    below = history.ancestors(history.get(head_snapshot_id))
+    return not any(_mark.is_ours(at) or at.snapshot_id in main for at in below)
+
+
 def stranger_of(head_snapshot_id: int, foreign: list[Snapshot]) -> Stranger:
     """Describe strangers' snapshots that changed rows, newest first."""
     newest = foreign[0]

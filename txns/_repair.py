@@ -26,7 +26,7 @@ from txns._drafts import transactions_off
 from txns._entry import Isolation, Kind, derived_id
 from txns._group import Key, Origin
 from txns._log import REFUSALS
-from txns._logged import stranger_above
+from txns._logged import is_cut_off, stranger_above
 from txns._logger import logger
 from txns._staged import StagedTable
 from txns.errors import Conflict, Unsupported, text
@@ -299,9 +299,11 @@ def _on_branch(loaded: Loaded, staged: StagedTable) -> Stranger | None:
         stranger = stranger_above(staged.current, ref.snapshot_id)
         if stranger is None:
             continue
-        if not stranger.adoptable:
+        cut_off = is_cut_off(staged.current, ref.snapshot_id)
+        if cut_off or not stranger.adoptable:
+            reason = "stands on what has been expired" if cut_off else "does more than append"
             raise Unsupported(
-                f"what the branch {name} holds does more than append: put it back by hand and"
+                f"what the branch {name} holds {reason}: put it back by hand and"
                 f" drop the branch; table=`{text(loaded.identifier)}`"
             )
         staged.stage((RemoveSnapshotRefUpdate(ref_name=name),))

@@ -180,6 +180,32 @@ def test_a_branch_is_older_than_what_main_has_left(lake):
     assert [1, 2, 3, 4, 50] == lake.plain_ids(a)
 
 
+@pytest.mark.parametrize("expired", [True, False])
+def test_a_branch_that_stands_on_what_is_expired(lake, expired):
+    """
+    Of what meets nothing that is known nobody can tell whether it was registered.
+
+    1. A stranger puts `main` back to before the registration, and appends; that is rejected.
+    2. Expiry takes from `main` what is older, and from the branch nothing.
+    """
+    a = lake.table("a", [1])
+    handle = lake.open()
+    handle.catalog().load_table(a).append(rows(2))
+    table = lake.catalog.load_table(a)
+    older = table.metadata.snapshots
+    table.manage_snapshots().rollback_to_snapshot(older[0].snapshot_id).commit()
+    lake.catalog.load_table(a).append(rows(50))
+    handle.repair_reject(a)
+    if expired:
+        gone = RemoveSnapshotsUpdate(snapshot_ids=[at.snapshot_id for at in older[1:]])
+        lake.catalog.commit_table(lake.catalog.load_table(a), (), (gone,))
+        with pytest.raises(txns.Unsupported, match="stands on what has been expired"):
+            handle.repair_adopt(a)
+    else:
+        handle.repair_adopt(a)
+        assert [1, 2, 50] == lake.plain_ids(a)
+
+
 def test_an_overwrite_below_a_mark(unmarked):
     """It is quarantine, as it is above one."""
     lake, a = unmarked.lake, unmarked.name

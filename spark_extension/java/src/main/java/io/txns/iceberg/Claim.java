@@ -4,7 +4,6 @@ import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
@@ -62,22 +61,11 @@ final class Claim {
           && !ref.getKey().equals(SnapshotRef.MAIN_BRANCH)
           && !ref.getKey().startsWith(TableMark.KEPT_TAG)
           && (Stranger.above(metadata, head.snapshotId()).isPresent()
-              || isCutOff(metadata, head))) {
+              || Stranger.isCutOff(metadata, head.snapshotId()))) {
         return Optional.of(ref.getKey());
       }
     }
     return Optional.empty();
-  }
-
-  /** Whether an expiry has taken what a branch stood on: whose rows it has nobody can tell. */
-  private static boolean isCutOff(TableMetadata metadata, Snapshot head) {
-    Set<Long> main = LoggedState.ancestors(metadata, metadata.currentSnapshot());
-    for (Snapshot at = head; at != null; at = LoggedState.parent(metadata, at)) {
-      if (LoggedState.isOurs(at) || main.contains(at.snapshotId())) {
-        return false;
-      }
-    }
-    return true;
   }
 
   /**

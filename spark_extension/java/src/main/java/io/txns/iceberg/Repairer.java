@@ -115,12 +115,15 @@ final class Repairer {
         if (stranger == null) {
           continue;
         }
-        if (!stranger.adoptable()) {
+        boolean cutOff = Stranger.isCutOff(metadata, ref.getValue().snapshotId());
+        if (cutOff || !stranger.adoptable()) {
           throw TxnException.unsupported(
               String.format(
-                  "what the branch %s holds does more than append: put it back by hand and drop"
-                      + " the branch; table=`%s`",
-                  ref.getKey(), loaded.identifier()));
+                  "what the branch %s holds %s: put it back by hand and drop the branch;"
+                      + " table=`%s`",
+                  ref.getKey(),
+                  cutOff ? "stands on what has been expired" : "does more than append",
+                  loaded.identifier()));
         }
         staged.stage(metadata, TableMetadata.buildFrom(metadata).removeRef(ref.getKey()).build());
         return stranger;

@@ -68,6 +68,16 @@ record Stranger(
     return foreign.isEmpty() ? Optional.empty() : Optional.of(of(headSnapshotId, foreign));
   }
 
+  /** Whether an expiry has taken what a branch stood on: whose rows it has nobody can tell. */
+  static boolean isCutOff(TableMetadata metadata, long headSnapshotId) {
+    Set<Long> main = LoggedState.ancestors(metadata, metadata.currentSnapshot());
+    Snapshot at = metadata.snapshot(headSnapshotId);
+    while (at != null && !LoggedState.isOurs(at) && !main.contains(at.snapshotId())) {
+      at = LoggedState.parent(metadata, at);
+    }
+    return at == null;
+  }
+
   /**
    * What came back instead of a table that has all that the log has of it.
    *

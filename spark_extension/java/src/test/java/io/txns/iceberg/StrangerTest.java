@@ -107,6 +107,35 @@ class StrangerTest extends TwoTables {
   }
 
   /**
+   * Of what meets nothing that is known nobody can tell whether it was registered.
+   *
+   * <p>1. A stranger puts main back to before the registration, and appends; that is rejected. 2.
+   * Expiry takes from main what is older, and from the branch nothing.
+   */
+  @Test
+  void aBranchStandsOnWhatIsExpired() {
+    TableIdentifier c = id("shop.c");
+    Table table = outside.createTable(c, Lake.SCHEMA);
+    append(table, 1);
+    long registered = table.currentSnapshot().snapshotId();
+    handle.register(c);
+    append(ours.loadTable(c), 2);
+    outside.loadTable(c).manageSnapshots().rollbackTo(registered).commit();
+    append(outside.loadTable(c), 50);
+    handle.repairReject(c);
+    outside
+        .loadTable(c)
+        .manageSnapshots()
+        .setMinSnapshotsToKeep("main", 1)
+        .setMaxSnapshotAgeMs("main", 1)
+        .commit();
+    outside.loadTable(c).expireSnapshots().expireOlderThan(Long.MAX_VALUE).commit();
+    assertThat(refusal(() -> handle.repairAdopt(c)))
+        .hasMessageContaining("stands on what has been expired");
+    assertThat(lake.plainIds("shop.c")).containsExactly(1L, 2L);
+  }
+
+  /**
    * A forget that is applied late moves main, which REST catalogs assert; of a swap of properties
    * alone they assert the uuid, and it would take away a mark that has been set since.
    */
