@@ -237,7 +237,8 @@ class Applier:
         updates: tuple[TableUpdate, ...],
     ) -> Table:
         try:
-            response = self._catalog.commit_table(real, requirements, updates)
+            required = _timestamps.required(real.metadata, requirements, self._clock)
+            response = self._catalog.commit_table(real, required, updates)
         except ValueError as error:
             # pyiceberg refuses numbers that somebody else has taken since with a plain one
             raise CommitFailedException(

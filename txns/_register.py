@@ -197,12 +197,13 @@ class Registrar:
         time_ms = _timestamps.acceptable_ts(table.metadata, now_ms, now_ms)
         marking = _change.stamped(empty, stamp, time_ms)
         main = table.metadata.current_snapshot_id
+        here = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main),
+        )
         self._catalog.commit_table(
             table,
-            (
-                AssertTableUUID(uuid=table.metadata.table_uuid),
-                AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main),
-            ),
+            _timestamps.required(table.metadata, here, self._clock),
             (
                 *marks,
                 AddSnapshotUpdate(snapshot=marking),

@@ -174,13 +174,14 @@ class Repairer:
         footing = _change.footing(staged, self._clock)
         now_ms = self._clock.now_ms()
         time_ms = _timestamps.acceptable_ts(table.metadata, now_ms, now_ms)
+        here = (
+            AssertTableUUID(uuid=table.metadata.table_uuid),
+            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main),
+        )
         try:
             response = self._catalog.commit_table(
                 table,
-                (
-                    AssertTableUUID(uuid=table.metadata.table_uuid),
-                    AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main),
-                ),
+                _timestamps.required(table.metadata, here, self._clock),
                 (
                     AddSnapshotUpdate(snapshot=_change.stamped(footing, {}, time_ms)),
                     _change.main_at(table.metadata, footing.snapshot_id),

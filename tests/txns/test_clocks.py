@@ -12,7 +12,9 @@ from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate, Set
 from pyiceberg.types import StringType
 
 from tests.txns.lake import SCHEMA, ids, rows
+from txns._manifests import last_sequence_number
 from txns._timestamps import newest_ms
+from txns.errors import Conflict
 
 MINUTE_MS = 60_000
 YEAR_MS = 365 * 24 * 3600 * 1000
@@ -154,7 +156,7 @@ def set_ahead(catalog, name: str, ahead_ms: int, **properties: str) -> int:
     table = catalog.load_table(name)
     passing = Snapshot(
         snapshot_id=1,
-        sequence_number=table.metadata.next_sequence_number(),
+        sequence_number=last_sequence_number(table.metadata),  # a property takes none
         timestamp_ms=newest_ms(table.metadata) + ahead_ms,
         manifest_list=table.location(),
         summary=Summary(Operation.APPEND),
@@ -207,6 +209,19 @@ def test_what_changes_nothing_of_a_table_that_is_ahead(lake, numbers):
     assert location == lake.catalog.load_table(a).metadata_location
 
 
+def racing(lake, name: str):
+    """Give a client of the catalog, and what others do before its next commit to a table."""
+    rivals = []
+
+    class Racing(type(lake.catalog)):
+        def commit_table(self, table, requirements, updates):
+            if rivals and ".".join(table.name()) == name:
+                rivals.pop()()
+            return super().commit_table(table, requirements, updates)
+
+    return Racing("lake", **lake.catalog.properties), rivals
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("ahead_ms", [0, 30 * MINUTE_MS])
 def test_races_with_a_fast_clock(lake, ahead_ms, version):
@@ -218,15 +233,8 @@ def test_races_with_a_fast_clock(lake, ahead_ms, version):
     """
     a = plain_table(lake, version, 1, 2)
     set_ahead(lake.catalog, a, ahead_ms)
-    rivals = []
-
-    class Racing(type(lake.catalog)):
-        def commit_table(self, table, requirements, updates):
-            if rivals:
-                rivals.pop()()
-            return super().commit_table(table, requirements, updates)
-
-    catalog = lake.open(Racing("lake", **lake.catalog.properties), register="none").catalog()
+    ours, rivals = racing(lake, a)
+    catalog = lake.open(ours, register="none").catalog()
     table = catalog.load_table(a)
     first = table.snapshots()[0].snapshot_id
     for number, write in enumerate(
@@ -245,6 +253,35 @@ def test_races_with_a_fast_clock(lake, ahead_ms, version):
     assert ("3", "1") == (after.properties["rival"], after.properties["ours"])
     assert "held" in after.refs()
     assert [1] == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize("ahead_ms", [0, 30 * MINUTE_MS])
+def test_races_of_the_protocol_with_a_fast_clock(lake, ahead_ms):
+    """What applies, takes in, forgets and registers follows what others commit meanwhile."""
+    a = lake.table("a", [1])
+    lake.catalog.load_table(a).manage_snapshots().remove_branch("main").commit()
+    set_ahead(lake.catalog, a, ahead_ms)
+    ours, rivals = racing(lake, a)
+    handle = lake.open(ours)
+
+    def adopt() -> None:
+        with pytest.raises(Conflict, match="look at the table again"):
+            handle.repair_adopt(a)
+        handle.repair_adopt(a)
+
+    for number, step in enumerate(
+        [
+            adopt,
+            lambda: handle.catalog().load_table(a).append(rows(2)),
+            lambda: handle.forget(a),
+            lambda: handle.register(a),
+        ]
+    ):
+        rivals.append(partial(set_ahead, lake.catalog, a, 2 * MINUTE_MS, rival=str(number)))
+        step()
+        rivals.clear()
+        assert (number, None) == (number, refusal(lake.catalog, a))
+    assert [2] == lake.plain_ids(a)
 
 
 def writes(table, second: int):
