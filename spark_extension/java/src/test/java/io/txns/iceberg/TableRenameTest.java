@@ -58,6 +58,17 @@ class TableRenameTest extends TwoTables {
     assertThat(lake.txnIds("shop.c")).containsExactly(1L);
   }
 
+  /** It is created before it is renamed. */
+  @Test
+  void catalogDoesNotHaveItYet() {
+    TxnCatalog tables = lazy.catalog(() -> null);
+    tables.createTable(id("shop.c"), Lake.SCHEMA);
+    assertThat(outside.tableExists(id("shop.c"))).isFalse();
+    tables.renameTable(id("shop.c"), id("shop.d"));
+    assertThat(isRegistered("shop.d")).isTrue();
+    assertThat(outside.tableExists(id("shop.c"))).isFalse();
+  }
+
   @Test
   void catalogRefuses() {
     assertThatThrownBy(() -> handle.catalog(() -> null).renameTable(id("shop.a"), id("shop.b")))
