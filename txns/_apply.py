@@ -2,8 +2,8 @@
 Carries logged changes over to their data tables; idempotent, by anyone.
 
 In `commit_ts` order, one table commit per entry (docs/spec.md 8.1).
-Imports: _change, _kept, _log, _logged, _manifests, _mark, _overlay, _read_set, _rewound, _staged,
-_tables, _timestamps, errors. Used by: _commit, _register, _repair, _handle.
+Imports: _change, _kept, _log, _logged, _manifests, _mark, _overlay, _rewound, _staged, _tables,
+_timestamps, errors. Used by: _commit, _register, _repair, _handle.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from txns import _change, _kept, _manifests, _mark, _overlay, _rewound, _timesta
 from txns._entry import Kind, LoggedChange
 from txns._logged import logged_state
 from txns._logger import logger
-from txns._read_set import folded
 from txns._staged import StagedTable
 from txns._state import without_ended
 from txns.errors import CorruptLog, Quarantined, TxnsError, text
@@ -250,8 +249,7 @@ class Applier:
 
     def _create(self, table: Identifier, change: LoggedChange) -> Table:
         request = self._log.request(change)
-        moved = folded(change.change.table) != folded(table)  # it was there before that
-        if moved or not _overlay.creates(request):
+        if not _overlay.creates(request) or self._was_there(change):
             raise Quarantined(table, "somebody dropped the table, or renamed it")
         now_ms = self._clock.now_ms()
         metadata = _overlay.create(change, request, now_ms)
@@ -263,6 +261,17 @@ class Applier:
         planned = PlannedTable(table, metadata, metadata.location, io, self._catalog)
         updates = _overlay.creation_updates(change, request, now_ms)
         return self._commit(planned, (AssertCreate(),), updates)
+
+    def _was_there(self, change: LoggedChange) -> bool:
+        """
+        Whether a logged table has been created already, as far as the newest head tells.
+
+        It has been renamed or forgotten since, or the creation is applied and archived: somebody
+        who has an older head would make the table a second time.
+        """
+        newest = self._log.load().state
+        creation = newest.creation(change.change.table, change.commit_ts)
+        return creation is None or creation.change.uuid != change.change.uuid
 
     def _moot(self, table: Identifier, change: LoggedChange, metadata: TableMetadata) -> bool:
         """

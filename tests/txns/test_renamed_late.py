@@ -104,6 +104,19 @@ def test_a_table_that_takes_the_old_name_is_not_quarantined(late, handle, lake):
     assert [1, 2, 3] == lake.plain_ids("shop.b")
 
 
+def test_an_applier_that_has_an_older_head_creates_no_table_again(handle, lake):
+    """
+    1. A loads the head, with a creation of n. 2. Somebody applies it, and renames n to m.
+
+    3. A finds no n.
+    """
+    handle.catalog().create_table("shop.n", SCHEMA)
+    older = handle.parts.log.load()
+    handle.catalog().rename_table("shop.n", "shop.m")
+    handle.parts.applier.apply(older, ("shop", "n"))
+    assert [("shop", "m")] == lake.catalog.list_tables("shop")
+
+
 def test_a_created_table_that_comes_back_to_its_name_is_not_created_again(handle, lake):
     """
     Nor does an applier make one under the newest name, where it was once.

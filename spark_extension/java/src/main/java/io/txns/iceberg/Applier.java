@@ -300,11 +300,22 @@ final class Applier {
         .build();
   }
 
+  /**
+   * Whether a logged table has been created already, as far as the newest head tells. It has been
+   * renamed or forgotten since, or the creation is applied and archived: somebody who has an older
+   * head would make the table a second time.
+   */
+  private boolean wasThere(LoggedChange change) {
+    return log.load()
+        .state()
+        .creation(change.change().table(), change.commitTs())
+        .filter(creation -> creation.change().uuid().equals(change.change().uuid()))
+        .isEmpty();
+  }
+
   private TableOperations create(LoggedChange change, TableIdentifier table) {
     UpdateTableRequest request = tables.request(change);
-    // Where the log has another name of it since, it was there before that.
-    boolean moved = !ReadSet.folded(change.change().table()).equals(ReadSet.folded(table));
-    if (moved || !DataTables.creates(request)) {
+    if (!DataTables.creates(request) || wasThere(change)) {
       throw TxnException.quarantined(table, "somebody dropped the table, or renamed it");
     }
     TableMetadata metadata = Overlay.create(change, request, clock.nowMs());

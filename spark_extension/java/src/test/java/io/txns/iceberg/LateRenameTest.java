@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.List;
 import java.util.Map;
+import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -96,6 +97,26 @@ class LateRenameTest extends TwoTables {
     assertThat(lazy.apply()).isZero();
     assertThat(lake.plainIds("shop.a")).containsExactly(9L);
     assertThat(lake.plainIds("shop.moved")).containsExactly(1L, 2L, 3L);
+  }
+
+  /** 1. A loads the head. 2. Somebody applies it, and renames the table. 3. A finds no table. */
+  @Test
+  void anApplierThatHasAnOlderHeadCreatesNoTableAgain() {
+    lazy.catalog(() -> null).createTable(id("shop.n"), Lake.SCHEMA);
+    JdbcCatalog late =
+        new JdbcCatalog() {
+          @Override
+          public Table loadTable(TableIdentifier name) {
+            if (name.equals(id("shop.n")) && !outside.tableExists(moved)) {
+              lazy.catalog(() -> null).renameTable(name, moved);
+            }
+            return super.loadTable(name);
+          }
+        };
+    late.initialize("lake", lake.options());
+    TxnHandle.open("lake", late, TxnConfig.from(Map.of()), TxnClock.system()).apply();
+    assertThat(outside.tableExists(id("shop.n"))).isFalse();
+    assertThat(outside.tableExists(moved)).isTrue();
   }
 
   /** A creation makes no table under the newest name either, where its table was once. */
