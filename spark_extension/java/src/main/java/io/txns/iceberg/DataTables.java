@@ -49,6 +49,11 @@ final class DataTables {
       return mark.isPresent() && view == null;
     }
 
+    /** The uuid of a table under care, in the catalog already or not. */
+    String uuid() {
+      return plain() ? real.current().uuid() : view.metadata().uuid();
+    }
+
     /** Whether the log has taken it from care, and the table itself does not say so yet. */
     boolean forgotten() {
       return mark.isEmpty() && view != null;

@@ -88,7 +88,7 @@ final class TableRename {
     try {
       DataTables.Loaded loaded = handle.loadNewest(table);
       handle.checks().refuseCommitTable(loaded);
-      return loaded.registered() ? loaded.view().metadata().uuid() : null;
+      return loaded.registered() ? loaded.uuid() : null;
     } catch (NoSuchTableException e) {
       return null; // the catalog says so, in its own words
     }
