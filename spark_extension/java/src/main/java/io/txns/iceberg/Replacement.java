@@ -30,16 +30,16 @@ final class Replacement {
    * @throws CommitFailedException where the files that it wrote do not fit the newer state
    */
   TableMetadata on(TableMetadata base, TableMetadata planned) {
-    TableMetadata replaced =
+    TableMetadata.Builder builder =
         TableMetadata.buildFrom(base)
             .removeRef(SnapshotRef.MAIN_BRANCH)
             .setCurrentSchema(
                 planned.schema(), Math.max(base.lastColumnId(), planned.lastColumnId()))
             .setDefaultPartitionSpec(planned.spec())
             .setDefaultSortOrder(planned.sortOrder())
-            .setLocation(planned.location())
-            .setProperties(TableMark.withoutReserved(planned.properties()))
-            .build();
+            .setLocation(planned.location());
+    setProperties(builder, planned);
+    TableMetadata replaced = builder.build();
     List<Snapshot> written =
         planned.changes().stream()
             .filter(MetadataUpdate.AddSnapshot.class::isInstance)
@@ -55,6 +55,17 @@ final class Replacement {
           "Cannot commit: somebody wrote the table while it was replaced, run it again");
     }
     return withRows(replaced, written);
+  }
+
+  /** What the replacement asks for; what else the table had as it was planned may have changed. */
+  private static void setProperties(TableMetadata.Builder builder, TableMetadata planned) {
+    for (MetadataUpdate update : planned.changes()) {
+      if (update instanceof MetadataUpdate.SetProperties set) {
+        builder.setProperties(TableMark.withoutReserved(set.updated()));
+      } else if (update instanceof MetadataUpdate.RemoveProperties remove) {
+        builder.removeProperties(remove.removed());
+      }
+    }
   }
 
   private TableMetadata withRows(TableMetadata replaced, List<Snapshot> written) {

@@ -248,4 +248,20 @@ class ReplacedTableTest extends TwoTables {
         .containsEntry("color", "blue")
         .containsEntry("asked", "for");
   }
+
+  /** What else the table had as it was planned is not what it asks for. */
+  @Test
+  void aReplacementOfOursKeepsPropertiesThatOthersHaveSetMeanwhile() {
+    ours.loadTable(id("shop.a")).updateProperties().set("color", "red").set("gone", "1").commit();
+    var replacing =
+        ours.buildTable(id("shop.a"), Lake.SCHEMA)
+            .withProperty("asked", "for")
+            .createOrReplaceTransaction();
+    ours.loadTable(id("shop.a")).updateProperties().set("color", "blue").remove("gone").commit();
+    replacing.commitTransaction();
+    assertThat(outside.loadTable(id("shop.a")).properties())
+        .containsEntry("color", "blue")
+        .containsEntry("asked", "for")
+        .doesNotContainKey("gone");
+  }
 }
