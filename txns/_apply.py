@@ -2,8 +2,8 @@
 Carries logged changes over to their data tables; idempotent, by anyone.
 
 In `commit_ts` order, one table commit per entry (docs/spec.md 8.1).
-Imports: _change, _kept, _log, _logged, _manifests, _mark, _overlay, _rewound, _staged, _tables,
-_timestamps, errors. Used by: _commit, _register, _repair, _handle.
+Imports: _change, _kept, _log, _logged, _manifests, _mark, _overlay, _rewound, _staged, _swap,
+_tables, errors. Used by: _commit, _register, _repair, _handle.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from txns._logged import logged_state
 from txns._logger import logger
 from txns._staged import StagedTable
 from txns._state import without_ended
+from txns._swap import swap
 from txns.errors import CorruptLog, Quarantined, TxnsError, text
 
 if TYPE_CHECKING:
@@ -235,14 +236,7 @@ class Applier:
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
     ) -> Table:
-        try:
-            required = _timestamps.required(real.metadata, requirements, self._clock)
-            response = self._catalog.commit_table(real, required, updates)
-        except ValueError as error:
-            # pyiceberg refuses numbers that somebody else has taken since with a plain one
-            raise CommitFailedException(
-                f"the table has moved; table={text(real.name())}"
-            ) from error
+        response = swap(self._catalog, real, requirements, updates, self._clock)
         return Table(
             real.name(), response.metadata, response.metadata_location, real.io, self._catalog
         )

@@ -421,11 +421,9 @@ class AutocommitCatalog(TxnCatalog):
                     metadata=plain.metadata, metadata_location=plain.metadata_location
                 )
             updates = self._onto_copy(plain, updates)
-        return self._parts.catalog.commit_table(
-            plain,
-            _timestamps.required(plain.metadata, requirements, clock),
-            _timestamps.following(plain.metadata, updates, clock),
-        )
+        updates = _timestamps.following(plain.metadata, updates, clock)
+        required = _timestamps.required(plain.metadata, requirements, updates, clock)
+        return self._parts.catalog.commit_table(plain, required, updates)
 
     def _onto_copy(self, plain: Table, updates: tuple[TableUpdate, ...]) -> tuple[TableUpdate, ...]:
         """

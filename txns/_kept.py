@@ -4,7 +4,7 @@ Tags on the snapshots whose files a change makes live again.
 Iceberg's expiry deletes what an expired ancestor of `main` marked as deleted, and does not ask
 whether a later snapshot has it again, unless it keeps a snapshot beside main's history: what is
 left of it behind an expired ancestor, when it is tagged (docs/spec.md 6.9).
-Imports: _logged, _manifests, _mark, _timestamps, errors. Used by: _commit, _apply.
+Imports: _logged, _manifests, _mark, _swap, _timestamps, errors. Used by: _commit, _apply.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 
 from txns import _manifests, _mark, _timestamps
 from txns._logged import APPEND, History
+from txns._swap import swap
 from txns.errors import Conflict, InvalidUsage, text
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(re.escape(_mark.KEPT_TAG) + r"\d{1,19}-(\d{1,18})", re.ASCII)
 _REMOVED_COUNTS = ("deleted-data-files", "removed-delete-files")
-_FOR_EVER_MS = 2**63 - 1
 _TRIES = 2
 
 
@@ -168,7 +168,7 @@ def _tag(
         min_snapshots_to_keep=None,
         max_snapshot_age_ms=None,
         # An age, or the table's own default, would let one expiry take the tag and what it is for.
-        max_ref_age_ms=_FOR_EVER_MS,
+        max_ref_age_ms=_mark.FOR_EVER_MS,
     )
     lost: Exception | None = None
     for tries in range(_TRIES + 1):
@@ -180,11 +180,8 @@ def _tag(
         uuid = AssertTableUUID(uuid=staged.base.table_uuid)
         untagged = AssertRefSnapshotId(ref=name, snapshot_id=None)
         try:
-            catalog.commit_table(
-                table,
-                _timestamps.required(table.metadata, (uuid, untagged), clock),
-                _timestamps.following(table.metadata, (tag,), clock),
-            )
+            following = _timestamps.following(table.metadata, (tag,), clock)
+            swap(catalog, table, (uuid, untagged), following, clock)
         except (CommitFailedException, CommitStateUnknownException) as error:
             lost = error  # whether it stands shows the next look
     raise Conflict(

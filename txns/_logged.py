@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
@@ -206,7 +206,8 @@ def _below_mark(metadata: TableMetadata, mark: Snapshot, run: Sequence[LoggedCha
             stretches[-1].append(at)
     above = meeting is not None and meeting.snapshot_id == mark.snapshot_id
     same = all(_mark.operation_of(at) == REPLACE or _mark.marks(metadata, at) for at in left)
-    return _Below([stretch for stretch in stretches if stretch], not (above or same))
+    moved = meeting is None or not (above or same)
+    return _Below([stretch for stretch in stretches if stretch], moved)
 
 
 def _found(main: Snapshot, above: list[Snapshot], below: _Below) -> Stranger | None:
@@ -231,24 +232,55 @@ def stranger_above(metadata: TableMetadata, head_snapshot_id: int) -> Stranger |
     Returns:
         None for no rows.
     """
-    foreign = []
-    history = History(metadata)
     adopted = {one for at in metadata.snapshots for one in _mark.adopted_by(at)}
-    main = {at.snapshot_id for at in history.ancestors(metadata.current_snapshot())}
-    for at in history.ancestors(history.get(head_snapshot_id)):
-        if _mark.is_ours(at) or at.snapshot_id in main:
-            break
-        if _mark.operation_of(at) != REPLACE and at.snapshot_id not in adopted:
-            foreign.append(at)
+    foreign = [
+        at
+        for at in branch_line(metadata, head_snapshot_id).theirs
+        if _mark.operation_of(at) != REPLACE and at.snapshot_id not in adopted
+    ]
     return stranger_of(head_snapshot_id, foreign) if foreign else None
 
 
 def is_cut_off(metadata: TableMetadata, head_snapshot_id: int) -> bool:
-    """Whether an expiry has taken what a branch stood on: whose rows it has nobody can tell."""
+    """Whether a branch stands on nothing that is known: whose rows it has nobody can tell."""
+    return branch_line(metadata, head_snapshot_id).stands_on is None
+
+
+class BranchLine(NamedTuple):
+    """
+    The snapshots of strangers on a branch, newest first, and what they stand on.
+
+    Attributes:
+        stands_on: The first one that is ours or `main`'s; None where they replaced the table, or an
+            expiry has taken it.
+    """
+
+    theirs: list[Snapshot]
+    stands_on: Snapshot | None
+
+
+def branch_line(metadata: TableMetadata, head_snapshot_id: int) -> BranchLine:
+    """Walk a branch down to what is known."""
     history = History(metadata)
     main = {at.snapshot_id for at in history.ancestors(metadata.current_snapshot())}
-    below = history.ancestors(history.get(head_snapshot_id))
-    return not any(_mark.is_ours(at) or at.snapshot_id in main for at in below)
+    theirs: list[Snapshot] = []
+    for at in history.ancestors(history.get(head_snapshot_id)):
+        if _mark.is_ours(at) or at.snapshot_id in main:
+            return BranchLine(theirs, at)
+        theirs.append(at)
+    return BranchLine(theirs, None)
+
+
+def kept_length(metadata: TableMetadata, head_snapshot_id: int) -> int:
+    """Give how many snapshots of a branch tell whose rows it has: down to what we stand on, too."""
+    history = History(metadata)
+    logged: set[int] = set()
+    for ours in filter(_mark.is_ours, metadata.snapshots):
+        below = takewhile(lambda at: at.snapshot_id not in logged, history.ancestors(ours))
+        logged.update([at.snapshot_id for at in below])
+    head = history.get(head_snapshot_id)
+    theirs = takewhile(lambda at: at.snapshot_id not in logged, history.ancestors(head))
+    return 1 + sum(1 for _ in theirs)
 
 
 def stranger_of(head_snapshot_id: int, foreign: list[Snapshot]) -> Stranger:
@@ -281,13 +313,22 @@ def effective_ts(history: History, mark: _mark.TableMark, snapshot: Snapshot) ->
 
 
 def needed_since(metadata: TableMetadata, ts: int) -> set[int]:
-    """Give the snapshots of `main` that a read at a timestamp in ms, or above it, can need."""
+    """
+    Give the snapshots that a read at a timestamp in ms, or above it, can need.
+
+    And those that tell what is open on strangers' branches: pyiceberg's expiry leaves their heads
+    alone, whatever they are to keep.
+    """
     mark = _mark.mark_of(metadata)
     needed: set[int] = set()
     history = History(metadata)
     main = metadata.current_snapshot()
     if main is None and mark is not None:
         main = logged_state(metadata, mark).snapshot
+    for name, ref in metadata.refs.items():
+        if name.startswith(_mark.FOREIGN_BRANCH):
+            theirs, stands_on = branch_line(metadata, ref.snapshot_id)
+            needed.update(at.snapshot_id for at in (*theirs, stands_on) if at)
     for at in history.ancestors(main):
         needed.add(at.snapshot_id)
         if mark is None:

@@ -52,6 +52,9 @@ SNAPSHOT_LOST_ABOVE = "txns.lost-above"
 FOREIGN_BRANCH = "txns-foreign-"
 """Branches that keep a stranger's snapshots are named this and the snapshot's id."""
 
+FOR_EVER_MS = 2**63 - 1
+"""The age of refs that no expiry may take, whatever the table's own default is."""
+
 KEPT_TAG = "txns-kept-"
 """Tags on snapshots whose files came back are named this; see `_kept`."""
 

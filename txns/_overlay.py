@@ -28,7 +28,14 @@ from pyiceberg.table.update import (
 
 from txns import _mark, _removals, _rewound, _schemas, _timestamps
 from txns._entry import Kind
-from txns._logged import History, Stranger, effective_ts, logged_state, stranger_above
+from txns._logged import (
+    History,
+    Stranger,
+    effective_ts,
+    kept_length,
+    logged_state,
+    stranger_above,
+)
 from txns._manifests import branch_at, empty_metadata, last_sequence_number
 from txns._updates import laid_over
 from txns.errors import Conflict, CorruptLog, Quarantined, text
@@ -407,8 +414,7 @@ def keep_foreign(
     """
     if adopted.issuperset(stranger.snapshot_ids):
         return ()
-    names = {f"{_mark.FOREIGN_BRANCH}{head}": head for head in stranger.heads}
-    return tuple(branch_at(name, at) for name, at in names.items() if name not in base.refs)
+    return _kept_branches(base, stranger.heads)
 
 
 def keep_foreign_refs(
@@ -420,8 +426,21 @@ def keep_foreign_refs(
         for each in unmet
         if isinstance(each, AssertRefSnapshotId) and each.ref in base.refs
     ]
-    names = {f"{_mark.FOREIGN_BRANCH}{snapshot_id}": snapshot_id for snapshot_id in moved}
-    return tuple(branch_at(name, at) for name, at in names.items() if name not in base.refs)
+    return _kept_branches(base, moved)
+
+
+def _kept_branches(base: TableMetadata, heads: Iterable[int]) -> tuple[TableUpdate, ...]:
+    """Give branches of which an expiry takes nothing that tells whose rows they have."""
+    return tuple(
+        branch_at(
+            f"{_mark.FOREIGN_BRANCH}{head}",
+            head,
+            min_snapshots_to_keep=kept_length(base, head),
+            max_ref_age_ms=_mark.FOR_EVER_MS,
+        )
+        for head in dict.fromkeys(heads)
+        if f"{_mark.FOREIGN_BRANCH}{head}" not in base.refs
+    )
 
 
 def _altered(loaded: TableMetadata, unmet: Mapping[TableRequirement, str]) -> Stranger:

@@ -3,7 +3,7 @@ Puts tables under care, and takes them from it.
 
 Docs/spec.md 6.2 and 6.3.
 Imports: _apply, _change, _commit, _drafts, _entry, _group, _log, _loop, _manifests, _mark, _marks,
-_staged, _tables, _timestamps, errors. Used by: _parts.
+_staged, _swap, _tables, _timestamps, errors. Used by: _parts.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from txns._entry import Change, Entry, Kind, Operation
 from txns._group import Key, Origin
 from txns._logger import logger
 from txns._staged import StagedTable
+from txns._swap import swap
 from txns.errors import Conflict, ForeignWrite, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:
@@ -201,15 +202,9 @@ class Registrar:
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main),
         )
-        self._catalog.commit_table(
-            table,
-            _timestamps.required(table.metadata, here, self._clock),
-            (
-                *marks,
-                AddSnapshotUpdate(snapshot=marking),
-                _change.main_at(table.metadata, marking.snapshot_id),
-            ),
-        )
+        moved = _change.main_at(table.metadata, marking.snapshot_id)
+        updates = (*marks, AddSnapshotUpdate(snapshot=marking), moved)
+        swap(self._catalog, table, here, updates, self._clock)
 
     def _refuse_outstanding(self, identifier: Identifier, table: Table, head: Head) -> None:
         """
@@ -217,11 +212,12 @@ class Registrar:
 
         Raises:
             CommitFailedException: It is another one since it was loaded, before the head.
-            Quarantined: It lacks that after the head, too.
+            Quarantined: It lacks that after the head, too, and nobody has registered it.
         """
         if not _lacks(table.metadata, head):
             return
-        if _lacks(self._catalog.load_table(identifier).metadata, head):
+        newest = self._catalog.load_table(identifier).metadata
+        if _mark.mark_of(newest) is None and _lacks(newest, head):
             raise _not_applied(identifier, "registered")
         raise CommitFailedException(f"somebody has registered the table: {text(identifier)}")
 

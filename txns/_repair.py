@@ -3,7 +3,7 @@ Ends what strangers did to a table: takes it in, or puts the logged state back.
 
 Docs/spec.md 9.3 and 9.4.
 Imports: _change, _commit, _drafts, _entry, _group, _log, _logged, _manifests, _mark, _staged,
-_tables, _timestamps, errors. Used by: _parts.
+_swap, _tables, _timestamps, errors. Used by: _parts.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from txns._log import REFUSALS
 from txns._logged import is_cut_off, stranger_above
 from txns._logger import logger
 from txns._staged import StagedTable
+from txns._swap import swap
 from txns.errors import Conflict, Unsupported, text
 
 if TYPE_CHECKING:
@@ -178,15 +179,12 @@ class Repairer:
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main),
         )
+        updates = (
+            AddSnapshotUpdate(snapshot=_change.stamped(footing, {}, time_ms)),
+            _change.main_at(table.metadata, footing.snapshot_id),
+        )
         try:
-            response = self._catalog.commit_table(
-                table,
-                _timestamps.required(table.metadata, here, self._clock),
-                (
-                    AddSnapshotUpdate(snapshot=_change.stamped(footing, {}, time_ms)),
-                    _change.main_at(table.metadata, footing.snapshot_id),
-                ),
-            )
+            response = swap(self._catalog, table, here, updates, self._clock)
         except Exception as error:
             newest = self._catalog.load_table(identifier)
             if newest.metadata.current_snapshot_id == footing.snapshot_id:
@@ -302,7 +300,7 @@ def _on_branch(loaded: Loaded, staged: StagedTable) -> Stranger | None:
             continue
         cut_off = is_cut_off(staged.current, ref.snapshot_id)
         if cut_off or not stranger.adoptable:
-            reason = "stands on what has been expired" if cut_off else "does more than append"
+            reason = "stands on nothing that is known" if cut_off else "does more than append"
             raise Unsupported(
                 f"what the branch {name} holds {reason}: put it back by hand and"
                 f" drop the branch; table=`{text(loaded.identifier)}`"

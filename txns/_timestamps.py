@@ -50,7 +50,7 @@ def is_ahead(metadata: TableMetadata, now_ms: int) -> bool:
 
 
 class MovedOn(CommitFailedException):
-    """A table that is ahead is not what updates were built on: their times may not follow it."""
+    """A table is not what updates were built on: their times would not follow its newest."""
 
 
 class Following(AssertTableUUID):
@@ -62,14 +62,23 @@ class Following(AssertTableUUID):
     """
 
     _built_on: TableMetadata = PrivateAttr()
-    _now_ms: int = PrivateAttr()
+    _least_ms: int = PrivateAttr()
+    _ahead: bool = PrivateAttr()
 
     @classmethod
-    def of(cls, uuid: AssertTableUUID, built_on: TableMetadata, now_ms: int) -> Following:
-        """Put it in the place of an assertion of the uuid; `now_ms` is the clock's."""
+    def of(
+        cls, uuid: AssertTableUUID, built_on: TableMetadata, least_ms: int, now_ms: int
+    ) -> Following:
+        """
+        Put it in the place of an assertion of the uuid.
+
+        `least_ms` is the oldest time that the updates have, or the clock's `now_ms`, which
+        pyiceberg gives what brings none along.
+        """
         made = cls(uuid=uuid.uuid)
         made._built_on = built_on
-        made._now_ms = now_ms
+        made._least_ms = least_ms
+        made._ahead = is_ahead(built_on, now_ms)
         return made
 
     def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
@@ -77,13 +86,14 @@ class Following(AssertTableUUID):
         Check what the table is now.
 
         Raises:
-            MovedOn: It is, or was, ahead of the clock, and somebody has committed.
+            MovedOn: Somebody has committed, and the table was ahead of the clock, or what it has
+                now is more than a minute newer than something of the updates.
         """
         super().validate(base_metadata)
         assert base_metadata is not None
-        either = (self._built_on, base_metadata)
-        if any(is_ahead(each, self._now_ms) for each in either) and either[0] != either[1]:
-            raise MovedOn("others are writing the table, which a fast clock has put ahead")
+        behind = self._ahead or is_ahead(base_metadata, self._least_ms)
+        if behind and base_metadata != self._built_on:
+            raise MovedOn("others have written the table, and their times are newer")
 
 
 def refuse_overtaken(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) -> None:
@@ -102,12 +112,19 @@ def refuse_overtaken(metadata: TableMetadata, updates: tuple[TableUpdate, ...]) 
 
 
 def required(
-    metadata: TableMetadata, requirements: tuple[TableRequirement, ...], clock: Clock
+    metadata: TableMetadata,
+    requirements: tuple[TableRequirement, ...],
+    updates: tuple[TableUpdate, ...],
+    clock: Clock,
 ) -> tuple[TableRequirement, ...]:
     """Give requirements of updates that follow a table's times, for which that is required too."""
     now_ms = clock.now_ms()
+    times = [at.snapshot.timestamp_ms for at in updates if isinstance(at, AddSnapshotUpdate)]
+    least_ms = min([now_ms, *times])
     return tuple(
-        Following.of(each, metadata, now_ms) if isinstance(each, AssertTableUUID) else each
+        Following.of(each, metadata, least_ms, now_ms)
+        if isinstance(each, AssertTableUUID)
+        else each
         for each in requirements
     )
 

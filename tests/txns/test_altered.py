@@ -10,6 +10,7 @@ from pyiceberg.types import LongType, StringType
 
 import txns
 from tests.txns.lake import SCHEMA, ids, rows
+from tests.txns.test_clocks import racing
 
 
 @pytest.fixture
@@ -193,3 +194,22 @@ def test_a_change_of_a_dropped_table_is_rejected(lake, later):
         txn.create_table(a, SCHEMA)
         txn.load_table(a).append(rows(7))
     assert [7] == ids(later.snapshot().load_table(a))
+
+
+def test_a_property_that_is_gone_as_its_removal_is_applied(lake):
+    """A swap that is lost like any other, though pyiceberg has an error of its own for that."""
+    a = lake.table("a", [1])
+    with lake.catalog.load_table(a).transaction() as t:
+        t.set_properties(color="red")
+    with lake.open(apply="next").catalog().load_table(a).transaction() as t:
+        t.remove_properties("color")
+    ours, rivals = racing(lake, a)
+    rivals.append(lambda: remove_color(lake.catalog.load_table(a)))
+    lake.open(ours).forget(a)
+    assert [] == rivals
+    assert "txns.commit-table" not in lake.catalog.load_table(a).properties
+
+
+def remove_color(table) -> None:
+    with table.transaction() as t:
+        t.remove_properties("color")

@@ -284,6 +284,30 @@ def test_races_of_the_protocol_with_a_fast_clock(lake, ahead_ms):
     assert [2] == lake.plain_ids(a)
 
 
+def test_what_is_late_follows_what_others_commit_beside_it(lake):
+    """
+    A time may be old without any clock that is wrong.
+
+    1. A change is committed, and staged by a plain transaction. 2. Ten minutes later one is applied
+    and the other committed. 3. Before either swap somebody changes a property.
+    """
+    a, plain = lake.table("a", [1]), lake.table("plain", [1], register=False)
+    lake.open(apply="next").catalog().load_table(a).append(rows(2))
+    applying, beside_a = racing(lake, a)
+    committing, beside_plain = racing(lake, plain)
+    late = lake.open(committing, register="none").catalog().load_table(plain).transaction()
+    late.append(rows(2))
+    lake.clock.ahead_ms = 10 * MINUTE_MS
+    for name, beside in ((a, beside_a), (plain, beside_plain)):
+        beside.append(partial(set_ahead, lake.catalog, name, 10 * MINUTE_MS, rival="1"))
+    late.commit_transaction()
+    assert [] == lake.open(applying).apply_le()
+    for name in (a, plain):
+        assert refusal(lake.catalog, name) is None
+        assert [1, 2] == lake.plain_ids(name)
+        assert "1" == lake.catalog.load_table(name).properties["rival"]
+
+
 def writes(table, second: int):
     """Single statements, one after the other, that end at the rows of `second` and one more."""
     yield lambda: table.append(rows(3))

@@ -47,14 +47,17 @@ def test_two_first_touches(lake, late):
     assert 1 == sum(entry.kind.value == "register" for entry in entries)
 
 
-def test_another_one_has_registered_and_written_it(lake, handle, monkeypatch):
+@pytest.mark.parametrize("apply", ["inline", "next"])
+def test_another_one_has_registered_and_written_it(lake, handle, monkeypatch, apply):
     """
     What the log has of a table is looked for in one that is loaded after the log.
+
+    What it lacks then is still to be applied by those who registered it.
 
     1. R loads a table that nobody registered. 2. Another one registers it, and writes it.
     3. R loads the log.
     """
-    a, other = lake.table("a", [1], register=False), lake.open()
+    a, other = lake.table("a", [1], register=False), lake.open(apply=apply)
     load = handle.parts.log.load
 
     def registered_first():
@@ -66,7 +69,20 @@ def test_another_one_has_registered_and_written_it(lake, handle, monkeypatch):
     monkeypatch.setattr(handle.parts.log, "load", registered_first)
     handle.register(a)
     assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+    handle.apply_le()
     assert [1, 2] == lake.plain_ids(a)
+
+
+def test_a_branch_is_written_while_a_table_is_registered(lake, late):
+    """Its sequence number is taken: the registration starts again."""
+    a = "shop.a"
+    table = lake.catalog.load_table(a)
+    table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "side").commit()
+    late.before.append(lambda: lake.catalog.load_table(a).append(rows(2), branch="side"))
+    lake.open(late).register(a)
+    assert [] == late.before
+    lake.open().catalog().load_table(a).append(rows(3))
+    assert [1, 3] == lake.plain_ids(a)
 
 
 def test_a_stranger_writes_while_a_table_is_registered(lake, late):

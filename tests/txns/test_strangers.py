@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
 from urllib.parse import urlparse
@@ -15,6 +16,8 @@ from pyiceberg.types import StringType
 
 import txns
 from tests.txns.lake import Lake, ids, rows
+
+DAY_MS = 24 * 3600 * 1000
 
 
 def test_an_append_is_left_out_and_adopted(lake, handle):
@@ -199,11 +202,59 @@ def test_a_branch_that_stands_on_what_is_expired(lake, expired):
     if expired:
         gone = RemoveSnapshotsUpdate(snapshot_ids=[at.snapshot_id for at in older[1:]])
         lake.catalog.commit_table(lake.catalog.load_table(a), (), (gone,))
-        with pytest.raises(txns.Unsupported, match="stands on what has been expired"):
+        with pytest.raises(txns.Unsupported, match="stands on nothing that is known"):
             handle.repair_adopt(a)
     else:
         handle.repair_adopt(a)
         assert [1, 2, 50] == lake.plain_ids(a)
+
+
+def test_our_expiry_leaves_what_tells_whose_rows_a_branch_has(lake):
+    """
+    What is kept for strangers can be adopted for as long as it is there.
+
+    1. Two appends of a stranger are put on a branch. 2. Days later snapshots are expired.
+    """
+    a = lake.table("a")
+    lake.open().catalog().load_table(a).append(rows(1))
+    lake.open(apply="next").catalog().load_table(a).append(rows(2))
+    for number in (50, 51):
+        lake.catalog.load_table(a).append(rows(number))
+    assert [] == lake.open().apply_le()
+    (kept,) = (ref for name, ref in lake.catalog.load_table(a).refs().items() if "foreign" in name)
+    assert (3, 2**63 - 1) == (kept.min_snapshots_to_keep, kept.max_ref_age_ms)
+    for number in (3, 4):
+        lake.clock.ahead_ms += 3 * DAY_MS
+        lake.open().catalog().load_table(a).append(rows(number))
+    before = len(lake.catalog.load_table(a).snapshots())
+    until = datetime.fromtimestamp((lake.clock.now_ms() - DAY_MS) / 1000, UTC)
+    expiring = lake.open().catalog().load_table(a).maintenance.expire_snapshots()
+    expiring.older_than(until.replace(tzinfo=None)).commit()
+    assert before > len(lake.catalog.load_table(a).snapshots())
+    lake.open().repair_adopt(a)
+    assert [1, 2, 3, 4, 50, 51] == lake.plain_ids(a)
+
+
+def test_a_replacement_below_a_mark(lake):
+    """
+    It is quarantine, though what the table was registered with has no parent.
+
+    1. An empty table is registered, a transaction stages on its mark. 2. A stranger takes the mark,
+    and starts `main` anew. 3. The table is registered again. 4. The transaction commits.
+    """
+    a = lake.table("a")
+    txn = lake.open(apply="next").begin()
+    txn.load_table(a).append(rows(2))
+    with lake.catalog.load_table(a).transaction() as t:
+        t.remove_properties("txns.commit-table")
+    lake.catalog.load_table(a).manage_snapshots().remove_branch(MAIN_BRANCH).commit()
+    lake.catalog.load_table(a).append(rows(50))
+    Unmarked(lake, a, txn).register("_log_registration")
+    assert [("shop", "a")] == lake.open().apply_le()
+    lake.open().repair_reject(a)
+    assert [2] == lake.plain_ids(a)
+    with pytest.raises(txns.Unsupported, match="stands on nothing that is known"):
+        lake.open().repair_adopt(a)
 
 
 def test_an_overwrite_below_a_mark(unmarked):

@@ -139,7 +139,8 @@ record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
       }
     }
     stretches.removeIf(List::isEmpty);
-    return new Below(stretches, !same && !mark.equals(meeting));
+    boolean moved = meeting == null || !same && !mark.equals(meeting);
+    return new Below(stretches, moved);
   }
 
   /**

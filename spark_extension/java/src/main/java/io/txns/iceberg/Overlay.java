@@ -225,9 +225,7 @@ final class Overlay {
       return;
     }
     for (long head : stranger.heads()) {
-      if (base.ref(TableMark.FOREIGN_BRANCH + head) == null) {
-        builder.setRef(TableMark.FOREIGN_BRANCH + head, SnapshotRef.branchBuilder(head).build());
-      }
+      keepBranch(builder, base, head);
     }
   }
 
@@ -253,10 +251,15 @@ final class Overlay {
     for (UpdateRequirement requirement : Rewound.unmet(base, requirements).keySet()) {
       if (requirement instanceof UpdateRequirement.AssertRefSnapshotID moved
           && base.ref(moved.refName()) != null) {
-        long foreign = base.ref(moved.refName()).snapshotId();
-        builder.setRef(
-            TableMark.FOREIGN_BRANCH + foreign, SnapshotRef.branchBuilder(foreign).build());
+        keepBranch(builder, base, base.ref(moved.refName()).snapshotId());
       }
+    }
+  }
+
+  private static void keepBranch(TableMetadata.Builder builder, TableMetadata base, long head) {
+    String name = TableMark.FOREIGN_BRANCH + head;
+    if (base.ref(name) == null) {
+      builder.setRef(name, Stranger.keptBranch(base, head));
     }
   }
 

@@ -125,7 +125,8 @@ final class Registrar {
     if (!lacks(base, head)) {
       return;
     }
-    if (lacks(((BaseTable) delegate.loadTable(identifier)).operations().current(), head)) {
+    TableMetadata newest = ((BaseTable) delegate.loadTable(identifier)).operations().current();
+    if (TableMark.of(newest).isEmpty() && lacks(newest, head)) {
       throw notApplied(identifier, "registered");
     }
     throw new CommitFailedException("somebody has registered the table: %s", identifier);

@@ -122,7 +122,7 @@ final class Repairer {
                   "what the branch %s holds %s: put it back by hand and drop the branch;"
                       + " table=`%s`",
                   ref.getKey(),
-                  cutOff ? "stands on what has been expired" : "does more than append",
+                  cutOff ? "stands on nothing that is known" : "does more than append",
                   loaded.identifier()));
         }
         staged.stage(metadata, TableMetadata.buildFrom(metadata).removeRef(ref.getKey()).build());

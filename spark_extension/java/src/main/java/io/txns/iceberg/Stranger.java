@@ -1,6 +1,7 @@
 package io.txns.iceberg;
 
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
@@ -8,6 +9,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
 
 /**
@@ -68,7 +70,7 @@ record Stranger(
     return foreign.isEmpty() ? Optional.empty() : Optional.of(of(headSnapshotId, foreign));
   }
 
-  /** Whether an expiry has taken what a branch stood on: whose rows it has nobody can tell. */
+  /** Whether a branch stands on nothing that is known: whose rows it has nobody can tell. */
   static boolean isCutOff(TableMetadata metadata, long headSnapshotId) {
     Set<Long> main = LoggedState.ancestors(metadata, metadata.currentSnapshot());
     Snapshot at = metadata.snapshot(headSnapshotId);
@@ -76,6 +78,30 @@ record Stranger(
       at = LoggedState.parent(metadata, at);
     }
     return at == null;
+  }
+
+  /**
+   * A branch of strangers, of which an expiry takes nothing that tells whose rows it has: down to
+   * the first snapshot that ours stand on.
+   */
+  static SnapshotRef keptBranch(TableMetadata metadata, long headSnapshotId) {
+    Set<Long> logged = new HashSet<>();
+    for (Snapshot ours : metadata.snapshots()) {
+      Snapshot at = LoggedState.isOurs(ours) ? ours : null;
+      while (at != null && logged.add(at.snapshotId())) {
+        at = LoggedState.parent(metadata, at);
+      }
+    }
+    int length = 1;
+    Snapshot at = metadata.snapshot(headSnapshotId);
+    while (at != null && !logged.contains(at.snapshotId())) {
+      length++;
+      at = LoggedState.parent(metadata, at);
+    }
+    return SnapshotRef.branchBuilder(headSnapshotId)
+        .minSnapshotsToKeep(length)
+        .maxRefAgeMs(Long.MAX_VALUE)
+        .build();
   }
 
   /**

@@ -177,6 +177,24 @@ class RegisterRaceTest extends TwoTables {
     }
   }
 
+  /** So it is where a stranger replaced the table: what it was registered with has no parent. */
+  @Test
+  void aTransactionCommitsAfterAReplacementBelowAMark() {
+    handle.register(id("shop.c"));
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    append(lazy.catalog(() -> txn).loadTable(id("shop.c")), 2);
+    outside.loadTable(id("shop.c")).updateProperties().remove("txns.commit-table").commit();
+    outside.buildTable(id("shop.c"), Lake.SCHEMA).replaceTransaction().commitTransaction();
+    append(outside.loadTable(id("shop.c")), 50);
+    after.add(txn::commit);
+    late.register(id("shop.c"));
+    assertThat(handle.apply()).isEqualTo(1);
+    handle.repairReject(id("shop.c"));
+    assertThat(lake.plainIds("shop.c")).containsExactly(2L);
+    assertThatThrownBy(() -> handle.repairAdopt(id("shop.c")))
+        .hasMessageContaining("stands on nothing that is known");
+  }
+
   /** A mark says that all before it is applied: what is not would be lost. */
   @Test
   void aTransactionCommitsBeforeATableIsMarkedAgain() {
@@ -191,17 +209,23 @@ class RegisterRaceTest extends TwoTables {
     assertThat(lake.plainIds("shop.c")).containsExactly(1L, 2L);
   }
 
-  /** What the log has of a table is looked for in one that is loaded after the log. */
-  @Test
-  void anotherOneHasRegisteredAndWrittenIt() {
+  /**
+   * What the log has of a table is looked for in one that is loaded after the log. What it lacks
+   * then is still to be applied by those who registered it.
+   */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void anotherOneHasRegisteredAndWrittenIt(boolean applied) {
+    TxnHandle other = applied ? lake.open() : lazy;
     before.add(() -> {}); // who applies loads it first
     before.add(
         () -> {
-          lake.open().register(id("shop.c"));
-          append(lake.open().catalog(() -> null).loadTable(id("shop.c")), 2);
+          other.register(id("shop.c"));
+          append(other.catalog(() -> null).loadTable(id("shop.c")), 2);
         });
     loadingLate().register(id("shop.c"));
     assertThat(lake.txnIds("shop.c")).containsExactly(2L);
+    assertThat(handle.apply()).isZero();
     assertThat(lake.plainIds("shop.c")).containsExactly(2L);
   }
 

@@ -21,6 +21,7 @@ import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.UpdateRequirements;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.relocated.com.google.common.collect.Iterables;
 import org.junit.jupiter.api.Test;
 
 /** What happens when somebody writes a registered table outside the protocol. */
@@ -107,6 +108,45 @@ class StrangerTest extends TwoTables {
   }
 
   /**
+   * What is kept for strangers can be adopted for as long as it is there.
+   *
+   * <p>1. Two appends of a stranger are kept on a branch. 2. An expiry, of any engine and with any
+   * options, takes what nothing keeps.
+   */
+  @Test
+  void anExpiryLeavesWhatTellsWhoseRowsABranchHas() {
+    TableIdentifier c = id("shop.c");
+    outside.buildTable(c, Lake.SCHEMA).withProperty("history.expire.max-ref-age-ms", "1").create();
+    lazy.register(c);
+    append(lazy.catalog(() -> null).loadTable(c), 1);
+    append(lazy.catalog(() -> null).loadTable(c), 2);
+    append(outside.loadTable(c), 50);
+    append(outside.loadTable(c), 51);
+    assertThat(lazy.apply()).isZero();
+    for (int number : new int[] {3, 4}) {
+      append(lazy.catalog(() -> null).loadTable(c), number);
+    }
+    assertThat(lazy.apply()).isZero();
+    outside
+        .loadTable(c)
+        .updateProperties()
+        .set("history.expire.min-snapshots-to-keep", "1")
+        .set("history.expire.max-snapshot-age-ms", "1")
+        .commit();
+    outside
+        .loadTable(c)
+        .manageSnapshots()
+        .setMinSnapshotsToKeep("main", 1)
+        .setMaxSnapshotAgeMs("main", 1)
+        .commit();
+    int before = Iterables.size(outside.loadTable(c).snapshots());
+    outside.loadTable(c).expireSnapshots().expireOlderThan(Long.MAX_VALUE).commit();
+    assertThat(outside.loadTable(c).snapshots()).hasSizeLessThan(before);
+    handle.repairAdopt(c);
+    assertThat(lake.plainIds("shop.c")).containsExactly(1L, 2L, 3L, 4L, 50L, 51L);
+  }
+
+  /**
    * Of what meets nothing that is known nobody can tell whether it was registered.
    *
    * <p>1. A stranger puts main back to before the registration, and appends; that is rejected. 2.
@@ -131,7 +171,7 @@ class StrangerTest extends TwoTables {
         .commit();
     outside.loadTable(c).expireSnapshots().expireOlderThan(Long.MAX_VALUE).commit();
     assertThat(refusal(() -> handle.repairAdopt(c)))
-        .hasMessageContaining("stands on what has been expired");
+        .hasMessageContaining("stands on nothing that is known");
     assertThat(lake.plainIds("shop.c")).containsExactly(1L, 2L);
   }
 

@@ -1,0 +1,45 @@
+"""
+The protocol's swap of a data table (docs/spec.md 8.3).
+
+Imports: _timestamps, errors. Used by: _apply, _kept, _register, _repair.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import CommitFailedException
+
+from txns import _timestamps
+from txns.errors import text
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import CommitTableResponse, Table
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    from txns._clock import Clock
+
+
+def swap(
+    catalog: Catalog,
+    table: Table,
+    requirements: tuple[TableRequirement, ...],
+    updates: tuple[TableUpdate, ...],
+    clock: Clock,
+) -> CommitTableResponse:
+    """
+    Swap a data table for what updates make of it, whose times follow those it was loaded with.
+
+    pyiceberg's catalogs load it once more, and lay the updates over whatever it is by then: one of
+    the requirements has to assert the uuid.
+
+    Raises:
+        CommitFailedException: The table has moved. pyiceberg says so of a requirement; numbers that
+            somebody has taken since, and properties that are gone, are plain errors of its own.
+    """
+    required = _timestamps.required(table.metadata, requirements, updates, clock)
+    try:
+        return catalog.commit_table(table, required, updates)
+    except (KeyError, ValueError) as error:
+        raise CommitFailedException(f"the table has moved; table={text(table.name())}") from error
