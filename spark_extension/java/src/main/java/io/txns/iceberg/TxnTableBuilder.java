@@ -293,7 +293,8 @@ final class TxnTableBuilder implements TableBuilder {
         .properties()
         .forEach(
             (key, value) -> {
-              if (!value.equals(before.get(key))) {
+              // Of what was asked for the catalog's options override some, by what it may have had.
+              if (properties.containsKey(key) || !value.equals(before.get(key))) {
                 added.put(key, value);
               }
             });

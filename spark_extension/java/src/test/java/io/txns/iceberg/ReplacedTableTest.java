@@ -18,6 +18,7 @@ import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.apache.iceberg.types.Types;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
@@ -263,5 +264,27 @@ class ReplacedTableTest extends TwoTables {
         .containsEntry("color", "blue")
         .containsEntry("asked", "for")
         .doesNotContainKey("gone");
+  }
+
+  /** The catalog's own options come last, also where the table has had what they say before. */
+  @Test
+  void aReplacementOfOursCannotSetWhatTheCatalogOverrides() {
+    Map<String, String> options = lake.options();
+    options.put("table-override.limit", "1");
+    JdbcCatalog overriding = new JdbcCatalog();
+    overriding.initialize("lake", options);
+    TxnCatalog tables =
+        TxnHandle.open("lake", overriding, TxnConfig.defaults(), TxnClock.system())
+            .catalog(() -> null);
+    outside.loadTable(id("shop.a")).updateProperties().set("limit", "1").commit();
+    tables
+        .buildTable(id("shop.a"), Lake.SCHEMA)
+        .withProperty("limit", "2")
+        .withProperty("asked", "for")
+        .createOrReplaceTransaction()
+        .commitTransaction();
+    assertThat(outside.loadTable(id("shop.a")).properties())
+        .containsEntry("limit", "1")
+        .containsEntry("asked", "for");
   }
 }
