@@ -13,4 +13,9 @@ import java.util.List;
  * @param tables the tables it wrote, in the order of its entry
  */
 public record Committed(
-    String txnId, long commitTs, long readTs, boolean applied, List<String> tables) {}
+    String txnId, long commitTs, long readTs, boolean applied, List<String> tables) {
+  static Committed of(Entry entry, boolean applied) {
+    List<String> names = entry.changes().stream().map(change -> change.table().toString()).toList();
+    return new Committed(entry.txnId(), entry.commitTs(), entry.readTs(), applied, names);
+  }
+}

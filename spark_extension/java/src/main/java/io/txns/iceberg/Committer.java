@@ -184,8 +184,7 @@ final class Committer {
           entry.txnId(),
           LoggedFailure.of(e));
     }
-    List<String> names = entry.changes().stream().map(change -> change.table().toString()).toList();
-    return new Committed(entry.txnId(), entry.commitTs(), entry.readTs(), applied, names);
+    return Committed.of(entry, applied);
   }
 
   private boolean applyAll(Entry entry) {

@@ -443,8 +443,7 @@ public final class TxnHandle implements Closeable {
           entry.txnId(),
           LoggedFailure.of(e));
     }
-    List<String> names = entry.changes().stream().map(change -> change.table().toString()).toList();
-    return new Committed(entry.txnId(), entry.commitTs(), entry.readTs(), applied, names);
+    return Committed.of(entry, applied);
   }
 
   private boolean isApplied(Entry entry, Head head) {

@@ -96,13 +96,7 @@ class StrangerTest extends TwoTables {
     assertThat(lazy.apply()).isZero();
     append(lazy.catalog(() -> null).loadTable(c), 3);
     assertThat(lazy.apply()).isZero();
-    outside
-        .loadTable(c)
-        .manageSnapshots()
-        .setMinSnapshotsToKeep("main", 1)
-        .setMaxSnapshotAgeMs("main", 1)
-        .commit();
-    outside.loadTable(c).expireSnapshots().expireOlderThan(Long.MAX_VALUE).commit();
+    expireAllOfMain(c);
     handle.repairAdopt(c);
     assertThat(lake.plainIds("shop.c")).containsExactly(1L, 2L, 3L, 50L);
   }
@@ -133,14 +127,8 @@ class StrangerTest extends TwoTables {
         .set("history.expire.min-snapshots-to-keep", "1")
         .set("history.expire.max-snapshot-age-ms", "1")
         .commit();
-    outside
-        .loadTable(c)
-        .manageSnapshots()
-        .setMinSnapshotsToKeep("main", 1)
-        .setMaxSnapshotAgeMs("main", 1)
-        .commit();
     int before = Iterables.size(outside.loadTable(c).snapshots());
-    outside.loadTable(c).expireSnapshots().expireOlderThan(Long.MAX_VALUE).commit();
+    expireAllOfMain(c);
     assertThat(outside.loadTable(c).snapshots()).hasSizeLessThan(before);
     handle.repairAdopt(c);
     assertThat(lake.plainIds("shop.c")).containsExactly(1L, 2L, 3L, 4L, 50L, 51L);
@@ -163,13 +151,7 @@ class StrangerTest extends TwoTables {
     outside.loadTable(c).manageSnapshots().rollbackTo(registered).commit();
     append(outside.loadTable(c), 50);
     handle.repairReject(c);
-    outside
-        .loadTable(c)
-        .manageSnapshots()
-        .setMinSnapshotsToKeep("main", 1)
-        .setMaxSnapshotAgeMs("main", 1)
-        .commit();
-    outside.loadTable(c).expireSnapshots().expireOlderThan(Long.MAX_VALUE).commit();
+    expireAllOfMain(c);
     assertThat(refusal(() -> handle.repairAdopt(c)))
         .hasMessageContaining("stands on nothing that is known");
     assertThat(lake.plainIds("shop.c")).containsExactly(1L, 2L);
@@ -481,5 +463,16 @@ class StrangerTest extends TwoTables {
     assertThatThrownBy(() -> fresh.catalog(() -> null).loadTable(id("shop.a")))
         .isInstanceOfSatisfying(
             TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CORRUPT_LOG));
+  }
+
+  /** Expire all that can be: of main its newest snapshot stays. */
+  private void expireAllOfMain(TableIdentifier name) {
+    outside
+        .loadTable(name)
+        .manageSnapshots()
+        .setMinSnapshotsToKeep("main", 1)
+        .setMaxSnapshotAgeMs("main", 1)
+        .commit();
+    outside.loadTable(name).expireSnapshots().expireOlderThan(Long.MAX_VALUE).commit();
   }
 }
