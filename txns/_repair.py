@@ -2,14 +2,15 @@
 Ends what strangers did to a table: takes it in, or puts the logged state back.
 
 Docs/spec.md 9.3 and 9.4.
-Imports: _change, _commit, _drafts, _entry, _group, _log, _logged, _manifests, _mark, _staged,
-_swap, _tables, _timestamps, errors. Used by: _parts.
+Imports: _change, _commit, _drafts, _entry, _group, _log, _logged, _manifests, _mark, _schemas,
+_staged, _swap, _tables, _timestamps, errors. Used by: _parts.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyiceberg.schema import index_by_id
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
@@ -20,7 +21,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _change, _manifests, _mark, _timestamps
+from txns import _change, _manifests, _mark, _schemas, _timestamps
 from txns._commit import Request
 from txns._drafts import transactions_off
 from txns._entry import Isolation, Kind, derived_id
@@ -311,14 +312,20 @@ def _on_branch(loaded: Loaded, staged: StagedTable) -> Stranger | None:
 
 
 def _check_columns(staged: StagedTable, theirs: TableMetadata, snapshot: Snapshot) -> None:
-    """Refuse files in which the id of a column stands for one of another name in the log."""
+    """Refuse files in which the id of a column stands for something else in the log."""
     schema = theirs.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
-    logged = {field.field_id: field for field in staged.current.schema().fields}
-    for field in schema.fields if schema else ():
-        other = logged.get(field.field_id)
-        if other is not None and other.name != field.name:
+    written = index_by_id(schema) if schema else {}
+    logged = staged.current.schema()
+    for field_id, field in index_by_id(logged).items():
+        if schema is None or field_id not in written:
+            continue
+        ours, other = logged.find_column_name(field_id), schema.find_column_name(field_id)
+        kind = written[field_id].field_type
+        if ours == other and not _schemas.reads_as(kind, field.field_type):
+            ours, other = f"{ours} {field.field_type}", f"{other} {kind}"
+        if ours != other:
             raise Unsupported(
-                f"the column `{other.name}` of the log is `{field.name}` in what was written:"
+                f"the column `{ours}` of the log is `{other}` in what was written:"
                 " reject it, and put what is on the branch back by hand;"
                 f" table=`{text(staged.identifier)}`"
             )

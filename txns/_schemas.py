@@ -1,10 +1,10 @@
 """
-Schemas of a logged change, under ids that a table has free.
+Schemas of a logged change, under ids that a table has free; and what its columns are read as.
 
 A stranger may have taken an id in between. Java's metadata builder gives another one then,
 pyiceberg's would have two schemas of one id.
 Pure.
-Imports: nothing of this package. Used by: _overlay.
+Imports: nothing of this package. Used by: _overlay, _repair.
 """
 
 from __future__ import annotations
@@ -17,6 +17,14 @@ from pyiceberg.table.update import (
     RemoveSchemasUpdate,
     SetCurrentSchemaUpdate,
 )
+from pyiceberg.types import (
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
+    from pyiceberg.types import IcebergType
 
 _LAST_ADDED = -1
 
@@ -56,6 +65,21 @@ def fitted(base: TableMetadata | None, updates: Iterable[TableUpdate]) -> Iterat
                     yield RemoveSchemasUpdate(schema_ids=there)
             case _:
                 yield update
+
+
+def reads_as(written: IcebergType, wanted: IcebergType) -> bool:
+    """
+    Whether every library reads a column of one type as another; the columns in it aside.
+
+    pyiceberg's own `promote` has more, and says nothing of a decimal's scale.
+    """
+    if not isinstance(wanted, PrimitiveType):
+        return type(written) is type(wanted)
+    if isinstance(written, DecimalType) and isinstance(wanted, DecimalType):
+        return written.scale == wanted.scale and written.precision <= wanted.precision
+    widened = isinstance(written, IntegerType) and isinstance(wanted, LongType)
+    doubled = isinstance(written, FloatType) and isinstance(wanted, DoubleType)
+    return written == wanted or widened or doubled
 
 
 def _id_of(known: dict[int, Schema], schema: Schema) -> int:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 from pyiceberg.table.update import RemovePartitionSpecsUpdate, RemoveSchemasUpdate
 from pyiceberg.transforms import BucketTransform
-from pyiceberg.types import LongType, StringType
+from pyiceberg.types import (
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+)
 
 import txns
 from tests.txns.lake import SCHEMA, ids, rows
@@ -93,6 +104,70 @@ def test_rows_of_a_column_whose_id_is_taken_are_not_adopted(lake, later):
     assert [1, 2] == lake.plain_ids(a)
     with pytest.raises(txns.Unsupported, match="`ours` of the log is `theirs`"):
         later.repair_adopt(a)
+
+
+NESTED_TYPE = StructType(NestedField(9, "b", StringType()))
+NESTED = pa.schema([pa.field("id", pa.int64()), pa.field("s", pa.struct([("a", pa.string())]))])
+
+
+def _append_nested(lake, name: str, value: object) -> None:
+    """Append a row, with a value in a column of the struct, outside the protocol."""
+    table = lake.catalog.load_table("shop.c")
+    row = {"id": [9], "s": [{"a": "a", name: value}]}
+    table.append(pa.table(row, schema=table.schema().as_arrow()))
+
+
+@pytest.mark.parametrize(
+    ("ours", "name", "theirs", "told"),
+    [
+        (StringType(), "theirs", StringType(), "`s.ours` of the log is `s.theirs`"),
+        (LongType(), "ours", StringType(), "`s.ours long` of the log is `s.ours string`"),
+        (DecimalType(9, 3), "ours", DecimalType(8, 2), "is `s.ours decimal"),
+        (NESTED_TYPE, "ours", StringType(), "is `s.ours string`"),
+    ],
+    ids=["path", "type", "scale", "struct"],
+)
+def test_rows_of_a_nested_column_whose_id_is_taken_are_not_adopted(lake, ours, name, theirs, told):
+    """They would show in another column, or as a type that nobody can read them as."""
+    later = lake.open(apply="next")
+    lake.catalog.create_table("shop.c", NESTED)
+    later.register("shop.c")
+    with later.catalog().load_table("shop.c").update_schema() as update:
+        update.add_column(("s", "ours"), ours)
+    with lake.catalog.load_table("shop.c").update_schema() as update:
+        update.add_column(("s", name), theirs)
+    value = Decimal(9) if isinstance(theirs, DecimalType) else "x"
+    _append_nested(lake, name, value)
+    later.repair_reject("shop.c")
+    assert [] == later.apply_le()
+    with pytest.raises(txns.Unsupported, match=told):
+        later.repair_adopt("shop.c")
+    assert [] == ids(later.snapshot().load_table("shop.c"))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (IntegerType(), LongType()),
+        (FloatType(), DoubleType()),
+        (DecimalType(9, 2), DecimalType(11, 2)),
+    ],
+    ids=str,
+)
+def test_rows_of_a_type_that_the_log_has_widened_are_adopted(lake, later, theirs, ours):
+    """They are read as any file that is older than the change of the type."""
+    lake.catalog.create_table("shop.c", NESTED)
+    with lake.catalog.load_table("shop.c").update_schema() as update:
+        update.add_column(("s", "n"), theirs)
+    later.register("shop.c")
+    with later.catalog().load_table("shop.c").update_schema() as update:
+        update.update_column(("s", "n"), ours)
+    value = Decimal(9) if isinstance(theirs, DecimalType) else 9
+    _append_nested(lake, "n", value)
+    assert [] == later.apply_le()
+    later.repair_adopt("shop.c")
+    adopted = later.snapshot().load_table("shop.c").scan().to_arrow()
+    assert [{"a": "a", "n": value}] == adopted["s"].to_pylist()
 
 
 def test_a_renamed_and_renamed_back_column_leaves_no_schema_twice(lake, later):

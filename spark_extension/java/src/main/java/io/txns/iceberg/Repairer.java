@@ -16,6 +16,8 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.types.Type;
+import org.apache.iceberg.types.TypeUtil;
 import org.apache.iceberg.types.Types;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -188,22 +190,45 @@ final class Repairer {
     append.commit();
   }
 
-  /** Refuse files in which the id of a column stands for one of another name in the log. */
+  /** Refuse files in which the id of a column stands for something else in the log. */
   private static void checkColumns(StagedTable staged, Table source, Snapshot foreign) {
     Schema theirs = foreign.schemaId() == null ? null : source.schemas().get(foreign.schemaId());
     if (theirs == null) {
       return;
     }
-    for (Types.NestedField field : staged.current().schema().columns()) {
-      Types.NestedField other = theirs.findField(field.fieldId());
-      if (other != null && !other.name().equals(field.name())) {
-        throw TxnException.unsupported(
-            String.format(
-                "the column `%s` of the log is `%s` in what was written: use action => 'reject',"
-                    + " and put what is on the branch back by hand; table=`%s`",
-                field.name(), other.name(), staged.identifier()));
-      }
-    }
+    Schema logged = staged.current().schema();
+    Map<Integer, Types.NestedField> written = TypeUtil.indexById(theirs.asStruct());
+    TypeUtil.indexById(logged.asStruct())
+        .forEach(
+            (id, field) -> {
+              Types.NestedField other = written.get(id);
+              if (other == null) {
+                return;
+              }
+              String ours = logged.findColumnName(id);
+              String name = theirs.findColumnName(id);
+              if (!ours.equals(name)) {
+                throw otherColumn(staged, ours, name);
+              }
+              if (!readsAs(other.type(), field.type())) {
+                throw otherColumn(staged, ours + " " + field.type(), name + " " + other.type());
+              }
+            });
+  }
+
+  /** Whether every library reads a column of one type as another; the columns in it aside. */
+  private static boolean readsAs(Type written, Type wanted) {
+    return wanted.isPrimitiveType()
+        ? TypeUtil.isPromotionAllowed(written, wanted.asPrimitiveType())
+        : written.typeId() == wanted.typeId();
+  }
+
+  private static TxnException otherColumn(StagedTable staged, String ours, String theirs) {
+    return TxnException.unsupported(
+        String.format(
+            "the column `%s` of the log is `%s` in what was written: use action => 'reject',"
+                + " and put what is on the branch back by hand; table=`%s`",
+            ours, theirs, staged.identifier()));
   }
 
   /**

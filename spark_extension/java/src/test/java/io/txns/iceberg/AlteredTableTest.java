@@ -4,15 +4,26 @@ import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
 import static io.txns.iceberg.Lake.ids;
 import static io.txns.iceberg.Lake.overwrite;
+import static org.apache.iceberg.types.Types.NestedField.optional;
+import static org.apache.iceberg.types.Types.NestedField.required;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.params.provider.Arguments.arguments;
 
 import java.util.Map;
+import java.util.UUID;
+import java.util.stream.Stream;
+import org.apache.iceberg.DataFiles;
+import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.Types;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
 
 /** Strangers who alter a table between commit and apply (docs/spec.md 6.3, 8.1, 9.4). */
 class AlteredTableTest extends TwoTables {
@@ -73,6 +84,69 @@ class AlteredTableTest extends TwoTables {
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
     assertThatThrownBy(() -> handle.repairAdopt(id("shop.a")))
         .hasMessageContaining("`ours` of the log is `theirs`");
+  }
+
+  private Table nested() {
+    Types.StructType struct = Types.StructType.of(optional(3, "a", Types.StringType.get()));
+    Schema schema = new Schema(required(1, "id", Types.LongType.get()), optional(2, "s", struct));
+    Table table = outside.createTable(id("shop.c"), schema);
+    lazy.register(id("shop.c"));
+    return table;
+  }
+
+  /** A file of that schema; nobody reads it here. */
+  private static void appendUnread(Table table) {
+    DataFiles.Builder file = DataFiles.builder(table.spec()).withFormat(FileFormat.PARQUET);
+    file.withPath(table.location() + "/data/" + UUID.randomUUID() + ".parquet");
+    table.newAppend().appendFile(file.withRecordCount(1).withFileSizeInBytes(1).build()).commit();
+  }
+
+  static Stream<Arguments> columnsOfOneId() {
+    Type text = Types.StringType.get();
+    Type struct = Types.StructType.of(optional(9, "b", text));
+    return Stream.of(
+        arguments(text, "theirs", text, "`s.ours` of the log is `s.theirs`"),
+        arguments(
+            Types.LongType.get(), "ours", text, "`s.ours long` of the log is `s.ours string`"),
+        arguments(
+            Types.DecimalType.of(9, 3), "ours", Types.DecimalType.of(8, 2), "`s.ours decimal"),
+        arguments(struct, "ours", text, "is `s.ours string`"));
+  }
+
+  /** They would show in another column, or as a type that nobody can read them as. */
+  @ParameterizedTest
+  @MethodSource("columnsOfOneId")
+  void rowsOfANestedColumnWhoseIdIsTakenAreNotAdopted(
+      Type logged, String name, Type theirs, String told) {
+    nested();
+    lazy.catalog(() -> null)
+        .loadTable(id("shop.c"))
+        .updateSchema()
+        .addColumn("s", "ours", logged)
+        .commit();
+    Table table = outside.loadTable(id("shop.c"));
+    table.updateSchema().addColumn("s", name, theirs).commit();
+    appendUnread(table);
+    handle.repairReject(id("shop.c"));
+    assertThat(handle.apply()).isZero();
+    assertThatThrownBy(() -> handle.repairAdopt(id("shop.c"))).hasMessageContaining(told);
+    assertThat(lake.txnIds("shop.c")).isEmpty();
+  }
+
+  /** They are read as any file that is older than the change of the type. */
+  @Test
+  void rowsOfATypeThatTheLogHasWidenedAreAdopted() {
+    nested().updateSchema().addColumn("s", "n", Types.IntegerType.get()).commit();
+    lazy.catalog(() -> null)
+        .loadTable(id("shop.c"))
+        .updateSchema()
+        .updateColumn("s.n", Types.LongType.get())
+        .commit();
+    appendUnread(outside.loadTable(id("shop.c")));
+    assertThat(handle.apply()).isZero();
+    handle.repairAdopt(id("shop.c"));
+    assertThat(outside.loadTable(id("shop.c")).currentSnapshot().summary())
+        .containsEntry("total-records", "1");
   }
 
   @Test
