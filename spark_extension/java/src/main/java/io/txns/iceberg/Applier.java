@@ -127,7 +127,7 @@ final class Applier {
       return true;
     }
     TableOperations real = load(table);
-    if (real != null && isOlder(real.current(), head)) {
+    if (real == null ? tables.isLeft(table, head) : isOlder(real.current(), head)) {
       real = tables.whole(table, head).operations();
     }
     List<LoggedChange> run = run(head, table, real);
@@ -302,21 +302,23 @@ final class Applier {
 
   /**
    * Whether a logged table has been created already, as far as the newest head tells. It has been
-   * renamed or forgotten since, or the creation is applied and archived: somebody who has an older
-   * head would make the table a second time.
+   * renamed or forgotten since, or the creation or what came after it is applied and archived:
+   * somebody would make the table a second time, and without that.
    */
   private boolean wasThere(LoggedChange change) {
-    return log.load()
-        .state()
-        .creation(change.change().table(), change.commitTs())
-        .filter(creation -> creation.change().uuid().equals(change.change().uuid()))
-        .isEmpty();
+    Head newest = log.load();
+    return newest
+            .state()
+            .creation(change.change().table(), change.commitTs())
+            .filter(creation -> creation.change().uuid().equals(change.change().uuid()))
+            .isEmpty()
+        || tables.isLeft(change, newest);
   }
 
   private TableOperations create(LoggedChange change, TableIdentifier table) {
     UpdateTableRequest request = tables.request(change);
     if (!DataTables.creates(request) || wasThere(change)) {
-      throw TxnException.quarantined(table, "somebody dropped the table, or renamed it");
+      throw TxnException.missing(table);
     }
     TableMetadata metadata = Overlay.create(change, request, clock.nowMs());
     TableOperations real = tables.operationsToCreate(table, metadata);

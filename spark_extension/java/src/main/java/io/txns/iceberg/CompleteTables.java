@@ -32,31 +32,87 @@ record CompleteTables(Catalog delegate, Archive archive, TxnClock clock) {
   record Complete(Table table, Optional<Stranger> lost) {}
 
   /**
+   * What one load has given.
+   *
+   * @param absent why there is no table; null where there is one
+   * @param lost the {@code commit_ts} up to which it lacks entries; null for one that has all
+   * @param left whether the one that the log creates under the name was there, and is not
+   */
+  private record Look(Table table, NoSuchTableException absent, Long lost, boolean left) {
+    boolean isComplete() {
+      return lost == null && !left;
+    }
+  }
+
+  /**
    * Load a table after {@code head}; one that lacks something of the log is loaded again.
    *
    * <p>A replica may lag, and the archive may be read later than the table. What it lacks after the
    * last load, somebody has set back. Nobody asks a second time, with an archive that is newer than
    * the table.
    *
-   * @throws TxnException Quarantined: what it lacks stands under another name of the same table
+   * @param readTs in ms; a creation above it makes no table
+   * @throws NoSuchTableException the catalog does not have it, nor need it
+   * @throws TxnException Quarantined: what it lacks stands under another name of the same table; or
+   *     the table was created, and somebody has dropped it
    */
-  Complete load(TableIdentifier identifier, Head head) {
-    Table table = delegate.loadTable(identifier);
-    Long lost = lostUpto(table, head);
+  Complete load(TableIdentifier identifier, Head head, long readTs) {
+    Look look = look(identifier, head, readTs);
     for (int waitMsMax : CommitLog.LAG_MS) {
-      if (lost == null) {
-        return new Complete(table, Optional.empty());
+      if (look.isComplete()) {
+        break;
       }
       clock.backOff(waitMsMax);
-      table = delegate.loadTable(identifier);
-      lost = lostUpto(table, head);
+      look = look(identifier, head, readTs);
     }
-    if (lost == null) {
-      return new Complete(table, Optional.empty());
+    if (look.left()) {
+      throw TxnException.missing(identifier);
     }
-    TableMetadata metadata = ((BaseTable) table).operations().current();
+    if (look.absent() != null) {
+      throw look.absent();
+    }
+    if (look.lost() == null) {
+      return new Complete(look.table(), Optional.empty());
+    }
+    TableMetadata metadata = ((BaseTable) look.table()).operations().current();
     refuseSecondName(identifier, metadata, head);
-    return new Complete(table, Stranger.ofSetBack(metadata, lost));
+    return new Complete(look.table(), Stranger.ofSetBack(metadata, look.lost()));
+  }
+
+  private Look look(TableIdentifier identifier, Head head, long readTs) {
+    try {
+      Table table = delegate.loadTable(identifier);
+      boolean left = !isMarked(table) && isLeft(identifier, table.uuid().toString(), head, readTs);
+      return new Look(table, null, lostUpto(table, head), left);
+    } catch (NoSuchTableException e) {
+      return new Look(null, e, null, isLeft(identifier, null, head, readTs));
+    }
+  }
+
+  /**
+   * Whether a name lacks the table that the head creates under it, which was there: entries above
+   * its creation have left the head, and the creation alone makes no table without them.
+   *
+   * @param uuid of what stands there; null for nothing
+   */
+  boolean isLeft(TableIdentifier identifier, String uuid, Head head, long readTs) {
+    return head.state()
+        .creation(identifier, readTs)
+        .map(creation -> creation.change().uuid())
+        .filter(created -> !created.equals(uuid))
+        .filter(created -> isLeft(head.state().changes(created, 0, readTs).get(0), head))
+        .isPresent();
+  }
+
+  /** Whether entries above the first change of a table that stands in the head have left it. */
+  boolean isLeft(LoggedChange first, Head head) {
+    long firstTs = first.commitTs();
+    return archive.newestApplied(head, first.change().uuid(), firstTs, true) > firstTs;
+  }
+
+  private static boolean isMarked(Table table) {
+    return !(table instanceof BaseTable base)
+        || TableMark.of(base.operations().current()).isPresent();
   }
 
   /** What a table lacks that the catalog itself has given, not a replica. */

@@ -113,7 +113,7 @@ final class DataTables {
     Table table;
     Optional<Stranger> lost;
     try {
-      CompleteTables.Complete loaded = complete.load(identifier, head);
+      CompleteTables.Complete loaded = complete.load(identifier, head, readTs);
       table = loaded.table();
       lost = loaded.lost();
     } catch (NoSuchTableException e) {
@@ -167,10 +167,12 @@ final class DataTables {
   /**
    * A table with all that the log has of it, for who takes care of it or applies to it.
    *
-   * @throws TxnException Quarantined: somebody has set it back; with or without its mark
+   * @throws NoSuchTableException the catalog does not have it, nor need it
+   * @throws TxnException Quarantined: somebody has set it back, with or without its mark; or
+   *     dropped it ({@link #isLeft})
    */
   BaseTable whole(TableIdentifier identifier, Head head) {
-    CompleteTables.Complete whole = complete.load(identifier, head);
+    CompleteTables.Complete whole = complete.load(identifier, head, head.upper());
     whole
         .lost()
         .ifPresent(
@@ -178,6 +180,16 @@ final class DataTables {
               throw TxnException.incomplete(identifier, lost.reason());
             });
     return (BaseTable) whole.table();
+  }
+
+  /** Whether the catalog lacks a table that a head creates, and that has changed since. */
+  boolean isLeft(TableIdentifier identifier, Head head) {
+    return complete.isLeft(identifier, null, head, head.upper());
+  }
+
+  /** The same of the first change of a table that stands in a head. */
+  boolean isLeft(LoggedChange first, Head head) {
+    return complete.isLeft(first, head);
   }
 
   /** Refuses to read what was acknowledged from a table that somebody has set back. */
@@ -397,9 +409,9 @@ final class DataTables {
     List<LoggedChange> run = head.state().changes(creation.get().change().uuid(), 0, readTs);
     UpdateTableRequest first = request(run.get(0));
     if (!creates(first)) {
-      throw TxnException.quarantined(
-          identifier, "a table of the log is not in the catalog: somebody dropped it");
+      throw TxnException.missing(identifier);
     }
+    Overlay.checkChain(identifier, run);
     TableMetadata metadata = Overlay.create(run.get(0), first, clock.nowMs());
     for (LoggedChange change : run.subList(1, run.size())) {
       metadata = Overlay.replay(metadata, change, request(change), clock.nowMs());

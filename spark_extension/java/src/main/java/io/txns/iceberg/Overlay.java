@@ -308,7 +308,7 @@ final class Overlay {
   }
 
   /** Invariant I3: unapplied changes of one table are a chain. */
-  private static void checkChain(TableIdentifier table, List<LoggedChange> run) {
+  static void checkChain(TableIdentifier table, List<LoggedChange> run) {
     for (int i = 1; i < run.size(); i++) {
       Long to = run.get(i - 1).change().toSnapshotId();
       Long from = run.get(i).change().fromSnapshotId();

@@ -188,6 +188,18 @@ public class TxnException extends RuntimeException {
         .with(TABLE, String.valueOf(table));
   }
 
+  /** A table that the catalog does not have any more, and of which the log does not have all. */
+  static TxnException missing(TableIdentifier table) {
+    return notCommitted(
+            ErrorKind.QUARANTINED,
+            String.format(
+                "somebody dropped the table, or renamed it, and the log does not have all of it any"
+                    + " more; register its newest metadata in the catalog again, or rename it back;"
+                    + " table=`%s`",
+                table))
+        .with(TABLE, String.valueOf(table));
+  }
+
   /** A name of a table that was written under another one, which the catalog has, too. */
   static TxnException secondName(TableIdentifier table, TableIdentifier other) {
     return notCommitted(
