@@ -158,7 +158,7 @@ final class Overlay {
       branches.accept(builder);
       apply(builder, base, request.updates(), nowMs, renumber);
       builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
-      return builder.build();
+      return SpecIds.checked(builder.build(), request.updates());
     } catch (CommitFailedException | ValidationException | IllegalArgumentException e) {
       throw unfit(logged, e.getMessage());
     }

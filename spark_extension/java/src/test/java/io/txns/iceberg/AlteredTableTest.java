@@ -10,13 +10,17 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.stream.Stream;
+import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataFiles;
 import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.Types;
@@ -163,6 +167,65 @@ class AlteredTableTest extends TwoTables {
     assertThat(view().spec().fields()).hasSize(1);
     assertThat(view().spec().fields().get(0).name()).isEqualTo("ours");
     assertThat(ids(view())).containsExactly(1L);
+  }
+
+  /**
+   * Manifests carry the id of their spec, so a logged one cannot take another, with a repair
+   * neither: a row of it would be looked for in the partitions of the stranger's.
+   */
+  @Test
+  void aSpecWhoseIdIsTakenIsNotApplied() {
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    lazy.catalog(() -> txn).loadTable(id("shop.a")).updateSpec().addField("id").commit();
+    appendPartitioned(lazy.catalog(() -> txn).loadTable(id("shop.a")), 7);
+    txn.commit();
+    outside.loadTable(id("shop.a")).updateSpec().addField(Expressions.bucket("id", 4)).commit();
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(ids(view())).containsExactly(1L, 7L);
+    handle.repairReject(id("shop.a"));
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(ids(view())).containsExactly(1L, 7L);
+    assertThat(rowsWhereId(view(), 7)).containsExactly(7L);
+    assertThat(outside.loadTable(id("shop.a")).specs()).hasSize(2);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+  }
+
+  /** No requirement tells: a field that was removed and added again leaves the default spec. */
+  @Test
+  void aSpecWhoseIdIsTakenByAnOldOneIsNotApplied() {
+    ours.loadTable(id("shop.a")).updateSpec().addField("id").addField("name").commit();
+    Table staged = lazy.catalog(() -> null).loadTable(id("shop.a"));
+    staged.updateSpec().addField(Expressions.bucket("id", 4)).commit();
+    outside.loadTable(id("shop.a")).updateSpec().removeField("name").commit();
+    outside.loadTable(id("shop.a")).updateSpec().addField("name").commit();
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(outside.loadTable(id("shop.a")).specs()).hasSize(3);
+    assertThatThrownBy(this::view)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED))
+        .hasMessageContaining("partition spec 2");
+  }
+
+  private static void appendPartitioned(Table table, long row) {
+    DataFile file = Lake.file(table, row);
+    DataFile partitioned =
+        DataFiles.builder(table.spec())
+            .withPath(file.location())
+            .withFormat(file.format())
+            .withFileSizeInBytes(file.fileSizeInBytes())
+            .withRecordCount(file.recordCount())
+            .withPartitionPath("id=" + row)
+            .build();
+    table.newAppend().appendFile(partitioned).commit();
+  }
+
+  private static List<Long> rowsWhereId(Table table, long row) {
+    List<Long> found = new ArrayList<>();
+    IcebergGenerics.read(table)
+        .where(Expressions.equal("id", row))
+        .build()
+        .forEach(record -> found.add((Long) record.getField("id")));
+    return found;
   }
 
   @Test
