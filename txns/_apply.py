@@ -23,8 +23,6 @@ from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
     AssertRefSnapshotId,
-    RemovePropertiesUpdate,
-    SetPropertiesUpdate,
 )
 
 from txns import _change, _kept, _manifests, _mark, _overlay, _rewound, _timestamps
@@ -50,8 +48,6 @@ if TYPE_CHECKING:
     from txns.errors import Identifier
 
 _LOG = logger(__name__)
-
-_PROPERTIES = (RemovePropertiesUpdate, SetPropertiesUpdate)
 
 
 class Applier:
@@ -181,22 +177,25 @@ class Applier:
             return real
         _mark.refuse_commit_table(table, base)
         _manifests.check_writable(base, text(table))
+        forgets = change.entry.kind is Kind.FORGET
         mark = _mark.mark_of(base)
-        if mark is None and not repaired:
+        if mark is None and not (repaired or forgets):
             raise Quarantined(table, "somebody took the protocol's mark from the table")
         mark = mark or _mark.TableMark("", "", 0, _mark.applied_ts(base))
         stranger = logged_state(base, mark, [change]).stranger
-        left = stranger is not None and change.entry.kind is Kind.FORGET
-        if stranger and not (stranger.adoptable or repaired or left):
+        if stranger and not (stranger.adoptable or repaired or forgets):
             raise Quarantined(table, stranger.reason)
         request = self._log.request(change)
         now_ms = self._clock.now_ms()
         renumber = self._on_storage(real)
-        updates = _overlay.updates_of(base, change, request, now_ms, renumber, repaired=repaired)
-        if left:  # whoever wrote a table after it was forgotten is no stranger: main is theirs
-            properties = tuple(each for each in updates if isinstance(each, _PROPERTIES))
-            updates = (*properties, *self._moved(change, real))
+        source = change.change.from_snapshot_id
+        stands = source is not None and base.snapshot_by_id(source) is not None
+        if forgets and (stranger or not stands):
+            updates = self._left(change, real)
         else:
+            updates = _overlay.updates_of(
+                base, change, request, now_ms, renumber, repaired=repaired
+            )
             updates += _overlay.foreign_branches(
                 base, stranger, _overlay.adopted_by(request), updates
             )
@@ -211,11 +210,12 @@ class Applier:
         ]
         return self._commit(real, (here, *others), updates)
 
-    def _moved(self, change: LoggedChange, real: Table) -> tuple[TableUpdate, ...]:
+    def _left(self, change: LoggedChange, real: Table) -> tuple[TableUpdate, ...]:
         """
-        Give the updates that put an empty snapshot on `main` as others have left it.
+        Give the updates of a forget that leaves `main` to others, under an empty snapshot.
 
-        It is what a late applier is refused by: a swap of properties alone would take a mark away
+        Whoever wrote a table after it was forgotten is no stranger: `main` is theirs. The snapshot
+        is what a late applier is refused by: a swap of properties alone would take a mark away
         that somebody has set since.
         """
         staged = StagedTable(change.change.table, real.io, real.metadata)
@@ -227,8 +227,11 @@ class Applier:
         now_ms = self._clock.now_ms()
         time_ms = _timestamps.acceptable_ts(real.metadata, change.commit_ts, now_ms)
         empty = _change.stamped(staged.snapshots()[-1], stamp, time_ms)
-        main = _change.main_at(real.metadata, empty.snapshot_id)
-        return AddSnapshotUpdate(snapshot=empty), main
+        return (
+            *_mark.leaving(real.metadata, change.commit_ts),
+            AddSnapshotUpdate(snapshot=empty),
+            _change.main_at(real.metadata, empty.snapshot_id),
+        )
 
     def _commit(
         self,

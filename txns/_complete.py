@@ -129,7 +129,12 @@ def _set_back(metadata: TableMetadata, lost_ts: int) -> Stranger:
 
 
 def _unfit_ts(run: list[LoggedChange], metadata: TableMetadata) -> int | None:
-    """Give the `commit_ts` in ms at which a run begins that stands on what a table has not."""
-    source = run[0].change.from_snapshot_id if run else None
+    """
+    Give the `commit_ts` in ms at which a run begins that stands on what a table has not.
+
+    A forget needs nothing of it: everything before was applied, and its owner may have expired it.
+    """
+    stands = run and run[0].entry.kind is not Kind.FORGET
+    source = run[0].change.from_snapshot_id if stands else None
     fits = source is None or metadata.snapshot_by_id(source) is not None
     return None if fits else run[0].commit_ts

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
+
 from txns import _entry
 from txns._updates import properties_changed, summary_keys
 from txns.errors import InvalidUsage, Unsupported, text
@@ -205,6 +207,15 @@ def marks(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 def registration_id(metadata: TableMetadata, snapshot: Snapshot) -> str:
     """Give the transaction id of the registration whose swap put a snapshot there."""
     return _entry.derived_id("register", str(metadata.table_uuid), snapshot.snapshot_id)
+
+
+def leaving(metadata: TableMetadata, commit_ts: int) -> tuple[TableUpdate, ...]:
+    """Give what a forget does to the properties of a table; its `commit_ts` is in ms."""
+    marked = [key for key in KEYS if key in metadata.properties]
+    return (
+        RemovePropertiesUpdate(removals=marked),
+        SetPropertiesUpdate(updates={APPLIED: str(commit_ts)}),
+    )
 
 
 def applied_ts(metadata: TableMetadata) -> int:

@@ -2,8 +2,8 @@
 Loads data tables from the catalog, and lays the log over them.
 
 Docs/spec.md 11.2.
-Imports: _archive, _complete, _entry, _log, _mark, _logged, _overlay, errors. Used by: _commit,
-_apply, _tidy, _register, _repair, _transaction, _handle.
+Imports: _archive, _complete, _entry, _log, _mark, _logged, _overlay, _updates, errors. Used by:
+_commit, _apply, _tidy, _register, _repair, _transaction, _handle.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from txns._complete import CompleteTables
 from txns._entry import Kind
 from txns._logged import Stranger, logged_state
 from txns._overlay import TableView
+from txns._updates import laid_over
 from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:
@@ -177,6 +178,9 @@ class DataTables:
                 return _behind(hidden, table.metadata, read_ts)
             return self._without_mark(identifier, table, head, read_ts, lost=lost)
         self._check_mark(identifier, mark, head)
+        leaving = None if lost else self._leaving(identifier, table, mark, head, read_ts)
+        if leaving is not None:
+            return leaving
         forget = self._forget_before_mark(table.metadata, read_ts)
         if forget is not None:
             view = _overlay.before_forget(identifier, table.metadata, forget, read_ts)
@@ -275,6 +279,9 @@ class DataTables:
         applied = _mark.applied_ts(metadata)
         uuid = str(metadata.table_uuid)
         taken = _mark.TableMark(".".join(self._log.identifier), head.uuid, 0, applied)
+        leaving = None if lost else self._leaving(identifier, table, taken, head, read_ts)
+        if leaving is not None:
+            return leaving
         if not lost and not head.state.changes(uuid, after=applied, upto=head.upper):
             forget = self.forget_above(read_ts, uuid) if applied > read_ts else None
             if forget is None:
@@ -288,6 +295,22 @@ class DataTables:
         stranger = Stranger(metadata.current_snapshot_id, (), adoptable=False, reason=reason)
         marked = TableView(view.metadata, read_ts, stranger)
         return Loaded(identifier, table, taken, marked, table.io)
+
+    @staticmethod
+    def _leaving(
+        identifier: Identifier, table: Table, mark: _mark.TableMark, head: Head, read_ts: int
+    ) -> Loaded | None:
+        """Load a table whose forget is all that is to be applied to it: it is its owner's since."""
+        metadata = table.metadata
+        run = head.state.changes(str(metadata.table_uuid), after=mark.applied, upto=head.upper)
+        if not run or run[0].entry.kind is not Kind.FORGET or read_ts < mark.applied:
+            return None
+        forget = run[0]
+        if read_ts < forget.commit_ts:
+            view = _overlay.before_forget(identifier, metadata, forget.change, read_ts)
+            return Loaded(identifier, table, mark, view, table.io)
+        left = laid_over(metadata, _mark.leaving(metadata, forget.commit_ts))
+        return Loaded(identifier, table, None, TableView(left, read_ts), table.io)
 
     def _forget_before_mark(self, metadata: TableMetadata, read_ts: int) -> Change | None:
         """Give the change that took a table from care above `read_ts`, which a mark followed."""

@@ -2,7 +2,7 @@
 Metadata updates laid over table metadata, without copying what does not change.
 
 Pure.
-Imports: nothing of this package. Used by: _mark, _overlay, _staged.
+Imports: nothing of this package. Used by: _mark, _overlay, _staged, _tables.
 """
 
 from __future__ import annotations

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
 from pyiceberg.table import CommitTableRequest, TableIdentifier
-from pyiceberg.table.update import RemovePropertiesUpdate
+from pyiceberg.table.snapshots import Operation as SnapshotOperation
+from pyiceberg.table.snapshots import Summary
+from pyiceberg.table.update import AddSnapshotUpdate, RemovePropertiesUpdate
 
 import txns
 from tests.txns.lake import ids, rows
 from txns import _mark, _overlay
 from txns._entry import Change, Entry, Kind, LoggedChange, Operation
+from txns._manifests import branch_at
 
 if TYPE_CHECKING:
     from tests.txns.lake import Lake
@@ -170,6 +174,70 @@ def test_who_writes_a_table_after_it_was_forgotten_is_no_stranger(lake, deed):
     assert 1 < later.tidy()
     later.register(a)
     assert written == ids(later.snapshot().load_table(a))
+
+
+def _compact(lake, name: str) -> None:
+    """Put a snapshot of the same rows on main, as a compaction past the protocol does."""
+    plain = lake.catalog.load_table(name)
+    below = plain.current_snapshot()
+    compaction = below.model_copy(
+        update={
+            "snapshot_id": 77,
+            "parent_snapshot_id": below.snapshot_id,
+            "sequence_number": plain.metadata.last_sequence_number + 1,
+            "summary": Summary(SnapshotOperation.REPLACE),
+        }
+    )
+    added = (AddSnapshotUpdate(snapshot=compaction), branch_at("main", 77))
+    lake.catalog.commit_table(plain, (), added)
+
+
+def _as_an_owner(lake, name: str, deed: str) -> None:
+    """Do to a table what its owner may; but for a mark taken, with all older snapshots expired."""
+    plain = lake.catalog.load_table(name)
+    if deed == "unmark":
+        with plain.transaction() as transaction:
+            transaction.remove_properties(_mark.COMMIT_TABLE)
+        return
+    plain.append(rows(3)) if deed == "append" else _compact(lake, name)
+    until = datetime.now(UTC) + timedelta(days=1)
+    lake.catalog.load_table(name).maintenance.expire_snapshots().older_than(until).commit()
+    assert 1 == len(lake.catalog.load_table(name).snapshots())
+
+
+@pytest.mark.parametrize("deed", ["append", "compact", "unmark"])
+def test_a_forget_asks_nothing_of_the_table(lake, deed):
+    """
+    From its entry on the table is its owner's, whoever applies it, and whenever.
+
+    1. A forget is logged, and not applied. 2. The owner writes the table, or lets it be compacted,
+    and expires what the forget stands on; or takes the mark away. 3. Somebody reads it, and asks
+    for a repair, before anybody applies. 4. It is registered.
+    """
+    a = lake.table("a", [1, 2])
+    later = lake.open(apply="next")
+    read_ts = later.upper
+    applier = later.parts.applier
+    with mock.patch.object(applier, "apply_run", return_value=False):
+        with mock.patch.object(applier, "apply_run", return_value=True):
+            forgotten = later.forget(a)
+        _as_an_owner(lake, a, deed)
+        written = lake.plain_ids(a)
+        assert written == ids(later.snapshot(forgotten).load_table(a))
+        for repair in (later.repair_adopt, later.repair_reject):
+            with pytest.raises(txns.Unsupported, match="nothing to repair"):
+                repair(a)
+        if deed == "unmark":
+            assert [1, 2] == ids(later.snapshot(read_ts).load_table(a))
+        else:
+            with pytest.raises(txns.Conflict, match="too old"):
+                later.snapshot(read_ts).load_table(a)
+    assert [] == later.apply_le()
+    assert "txns.commit-table" not in lake.catalog.load_table(a).properties
+    later.register(a)
+    assert written == ids(later.snapshot().load_table(a)) == lake.plain_ids(a)
+    later.catalog().load_table(a).append(rows(4))
+    assert [*written, 4] == ids(later.snapshot().load_table(a))
 
 
 def test_a_transaction_reads_a_table_as_it_was_before_it_was_forgotten(lake, handle):

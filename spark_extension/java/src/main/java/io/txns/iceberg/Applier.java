@@ -238,7 +238,8 @@ final class Applier {
     }
     TableMark.refuseCommitTable(table, base);
     UpdateTableRequest request = tables.request(change);
-    if (TableMark.of(base).isEmpty() && !repaired) {
+    boolean forgets = change.entry().kind() == EntryKind.FORGET;
+    if (TableMark.of(base).isEmpty() && !repaired && !forgets) {
       throw TxnException.quarantined(table, "somebody took the protocol's mark from the table");
     }
     TableMark mark =
@@ -246,7 +247,7 @@ final class Applier {
     LoggedState logged = LoggedState.of(base, mark, List.of(change));
     Optional<Stranger> stranger = logged.stranger();
     List<Long> adopted = Overlay.adopted(request);
-    if (stranger.isPresent() && change.entry().kind() == EntryKind.FORGET) {
+    if (forgets && (stranger.isPresent() || !standsOnWhatIsThere(change, base))) {
       // Whoever wrote a table after it was forgotten is no stranger: main is theirs.
       Timestamps.commit(real, base, clock.nowMs(), seen -> forgotten(seen, change, table, real));
       return real;
@@ -273,6 +274,11 @@ final class Applier {
     return real;
   }
 
+  private static boolean standsOnWhatIsThere(LoggedChange change, TableMetadata base) {
+    Long source = change.change().fromSnapshotId();
+    return source != null && base.snapshot(source) != null;
+  }
+
   /**
    * A table that has left care, with what others have put on {@code main} since.
    *
@@ -292,9 +298,7 @@ final class Applier {
                     TableMark.SNAPSHOT_TXN_ID,
                     forget.entry().txnId()))
             .build();
-    return TableMetadata.buildFrom(base)
-        .removeProperties(TableMark.KEYS)
-        .setProperties(Map.of(TableMark.APPLIED, Long.toString(forget.commitTs())))
+    return TableMark.leaving(base, forget.commitTs())
         .addSnapshot(empty)
         .setRef(SnapshotRef.MAIN_BRANCH, staged.current().ref(SnapshotRef.MAIN_BRANCH))
         .build();

@@ -149,9 +149,13 @@ record CompleteTables(Catalog delegate, Archive archive, TxnClock clock) {
     return newest > applied ? (Long) newest : unfit;
   }
 
-  /** The {@code commit_ts} at which a run begins that stands on what a table has not, or null. */
+  /**
+   * The {@code commit_ts} at which a run begins that stands on what a table has not, or null. A
+   * forget needs nothing of it: everything before was applied, and its owner may have expired it.
+   */
   private static Long unfitTs(List<LoggedChange> run, TableMetadata metadata) {
-    Long source = run.isEmpty() ? null : run.get(0).change().fromSnapshotId();
+    boolean stands = !run.isEmpty() && run.get(0).entry().kind() != EntryKind.FORGET;
+    Long source = stands ? run.get(0).change().fromSnapshotId() : null;
     boolean fits = source == null || metadata.snapshot(source) != null;
     return fits ? null : (Long) run.get(0).commitTs();
   }

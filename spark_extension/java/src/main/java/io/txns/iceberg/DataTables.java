@@ -153,6 +153,10 @@ final class DataTables {
           : withoutMark(identifier, table, real, head, readTs, lost);
     }
     checkMark(identifier, mark.get(), head);
+    Optional<Loaded> leaving = leaving(identifier, table, mark.get(), head, readTs);
+    if (lost.isEmpty() && leaving.isPresent()) {
+      return leaving.get();
+    }
     Optional<Change> forget = forgetBeforeMark(real.current(), readTs);
     if (forget.isPresent()) {
       TableView left =
@@ -258,6 +262,10 @@ final class DataTables {
     TableMetadata metadata = real.current();
     long applied = TableMark.applied(metadata);
     TableMark taken = new TableMark(log.identifier(), head.uuid(), 0, applied);
+    Optional<Loaded> leaving = leaving(identifier, table, taken, head, readTs);
+    if (lost.isEmpty() && leaving.isPresent()) {
+      return leaving.get();
+    }
     if (lost.isEmpty() && head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty()) {
       Optional<Change> above =
           applied > readTs ? forgetAbove(readTs, metadata.uuid()) : Optional.empty();
@@ -285,6 +293,29 @@ final class DataTables {
         real,
         Optional.of(taken),
         new TableView(view.metadata(), readTs, Optional.of(stranger)));
+  }
+
+  /** A table whose forget is all that is to be applied to it: it is its owner's since. */
+  private Optional<Loaded> leaving(
+      TableIdentifier identifier, Table table, TableMark mark, Head head, long readTs) {
+    TableOperations real = ((BaseTable) table).operations();
+    TableMetadata metadata = real.current();
+    List<LoggedChange> run = head.state().changes(metadata.uuid(), mark.applied(), head.upper());
+    if (run.isEmpty() || run.get(0).entry().kind() != EntryKind.FORGET || readTs < mark.applied()) {
+      return Optional.empty();
+    }
+    LoggedChange forget = run.get(0);
+    if (readTs < forget.commitTs()) {
+      TableView view =
+          Overlay.beforeForget(identifier, metadata, mark, forget.change(), readTs, clock.nowMs());
+      return Optional.of(new Loaded(identifier, table, real, Optional.of(mark), view));
+    }
+    TableMetadata seen = Timestamps.notAhead(metadata, clock.nowMs());
+    TableMetadata left =
+        Overlay.inMemory(
+            TableMark.leaving(seen, forget.commitTs()).build(), metadata.metadataFileLocation());
+    TableView view = new TableView(left, readTs, Optional.empty());
+    return Optional.of(new Loaded(identifier, table, real, Optional.empty(), view));
   }
 
   /** The change that took a table from care above a timestamp, where a mark followed it. */

@@ -188,6 +188,13 @@ record TableMark(TableIdentifier commitTable, String commitTableUuid, long creat
         : OptionalLong.of(number(summary, SNAPSHOT_LOST_ABOVE));
   }
 
+  /** A table without the properties that its forget takes; the {@code commit_ts} is that one's. */
+  static TableMetadata.Builder leaving(TableMetadata metadata, long commitTs) {
+    return TableMetadata.buildFrom(metadata)
+        .removeProperties(KEYS)
+        .setProperties(Map.of(APPLIED, Long.toString(commitTs)));
+  }
+
   /** {@link #APPLIED} of a table with or without a mark; 0 where there is none. */
   static long applied(TableMetadata metadata) {
     return number(metadata.properties(), APPLIED);

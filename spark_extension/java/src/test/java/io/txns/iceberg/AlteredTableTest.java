@@ -28,6 +28,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Strangers who alter a table between commit and apply (docs/spec.md 6.3, 8.1, 9.4). */
 class AlteredTableTest extends TwoTables {
@@ -279,6 +280,62 @@ class AlteredTableTest extends TwoTables {
     assertThat(handle.tables().load(id("shop.a"), head, head.upper()).registered()).isFalse();
   }
 
+  /** Do to `shop.a` what its owner may; but for a mark taken, with all older snapshots expired. */
+  private void doAsAnOwner(String deed) {
+    Table table = outside.loadTable(id("shop.a"));
+    if (deed.equals("unmark")) {
+      table.updateProperties().remove(TableMark.COMMIT_TABLE).commit();
+      return;
+    }
+    if (deed.equals("append")) {
+      append(table, 9);
+    } else {
+      compact(table);
+    }
+    expireAllButMain(table);
+    assertThat(table.snapshots()).hasSize(1);
+  }
+
+  /**
+   * From its entry on a forgotten table is its owner's, whoever applies it, and whenever.
+   *
+   * <p>1. A forget is logged, and not applied. 2. The owner writes the table, or lets it be
+   * compacted, and expires what the forget stands on; or takes the mark away. 3. Somebody reads it,
+   * and asks for a repair, before anybody applies. 4. It is registered.
+   */
+  @ParameterizedTest
+  @ValueSource(strings = {"append", "compact", "unmark"})
+  void aForgetAsksNothingOfTheTable(String deed) {
+    long readTs = handle.log().load().upper();
+    lazy.forget(id("shop.a"));
+    doAsAnOwner(deed);
+    List<Long> written = lake.plainIds("shop.a");
+    Head head = handle.log().load();
+    DataTables.Loaded loaded = handle.tables().load(id("shop.a"), head, head.upper());
+    assertThat(loaded.forgotten()).isTrue();
+    assertThat(loaded.view().stranger()).isEmpty();
+    assertThat(LoggedState.mainId(loaded.view().metadata()))
+        .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId());
+    TxnHandle refused =
+        TxnHandle.open(
+            "lake",
+            BeforeCommit.forbidding(lake.catalog(), id("shop.a")),
+            TxnConfig.from(Map.of()),
+            TxnClock.system());
+    assertThatThrownBy(() -> refused.repairAdopt(id("shop.a"))).hasMessageContaining("nothing to");
+    assertThatThrownBy(() -> refused.repairReject(id("shop.a"))).hasMessageContaining("nothing to");
+    if (deed.equals("unmark")) {
+      assertThat(handle.tables().load(id("shop.a"), head, readTs).registered()).isTrue();
+    } else {
+      assertThatThrownBy(() -> handle.tables().load(id("shop.a"), head, readTs))
+          .hasMessageContaining("too old");
+    }
+    handle.register(id("shop.a"));
+    assertThat(lake.txnIds("shop.a")).isEqualTo(written);
+    append(view(), 4);
+    assertThat(lake.plainIds("shop.a")).contains(4L).containsAll(written);
+  }
+
   /** Registered again, a table is read below its forget as it was under care. */
   @Test
   void whatWasNeverAdoptedIsNotReadBeforeTheForget() {
@@ -292,19 +349,27 @@ class AlteredTableTest extends TwoTables {
     assertThat(Lake.ids(catalog.loadTable(id("shop.a")))).containsExactly(1L, 9L);
   }
 
-  /** When only a compaction is left of ours, what stands above it is a stranger's. */
-  @Test
-  void aWriteAboveACompactionThatLostItsParents() {
-    Table table = outside.loadTable(id("shop.a"));
+  private static void compact(Table table) {
     var rewrite = table.newRewrite();
     table.newScan().planFiles().forEach(task -> rewrite.deleteFile(task.file()));
     rewrite.addFile(Lake.file(table, 1)).commit();
+  }
+
+  private static void expireAllButMain(Table table) {
     table
         .manageSnapshots()
         .setMinSnapshotsToKeep("main", 1)
         .setMaxSnapshotAgeMs("main", 1)
         .commit();
     table.expireSnapshots().expireOlderThan(Long.MAX_VALUE).commit();
+  }
+
+  /** When only a compaction is left of ours, what stands above it is a stranger's. */
+  @Test
+  void aWriteAboveACompactionThatLostItsParents() {
+    Table table = outside.loadTable(id("shop.a"));
+    compact(table);
+    expireAllButMain(table);
     append(table, 9);
     assertThat(lake.txnIds("shop.a")).containsExactly(1L);
     handle.repairAdopt(id("shop.a"));
