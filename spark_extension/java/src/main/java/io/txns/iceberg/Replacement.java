@@ -27,43 +27,77 @@ final class Replacement {
   /**
    * The same replacement of {@code base}.
    *
-   * @throws CommitFailedException where the files that it wrote do not fit the newer state
+   * @param plannedOn the state that it was planned on
+   * @throws CommitFailedException where its ids, or the files that it wrote, do not fit the newer
+   *     state
    */
-  TableMetadata on(TableMetadata base, TableMetadata planned) {
+  TableMetadata on(TableMetadata base, TableMetadata plannedOn, TableMetadata planned) {
+    if (!idsAreFree(base, plannedOn, planned)) {
+      throw moved();
+    }
     TableMetadata.Builder builder =
-        TableMetadata.buildFrom(base)
+        upgraded(base, planned)
             .removeRef(SnapshotRef.MAIN_BRANCH)
             .setCurrentSchema(
                 planned.schema(), Math.max(base.lastColumnId(), planned.lastColumnId()))
             .setDefaultPartitionSpec(planned.spec())
-            .setDefaultSortOrder(planned.sortOrder())
-            .setLocation(planned.location());
-    setProperties(builder, planned);
+            .setDefaultSortOrder(planned.sortOrder());
+    setAsked(builder, planned);
     TableMetadata replaced = builder.build();
-    List<Snapshot> written =
-        planned.changes().stream()
-            .filter(MetadataUpdate.AddSnapshot.class::isInstance)
-            .map(update -> ((MetadataUpdate.AddSnapshot) update).snapshot())
-            .toList();
+    List<Snapshot> written = StagedTable.snapshots(planned.changes());
     if (written.isEmpty()) {
       return replaced;
     }
     boolean fits =
         replaced.defaultSpecId() == planned.defaultSpecId() && replaced.formatVersion() == 2;
     if (!fits) {
-      throw new CommitFailedException(
-          "Cannot commit: somebody wrote the table while it was replaced, run it again");
+      throw moved();
     }
     return withRows(replaced, written);
   }
 
+  /** What somebody else has made of the table leaves no room for a replacement of it. */
+  static CommitFailedException moved() {
+    return new CommitFailedException(
+        "Cannot commit: somebody wrote the table while it was replaced, run it again");
+  }
+
+  /**
+   * Whether nobody has taken ids of columns and partition fields that a replacement has planned to
+   * take: rows of before, on a branch or in the history, would show what they have in another's.
+   */
+  private static boolean idsAreFree(
+      TableMetadata base, TableMetadata plannedOn, TableMetadata planned) {
+    return isFree(base.lastColumnId(), plannedOn.lastColumnId(), planned.lastColumnId())
+        && isFree(
+            base.lastAssignedPartitionId(),
+            plannedOn.lastAssignedPartitionId(),
+            planned.lastAssignedPartitionId());
+  }
+
+  private static boolean isFree(int last, int lastWhenPlanned, int lastPlanned) {
+    return lastPlanned == lastWhenPlanned || last == lastWhenPlanned;
+  }
+
+  /** First of all in the format that was asked for, which what it plans may need. */
+  private static TableMetadata.Builder upgraded(TableMetadata base, TableMetadata planned) {
+    int asked =
+        planned.changes().stream()
+            .filter(MetadataUpdate.UpgradeFormatVersion.class::isInstance)
+            .map(update -> ((MetadataUpdate.UpgradeFormatVersion) update).formatVersion())
+            .reduce(base.formatVersion(), Math::max);
+    return TableMetadata.buildFrom(base).upgradeFormatVersion(asked);
+  }
+
   /** What the replacement asks for; what else the table had as it was planned may have changed. */
-  private static void setProperties(TableMetadata.Builder builder, TableMetadata planned) {
+  private static void setAsked(TableMetadata.Builder builder, TableMetadata planned) {
     for (MetadataUpdate update : planned.changes()) {
       if (update instanceof MetadataUpdate.SetProperties set) {
         builder.setProperties(TableMark.withoutReserved(set.updated()));
       } else if (update instanceof MetadataUpdate.RemoveProperties remove) {
         builder.removeProperties(remove.removed());
+      } else if (update instanceof MetadataUpdate.SetLocation set) {
+        builder.setLocation(set.location());
       }
     }
   }

@@ -151,6 +151,9 @@ final class TxnTableOperations extends DelegatingOperations {
     if (base == metadata) {
       return;
     }
+    if (replaces && plannedOn == null && base != null) {
+      throw Replacement.moved(); // it was to be created: its columns have the ids of a new table
+    }
     TableMark.refuseReserved(identifier, base, metadata.changes());
     Transaction running = transaction.get();
     Transaction explicit = explicit();
@@ -166,7 +169,7 @@ final class TxnTableOperations extends DelegatingOperations {
       boolean moved = replaces && base != plannedOn;
       commitAtOnce(
           running,
-          moved ? new Replacement(handle.clock(), real).on(base, metadata) : metadata,
+          moved ? new Replacement(handle.clock(), real).on(base, plannedOn, metadata) : metadata,
           append);
     }
   }

@@ -10,6 +10,7 @@ import java.util.Map;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
@@ -17,11 +18,14 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.apache.iceberg.types.Types;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** A stranger's CREATE OR REPLACE TABLE without rows: main is gone (docs/spec.md 9.1). */
 class ReplacedTableTest extends TwoTables {
@@ -286,5 +290,119 @@ class ReplacedTableTest extends TwoTables {
     assertThat(outside.loadTable(id("shop.a")).properties())
         .containsEntry("limit", "1")
         .containsEntry("asked", "for");
+  }
+
+  private static final Schema PRICED =
+      new Schema(
+          Types.NestedField.required(1, "id", Types.LongType.get()),
+          Types.NestedField.optional(2, "price", Types.StringType.get()));
+
+  /**
+   * 1. A replacement is planned: its column `price` is to have the next free id. 2. Somebody adds a
+   * column, which takes that, and writes it. 3. Rows of before, which stay on a branch and in the
+   * history, would show in `price` what they have in the other's column.
+   */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aReplacementOfOursTakesNoColumnIdThatIsTaken(boolean withRows) {
+    var replacing = ours.buildTable(id("shop.a"), PRICED).createOrReplaceTransaction();
+    if (withRows) {
+      replacing.newAppend().appendFile(Lake.file(ours.loadTable(id("shop.a")), 5)).commit();
+    }
+    Table table = ours.loadTable(id("shop.a"));
+    table.updateSchema().addColumn("note", Types.StringType.get()).commit();
+    assertThatThrownBy(replacing::commitTransaction)
+        .isInstanceOf(CommitFailedException.class)
+        .hasMessageContaining("run it again");
+    assertThat(outside.loadTable(id("shop.a")).schema().findField("note")).isNotNull();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+  }
+
+  /** It needs no new id, or nobody took one. */
+  @Test
+  void aReplacementOfOursTakesWhatItPlanned() {
+    var same = ours.buildTable(id("shop.a"), Lake.SCHEMA).createOrReplaceTransaction();
+    ours.loadTable(id("shop.a")).updateSchema().addColumn("note", Types.StringType.get()).commit();
+    same.commitTransaction();
+    assertThat(outside.loadTable(id("shop.a")).schema().columns()).hasSize(2);
+    var priced = ours.buildTable(id("shop.a"), PRICED).createOrReplaceTransaction();
+    append(ours.loadTable(id("shop.a")), 2);
+    priced.commitTransaction();
+    assertThat(outside.loadTable(id("shop.a")).schema().findField("price").fieldId()).isEqualTo(4);
+  }
+
+  /** The same with a partition field. */
+  @Test
+  void aReplacementOfOursTakesNoPartitionFieldIdThatIsTaken() {
+    PartitionSpec spec = PartitionSpec.builderFor(Lake.SCHEMA).identity("id").build();
+    var replacing =
+        ours.buildTable(id("shop.a"), Lake.SCHEMA)
+            .withPartitionSpec(spec)
+            .createOrReplaceTransaction();
+    ours.loadTable(id("shop.a")).updateSpec().addField("name").commit();
+    assertThatThrownBy(replacing::commitTransaction)
+        .isInstanceOf(CommitFailedException.class)
+        .hasMessageContaining("run it again");
+    assertThat(outside.loadTable(id("shop.a")).spec().fields().get(0).name()).isEqualTo("name");
+  }
+
+  /** 1. T1 plans a table that is not there. 2. T2 creates it by other columns. */
+  @Test
+  void aReplacementOfOursThatWasPlannedAsACreation() {
+    var replacing = ours.buildTable(id("shop.c"), PRICED).createOrReplaceTransaction();
+    ours.createTable(id("shop.c"), Lake.SCHEMA);
+    assertThatThrownBy(replacing::commitTransaction)
+        .isInstanceOf(CommitFailedException.class)
+        .hasMessageContaining("run it again");
+    assertThat(outside.loadTable(id("shop.c")).schema().findField("name")).isNotNull();
+  }
+
+  /** What was asked for holds whether somebody wrote in between, or not. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aReplacementOfOursHasTheFormatVersionThatWasAskedFor(boolean moved) {
+    var builder = ours.buildTable(id("shop.a"), Lake.SCHEMA).withProperty("format-version", "3");
+    var replacing = builder.createOrReplaceTransaction();
+    if (moved) {
+      append(ours.loadTable(id("shop.a")), 2);
+    }
+    replacing.commitTransaction();
+    assertThat(current("shop.a").formatVersion()).isEqualTo(3);
+    append(ours.loadTable(id("shop.a")), 3);
+    assertThat(lake.plainIds("shop.a")).containsExactly(3L);
+  }
+
+  /** Rows that were staged for one format are not put on another. */
+  @Test
+  void aReplacementOfOursWithRowsOfANewFormatIsRunAgain() {
+    var builder = ours.buildTable(id("shop.a"), Lake.SCHEMA).withProperty("format-version", "3");
+    var replacing = builder.createOrReplaceTransaction();
+    replacing.newAppend().appendFile(Lake.file(ours.loadTable(id("shop.a")), 5)).commit();
+    append(ours.loadTable(id("shop.a")), 2);
+    assertThatThrownBy(replacing::commitTransaction)
+        .isInstanceOf(CommitFailedException.class)
+        .hasMessageContaining("run it again");
+    assertThat(current("shop.a").formatVersion()).isEqualTo(2);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+  }
+
+  /** Where nobody asked for a place, the table stays where an ALTER has put it since. */
+  @Test
+  void aReplacementOfOursHasTheLocationThatWasAskedFor() {
+    String asked = current("shop.a").location() + "-asked";
+    String altered = current("shop.a").location() + "-altered";
+    var asking = ours.buildTable(id("shop.a"), Lake.SCHEMA).withLocation(asked);
+    var replacing = asking.createOrReplaceTransaction();
+    append(ours.loadTable(id("shop.a")), 2);
+    replacing.commitTransaction();
+    assertThat(current("shop.a").location()).isEqualTo(asked);
+    replacing = ours.buildTable(id("shop.a"), Lake.SCHEMA).createOrReplaceTransaction();
+    ours.loadTable(id("shop.a")).updateLocation().setLocation(altered).commit();
+    replacing.commitTransaction();
+    assertThat(current("shop.a").location()).isEqualTo(altered);
+  }
+
+  private TableMetadata current(String name) {
+    return ((BaseTable) outside.loadTable(id(name))).operations().current();
   }
 }
