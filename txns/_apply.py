@@ -27,7 +27,7 @@ from pyiceberg.table.update import (
 
 from txns import _change, _kept, _manifests, _mark, _overlay, _rewound, _timestamps
 from txns._entry import Kind, LoggedChange
-from txns._logged import logged_state
+from txns._logged import NAME_TAKEN, logged_state
 from txns._logger import logger
 from txns._staged import StagedTable
 from txns._state import without_ended
@@ -277,7 +277,7 @@ class Applier:
         For a table with or without a mark: forget keeps `txns.applied`.
         """
         if str(metadata.table_uuid) != change.change.uuid:
-            raise Quarantined(table, "another table stands under the name of a logged one")
+            raise Quarantined(table, *NAME_TAKEN)
         if _mark.applied_ts(metadata) >= change.commit_ts:
             return True
         mark = _mark.mark_of(metadata)

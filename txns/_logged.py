@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 REPLACE = "replace"
 APPEND = "append"
 
+NAME_TAKEN = (
+    "another table stands under the name of a logged one",
+    (
+        "no repair ends that: rename that one away with plain Iceberg, and the logged one back"
+        " where somebody has moved it, then `txns apply`"
+    ),
+)
+"""A reason of quarantine, and what ends it."""
+
 _MOVED = "somebody moved main off the protocol's last snapshot"
 
 
@@ -43,6 +52,7 @@ class Stranger:
             in ms, above which nothing can be read, and up to another.
         below: Where they left `main` besides, before a registration marked the table again; newest
             first.
+        cure: What ends it, where no repair does.
     """
 
     head_snapshot_id: int | None
@@ -51,6 +61,7 @@ class Stranger:
     reason: str
     lost: tuple[int, int] | None = None
     below: tuple[int, ...] = ()
+    cure: str = ""
 
     @property
     def heads(self) -> tuple[int, ...]:

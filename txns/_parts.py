@@ -121,4 +121,4 @@ def check_writable(loaded: Loaded) -> None:
     stranger = loaded.view.stranger if loaded.view else None
     if stranger:
         kind = ForeignWrite if stranger.adoptable else Quarantined
-        raise kind(loaded.identifier, stranger.reason)
+        raise kind(loaded.identifier, stranger.reason, stranger.cure)

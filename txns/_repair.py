@@ -31,7 +31,7 @@ from txns._logged import is_cut_off, stranger_above
 from txns._logger import logger
 from txns._staged import StagedTable
 from txns._swap import swap
-from txns.errors import Conflict, Unsupported, text
+from txns.errors import Conflict, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -74,6 +74,7 @@ class Repairer:
 
         Raises:
             Unsupported: There is nothing to adopt, or it does not fit on what was logged since.
+            Quarantined: No repair ends what was done to the table.
         """
         head, loaded = self._newest(identifier)
         if loaded.view and loaded.view.dropped:
@@ -236,7 +237,11 @@ class Repairer:
         if head.exists and not self._applier.apply(head, identifier):
             _LOG.info("entries of %s stay unapplied before its repair", text(identifier))
         newest = self._log.load_if_exists()
-        return newest, self._tables.load_with_dropped(identifier, newest, newest.upper)
+        loaded = self._tables.load_with_dropped(identifier, newest, newest.upper)
+        stranger = loaded.view.stranger if loaded.view else None
+        if stranger and stranger.cure:
+            raise Quarantined(identifier, stranger.reason, stranger.cure)
+        return newest, loaded
 
 
 def _staged(loaded: Loaded) -> StagedTable:

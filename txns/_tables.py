@@ -16,7 +16,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from txns import _mark, _overlay
 from txns._complete import CompleteTables
 from txns._entry import Kind
-from txns._logged import Stranger, logged_state
+from txns._logged import NAME_TAKEN, Stranger, logged_state
 from txns._overlay import TableView
 from txns._updates import laid_over
 from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported, text
@@ -83,8 +83,8 @@ class Loaded:
 
 def _behind(created: Loaded, other: TableMetadata, read_ts: int) -> Loaded:
     """Give a table of the log whose name a stranger took before it was created: quarantine."""
-    reason = "another table stands under the name of a logged one"
-    stranger = Stranger(other.current_snapshot_id, (), adoptable=False, reason=reason)
+    reason, cure = NAME_TAKEN
+    stranger = Stranger(other.current_snapshot_id, (), adoptable=False, reason=reason, cure=cure)
     view = TableView(created.metadata, read_ts, stranger)
     return replace(created, view=view)
 

@@ -146,7 +146,8 @@ def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
     stranger = each.loaded.view.stranger if each.loaded.view else None
     if stranger:
         state = "foreign write" if stranger.adoptable else "quarantine"
-        words = f"{stranger.reason}: `txns repair adopt {name}` or `txns repair reject {name}`"
+        repair = f"`txns repair adopt {name}` or `txns repair reject {name}`"
+        words = f"{stranger.reason}: {stranger.cure or repair}"
         return TableHealth(name, state, applied, count, words)
     branches = [ref for ref in each.loaded.metadata.refs if ref.startswith(_mark.FOREIGN_BRANCH)]
     words = ""

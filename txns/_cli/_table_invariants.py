@@ -81,7 +81,9 @@ def check_table(parts: Parts, head: Head, each: Surveyed, logged: LoggedTables) 
     if each.error is not None:
         found.append(_of_error(name, each.error))
     elif each.loaded and each.loaded.view and each.loaded.view.stranger:
-        words = f"{each.loaded.view.stranger.reason}: `txns repair adopt {name}` or `reject`"
+        stranger = each.loaded.view.stranger
+        cure = stranger.cure or f"`txns repair adopt {name}` or `reject`"
+        words = f"{stranger.reason}: {cure}"
         found.append(Violation("stranger", name, words))
     metadata = _stored(parts, each)
     if metadata is None:

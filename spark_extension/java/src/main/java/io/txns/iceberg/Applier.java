@@ -340,7 +340,7 @@ final class Applier {
    */
   private boolean isMoot(LoggedChange change, TableIdentifier table, TableMetadata metadata) {
     if (!metadata.uuid().equals(change.change().uuid())) {
-      throw TxnException.quarantined(table, "another table stands under the name of a logged one");
+      throw Stranger.ofTakenName(metadata).quarantined(table);
     }
     if (TableMark.applied(metadata) >= change.commitTs()) {
       return true;

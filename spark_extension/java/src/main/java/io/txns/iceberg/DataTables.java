@@ -409,12 +409,7 @@ final class DataTables {
   /** A table that the log has created, and whose name a stranger took before it was applied. */
   private static Loaded behind(
       TableIdentifier identifier, TableMetadata metadata, TableOperations real, long readTs) {
-    Stranger stranger =
-        new Stranger(
-            metadata.currentSnapshot().snapshotId(),
-            List.of(),
-            false,
-            "another table stands under the name of a logged one");
+    Stranger stranger = Stranger.ofTakenName(real.current());
     TableView view = new TableView(Overlay.inMemory(metadata, null), readTs, Optional.of(stranger));
     return new Loaded(identifier, null, real, TableMark.of(metadata), view);
   }

@@ -4,6 +4,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.stream.Collectors;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
@@ -44,7 +45,7 @@ final class Repairer {
    * Make what strangers wrote an entry of its own: after it, readers see it.
    *
    * @throws TxnException 0A000 when there is nothing to adopt, or other changes have been logged
-   *     since that it does not fit on
+   *     since that it does not fit on; 55000 where no repair ends what was done to the table
    */
   long adopt(TableIdentifier identifier) {
     Newest newest = newest(identifier);
@@ -372,7 +373,12 @@ final class Repairer {
       LOG.info("entries of {} stay unapplied before its repair", identifier);
     }
     Head newest = log.loadIfExists();
-    return new Newest(newest, tables.loadWithDropped(identifier, newest, newest.upper()));
+    DataTables.Loaded loaded = tables.loadWithDropped(identifier, newest, newest.upper());
+    Optional<Stranger> stranger = Optional.ofNullable(loaded.view()).flatMap(TableView::stranger);
+    if (stranger.isPresent() && stranger.get().cure() != null) {
+      throw stranger.get().quarantined(identifier);
+    }
+    return new Newest(newest, loaded);
   }
 
   private static StagedTable staged(DataTables.Loaded loaded) {

@@ -11,6 +11,7 @@ import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
  * Commits on a data table that did not go through the protocol.
@@ -23,6 +24,7 @@ import org.apache.iceberg.TableMetadata;
  * @param lost what of the log the table lacks, where somebody has set it back; else null
  * @param below where they left {@code main} besides, before a registration marked the table again;
  *     newest first
+ * @param cure what ends it, where no repair does; else null
  */
 record Stranger(
     Long headSnapshotId,
@@ -30,18 +32,38 @@ record Stranger(
     boolean adoptable,
     String reason,
     Lost lost,
-    List<Long> below) {
+    List<Long> below,
+    String cure) {
+
+  private static final String NAME_TAKEN = "another table stands under the name of a logged one";
+  private static final String AWAY =
+      "no repair ends that: rename that one away with plain Iceberg, and the logged one back where"
+          + " somebody has moved it, then CALL system.apply()";
 
   /** Entries above one {@code commit_ts}, above which nothing can be read, and up to another. */
   record Lost(long above, long upto) {}
 
   Stranger(Long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason) {
-    this(headSnapshotId, snapshotIds, adoptable, reason, null, List.of());
+    this(headSnapshotId, snapshotIds, adoptable, reason, null, List.of(), null);
+  }
+
+  /** Another table than the logged one, which stands under its name. */
+  static Stranger ofTakenName(TableMetadata other) {
+    Long head = LoggedState.mainId(other);
+    return new Stranger(head, List.of(), false, NAME_TAKEN, null, List.of(), AWAY);
+  }
+
+  /** The error for who changes a table; the caller has looked at {@link #adoptable}. */
+  TxnException quarantined(TableIdentifier table) {
+    return cure == null
+        ? TxnException.quarantined(table, reason)
+        : TxnException.quarantined(table, reason, cure);
   }
 
   /** The same, with where they left {@code main} besides. */
   Stranger withBelow(List<Long> heads) {
-    return new Stranger(headSnapshotId, snapshotIds, adoptable, reason, lost, List.copyOf(heads));
+    return new Stranger(
+        headSnapshotId, snapshotIds, adoptable, reason, lost, List.copyOf(heads), cure);
   }
 
   /** The snapshots that show all that strangers did, each the newest of a stretch. */
@@ -122,7 +144,7 @@ record Stranger(
             applied, upto);
     Lost lost = new Lost(applied, upto);
     Long head = LoggedState.mainId(metadata);
-    return Optional.of(new Stranger(head, List.of(), false, reason, lost, List.of()));
+    return Optional.of(new Stranger(head, List.of(), false, reason, lost, List.of(), null));
   }
 
   /** What an adoption names: the snapshots with rows, or where main stands. */
@@ -136,7 +158,7 @@ record Stranger(
     // A rollback has no snapshots, and nothing takes it in.
     return left.isEmpty() && !snapshotIds.isEmpty()
         ? Optional.empty()
-        : Optional.of(new Stranger(headSnapshotId, left, adoptable, reason, lost, below));
+        : Optional.of(new Stranger(headSnapshotId, left, adoptable, reason, lost, below, cure));
   }
 
   /** Strangers' snapshots that changed rows, newest first. */

@@ -206,11 +206,9 @@ public final class TxnCatalog
         .ifPresent(
             stranger ->
                 LOG.warn(
-                    "{} is read as the log has it, without what strangers did: {}; see CALL"
-                        + " {}.system.repair",
+                    "{} is read as the log has it, without what strangers did: {}",
                     identifier,
-                    stranger.reason(),
-                    handle.catalogName()));
+                    stranger.quarantined(identifier).getMessage()));
     TableView view = loaded.view();
     return table(identifier, view.metadata().uuid(), loaded, loaded.real(), view.readTs());
   }

@@ -165,6 +165,13 @@ public class TxnException extends RuntimeException {
         .with(TABLE, String.valueOf(table));
   }
 
+  /** The same of one that no repair ends. */
+  static TxnException quarantined(TableIdentifier table, String reason, String cure) {
+    return notCommitted(
+            ErrorKind.QUARANTINED, String.format("%s; %s; table=`%s`", reason, cure, table))
+        .with(TABLE, String.valueOf(table));
+  }
+
   /** A table of whose logged state nothing is left: no repair ends that. */
   public static TxnException expired(TableIdentifier table) {
     return notCommitted(

@@ -44,7 +44,7 @@ final class WriteChecks {
               if (stranger.adoptable()) {
                 throw TxnException.foreignWrite(table.identifier(), stranger.reason());
               }
-              throw TxnException.quarantined(table.identifier(), stranger.reason());
+              throw stranger.quarantined(table.identifier());
             });
   }
 
