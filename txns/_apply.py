@@ -263,12 +263,14 @@ class Applier:
         """
         Whether a logged table has been created already, as far as the newest head tells.
 
-        It has been renamed or forgotten since, or the creation is applied and archived: somebody
-        who has an older head would make the table a second time.
+        It has been renamed or forgotten since, or the creation is applied and archived, or what
+        was applied after it is: it would be made a second time.
         """
-        newest = self._log.load().state
-        creation = newest.creation(change.change.table, change.commit_ts)
-        return creation is None or creation.change.uuid != change.change.uuid
+        newest = self._log.load()
+        creation = newest.state.creation(change.change.table, change.commit_ts)
+        if creation is None or creation.change.uuid != change.change.uuid:
+            return True
+        return self._tables.was_created(creation, newest)
 
     def _moot(self, table: Identifier, change: LoggedChange, metadata: TableMetadata) -> bool:
         """

@@ -51,18 +51,37 @@ class CompleteTables:
             NoSuchTableError: The catalog does not have it.
             Quarantined: What it lacks stands under another name of the same table.
         """
-        table = self.catalog.load_table(identifier)
-        lost_ts = self._lost_upto(table.metadata, head)
+        table, lost_ts = self._load(identifier, head)
         for wait_ms_max in LAG_MS:
             if lost_ts is None:
-                return table, None
+                break
             self.clock.back_off(wait_ms_max)
-            table = self.catalog.load_table(identifier)
-            lost_ts = self._lost_upto(table.metadata, head)
+            table, lost_ts = self._load(identifier, head)
+        if table is None:
+            raise NoSuchTableError(f"Table does not exist: {text(identifier)}")
         if lost_ts is None:
             return table, None
         self._refuse_second_name(identifier, table.metadata, head)
         return table, _set_back(table.metadata, lost_ts)
+
+    def _load(self, identifier: Identifier, head: Head) -> tuple[Table | None, int | None]:
+        """Load a table once; with the `commit_ts` in ms up to which what is given lacks entries."""
+        try:
+            table = self.catalog.load_table(identifier)
+        except NoSuchTableError:
+            creation = head.state.creation(identifier, head.upper)
+            return None, self.created_ts(creation, head) if creation else None
+        return table, self._lost_upto(table.metadata, head)
+
+    def created_ts(self, creation: LoggedChange, head: Head) -> int | None:
+        """
+        Give up to which `commit_ts` in ms entries of a table were applied that have left the head.
+
+        None while all of them stand in it, above the creation: then it may not be made yet.
+        """
+        ts = creation.commit_ts
+        newest = self.archive.newest_applied(head, creation.change.uuid, ts, marked=True)
+        return newest if newest > ts else None
 
     def lost(self, metadata: TableMetadata, head: Head) -> Stranger | None:
         """Describe what a table lacks that the catalog itself has given, not a replica."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from txns._archive import Archive
     from txns._clock import Clock
-    from txns._entry import Change
+    from txns._entry import Change, LoggedChange
     from txns._log import CommitLog, Head
     from txns.errors import Identifier
 
@@ -79,6 +79,12 @@ class Loaded:
             return self.view.metadata
         assert self.table is not None
         return self.table.metadata
+
+
+_BACK = (
+    "bring it back under this name with the catalog's own rename or register_table, of its newest"
+    " metadata"
+)
 
 
 def _behind(created: Loaded, other: TableMetadata, read_ts: int) -> Loaded:
@@ -151,10 +157,10 @@ class DataTables:
         try:
             table, lost = self._complete.load(identifier, head)
         except NoSuchTableError:
-            created = self._not_created_yet(identifier, head, read_ts)
-            if created is None:
+            creation = head.state.creation(identifier, read_ts)
+            if creation is None:
                 raise
-            return created
+            return self._not_created_yet(identifier, creation, head, read_ts)
         return self._seen(identifier, table, head, read_ts, lost=lost)
 
     def seen(self, identifier: Identifier, table: Table, head: Head) -> Loaded:
@@ -173,8 +179,9 @@ class DataTables:
     ) -> Loaded:
         mark = _mark.mark_of(table.metadata)
         if mark is None:
-            hidden = self._not_created_yet(identifier, head, read_ts)
-            if hidden and hidden.metadata.table_uuid != table.metadata.table_uuid:
+            creation = head.state.creation(identifier, read_ts)
+            if creation and creation.change.uuid != str(table.metadata.table_uuid):
+                hidden = self._not_created_yet(identifier, creation, head, read_ts)
                 return _behind(hidden, table.metadata, read_ts)
             return self._without_mark(identifier, table, head, read_ts, lost=lost)
         self._check_mark(identifier, mark, head)
@@ -331,15 +338,20 @@ class DataTables:
                     return change
         return None
 
-    def _not_created_yet(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded | None:
-        creation = head.state.creation(identifier, read_ts)
-        if creation is None:
-            return None
+    def was_created(self, creation: LoggedChange, head: Head) -> bool:
+        """Whether a table whose creation stands in the head has been there: later entries left."""
+        return self._complete.created_ts(creation, head) is not None
+
+    def _not_created_yet(
+        self, identifier: Identifier, creation: LoggedChange, head: Head, read_ts: int
+    ) -> Loaded:
         run = head.state.changes(creation.change.uuid, after=0, upto=read_ts)
         first = self._log.request(run[0])
-        if not _overlay.creates(first):
+        if not _overlay.creates(first) or self.was_created(creation, head):
             raise Quarantined(
-                identifier, "a table of the log is not in the catalog: somebody dropped it"
+                identifier,
+                "a table of the log is not in the catalog: somebody dropped it, or renamed it",
+                _BACK,
             )
         _overlay.check_chain(identifier, run)
         now_ms = self._clock.now_ms()
