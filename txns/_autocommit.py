@@ -145,14 +145,24 @@ class AutocommitCatalog(TxnCatalog):
         """Plan a table that is created together with its first rows."""
         name = self.identifier_to_tuple(identifier)
         self._refuse_commit_table(name)
-        if self._refuse_existing(name).state.off or self._stays_plain(properties):
+        head = self._head()
+        if head.state.off or self._stays_plain(properties):
+            self._refuse_existing(name)
             return self._parts.catalog.create_table_transaction(
                 identifier, schema, location, partition_spec, sort_order, properties
             )
-        planned = _creation.planned_table(
-            self._parts, self, name, schema, location, partition_spec, sort_order, properties
+        return _creation.creation(
+            self._parts,
+            self,
+            name,
+            schema,
+            location,
+            partition_spec,
+            sort_order,
+            properties,
+            dropped=self._dropped(name, head),
+            files=lambda _name, io: io,
         )
-        return CreateTableTransaction(planned)
 
     def commit_table(
         self,
@@ -323,37 +333,35 @@ class AutocommitCatalog(TxnCatalog):
         version = int(properties.get(TableProperties.FORMAT_VERSION, _manifests.WRITABLE_FORMAT))
         return self._parts.config.register == "none" or version < _manifests.WRITABLE_FORMAT
 
-    def _refuse_existing(self, name: Identifier) -> Head:
-        """Give the head at which there is no such table."""
-        head = self._head()
+    def _refuse_existing(self, name: Identifier) -> None:
         try:
-            self._load_at(head, name)
+            self._load_at(self._head(), name)
         except NoSuchTableError:
-            return head
+            return
         raise TableAlreadyExistsError(f"Table {text(name)} already exists")
 
     def _create(self, table: Table, updates: tuple[TableUpdate, ...]) -> CommitTableResponse:
         name = table.name()
-        self._refuse_existing(name)
         head = self._parts.log.load_or_create()
-        try:
-            loaded = self._parts.tables.load_with_dropped(name, head, head.upper)
-        except NoSuchTableError:
-            staged = _creation.staged_creation(name, table.io, updates)
-        else:
-            if loaded.view is None or not loaded.view.dropped:  # it came since it was looked for
-                raise TableAlreadyExistsError(f"Table {text(name)} already exists")
-            staged = _creation.dropped_table(loaded)
-            _creation.stage_recreation(staged, updates, self._parts.clock)
+        staged = _creation.staged_creation(table, updates, self._dropped(name, head))
         try:
             self._commit(staged, head.upper)
         except CommitFailedException as error:
             raise TableAlreadyExistsError(f"Table {text(name)} already exists") from error
-        created = self._committed(table, staged)
-        if not isinstance(table, TxnTable) and staged.base.table_uuid != table.metadata.table_uuid:
-            # Created again on the physical table of a dropped one: pyiceberg compares uuids.
-            table.metadata = created.metadata
-        return created
+        return self._committed(table, staged)
+
+    def _dropped(self, name: Identifier, head: Head) -> StagedTable | None:
+        """
+        Give the physical table of a dropped one; None for a name that is not used.
+
+        Raises:
+            TableAlreadyExistsError: A table has it.
+        """
+        try:
+            loaded = self._parts.tables.load_with_dropped(name, head, head.upper)
+        except NoSuchTableError:
+            return None
+        return _creation.dropped_table(loaded)
 
     def _commit(self, staged: StagedTable, read_ts: int) -> None:
         clock = self._parts.clock

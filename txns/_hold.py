@@ -18,6 +18,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from txns._catalog import SnapshotCatalog
 from txns._entry import Isolation
 from txns._logged import History, effective_ts
+from txns._mark import REF_PREFIX
 from txns._overlay import TableView
 from txns._run import run
 from txns._survey import survey
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from txns._transaction import Transaction
     from txns.errors import Identifier
 
-TAG = "txns-hold-"
+TAG = f"{REF_PREFIX}hold-"
 """Tags of a hold are named this and the hold's name."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)

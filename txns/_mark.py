@@ -51,13 +51,16 @@ SNAPSHOT_RESTORED = "txns.restored"
 SNAPSHOT_LOST_ABOVE = "txns.lost-above"
 """On what adopts a table that was set back: the `commit_ts` above which its states are gone."""
 
-FOREIGN_BRANCH = "txns-foreign-"
+REF_PREFIX = "txns-"
+"""What the protocol's branches and tags begin with."""
+
+FOREIGN_BRANCH = f"{REF_PREFIX}foreign-"
 """Branches that keep a stranger's snapshots are named this and the snapshot's id."""
 
 FOR_EVER_MS = 2**63 - 1
 """The age of refs that no expiry may take, whatever the table's own default is."""
 
-KEPT_TAG = "txns-kept-"
+KEPT_TAG = f"{REF_PREFIX}kept-"
 """Tags on snapshots whose files came back are named this; see `_kept`."""
 
 MIN_SNAPSHOTS_TO_KEEP = 10

@@ -187,18 +187,20 @@ class Staging:
         if self.exists(name):
             raise TableAlreadyExistsError(f"Table {text(name)} already exists")
         self._reads.absent.add(name)
-        dropped = self.staged.get(name) or self._dropped_before(name)
-        if dropped is None:
-            staged = _creation.staged_creation(name, table.io, updates)
-        else:
-            staged = dropped
-            _creation.stage_recreation(staged, updates, self._parts.clock)
+        staged = _creation.staged_creation(table, updates, self.dropped(name))
         self.staged[name] = staged
         self.shared.pop(name, None)
         return staged
 
-    def _dropped_before(self, name: Identifier) -> StagedTable | None:
-        """Give a dropped table's physical one; None where there is none of that name."""
+    def dropped(self, name: Identifier) -> StagedTable | None:
+        """
+        Give the physical table of one that was dropped, by the transaction or before it.
+
+        Raises:
+            TableAlreadyExistsError: The name has come to a table since it was looked for.
+        """
+        if name in self.staged:
+            return self.staged[name]
         try:
             loaded = self._parts.tables.load_with_dropped(name, self._head, self.options.read_ts)
         except NoSuchTableError:

@@ -182,11 +182,18 @@ class Transaction(TxnCatalog):
             self._refuse_commit_table(name)
             if self._staging.exists(name):
                 raise TableAlreadyExistsError(f"Table {text(name)} already exists")
-            planned = _creation.planned_table(
-                self._parts, self, name, schema, location, partition_spec, sort_order, properties
+            return _creation.creation(
+                self._parts,
+                self,
+                name,
+                schema,
+                location,
+                partition_spec,
+                sort_order,
+                properties,
+                dropped=self._staging.dropped(name),
+                files=self._staging.files,
             )
-            planned.io = self._staging.files(name, planned.io)
-            return CreateTableTransaction(planned)
 
     def commit_table(
         self,
@@ -202,8 +209,6 @@ class Transaction(TxnCatalog):
             refuse_reserved_in(name, table.metadata, updates)
             if any(isinstance(requirement, AssertCreate) for requirement in requirements):
                 staged = self._staging.stage_create(table, updates)
-                # Created again on a dropped table's physical one: pyiceberg compares uuids.
-                table.metadata = staged.current
             else:
                 appended = isinstance(table, TxnTable) and table.made_by_appends(updates)
                 staged = self._staging.stage(name, requirements, updates, appended=appended)

@@ -1,0 +1,166 @@
+"""
+A dropped name created again, on its physical table: a new table with the old one's numbers.
+
+As Iceberg's own replacement of a table (`TableMetadata.buildReplacement` in its Java library): what
+is there keeps its ids, and what is new gets ids that nothing has had. Docs/spec.md 6.5. Pure.
+Imports: _mark. Used by: _creation.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.schema import assign_fresh_schema_ids
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.sorting import SortField, SortOrder
+from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSchemaUpdate,
+    AddSortOrderUpdate,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSortOrderUpdate,
+    SetDefaultSpecUpdate,
+    SetPropertiesUpdate,
+)
+
+from txns import _mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableUpdate
+
+_LAST_ADDED = -1
+
+
+def recreation(base: TableMetadata, new: TableMetadata) -> tuple[TableUpdate, ...]:
+    """
+    Give the updates that make a new table of a dropped one's.
+
+    Uuid, format and place stay; but for them, and what the protocol keeps, nothing of the old table
+    is left.
+
+    Args:
+        base: The dropped table, which is what the updates fit on.
+        new: The first metadata that the new one would have under a name of its own.
+    """
+    schema = _schema(base, new)
+    return (
+        *_without_refs(base),
+        *_properties(base, new),
+        *_set_schema(base, schema),
+        *_set_spec(base, new, schema),
+        *_set_sort_order(base, new, schema),
+    )
+
+
+def is_base(base: TableMetadata, table: TableMetadata) -> bool:
+    """Whether what was planned on one state of a dropped table fits on another one."""
+    return _numbers(base) == _numbers(table)
+
+
+def _numbers(metadata: TableMetadata) -> tuple[object, ...]:
+    return (
+        metadata.table_uuid,
+        metadata.current_snapshot_id,
+        metadata.last_column_id,
+        metadata.last_partition_id,
+        {schema.schema_id for schema in metadata.schemas},
+        {spec.spec_id for spec in metadata.partition_specs},
+        {order.order_id for order in metadata.sort_orders},
+    )
+
+
+def _without_refs(base: TableMetadata) -> Iterator[TableUpdate]:
+    yield RemoveSnapshotRefUpdate(ref_name=MAIN_BRANCH)
+    for name in base.refs:
+        if name != MAIN_BRANCH and not name.startswith(_mark.REF_PREFIX):
+            yield RemoveSnapshotRefUpdate(ref_name=name)
+
+
+def _properties(base: TableMetadata, new: TableMetadata) -> Iterator[TableUpdate]:
+    wanted = _mark.without_reserved(new.properties)
+    gone = [key for key in _mark.without_reserved(base.properties) if key not in wanted]
+    if gone:
+        yield RemovePropertiesUpdate(removals=gone)
+    if wanted:
+        yield SetPropertiesUpdate(updates=wanted)
+
+
+def _schema(base: TableMetadata, new: TableMetadata) -> Schema:
+    """Give the new columns: each has the id that its full name has in the dropped table."""
+    first = assign_fresh_schema_ids(new.schema())  # their ids tell the order of a second time
+    names = [first.find_column_name(each) for each in range(1, first.highest_field_id + 1)]
+    known = {base.schema().find_column_name(each): each for each in base.schema().field_ids}
+    fresh = count(base.last_column_id + 1)
+    ids = iter([known[name] if name in known else next(fresh) for name in names])
+    return assign_fresh_schema_ids(new.schema(), lambda: next(ids))
+
+
+def _set_schema(base: TableMetadata, schema: Schema) -> tuple[TableUpdate, ...]:
+    """Add the schema under a number of its own, or take the table's equal one."""
+    for known in base.schemas:
+        if known == schema:
+            return (SetCurrentSchemaUpdate(schema_id=known.schema_id),)
+    number = max(known.schema_id for known in base.schemas) + 1
+    added = schema.model_copy(update={"schema_id": number})
+    return AddSchemaUpdate(schema_=added), SetCurrentSchemaUpdate(schema_id=_LAST_ADDED)
+
+
+def _source(new: TableMetadata, schema: Schema, source_id: int) -> int:
+    """Give the id that a column of the new table has on the dropped one's."""
+    name = new.schema().find_column_name(source_id)
+    assert name is not None
+    return schema.find_field(name).field_id
+
+
+def _set_spec(base: TableMetadata, new: TableMetadata, schema: Schema) -> tuple[TableUpdate, ...]:
+    """
+    Add the spec under a number of its own, or take the table's equal one.
+
+    A partition field of the same column and transform keeps its id.
+    """
+    every = [field for spec in base.partition_specs for field in spec.fields]
+    known = {(field.source_id, str(field.transform)): field.field_id for field in every}
+    fresh = count(max(base.last_partition_id or 0, PARTITION_FIELD_ID_START - 1) + 1)
+    fields = []
+    for field in new.spec().fields:
+        source_id = _source(new, schema, field.source_id)
+        field_id = known.get((source_id, str(field.transform))) or next(fresh)
+        fields.append(PartitionField(source_id, field_id, field.transform, field.name))
+    for spec in base.partition_specs:
+        if spec.fields == tuple(fields):
+            return (SetDefaultSpecUpdate(spec_id=spec.spec_id),)
+    number = max(spec.spec_id for spec in base.partition_specs) + 1
+    added = PartitionSpec(*fields, spec_id=number)
+    return AddPartitionSpecUpdate(spec=added), SetDefaultSpecUpdate(spec_id=_LAST_ADDED)
+
+
+def _set_sort_order(
+    base: TableMetadata, new: TableMetadata, schema: Schema
+) -> tuple[TableUpdate, ...]:
+    """Add the sort order under a number of its own, or take the table's equal one; 0 is none."""
+    fields = [
+        SortField(
+            source_id=_source(new, schema, field.source_id),
+            transform=field.transform,
+            direction=field.direction,
+            null_order=field.null_order,
+        )
+        for field in new.sort_order().fields
+    ]
+    for order in base.sort_orders:
+        if order.fields == fields:
+            return (SetDefaultSortOrderUpdate(sort_order_id=order.order_id),)
+    number = max(order.order_id for order in base.sort_orders) + 1 if fields else 0
+    added = SortOrder(*fields, order_id=number)
+    return (
+        AddSortOrderUpdate(sort_order=added),
+        SetDefaultSortOrderUpdate(sort_order_id=number),
+    )
