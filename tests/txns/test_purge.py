@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tests.txns.lake import Lake
 
-AGE_MS = 2000
+AGE_MS = 60_000
 LEASE_MS = 11 * 60 * 1000
 
 
@@ -239,7 +239,7 @@ def _create(handle: txns.Handle, name: str) -> None:
 def test_a_claim_is_gone_on_with_after_its_time(lake, handle, dropped, monkeypatch):
     """Whoever creates the name meanwhile gets a conflict that says what to do."""
     lake.clock.sleep(AGE_MS)
-    dead = lake.open(lake.another_catalog(), max_age_s=2)
+    dead = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
     _stop(monkeypatch, dead, "rename_table")
     with pytest.raises(_Stopped):
         dead.purge(dropped)
@@ -260,7 +260,7 @@ def test_a_table_that_was_moved_aside_is_dropped_by_the_next_purge(
 ):
     """And it is in no list meanwhile."""
     lake.clock.sleep(AGE_MS)
-    dead = lake.open(lake.another_catalog(), max_age_s=2)
+    dead = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
     _stop(monkeypatch, dead, "drop_table")
     with pytest.raises(_Stopped):
         dead.purge(dropped)
@@ -276,7 +276,7 @@ def test_a_table_that_was_moved_aside_is_dropped_by_the_next_purge(
 def test_a_purger_that_slept_too_long_puts_back_what_it_finds(lake, handle, dropped, monkeypatch):
     """It moves the table that was made since, sees that it is another one, and moves it back."""
     lake.clock.sleep(AGE_MS)
-    slow = lake.open(lake.another_catalog(), max_age_s=2)
+    slow = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
     rename = slow.parts.catalog.rename_table
 
     def after_a_sleep(*names: object) -> object:
@@ -296,7 +296,7 @@ def test_a_purger_that_slept_too_long_puts_back_what_it_finds(lake, handle, drop
 def test_a_creator_that_was_faster_wins(lake, handle, dropped, monkeypatch):
     """Schedule 15: created in place while the purger looks; its claim clashes in the log."""
     lake.clock.sleep(AGE_MS)
-    slow = lake.open(lake.another_catalog(), max_age_s=2)
+    slow = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
     commit = slow.parts.committer.commit
 
     def after_a_creation(request: object) -> object:
@@ -327,7 +327,7 @@ def test_a_creator_that_looked_before_the_claim_loses(lake, handle, dropped):
 def test_a_stranger_who_writes_a_claimed_table_keeps_it(lake, handle, dropped, monkeypatch):
     """What was written after the purger's last look is back under the name."""
     lake.clock.sleep(AGE_MS)
-    slow = lake.open(lake.another_catalog(), max_age_s=2)
+    slow = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
     rename = slow.parts.catalog.rename_table
 
     def after_a_write(*names: object) -> object:
@@ -348,7 +348,7 @@ def test_a_table_that_was_made_and_dropped_again_meanwhile_stays(
 ):
     """Its drop is too young, and somebody holds it: the purger's first look was at another one."""
     lake.clock.sleep(AGE_MS)
-    slow = lake.open(lake.another_catalog(), max_age_s=2)
+    slow = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
     apply_and_tidy = Purger._settle
 
     def after_another_life(purger: Purger, name: tuple[str, ...]) -> None:
@@ -368,7 +368,7 @@ def test_a_table_that_was_made_and_dropped_again_meanwhile_stays(
 def test_a_purger_that_deletes_for_long_claims_no_other_table(lake, handle, dropped, monkeypatch):
     """Its claim ran out, another one purged, and the name has had another life since."""
     lake.clock.sleep(AGE_MS)
-    slow = lake.open(lake.another_catalog(), max_age_s=2)
+    slow = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
     delete = PurgedFiles.delete_unreachable
 
     def slowly(files: PurgedFiles) -> int:
@@ -423,7 +423,7 @@ def test_the_command_purges(lake, dropped, cli):
 
 def test_status_and_check_name_what_a_purge_has_left(lake, dropped, cli, monkeypatch):
     lake.clock.sleep(AGE_MS)
-    dead = lake.open(lake.another_catalog(), max_age_s=2)
+    dead = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
     _stop(monkeypatch, dead, "drop_table")
     with pytest.raises(_Stopped):
         dead.purge(dropped)
