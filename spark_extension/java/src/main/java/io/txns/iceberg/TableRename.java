@@ -25,6 +25,7 @@ final class TableRename {
     handle.checks().refuseCommitTable(from);
     handle.checks().refuseCommitTable(to);
     String uuid = uuidUnderCare(from);
+    handle.checks().refuseLogged(to); // before the table is taken from care for it
     if (uuid == null) {
       handle.delegate().renameTable(from, to);
       return;

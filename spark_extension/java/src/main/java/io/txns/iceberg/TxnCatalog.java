@@ -309,6 +309,14 @@ public final class TxnCatalog
   @Override
   public Table registerTable(TableIdentifier identifier, String metadataFileLocation) {
     handle.checks().refuseCommitTable(identifier);
+    try {
+      handle.checks().refuseLogged(identifier);
+    } catch (TxnException e) {
+      if (e.kind() != ErrorKind.QUARANTINED) {
+        throw e;
+      }
+      LOG.warn("{} is registered to end its quarantine: {}", identifier, e.getMessage());
+    }
     return handle.delegate().registerTable(identifier, metadataFileLocation);
   }
 
@@ -405,7 +413,9 @@ public final class TxnCatalog
 
   @Override
   public ViewBuilder buildView(TableIdentifier identifier) {
-    return views().buildView(identifier);
+    ViewCatalog views = views();
+    handle.checks().refuseLogged(identifier);
+    return views.buildView(identifier);
   }
 
   @Override
@@ -415,7 +425,9 @@ public final class TxnCatalog
 
   @Override
   public void renameView(TableIdentifier from, TableIdentifier to) {
-    views().renameView(from, to);
+    ViewCatalog views = views();
+    handle.checks().refuseLogged(to);
+    views.renameView(from, to);
   }
 
   @Override

@@ -201,8 +201,8 @@ public class TxnException extends RuntimeException {
             ErrorKind.QUARANTINED,
             String.format(
                 "somebody dropped the table, or renamed it, and the log does not have all of it any"
-                    + " more; register its newest metadata in the catalog again, or rename it back;"
-                    + " table=`%s`",
+                    + " more; register its newest metadata in the catalog again, or rename it back"
+                    + " there; table=`%s`",
                 table))
         .with(TABLE, String.valueOf(table));
   }

@@ -99,6 +99,7 @@ final class TxnTableBuilder implements TableBuilder {
   public org.apache.iceberg.Transaction createTransaction() {
     handle.checks().refuseCommitTable(identifier);
     if (!registers()) {
+      handle.checks().refuseLogged(identifier);
       return plain.createTransaction();
     }
     DataTables.Loaded dropped = droppedOrAbsent();

@@ -3,6 +3,8 @@ package io.txns.iceberg;
 import java.util.function.Supplier;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
 
 /** Refuses what must not be written, with the command that cures it. */
 final class WriteChecks {
@@ -75,6 +77,23 @@ final class WriteChecks {
   void refuseCommitTable(TableIdentifier table) {
     if (table.equals(config.get().commitTable())) {
       throw TableMark.writtenByProtocolOnly(table);
+    }
+  }
+
+  /**
+   * Refuse a name that the log has given to a table which the catalog does not have: whatever takes
+   * it there would stand in the way of what was committed. Of other names the catalog tells.
+   *
+   * @throws AlreadyExistsException where there is such a table
+   */
+  void refuseLogged(TableIdentifier name) {
+    Head head = log.loadIfExists();
+    try {
+      if (tables.loadWithDropped(name, head, head.upper()).table() == null) {
+        throw new AlreadyExistsException("Table already exists: %s", name);
+      }
+    } catch (NoSuchTableException e) {
+      return; // nobody has it
     }
   }
 
