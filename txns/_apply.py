@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.table.update import TableRequirement, TableUpdate
+    from pyiceberg.table.update import TableUpdate
 
     from txns._clock import Clock
     from txns._log import CommitLog, Head
@@ -208,7 +208,7 @@ class Applier:
             for each in request.requirements
             if each not in unmet and not _rewound.is_about_main(each)
         ]
-        return self._commit(real, (here, *others), updates)
+        return swap(self._catalog, real, (here, *others), updates, self._clock)
 
     def _left(self, change: LoggedChange, real: Table) -> tuple[TableUpdate, ...]:
         """
@@ -233,17 +233,6 @@ class Applier:
             _change.main_at(real.metadata, empty.snapshot_id),
         )
 
-    def _commit(
-        self,
-        real: Table,
-        requirements: tuple[TableRequirement, ...],
-        updates: tuple[TableUpdate, ...],
-    ) -> Table:
-        response = swap(self._catalog, real, requirements, updates, self._clock)
-        return Table(
-            real.name(), response.metadata, response.metadata_location, real.io, self._catalog
-        )
-
     def _create(self, table: Identifier, change: LoggedChange) -> Table:
         request = self._log.request(change)
         if not _overlay.creates(request) or self._was_there(change):
@@ -257,7 +246,7 @@ class Applier:
             raise Quarantined(table, "somebody dropped the table and purged its files")
         planned = PlannedTable(table, metadata, metadata.location, io, self._catalog)
         updates = _overlay.creation_updates(change, request, now_ms)
-        return self._commit(planned, (AssertCreate(),), updates)
+        return swap(self._catalog, planned, (AssertCreate(),), updates, self._clock)
 
     def _was_there(self, change: LoggedChange) -> bool:
         """

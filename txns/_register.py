@@ -156,18 +156,18 @@ class Registrar:
             Conflict: Others write it all the time.
         """
         try:
-            self._mark(identifier, table)
+            return self._mark(identifier, table)
         except CommitFailedException:
             _LOG.debug("somebody else changed %s first", text(identifier), exc_info=True)
-            table = self._catalog.load_table(identifier)
-            self._check_registrable(identifier, table, uuid)
-            if _mark.mark_of(table.metadata) is None:
-                self._mark_or_conflict(identifier, table)
-        return self._catalog.load_table(identifier)
+        table = self._catalog.load_table(identifier)
+        self._check_registrable(identifier, table, uuid)
+        if _mark.mark_of(table.metadata) is None:
+            return self._mark_or_conflict(identifier, table)
+        return table
 
-    def _mark_or_conflict(self, identifier: Identifier, table: Table) -> None:
+    def _mark_or_conflict(self, identifier: Identifier, table: Table) -> Table:
         try:
-            self._mark(identifier, table)
+            return self._mark(identifier, table)
         except CommitFailedException as error:
             raise Conflict(
                 "others write the table while it is registered",
@@ -175,7 +175,7 @@ class Registrar:
                 least_ts=self._log.load().upper,
             ) from error
 
-    def _mark(self, identifier: Identifier, table: Table) -> None:
+    def _mark(self, identifier: Identifier, table: Table) -> Table:
         """Swap the mark in, with an empty snapshot that has a manifest list of its own."""
         head = self._log.load()  # after the table: it has the forget that the table may show
         uuid = str(table.metadata.table_uuid)
@@ -204,7 +204,7 @@ class Registrar:
         )
         moved = _change.main_at(table.metadata, marking.snapshot_id)
         updates = (*marks, AddSnapshotUpdate(snapshot=marking), moved)
-        swap(self._catalog, table, here, updates, self._clock)
+        return swap(self._catalog, table, here, updates, self._clock)
 
     def _refuse_outstanding(self, identifier: Identifier, table: Table, head: Head) -> None:
         """

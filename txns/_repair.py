@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyiceberg.schema import index_by_id
-from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
@@ -35,6 +34,7 @@ from txns.errors import Conflict, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
@@ -186,7 +186,7 @@ class Repairer:
             _change.main_at(table.metadata, footing.snapshot_id),
         )
         try:
-            response = swap(self._catalog, table, here, updates, self._clock)
+            return swap(self._catalog, table, here, updates, self._clock)
         except Exception as error:
             newest = self._catalog.load_table(identifier)
             if newest.metadata.current_snapshot_id == footing.snapshot_id:
@@ -194,9 +194,6 @@ class Repairer:
             if isinstance(error, REFUSALS) and newest.metadata.current_snapshot_id == main:
                 raise
             raise _other_state(identifier, head) from error
-        return Table(
-            identifier, response.metadata, response.metadata_location, table.io, self._catalog
-        )
 
     def _repair(
         self,

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
 
 from txns import _timestamps
 from txns.errors import text
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import CommitTableResponse, Table
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from txns._clock import Clock
@@ -27,9 +27,11 @@ def swap(
     requirements: tuple[TableRequirement, ...],
     updates: tuple[TableUpdate, ...],
     clock: Clock,
-) -> CommitTableResponse:
+) -> Table:
     """
     Swap a data table for what updates make of it, whose times follow those it was loaded with.
+
+    The answer is the table as the catalog itself has it then; who loads it may get a replica's.
 
     pyiceberg's catalogs load it once more, and lay the updates over whatever it is by then: one of
     the requirements has to assert the uuid.
@@ -40,6 +42,7 @@ def swap(
     """
     required = _timestamps.required(table.metadata, requirements, updates, clock)
     try:
-        return catalog.commit_table(table, required, updates)
+        response = catalog.commit_table(table, required, updates)
     except (KeyError, ValueError) as error:
         raise CommitFailedException(f"the table has moved; table={text(table.name())}") from error
+    return Table(table.name(), response.metadata, response.metadata_location, table.io, catalog)

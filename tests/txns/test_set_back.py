@@ -12,6 +12,7 @@ import txns
 from tests.txns.lake import ids, rows
 from txns._archive import Archive
 from txns._change import main_at
+from txns._entry import Kind
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -291,6 +292,28 @@ def test_a_replica_that_lags_behind_a_registration_is_asked_again(lake, monkeypa
     _lags(catalog, answers, monkeypatch)
     assert [1, *written, 7] == ids(lake.open(catalog).snapshot().load_table("shop.a"))
     assert not answers
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_replica_that_lags_behind_a_mark_hides_no_registration(lake, monkeypatch, again):
+    """1. A table is marked. 2. A replica has it as it was. 3. The registration is logged."""
+    a = lake.table("a", [1], register=False)
+    if again:
+        lake.open().register(a)
+        lake.open().forget(a)
+    catalog = lake.another_catalog()
+    commit, answers = catalog.commit_table, [catalog.load_table(a)]
+
+    def marks(table, *asked):
+        response = commit(table, *asked)
+        if table.name() == answers[0].name():
+            _lags(catalog, answers, monkeypatch)
+        return response
+
+    monkeypatch.setattr(catalog, "commit_table", marks)
+    registered = lake.open(catalog).register(a)
+    newest = lake.open().parts.log.load().state.entries[-1:]
+    assert [(Kind.REGISTER, registered)] == [(each.kind, each.commit_ts) for each in newest]
 
 
 @pytest.mark.parametrize("written", [[], [2], [2, 3]])

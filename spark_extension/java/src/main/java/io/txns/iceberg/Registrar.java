@@ -112,7 +112,7 @@ final class Registrar {
     Head newest = log.load(); // after the table: it has the forget that the table may show
     refuseOutstanding(identifier, base, newest);
     Timestamps.commit(real, base, clock.nowMs(), seen -> marked(identifier, real, seen, newest));
-    return real.refresh();
+    return real.current(); // the swap's answer: who asks again may get a replica's
   }
 
   /**

@@ -6,7 +6,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 
 /** Real table operations, with a test's own code in place of the commit. */
-final class HookedOperations extends DelegatingOperations {
+class HookedOperations extends DelegatingOperations {
   private final TableOperations real;
   private final Hook hook;
 

@@ -8,10 +8,14 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.Map;
+import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.jdbc.JdbcCatalog;
+import org.apache.iceberg.relocated.com.google.common.collect.Iterables;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -96,6 +100,42 @@ class RegisterRaceTest extends TwoTables {
     late.register(id("shop.c"));
     append(lake.open().catalog(() -> null).loadTable(id("shop.c")), 2);
     assertThat(lake.txnIds("shop.c")).containsExactly(2L);
+  }
+
+  /** 1. A table is marked. 2. A replica has it as it was. 3. The registration is logged. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aReplicaThatLagsBehindAMarkHidesNoRegistration(boolean again) {
+    if (again) {
+      handle.register(id("shop.c"));
+      handle.forget(id("shop.c"));
+    }
+    TableMetadata older = ((BaseTable) outside.loadTable(id("shop.c"))).operations().current();
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          protected TableOperations newTableOps(TableIdentifier name) {
+            TableOperations real = super.newTableOps(name);
+            return name.equals(id("shop.c")) ? lagging(real, older) : real;
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    long registered =
+        TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), TxnClock.system())
+            .register(id("shop.c"));
+    Entry newest = Iterables.getLast(handle.log().load().state().entries());
+    assertThat(newest.kind()).isEqualTo(EntryKind.REGISTER);
+    assertThat(newest.commitTs()).isEqualTo(registered);
+  }
+
+  /** The swap's answer is the catalog's own; whoever asks again gets what a replica has. */
+  private static TableOperations lagging(TableOperations real, TableMetadata older) {
+    return new HookedOperations(real, TableOperations::commit) {
+      @Override
+      public TableMetadata refresh() {
+        return older;
+      }
+    };
   }
 
   @Test
