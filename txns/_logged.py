@@ -257,6 +257,15 @@ def is_cut_off(metadata: TableMetadata, head_snapshot_id: int) -> bool:
     return branch_line(metadata, head_snapshot_id).stands_on is None
 
 
+def is_of_dropped(metadata: TableMetadata, head_snapshot_id: int) -> bool:
+    """Whether a branch stands on a table that was dropped before it was created again."""
+    mark = _mark.mark_of(metadata)
+    stands_on = branch_line(metadata, head_snapshot_id).stands_on
+    if mark is None or stands_on is None:
+        return False
+    return effective_ts(History(metadata), mark, stands_on) < mark.created
+
+
 class BranchLine(NamedTuple):
     """
     The snapshots of strangers on a branch, newest first, and what they stand on.

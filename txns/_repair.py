@@ -26,7 +26,7 @@ from txns._drafts import transactions_off
 from txns._entry import Isolation, Kind, derived_id
 from txns._group import Key, Origin
 from txns._log import REFUSALS
-from txns._logged import is_cut_off, stranger_above
+from txns._logged import is_cut_off, is_of_dropped, stranger_above
 from txns._logger import logger
 from txns._staged import StagedTable
 from txns._swap import swap
@@ -295,22 +295,32 @@ def _on_branch(loaded: Loaded, staged: StagedTable) -> Stranger | None:
     """
     if not loaded.registered or (loaded.view and loaded.view.stranger):
         return None
+    refused = ""
     for name, ref in staged.current.refs.items():
         if not name.startswith(_mark.FOREIGN_BRANCH):
             continue
         stranger = stranger_above(staged.current, ref.snapshot_id)
         if stranger is None:
             continue
-        cut_off = is_cut_off(staged.current, ref.snapshot_id)
-        if cut_off or not stranger.adoptable:
-            reason = "stands on nothing that is known" if cut_off else "does more than append"
-            raise Unsupported(
-                f"what the branch {name} holds {reason}: put it back by hand and"
-                f" drop the branch; table=`{text(loaded.identifier)}`"
-            )
-        staged.stage((RemoveSnapshotRefUpdate(ref_name=name),))
-        return stranger
+        reason = _not_adoptable(staged.current, stranger, ref.snapshot_id)
+        if not reason:
+            staged.stage((RemoveSnapshotRefUpdate(ref_name=name),))
+            return stranger
+        refused = refused or f"what the branch {name} holds {reason}"
+    if refused:
+        raise Unsupported(
+            f"{refused}: put it back by hand and drop the branch; table=`{text(loaded.identifier)}`"
+        )
     return None
+
+
+def _not_adoptable(metadata: TableMetadata, stranger: Stranger, head_snapshot_id: int) -> str:
+    """Say why nothing is adopted from a branch; "" where it is."""
+    if is_cut_off(metadata, head_snapshot_id):
+        return "stands on nothing that is known"
+    if is_of_dropped(metadata, head_snapshot_id):
+        return "belongs to the table that was dropped before this one was created"
+    return "" if stranger.adoptable else "does more than append"
 
 
 def _check_columns(staged: StagedTable, theirs: TableMetadata, snapshot: Snapshot) -> None:

@@ -112,27 +112,44 @@ final class Repairer {
       return null;
     }
     TableMetadata metadata = staged.current();
+    String refused = null;
     for (Map.Entry<String, SnapshotRef> ref : metadata.refs().entrySet()) {
-      if (ref.getKey().startsWith(TableMark.FOREIGN_BRANCH)) {
-        Stranger stranger = Stranger.above(metadata, ref.getValue().snapshotId()).orElse(null);
-        if (stranger == null) {
-          continue;
-        }
-        boolean cutOff = Stranger.isCutOff(metadata, ref.getValue().snapshotId());
-        if (cutOff || !stranger.adoptable()) {
-          throw TxnException.unsupported(
-              String.format(
-                  "what the branch %s holds %s: put it back by hand and drop the branch;"
-                      + " table=`%s`",
-                  ref.getKey(),
-                  cutOff ? "stands on nothing that is known" : "does more than append",
-                  loaded.identifier()));
-        }
-        staged.stage(metadata, TableMetadata.buildFrom(metadata).removeRef(ref.getKey()).build());
-        return stranger;
+      long head = ref.getValue().snapshotId();
+      Optional<Stranger> stranger =
+          ref.getKey().startsWith(TableMark.FOREIGN_BRANCH)
+              ? Stranger.above(metadata, head)
+              : Optional.empty();
+      if (stranger.isEmpty()) {
+        continue;
       }
+      String reason = notAdoptable(metadata, stranger.get(), head);
+      if (reason == null) {
+        staged.stage(metadata, TableMetadata.buildFrom(metadata).removeRef(ref.getKey()).build());
+        return stranger.get();
+      }
+      refused =
+          refused == null
+              ? String.format("what the branch %s holds %s", ref.getKey(), reason)
+              : refused;
+    }
+    if (refused != null) {
+      throw TxnException.unsupported(
+          String.format(
+              "%s: put it back by hand and drop the branch; table=`%s`",
+              refused, loaded.identifier()));
     }
     return null;
+  }
+
+  /** Why nothing is adopted from a branch; null where it is. */
+  private static String notAdoptable(TableMetadata metadata, Stranger stranger, long head) {
+    if (Stranger.isCutOff(metadata, head)) {
+      return "stands on nothing that is known";
+    }
+    if (Stranger.isOfDropped(metadata, head)) {
+      return "belongs to the table that was dropped before this one was created";
+    }
+    return stranger.adoptable() ? null : "does more than append";
   }
 
   private long repair(

@@ -94,12 +94,26 @@ record Stranger(
 
   /** Whether a branch stands on nothing that is known: whose rows it has nobody can tell. */
   static boolean isCutOff(TableMetadata metadata, long headSnapshotId) {
+    return standsOn(metadata, headSnapshotId) == null;
+  }
+
+  /** Whether a branch stands on a table that was dropped before it was created again. */
+  static boolean isOfDropped(TableMetadata metadata, long headSnapshotId) {
+    Snapshot at = standsOn(metadata, headSnapshotId);
+    return at != null
+        && TableMark.of(metadata)
+            .filter(mark -> LoggedState.standsAtOrBelow(metadata, mark, at, mark.created() - 1))
+            .isPresent();
+  }
+
+  /** The first snapshot of a branch that is ours or main's; null for none. */
+  private static Snapshot standsOn(TableMetadata metadata, long headSnapshotId) {
     Set<Long> main = LoggedState.ancestors(metadata, metadata.currentSnapshot());
     Snapshot at = metadata.snapshot(headSnapshotId);
     while (at != null && !LoggedState.isOurs(at) && !main.contains(at.snapshotId())) {
       at = LoggedState.parent(metadata, at);
     }
-    return at == null;
+    return at;
   }
 
   /**
