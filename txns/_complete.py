@@ -70,17 +70,21 @@ class CompleteTables:
             table = self.catalog.load_table(identifier)
         except NoSuchTableError:
             creation = head.state.creation(identifier, head.upper)
-            return None, self.created_ts(creation, head) if creation else None
+            if creation is None:
+                return None, None
+            run = head.state.changes(creation.change.uuid, after=0, upto=head.upper)
+            return None, self.created_ts(run[0], head)
         return table, self._lost_upto(table.metadata, head)
 
-    def created_ts(self, creation: LoggedChange, head: Head) -> int | None:
+    def created_ts(self, first: LoggedChange, head: Head) -> int | None:
         """
         Give up to which `commit_ts` in ms entries of a table were applied that have left the head.
 
-        None while all of them stand in it, above the creation: then it may not be made yet.
+        None while all of them stand in it, above the first: then it may not be made yet. The first
+        is not always the newest creation: a table is created again on what the first one made.
         """
-        ts = creation.commit_ts
-        newest = self.archive.newest_applied(head, creation.change.uuid, ts, marked=True)
+        ts = first.commit_ts
+        newest = self.archive.newest_applied(head, first.change.uuid, ts, marked=True)
         return newest if newest > ts else None
 
     def lost(self, metadata: TableMetadata, head: Head) -> Stranger | None:

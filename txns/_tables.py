@@ -338,16 +338,16 @@ class DataTables:
                     return change
         return None
 
-    def was_created(self, creation: LoggedChange, head: Head) -> bool:
+    def was_created(self, first: LoggedChange, head: Head) -> bool:
         """Whether a table whose creation stands in the head has been there: later entries left."""
-        return self._complete.created_ts(creation, head) is not None
+        return self._complete.created_ts(first, head) is not None
 
     def _not_created_yet(
         self, identifier: Identifier, creation: LoggedChange, head: Head, read_ts: int
     ) -> Loaded:
         run = head.state.changes(creation.change.uuid, after=0, upto=read_ts)
         first = self._log.request(run[0])
-        if not _overlay.creates(first) or self.was_created(creation, head):
+        if not _overlay.creates(first) or self.was_created(run[0], head):
             raise Quarantined(
                 identifier,
                 "a table of the log is not in the catalog: somebody dropped it, or renamed it",

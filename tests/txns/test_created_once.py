@@ -90,3 +90,17 @@ def test_before_its_creation_it_is_absent(created):
     created.catalog.drop_table(A)
     with pytest.raises(NoSuchTableError):
         handle.snapshot(creation.commit_ts - 1).load_table(A)
+
+
+def test_created_twice_it_is_asked_for_again_too(created, monkeypatch):
+    """Both creations stand in the head, and the drop between them has left it."""
+    handle = created.open()
+    handle.catalog().drop_table(A)
+    assert handle.tidy() == 1
+    with created.open(apply="next").begin() as txn:
+        txn.create_table(A, SCHEMA).append(rows(3))
+        txn.load_table(B).append(rows(4))
+    with pytest.raises(txns.Quarantined, match="bring it back"):
+        created.open(lagging(created, monkeypatch, 1000)).snapshot().load_table(("shop", "a"))
+    reader = created.open(lagging(created, monkeypatch, 3))
+    assert [3] == ids(reader.snapshot().load_table(("shop", "a")))

@@ -127,7 +127,7 @@ final class Applier {
       return true;
     }
     TableOperations real = load(table);
-    if (real == null ? tables.isLeft(table, head) : isOlder(real.current(), head)) {
+    if (real == null ? tables.isGone(table, head) : isOlder(real.current(), head)) {
       real = tables.whole(table, head).operations();
     }
     List<LoggedChange> run = run(head, table, real);
@@ -316,7 +316,7 @@ final class Applier {
             .creation(change.change().table(), change.commitTs())
             .filter(creation -> creation.change().uuid().equals(change.change().uuid()))
             .isEmpty()
-        || tables.isLeft(change, newest);
+        || tables.wasCreated(change, newest);
   }
 
   private TableOperations create(LoggedChange change, TableIdentifier table) {

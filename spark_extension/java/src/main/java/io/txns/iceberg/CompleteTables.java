@@ -36,11 +36,11 @@ record CompleteTables(Catalog delegate, Archive archive, TxnClock clock) {
    *
    * @param absent why there is no table; null where there is one
    * @param lost the {@code commit_ts} up to which it lacks entries; null for one that has all
-   * @param left whether the one that the log creates under the name was there, and is not
+   * @param gone whether the one that the log creates under the name was there, and is not
    */
-  private record Look(Table table, NoSuchTableException absent, Long lost, boolean left) {
+  private record Look(Table table, NoSuchTableException absent, Long lost, boolean gone) {
     boolean isComplete() {
-      return lost == null && !left;
+      return lost == null && !gone;
     }
   }
 
@@ -65,7 +65,7 @@ record CompleteTables(Catalog delegate, Archive archive, TxnClock clock) {
       clock.backOff(waitMsMax);
       look = look(identifier, head, readTs);
     }
-    if (look.left()) {
+    if (look.gone()) {
       throw TxnException.missing(identifier);
     }
     if (look.absent() != null) {
@@ -82,10 +82,10 @@ record CompleteTables(Catalog delegate, Archive archive, TxnClock clock) {
   private Look look(TableIdentifier identifier, Head head, long readTs) {
     try {
       Table table = delegate.loadTable(identifier);
-      boolean left = !isMarked(table) && isLeft(identifier, table.uuid().toString(), head, readTs);
-      return new Look(table, null, lostUpto(table, head), left);
+      boolean gone = !isMarked(table) && isGone(identifier, table.uuid().toString(), head, readTs);
+      return new Look(table, null, lostUpto(table, head), gone);
     } catch (NoSuchTableException e) {
-      return new Look(null, e, null, isLeft(identifier, null, head, readTs));
+      return new Look(null, e, null, isGone(identifier, null, head, readTs));
     }
   }
 
@@ -95,17 +95,22 @@ record CompleteTables(Catalog delegate, Archive archive, TxnClock clock) {
    *
    * @param uuid of what stands there; null for nothing
    */
-  boolean isLeft(TableIdentifier identifier, String uuid, Head head, long readTs) {
+  boolean isGone(TableIdentifier identifier, String uuid, Head head, long readTs) {
     return head.state()
         .creation(identifier, readTs)
         .map(creation -> creation.change().uuid())
         .filter(created -> !created.equals(uuid))
-        .filter(created -> isLeft(head.state().changes(created, 0, readTs).get(0), head))
+        .filter(created -> wasCreated(head.state().changes(created, 0, readTs).get(0), head))
         .isPresent();
   }
 
-  /** Whether entries above the first change of a table that stands in the head have left it. */
-  boolean isLeft(LoggedChange first, Head head) {
+  /**
+   * Whether a table whose creation stands in the head has been there: later entries have left it.
+   *
+   * @param first of its changes in the head; not always its newest creation, since a table is
+   *     created again on what the first one made
+   */
+  boolean wasCreated(LoggedChange first, Head head) {
     long firstTs = first.commitTs();
     return archive.newestApplied(head, first.change().uuid(), firstTs, true) > firstTs;
   }

@@ -173,7 +173,7 @@ final class DataTables {
    *
    * @throws NoSuchTableException the catalog does not have it, nor need it
    * @throws TxnException Quarantined: somebody has set it back, with or without its mark; or
-   *     dropped it ({@link #isLeft})
+   *     dropped it ({@link #isGone})
    */
   BaseTable whole(TableIdentifier identifier, Head head) {
     CompleteTables.Complete whole = complete.load(identifier, head, head.upper());
@@ -187,13 +187,13 @@ final class DataTables {
   }
 
   /** Whether the catalog lacks a table that a head creates, and that has changed since. */
-  boolean isLeft(TableIdentifier identifier, Head head) {
-    return complete.isLeft(identifier, null, head, head.upper());
+  boolean isGone(TableIdentifier identifier, Head head) {
+    return complete.isGone(identifier, null, head, head.upper());
   }
 
-  /** The same of the first change of a table that stands in a head. */
-  boolean isLeft(LoggedChange first, Head head) {
-    return complete.isLeft(first, head);
+  /** Whether a table has been there, by the first of its changes that stand in a head. */
+  boolean wasCreated(LoggedChange first, Head head) {
+    return complete.wasCreated(first, head);
   }
 
   /** Refuses to read what was acknowledged from a table that somebody has set back. */

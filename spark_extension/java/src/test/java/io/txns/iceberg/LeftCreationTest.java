@@ -110,6 +110,19 @@ class LeftCreationTest extends TwoTables {
     assertThat(lake.plainIds("shop.b")).containsExactly(7L);
   }
 
+  /** Both creations stand in the head, and the drop between them has left it. */
+  @Test
+  void aTableThatIsCreatedAgainIsAskedForToo() {
+    lazy.catalog(() -> null).dropTable(created);
+    tidy();
+    Transaction both = lazy.begin(BeginOptions.defaults());
+    append(lazy.catalog(() -> both).createTable(created, Lake.SCHEMA), 3);
+    append(lazy.catalog(() -> both).loadTable(id("shop.b")), 8);
+    both.commit();
+    assertThat(ids(lagging(3).catalog(() -> null).loadTable(created))).containsExactly(3L);
+    isQuarantined(() -> lagging(1000).loadNewest(created));
+  }
+
   /** What was archived may be a drop. */
   @Test
   void aDroppedTableDoesNotComeBack() {
