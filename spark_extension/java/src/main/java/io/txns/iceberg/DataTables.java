@@ -14,6 +14,7 @@ import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 
@@ -108,8 +109,24 @@ final class DataTables {
     }
   }
 
-  /** The same, for a caller that wants to see a dropped table's marker. */
+  /**
+   * The same, for a caller that wants to see a dropped table's marker.
+   *
+   * <p>Where a creation of the log makes the table, and the catalog says that it has one, somebody
+   * has applied it since, or a replica lags: it is loaded again.
+   */
   Loaded loadWithDropped(TableIdentifier identifier, Head head, long readTs) {
+    for (int waitMsMax : CommitLog.LAG_MS) {
+      try {
+        return loadOnce(identifier, head, readTs);
+      } catch (AlreadyExistsException e) {
+        clock.backOff(waitMsMax);
+      }
+    }
+    return loadOnce(identifier, head, readTs);
+  }
+
+  private Loaded loadOnce(TableIdentifier identifier, Head head, long readTs) {
     Table table;
     Optional<Stranger> lost;
     try {

@@ -123,6 +123,12 @@ class LeftCreationTest extends TwoTables {
     isQuarantined(() -> lagging(1000).loadNewest(created));
   }
 
+  /** A replica does not have it yet, and who asks to create it hears that it is there. */
+  @Test
+  void aTableThatIsCreatedMeanwhileIsRead() {
+    assertThat(ids(lagging(2).catalog(() -> null).loadTable(created))).containsExactly(1L);
+  }
+
   /** What was archived may be a drop. */
   @Test
   void aDroppedTableDoesNotComeBack() {
