@@ -161,11 +161,21 @@ class Applier:
             return self._try(table, change, real, repaired=repaired)
         except (CommitFailedException, TableAlreadyExistsError):
             _LOG.debug("somebody else changed %s first", text(table), exc_info=True)
+        real = self._load(table)
         try:
-            return self._try(table, change, self._load(table), repaired=repaired)
+            return self._try(table, change, real, repaired=repaired)
         except (CommitFailedException, TableAlreadyExistsError):
             newest = self._load(table)
-            return newest if newest and self._moot(table, change, newest.metadata) else None
+            if newest and self._moot(table, change, newest.metadata):
+                return newest
+            if _main_id(newest) == _main_id(real):
+                _LOG.warning(
+                    "entries of %s stay unapplied: the catalog refuses the swap, though nobody"
+                    " has moved main",
+                    text(table),
+                    exc_info=True,
+                )
+            return None
 
     def _try(
         self, table: Identifier, change: LoggedChange, real: Table | None, *, repaired: bool
@@ -286,3 +296,7 @@ class Applier:
             return _manifests.renumbered(real.io, metadata, staged, path, sequence_number)
 
         return renumber
+
+
+def _main_id(table: Table | None) -> int | None:
+    return table.metadata.current_snapshot_id if table else None

@@ -231,6 +231,32 @@ def test_readers_of_a_table_whose_partitions_were_altered(lake, later):
     assert (["ours"], [1, 2]) == ([field.name for field in table.spec().fields], ids(table))
 
 
+def test_what_no_swap_can_end_is_said(lake, later, caplog):
+    """A swap that fails while nobody moves the table is no lost race: people see why."""
+    a = lake.table("a", [1])
+    with later.catalog().load_table(a).update_spec() as update:
+        update.add_field("id", BucketTransform(4))
+    with lake.catalog.load_table(a).update_spec() as update:
+        update.add_field("name", BucketTransform(8))
+    later.repair_reject(a)
+    caplog.clear()
+    with caplog.at_level("WARNING"):
+        assert [("shop", "a")] == later.apply_le()
+    assert [True] == ["of shop.a stay" in one.getMessage() for one in caplog.records]
+    assert "Partition spec with id 1 already exists" in caplog.text
+
+
+def test_a_race_that_is_lost_twice_is_left_without_a_word(lake, later, caplog):
+    """Whoever was faster, or comes next, applies what is left."""
+    a = lake.table("a", [1])
+    later.catalog().load_table(a).append(rows(2))
+    ours, rivals = racing(lake, a)
+    rivals += [lambda each=each: lake.catalog.load_table(a).append(rows(each)) for each in (8, 9)]
+    with caplog.at_level("WARNING"):
+        assert [("shop", "a")] == lake.open(ours).apply_le()
+    assert ([], []) == (rivals, caplog.records)
+
+
 def test_a_branch_that_a_stranger_moved_is_kept(lake, later):
     """A repaired change takes a branch back; where the stranger left it stays reachable."""
     a = lake.table("a", [1])

@@ -4,6 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
@@ -220,11 +221,28 @@ final class Applier {
     } catch (CommitFailedException | AlreadyExistsException e) {
       LOG.debug("somebody else changed {} first", table, LoggedFailure.of(e));
     }
+    TableOperations again = load(table);
+    Long main = mainId(again);
     try {
-      return Optional.of(tryApply(change, table, load(table), repaired));
+      return Optional.of(tryApply(change, table, again, repaired));
     } catch (CommitFailedException | AlreadyExistsException e) {
-      return Optional.ofNullable(load(table)).filter(last -> isMoot(change, table, last.current()));
+      TableOperations last = load(table);
+      if (last != null && isMoot(change, table, last.current())) {
+        return Optional.of(last);
+      }
+      if (Objects.equals(mainId(last), main)) {
+        LOG.warn(
+            "entries of {} stay unapplied: the catalog refuses the swap, though nobody has moved"
+                + " main",
+            table,
+            LoggedFailure.of(e));
+      }
+      return Optional.empty();
     }
+  }
+
+  private static Long mainId(TableOperations real) {
+    return real == null ? null : LoggedState.mainId(real.current());
   }
 
   private TableOperations tryApply(
