@@ -17,6 +17,7 @@ import org.apache.iceberg.Transactions;
 import org.apache.iceberg.catalog.Catalog.TableBuilder;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 
 /**
@@ -331,6 +332,7 @@ final class TxnTableBuilder implements TableBuilder {
     try {
       loaded = handle.tables().loadWithDropped(identifier, head, readTs);
     } catch (NoSuchTableException e) {
+      refuseView();
       return null;
     }
     boolean droppedHere = running() != null && running().drops(identifier);
@@ -343,6 +345,19 @@ final class TxnTableBuilder implements TableBuilder {
       handle.checks().checkWritable(loaded);
     }
     return loaded;
+  }
+
+  /** Catalogs give a name to one of the two: what is logged under a view's is never applied. */
+  private void refuseView() {
+    boolean exists;
+    try {
+      exists = catalog.viewExists(identifier);
+    } catch (UnsupportedOperationException | ForbiddenException e) {
+      exists = false; // the catalog has no views, or none that we may see
+    }
+    if (exists) {
+      throw new AlreadyExistsException("View with same name already exists: %s", identifier);
+    }
   }
 
   private boolean isStagedCreate() {

@@ -56,26 +56,22 @@ class LoggedNameTest extends TwoTables {
                     .open(Map.of("txns.register", "none"))
                     .catalog(() -> null)
                     .createTable(TAKEN, Lake.SCHEMA)),
-        taker(
-            "view",
-            test ->
-                test.ours
-                    .buildView(TAKEN)
-                    .withSchema(Lake.SCHEMA)
-                    .withDefaultNamespace(TAKEN.namespace())
-                    .withQuery("spark", "SELECT 1")
-                    .create()),
+        taker("view", test -> view(test, "shop.n")),
         taker(
             "rename of a view",
             test -> {
-              test.ours
-                  .buildView(id("shop.view"))
-                  .withSchema(Lake.SCHEMA)
-                  .withDefaultNamespace(TAKEN.namespace())
-                  .withQuery("spark", "SELECT 1")
-                  .create();
+              view(test, "shop.view");
               test.ours.renameView(id("shop.view"), TAKEN);
             }));
+  }
+
+  private static void view(LoggedNameTest test, String name) {
+    test.ours
+        .buildView(id(name))
+        .withSchema(Lake.SCHEMA)
+        .withDefaultNamespace(id(name).namespace())
+        .withQuery("spark", "SELECT 1")
+        .create();
   }
 
   private static Arguments taker(String name, Consumer<LoggedNameTest> deed) {
@@ -93,6 +89,23 @@ class LoggedNameTest extends TwoTables {
     assertThat(lake.plainIds("shop.a")).containsExactly(1L);
     assertThat(handle.apply()).isZero();
     assertThat(lake.plainIds("shop.n")).containsExactly(5L);
+  }
+
+  /** The other way round: the creation could never be applied. */
+  @Test
+  void noTableIsLoggedUnderTheNameOfAView() {
+    view(this, "shop.view");
+    assertThatThrownBy(() -> ours.createTable(id("shop.view"), Lake.SCHEMA))
+        .isInstanceOf(AlreadyExistsException.class);
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    TxnCatalog tables = lazy.catalog(() -> txn);
+    assertThatThrownBy(() -> tables.createTable(id("shop.view"), Lake.SCHEMA))
+        .isInstanceOf(AlreadyExistsException.class);
+    var orReplace = ours.buildTable(id("shop.view"), Lake.SCHEMA);
+    assertThatThrownBy(orReplace::createOrReplaceTransaction)
+        .isInstanceOf(AlreadyExistsException.class);
+    txn.rollback();
+    assertThat(handle.apply()).isZero();
   }
 
   /** Of a table that somebody dropped the newest metadata is all that there is. */
