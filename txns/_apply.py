@@ -27,7 +27,7 @@ from pyiceberg.table.update import (
 
 from txns import _change, _kept, _manifests, _mark, _overlay, _rewound, _timestamps
 from txns._entry import Kind, LoggedChange
-from txns._logged import NAME_TAKEN, logged_state
+from txns._logged import MISSING, NAME_TAKEN, logged_state
 from txns._logger import logger
 from txns._staged import StagedTable
 from txns._state import without_ended
@@ -246,7 +246,7 @@ class Applier:
     def _create(self, table: Identifier, change: LoggedChange) -> Table:
         request = self._log.request(change)
         if not _overlay.creates(request) or self._was_there(change):
-            raise Quarantined(table, "somebody dropped the table, or renamed it")
+            raise Quarantined(table, *MISSING)
         now_ms = self._clock.now_ms()
         metadata = _overlay.create(change, request, now_ms)
         _manifests.check_writable(metadata, text(table))

@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 REPLACE = "replace"
 APPEND = "append"
 
+MISSING = (
+    "a table of the log is not in the catalog: somebody dropped it, or renamed it",
+    (
+        "bring it back under this name with the catalog's own rename or register_table, of its"
+        " newest metadata"
+    ),
+)
+"""A reason of quarantine, and what ends it."""
+
 NAME_TAKEN = (
     "another table stands under the name of a logged one",
     (
@@ -33,7 +42,7 @@ NAME_TAKEN = (
         " where somebody has moved it, then `txns apply`"
     ),
 )
-"""A reason of quarantine, and what ends it."""
+"""The same."""
 
 _MOVED = "somebody moved main off the protocol's last snapshot"
 

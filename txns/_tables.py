@@ -16,7 +16,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from txns import _mark, _overlay
 from txns._complete import CompleteTables
 from txns._entry import Kind
-from txns._logged import NAME_TAKEN, Stranger, logged_state
+from txns._logged import MISSING, NAME_TAKEN, Stranger, logged_state
 from txns._overlay import TableView
 from txns._updates import laid_over
 from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported, text
@@ -79,12 +79,6 @@ class Loaded:
             return self.view.metadata
         assert self.table is not None
         return self.table.metadata
-
-
-_BACK = (
-    "bring it back under this name with the catalog's own rename or register_table, of its newest"
-    " metadata"
-)
 
 
 def _behind(created: Loaded, other: TableMetadata, read_ts: int) -> Loaded:
@@ -348,11 +342,7 @@ class DataTables:
         run = head.state.changes(creation.change.uuid, after=0, upto=read_ts)
         first = self._log.request(run[0])
         if not _overlay.creates(first) or self.was_created(run[0], head):
-            raise Quarantined(
-                identifier,
-                "a table of the log is not in the catalog: somebody dropped it, or renamed it",
-                _BACK,
-            )
+            raise Quarantined(identifier, *MISSING)
         _overlay.check_chain(identifier, run)
         now_ms = self._clock.now_ms()
         metadata = _overlay.create(run[0], first, now_ms)

@@ -333,6 +333,10 @@ def test_a_table_dropped_by_a_stranger(lake):
         txn.load_table(a).append(rows(2))
         txn.load_table(b).append(rows(2))
     lake.catalog.drop_table(a)
+    for refused in (handle.register, handle.forget):
+        with pytest.raises(txns.Quarantined, match="bring it back") as raised:
+            refused(a)
+        assert "txns repair" not in str(raised.value)
     assert [("shop", "a")] == handle.apply_le()
     handle.tidy()
     with handle.begin() as txn:
