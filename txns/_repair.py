@@ -338,6 +338,6 @@ def _check_columns(staged: StagedTable, theirs: TableMetadata, snapshot: Snapsho
         if ours != other:
             raise Unsupported(
                 f"the column `{ours}` of the log is `{other}` in what was written:"
-                " reject it, and put what is on the branch back by hand;"
+                " reject it, put what is on the branch back by hand, and drop the branch;"
                 f" table=`{text(staged.identifier)}`"
             )

@@ -244,8 +244,8 @@ final class Repairer {
   private static TxnException otherColumn(StagedTable staged, String ours, String theirs) {
     return TxnException.unsupported(
         String.format(
-            "the column `%s` of the log is `%s` in what was written: use action => 'reject',"
-                + " and put what is on the branch back by hand; table=`%s`",
+            "the column `%s` of the log is `%s` in what was written: use action => 'reject', put"
+                + " what is on the branch back by hand, and drop the branch; table=`%s`",
             ours, theirs, staged.identifier()));
   }
 
