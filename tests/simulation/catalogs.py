@@ -50,6 +50,7 @@ OnRename = Callable[[Identifier, Identifier], None]
 OnDrop = Callable[[Identifier, "TableMetadata"], None]
 
 _REFUSALS = (BadRequestError, UnauthorizedError, ForbiddenError)
+_ASIDE = "__txns_purge_"
 _BY_NUMBER = 0.3
 """How many lost swaps a server refuses by the sequence number of the snapshot."""
 _LAG_MS = 4000
@@ -82,6 +83,8 @@ class Registry:
     pointers: dict[Identifier, str] = field(default_factory=dict)
     past: dict[Identifier, list[tuple[int, str]]] = field(default_factory=dict)
     namespaces: dict[Identifier, dict[str, str]] = field(default_factory=dict)
+    purged: set[str] = field(default_factory=set)
+    """Uuids of tables that a purger has dropped."""
     on_commit: OnCommit = lambda _name, _old, _new: None
     on_rename: OnRename = lambda _old, _new: None
     on_drop: OnDrop = lambda _name, _metadata: None
@@ -112,6 +115,10 @@ class Registry:
             if expected is None:
                 raise TableAlreadyExistsError(f"simulated: {name} exists")
             raise CommitFailedException(f"simulated: {name} was updated by another process")
+        if expected is None and str(self.metadata_at(location).table_uuid) in self.purged:
+            # A drop is old here after a millisecond. In a lake it is after 24 hours, and no request
+            # of before, such as this creation, is on its way for as long.
+            raise TableAlreadyExistsError(f"simulated: {name} existed when this was sent")
         old = self.metadata(name) if expected else None
         if expected:
             self.past.setdefault(name, []).append((self.storage.world.now_ms, expected))
@@ -220,7 +227,10 @@ class _SimulatedCatalog(MetastoreCatalog):
         def drop() -> None:
             if name not in self.registry.pointers:
                 raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
-            self.registry.on_drop(name, self.registry.metadata(name))
+            metadata = self.registry.metadata(name)
+            self.registry.on_drop(name, metadata)
+            if _ASIDE in name[-1]:
+                self.registry.purged.add(str(metadata.table_uuid))
             del self.registry.pointers[name]
             self.registry.past.pop(name, None)
 
@@ -239,7 +249,7 @@ class _SimulatedCatalog(MetastoreCatalog):
                 raise TableAlreadyExistsError(f"Table exists: {'.'.join(new)}")
             self.registry.pointers[new] = self.registry.pointers.pop(old)
             self.registry.past.pop(old, None)
-            if "__txns_purge_" not in f"{old[-1]} {new[-1]}":
+            if _ASIDE not in f"{old[-1]} {new[-1]}":
                 self.registry.on_rename(old, new)
 
         self._step("rename", ".".join(old), rename)
