@@ -102,7 +102,8 @@ class Applier:
         repaired_at = max((c.commit_ts for c in run if c.entry.kind is Kind.REPAIR), default=0)
         for change in run:
             self._check_mark(table, head, real)
-            real = self._apply_one(table, change, real, repaired=change.commit_ts <= repaired_at)
+            repaired = change.commit_ts <= repaired_at
+            real = self._apply_one(table, change, real, head, repaired=repaired)
             if real is None:
                 return False
         return True
@@ -149,7 +150,13 @@ class Applier:
         )
 
     def _apply_one(
-        self, table: Identifier, change: LoggedChange, real: Table | None, *, repaired: bool
+        self,
+        table: Identifier,
+        change: LoggedChange,
+        real: Table | None,
+        head: Head,
+        *,
+        repaired: bool,
     ) -> Table | None:
         """
         Apply one change, if it has not been; give the table with it, None where it is left.
@@ -158,12 +165,12 @@ class Applier:
         they left is looked at once, and what is still to do then is left to the next writer.
         """
         try:
-            return self._try(table, change, real, repaired=repaired)
+            return self._try(table, change, real, head, repaired=repaired)
         except (CommitFailedException, TableAlreadyExistsError):
             _LOG.debug("somebody else changed %s first", text(table), exc_info=True)
         real = self._load(table)
         try:
-            return self._try(table, change, real, repaired=repaired)
+            return self._try(table, change, real, head, repaired=repaired)
         except (CommitFailedException, TableAlreadyExistsError):
             newest = self._load(table)
             if newest and self._moot(table, change, newest.metadata):
@@ -178,16 +185,24 @@ class Applier:
             return None
 
     def _try(
-        self, table: Identifier, change: LoggedChange, real: Table | None, *, repaired: bool
+        self,
+        table: Identifier,
+        change: LoggedChange,
+        real: Table | None,
+        head: Head,
+        *,
+        repaired: bool,
     ) -> Table:
         if real is None:
             return self._create(table, change)
+        forgets = change.entry.kind is Kind.FORGET
+        if forgets and not self._moot(table, change, real.metadata):
+            real = self._whole(table, change, head)
         base = real.metadata
         if self._moot(table, change, base):
             return real
         _mark.refuse_commit_table(table, base)
         _manifests.check_writable(base, text(table))
-        forgets = change.entry.kind is Kind.FORGET
         mark = _mark.mark_of(base)
         if mark is None and not (repaired or forgets):
             raise Quarantined(table, "somebody took the protocol's mark from the table")
@@ -219,6 +234,23 @@ class Applier:
             if each not in unmet and not _rewound.is_about_main(each)
         ]
         return swap(self._catalog, real, (here, *others), updates, self._clock)
+
+    def _whole(self, table: Identifier, forget: LoggedChange, head: Head) -> Table:
+        """
+        Load a table that is to leave care as a reader does.
+
+        A forget asks nothing of what it stands on, so nothing else tells of a replica that lags, or
+        of a table that was set back.
+
+        Raises:
+            CommitFailedException: What comes before the forget is not applied any more.
+            Quarantined: It was set back.
+        """
+        real = self._tables.whole(table, head)
+        uuid, applied = str(real.metadata.table_uuid), _mark.applied_ts(real.metadata)
+        if head.state.changes(uuid, after=applied, upto=forget.commit_ts - 1):
+            raise CommitFailedException(f"the table was set back: {text(table)}")
+        return real
 
     def _left(self, change: LoggedChange, real: Table) -> tuple[TableUpdate, ...]:
         """

@@ -265,3 +265,33 @@ def test_a_table_that_another_commit_table_forgot_is_read_as_it_is(lake, handle)
     other.forget(a)
     lake.catalog.load_table(a).append(rows(2))
     assert [1, 2] == ids(handle.begin().load_table(a))
+
+
+@pytest.mark.parametrize("tidied", [True, False])
+def test_a_forget_hides_no_set_back(lake, tidied):
+    """
+    What a table lacks would be hidden by the forget's timestamp.
+
+    1. It is written. 2. A forget is logged, and not applied. 3. A stranger sets the table back to
+    before the write. 4. Somebody applies.
+    """
+    a = lake.table("a", [1])
+    older = lake.catalog.load_table(a)
+    handle = lake.open()
+    handle.catalog().load_table(a).append(rows(2))
+    if tidied:
+        assert handle.tidy()
+    with mock.patch.object(handle.parts.applier, "apply_run", return_value=True):
+        handle.forget(a)
+    lake.catalog.drop_table(a)
+    lake.catalog.register_table(a, older.metadata_location)
+    other = lake.open(lake.another_catalog())
+    other.apply_le()
+    newest = lake.catalog.load_table(a)
+    if not tidied:  # all of it stands in the log
+        assert [1, 2] == ids(newest)
+        assert "txns.commit-table" not in newest.properties
+        return
+    assert newest.properties["txns.applied"] == older.properties["txns.applied"]
+    with pytest.raises(txns.Quarantined, match="set back"):
+        other.snapshot().load_table(a)

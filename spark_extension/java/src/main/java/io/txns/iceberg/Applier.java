@@ -140,7 +140,7 @@ final class Applier {
     for (LoggedChange change : run) {
       checkMark(head, table, real);
       Optional<TableOperations> left =
-          applyOne(change, table, real, change.commitTs() <= repairedAt);
+          applyOne(change, table, real, head, change.commitTs() <= repairedAt);
       if (left.isEmpty()) {
         return false;
       }
@@ -215,16 +215,20 @@ final class Applier {
    *     what the winner applied; empty when two swaps were lost and the change is still to do
    */
   private Optional<TableOperations> applyOne(
-      LoggedChange change, TableIdentifier table, TableOperations real, boolean repaired) {
+      LoggedChange change,
+      TableIdentifier table,
+      TableOperations real,
+      Head head,
+      boolean repaired) {
     try {
-      return Optional.of(tryApply(change, table, real, repaired));
+      return Optional.of(tryApply(change, table, real, head, repaired));
     } catch (CommitFailedException | AlreadyExistsException e) {
       LOG.debug("somebody else changed {} first", table, LoggedFailure.of(e));
     }
     TableOperations again = load(table);
     Long main = mainId(again);
     try {
-      return Optional.of(tryApply(change, table, again, repaired));
+      return Optional.of(tryApply(change, table, again, head, repaired));
     } catch (CommitFailedException | AlreadyExistsException e) {
       TableOperations last = load(table);
       if (last != null && isMoot(change, table, last.current())) {
@@ -246,17 +250,25 @@ final class Applier {
   }
 
   private TableOperations tryApply(
-      LoggedChange change, TableIdentifier table, TableOperations real, boolean repaired) {
-    if (real == null) {
+      LoggedChange change,
+      TableIdentifier table,
+      TableOperations loaded,
+      Head head,
+      boolean repaired) {
+    if (loaded == null) {
       return create(change, table);
     }
+    if (isMoot(change, table, loaded.current())) {
+      return loaded;
+    }
+    boolean forgets = change.entry().kind() == EntryKind.FORGET;
+    TableOperations real = forgets ? whole(table, change, head) : loaded;
     TableMetadata base = real.current();
-    if (isMoot(change, table, base)) {
+    if (forgets && isMoot(change, table, base)) {
       return real;
     }
     TableMark.refuseCommitTable(table, base);
     UpdateTableRequest request = tables.request(change);
-    boolean forgets = change.entry().kind() == EntryKind.FORGET;
     if (TableMark.of(base).isEmpty() && !repaired && !forgets) {
       throw TxnException.quarantined(table, "somebody took the protocol's mark from the table");
     }
@@ -289,6 +301,23 @@ final class Applier {
         base,
         nowMs,
         seen -> Overlay.replay(seen, change, request, nowMs, renumber, repaired, branches));
+    return real;
+  }
+
+  /**
+   * The operations of a table that is to leave care, loaded as by a reader: a forget asks nothing
+   * of what it stands on, so nothing else tells of a replica that lags, or of a table that was set
+   * back.
+   *
+   * @throws CommitFailedException where what comes before the forget is not applied any more
+   */
+  private TableOperations whole(TableIdentifier table, LoggedChange forget, Head head) {
+    TableOperations real = tables.whole(table, head).operations();
+    TableMetadata base = real.current();
+    long applied = TableMark.applied(base);
+    if (!head.state().changes(base.uuid(), applied, forget.commitTs() - 1).isEmpty()) {
+      throw new CommitFailedException("Cannot commit: the table was set back: %s", table);
+    }
     return real;
   }
 

@@ -84,6 +84,20 @@ class SetBackTest extends TwoTables {
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
   }
 
+  /** What it lacks would be hidden by the forget's timestamp. */
+  @Test
+  void isNotTakenFromCare() {
+    registerAs(newest);
+    TxnConfig later = TxnConfig.from(Map.of("txns.apply", "next"));
+    TxnHandle.open("lake", lake.catalog(), later, TxnClock.system()).forget(id("shop.a"));
+    registerAs(older);
+    Map<String, String> before = outside.loadTable(id("shop.a")).properties();
+    assertThat(handle.apply(id("shop.a"))).isEqualTo(1);
+    assertThat(outside.loadTable(id("shop.a")).properties())
+        .containsEntry("txns.applied", before.get("txns.applied"));
+    assertThatThrownBy(() -> lake.txnIds("shop.a")).hasMessageContaining("set back");
+  }
+
   @Test
   void isNotWritten() {
     assertThatThrownBy(() -> append(ours.loadTable(id("shop.a")), 3))
