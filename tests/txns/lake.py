@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table.snapshots import Operation, Summary
 
 import txns
 from txns._clock import SystemClock
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table.snapshots import Snapshot
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 
@@ -82,3 +84,16 @@ def rows(*values: int) -> pa.Table:
 
 def ids(table) -> list[int]:
     return sorted(table.scan().to_arrow()["id"].to_pylist())
+
+
+def compaction(table) -> Snapshot:
+    """A snapshot 77 of the same rows as main's, as a compaction past the protocol makes it."""
+    below = table.current_snapshot()
+    return below.model_copy(
+        update={
+            "snapshot_id": 77,
+            "parent_snapshot_id": below.snapshot_id,
+            "sequence_number": table.metadata.last_sequence_number + 1,
+            "summary": Summary(Operation.REPLACE),
+        }
+    )

@@ -8,12 +8,10 @@ from unittest import mock
 
 import pytest
 from pyiceberg.table import CommitTableRequest, TableIdentifier
-from pyiceberg.table.snapshots import Operation as SnapshotOperation
-from pyiceberg.table.snapshots import Summary
 from pyiceberg.table.update import AddSnapshotUpdate, RemovePropertiesUpdate
 
 import txns
-from tests.txns.lake import ids, rows
+from tests.txns.lake import compaction, ids, rows
 from txns import _mark, _overlay
 from txns._entry import Change, Entry, Kind, LoggedChange, Operation
 from txns._manifests import branch_at
@@ -179,16 +177,7 @@ def test_who_writes_a_table_after_it_was_forgotten_is_no_stranger(lake, deed):
 def _compact(lake, name: str) -> None:
     """Put a snapshot of the same rows on main, as a compaction past the protocol does."""
     plain = lake.catalog.load_table(name)
-    below = plain.current_snapshot()
-    compaction = below.model_copy(
-        update={
-            "snapshot_id": 77,
-            "parent_snapshot_id": below.snapshot_id,
-            "sequence_number": plain.metadata.last_sequence_number + 1,
-            "summary": Summary(SnapshotOperation.REPLACE),
-        }
-    )
-    added = (AddSnapshotUpdate(snapshot=compaction), branch_at("main", 77))
+    added = (AddSnapshotUpdate(snapshot=compaction(plain)), branch_at("main", 77))
     lake.catalog.commit_table(plain, (), added)
 
 

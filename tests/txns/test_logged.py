@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 
-from tests.txns.lake import ids, rows
+from tests.txns.lake import compaction, ids, rows
 from txns import Quarantined, _mark
 from txns._logged import logged_state
 from txns._manifests import branch_at
@@ -75,21 +74,12 @@ def test_a_compaction_without_its_past_is_as_logged(lake: Lake, handle: txns.Han
         table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "side").commit()
         table.append(rows(4), branch="side")
     plain = lake.catalog.load_table(name)
-    below = plain.current_snapshot()
-    compaction = below.model_copy(
-        update={
-            "snapshot_id": 77,
-            "parent_snapshot_id": below.snapshot_id,
-            "sequence_number": plain.metadata.last_sequence_number + 1,
-            "summary": Summary(Operation.REPLACE),
-        }
-    )
     gone = [s.snapshot_id for s in plain.snapshots() if s.snapshot_id != _side(plain)]
     lake.catalog.commit_table(
         plain,
         (),
         (
-            AddSnapshotUpdate(snapshot=compaction),
+            AddSnapshotUpdate(snapshot=compaction(plain)),
             branch_at("main", 77),
             RemoveSnapshotsUpdate(snapshot_ids=gone),
         ),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
 import txns
-from tests.txns.lake import ids, rows
+from tests.txns.lake import compaction, ids, rows
 from txns._archive import Archive
 from txns._change import main_at
 from txns._entry import Kind
@@ -254,17 +253,8 @@ def test_a_replica_that_lags_behind_an_outstanding_change_does_not_set_a_table_b
     a, catalog = lake.table("a", [1]), lake.another_catalog()
     answers = [catalog.load_table(a)]
     table = lake.catalog.load_table(a)
-    below = table.current_snapshot()
-    compaction = below.model_copy(
-        update={
-            "snapshot_id": 77,
-            "parent_snapshot_id": below.snapshot_id,
-            "sequence_number": table.metadata.last_sequence_number + 1,
-            "summary": Summary(Operation.REPLACE),
-        }
-    )
     lake.catalog.commit_table(
-        table, (), (AddSnapshotUpdate(snapshot=compaction), main_at(table.metadata, 77))
+        table, (), (AddSnapshotUpdate(snapshot=compaction(table)), main_at(table.metadata, 77))
     )
     lake.open(apply="next").catalog().load_table(a).append(rows(2))
     _lags(catalog, answers, monkeypatch)
