@@ -100,6 +100,7 @@ final class TxnTableBuilder implements TableBuilder {
   public org.apache.iceberg.Transaction createTransaction() {
     handle.checks().refuseCommitTable(identifier);
     if (!registers()) {
+      refuseDropped();
       handle.checks().refuseLogged(identifier);
       return plain.createTransaction();
     }
@@ -131,6 +132,7 @@ final class TxnTableBuilder implements TableBuilder {
       return replacement(existing, true, false);
     }
     if (!registers()) {
+      refuseDropped();
       return plain.createOrReplaceTransaction();
     }
     DataTables.Loaded dropped = droppedOrAbsent();
@@ -146,6 +148,18 @@ final class TxnTableBuilder implements TableBuilder {
               + " txns.register=created, or create it outside");
     }
     return registers;
+  }
+
+  /** Who leaves tables out of care would put rows on a dropped one, where nobody reads them. */
+  private void refuseDropped() {
+    if (handle.hasDropped(identifier, running())) {
+      throw TxnException.unsupported(
+          String.format(
+              "the dropped table of this name is still there, and only a table under care is created"
+                  + " on it: set the catalog option txns.register=created, or CALL"
+                  + " %s.system.purge('%s') first; table=`%s`",
+              handle.catalogName(), identifier, identifier));
+    }
   }
 
   /**
