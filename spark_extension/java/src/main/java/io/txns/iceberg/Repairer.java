@@ -17,7 +17,6 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.TypeUtil;
 import org.apache.iceberg.types.Types;
 import org.slf4j.Logger;
@@ -228,17 +227,10 @@ final class Repairer {
               if (!ours.equals(name)) {
                 throw otherColumn(staged, ours, name);
               }
-              if (!readsAs(other.type(), field.type())) {
+              if (!ColumnIds.readsAs(other.type(), field.type())) {
                 throw otherColumn(staged, ours + " " + field.type(), name + " " + other.type());
               }
             });
-  }
-
-  /** Whether every library reads a column of one type as another; the columns in it aside. */
-  private static boolean readsAs(Type written, Type wanted) {
-    return wanted.isPrimitiveType()
-        ? TypeUtil.isPromotionAllowed(written, wanted.asPrimitiveType())
-        : written.typeId() == wanted.typeId();
   }
 
   private static TxnException otherColumn(StagedTable staged, String ours, String theirs) {

@@ -35,15 +35,7 @@ final class Replacement {
     if (!idsAreFree(base, plannedOn, planned)) {
       throw moved();
     }
-    TableMetadata.Builder builder =
-        upgraded(base, planned)
-            .removeRef(SnapshotRef.MAIN_BRANCH)
-            .setCurrentSchema(
-                planned.schema(), Math.max(base.lastColumnId(), planned.lastColumnId()))
-            .setDefaultPartitionSpec(planned.spec())
-            .setDefaultSortOrder(planned.sortOrder());
-    setAsked(builder, planned);
-    TableMetadata replaced = builder.build();
+    TableMetadata replaced = laidOn(base, planned);
     List<Snapshot> written = StagedTable.snapshots(planned.changes());
     if (written.isEmpty()) {
       return replaced;
@@ -54,6 +46,19 @@ final class Replacement {
       throw moved();
     }
     return withRows(replaced, written);
+  }
+
+  /** What a replacement without rows makes of another state than it was planned on. */
+  static TableMetadata laidOn(TableMetadata base, TableMetadata planned) {
+    TableMetadata.Builder builder =
+        upgraded(base, planned)
+            .removeRef(SnapshotRef.MAIN_BRANCH)
+            .setCurrentSchema(
+                planned.schema(), Math.max(base.lastColumnId(), planned.lastColumnId()))
+            .setDefaultPartitionSpec(planned.spec())
+            .setDefaultSortOrder(planned.sortOrder());
+    setAsked(builder, planned);
+    return builder.build();
   }
 
   /** What somebody else has made of the table leaves no room for a replacement of it. */

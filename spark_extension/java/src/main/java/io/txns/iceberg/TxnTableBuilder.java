@@ -1,14 +1,11 @@
 package io.txns.iceberg;
 
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.Map;
-import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.iceberg.BaseTransaction;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
-import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
@@ -26,9 +23,6 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  * <p>A new table is staged with the metadata that the catalog itself would give it.
  */
 final class TxnTableBuilder implements TableBuilder {
-  /** What refs of ours begin with: holds, and branches that keep a stranger's snapshots. */
-  private static final String TXNS_REF = "txns-";
-
   private final TxnHandle handle;
   private final TxnCatalog catalog;
   private final Supplier<Transaction> transaction;
@@ -235,26 +229,18 @@ final class TxnTableBuilder implements TableBuilder {
         new TxnTableOperations(handle, identifier, transaction, existing, real, recreates);
     operations.replacing();
     TableMetadata base = operations.current();
-    TableMetadata replaced = replaced(base, replacedProperties(real, base));
+    Map<String, String> wanted = replacedProperties(real, base);
+    TableMetadata replaced;
     if (recreates) {
-      replaced = afresh(replaced);
+      String place = location == null ? base.location() : location;
+      replaced = Recreation.replaced(base, schema, spec, sortOrder, place, wanted);
+      replaced = Recreation.afresh(replaced, newProperties());
+    } else {
+      replaced = replaced(base, wanted);
     }
     return orCreate
         ? Transactions.createOrReplaceTableTransaction(identifier.toString(), operations, replaced)
         : Transactions.replaceTableTransaction(identifier.toString(), operations, replaced);
-  }
-
-  /** Nothing of the dropped table is left in the one that is created on it, but for its mark. */
-  private TableMetadata afresh(TableMetadata replaced) {
-    Map<String, String> wanted = newProperties();
-    Set<String> old = new HashSet<>(TableMark.withoutReserved(replaced.properties()).keySet());
-    old.removeAll(wanted.keySet());
-    TableMetadata.Builder builder =
-        TableMetadata.buildFrom(replaced).removeProperties(old).setProperties(wanted);
-    replaced.refs().keySet().stream()
-        .filter(ref -> !ref.startsWith(TXNS_REF) && !ref.equals(SnapshotRef.MAIN_BRANCH))
-        .forEach(builder::removeRef);
-    return builder.build();
   }
 
   /** The properties asked for, with the format version, and those of the catalog's options. */

@@ -165,6 +165,19 @@ class RegressionSparkTest extends SparkTestBase {
     assertThat(df.collectAsList()).hasSize(1);
   }
 
+  /** Old partition fields are bound to the columns of today: one cannot bucket by a double. */
+  @Test
+  void tableThatIsCreatedAgainByOtherTypes() {
+    String columns = " (id BIGINT, k %s) USING iceberg";
+    spark.sql(
+        "CREATE TABLE " + table + columns.formatted("BIGINT") + " PARTITIONED BY (bucket(4, k))");
+    spark.sql("INSERT INTO " + table + " VALUES (1, 2)");
+    spark.sql("DROP TABLE " + table);
+    spark.sql("CREATE TABLE " + table + columns.formatted("DOUBLE"));
+    spark.sql("INSERT INTO " + table + " VALUES (1, 0.5)");
+    assertThat(rows(newSession(), "SELECT k FROM " + table)).containsExactly("0.5");
+  }
+
   @Test
   void readThroughADataFrameFromBeforeBeginIsValidated() {
     create(table, null);
