@@ -1,26 +1,31 @@
 package io.txns.iceberg;
 
+import java.util.Arrays;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableProperties;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.util.PropertyUtil;
 
 /**
- * A dropped name created again, on its physical table: a new table with the old one's numbers
- * (docs/spec.md 6.5).
+ * A dropped name created again, on its physical table: a new table with the old one's numbers, in
+ * the state that it was planned on (docs/spec.md 6.5).
+ *
+ * @param orReplace whether it may be run again where somebody else has the name by then
  */
-final class Recreation {
+record Recreation(TableIdentifier table, boolean orReplace) {
   /** What refs of ours begin with: holds, and branches that keep a stranger's snapshots. */
   private static final String TXNS_REF = "txns-";
-
-  private Recreation() {}
 
   /**
    * Iceberg's own replacement, but for the ids of columns whose type is another one.
@@ -68,5 +73,62 @@ final class Recreation {
         .filter(ref -> !ref.startsWith(TXNS_REF) && !ref.equals(SnapshotRef.MAIN_BRANCH))
         .forEach(builder::removeRef);
     return builder.build();
+  }
+
+  /**
+   * The state that it was planned on, as it stands now: who has applied older entries meanwhile has
+   * changed nothing of it.
+   *
+   * @throws AlreadyExistsException where somebody else has created the table, and it is not to be
+   *     replaced
+   * @throws TxnException 40001: it is to be planned again
+   */
+  DataTables.Loaded standing(DataTables.Loaded planned, DataTables.Loaded newest) {
+    TableView view = newest.view();
+    boolean lives = view == null || !view.dropped();
+    if (lives && !orReplace) {
+      throw new AlreadyExistsException("Table already exists: %s", table);
+    }
+    TableMetadata base = planned.view().metadata();
+    if (lives || !isBase(base, view.metadata())) {
+      throw moved(table, view == null ? planned.view().readTs() : view.readTs());
+    }
+    return new DataTables.Loaded(
+        newest.identifier(),
+        newest.table(),
+        newest.real(),
+        newest.mark(),
+        new TableView(base, view.readTs(), view.stranger()));
+  }
+
+  /** Whether what was planned on one state of a dropped table fits on another one. */
+  private static boolean isBase(TableMetadata base, TableMetadata table) {
+    return numbers(base).equals(numbers(table));
+  }
+
+  private static List<Object> numbers(TableMetadata metadata) {
+    return Arrays.asList(
+        metadata.uuid(),
+        LoggedState.mainId(metadata),
+        metadata.lastColumnId(),
+        metadata.lastAssignedPartitionId(),
+        metadata.schemas().stream().map(Schema::schemaId).collect(Collectors.toSet()),
+        metadata.specs().stream().map(PartitionSpec::specId).collect(Collectors.toSet()),
+        metadata.sortOrders().stream().map(SortOrder::orderId).collect(Collectors.toSet()));
+  }
+
+  /**
+   * The error for a creation whose name has been used since it was planned.
+   *
+   * @param leastTs what it is to be planned at, at least
+   */
+  static TxnException moved(TableIdentifier table, long leastTs) {
+    return TxnException.conflict(
+        table,
+        "",
+        Winner.NOBODY,
+        leastTs,
+        "somebody has created, dropped or purged a table of this name since its creation was"
+            + " planned");
   }
 }

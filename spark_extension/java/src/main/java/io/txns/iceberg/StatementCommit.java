@@ -62,6 +62,7 @@ final class StatementCommit {
    * Create one table.
    *
    * @throws AlreadyExistsException where there is one, or somebody was faster
+   * @throws TxnException 40001 where there has been one since it was planned
    */
   void create(
       Transaction statement, TableIdentifier table, TableOperations real, TableMetadata first) {
@@ -80,10 +81,14 @@ final class StatementCommit {
 
   /** Whoever comes after {@code head} is found by validation; whoever came before it, here. */
   private void refuseExisting(TableIdentifier table, Head head) {
+    DataTables.Loaded existing;
     try {
-      tables.loadWithDropped(table, head, head.upper());
+      existing = tables.loadWithDropped(table, head, head.upper());
     } catch (NoSuchTableException e) {
       return;
+    }
+    if (existing.registered() && existing.view().dropped()) {
+      throw Recreation.moved(table, head.upper());
     }
     throw new AlreadyExistsException("Table already exists: %s", table);
   }

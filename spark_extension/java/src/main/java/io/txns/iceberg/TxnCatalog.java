@@ -229,7 +229,7 @@ public final class TxnCatalog
       TableOperations real,
       long readTs) {
     TxnTableOperations operations =
-        new TxnTableOperations(handle, identifier, transaction, loaded, real, false);
+        new TxnTableOperations(handle, identifier, transaction, loaded, real);
     MetricsReporter reporter =
         loaded != null && loaded.table() instanceof BaseTable base
             ? base.reporter()

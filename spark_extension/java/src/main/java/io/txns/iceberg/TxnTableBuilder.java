@@ -99,7 +99,7 @@ final class TxnTableBuilder implements TableBuilder {
       return plain.createTransaction();
     }
     DataTables.Loaded dropped = droppedOrAbsent();
-    return dropped == null ? creation(false) : replacement(dropped, false, true);
+    return dropped == null ? creation(false) : recreation(dropped, false);
   }
 
   @Override
@@ -112,7 +112,7 @@ final class TxnTableBuilder implements TableBuilder {
     if (existing == null && !isStagedCreate()) {
       throw new NoSuchTableException("Table does not exist: %s", identifier);
     }
-    return replacement(existing, false, false);
+    return replacement(existing, false);
   }
 
   @Override
@@ -123,14 +123,14 @@ final class TxnTableBuilder implements TableBuilder {
       return plainReplacement(existing, true);
     }
     if (existing != null || isStagedCreate()) {
-      return replacement(existing, true, false);
+      return replacement(existing, true);
     }
     if (!registers()) {
       refuseDropped();
       return plain.createOrReplaceTransaction();
     }
     DataTables.Loaded dropped = droppedOrAbsent();
-    return dropped == null ? creation(true) : replacement(dropped, true, true);
+    return dropped == null ? creation(true) : recreation(dropped, true);
   }
 
   /** Whether a new table comes under care. */
@@ -213,31 +213,39 @@ final class TxnTableBuilder implements TableBuilder {
                 TableMark.properties(handle.log().identifier(), head.uuid(), planned.uuid()))
             .build();
     TxnTableOperations operations =
-        new TxnTableOperations(
-            handle, identifier, transaction, null, delegate.underlyingOps(), false);
+        new TxnTableOperations(handle, identifier, transaction, null, delegate.underlyingOps());
     operations.replacing();
     return orReplace
         ? Transactions.createOrReplaceTableTransaction(identifier.toString(), operations, first)
         : Transactions.createTableTransaction(identifier.toString(), operations, first);
   }
 
-  private org.apache.iceberg.Transaction replacement(
-      DataTables.Loaded existing, boolean orCreate, boolean recreates) {
+  private org.apache.iceberg.Transaction replacement(DataTables.Loaded existing, boolean orCreate) {
     TableOperations real =
         existing == null ? running().stagedTable(identifier).real() : existing.real();
     TxnTableOperations operations =
-        new TxnTableOperations(handle, identifier, transaction, existing, real, recreates);
+        new TxnTableOperations(handle, identifier, transaction, existing, real);
     operations.replacing();
     TableMetadata base = operations.current();
+    return replacing(operations, orCreate, replaced(base, replacedProperties(real, base)));
+  }
+
+  /** A dropped table is created again on its physical one. */
+  private org.apache.iceberg.Transaction recreation(DataTables.Loaded dropped, boolean orReplace) {
+    TableOperations real = dropped.real();
+    TxnTableOperations operations =
+        new TxnTableOperations(handle, identifier, transaction, dropped, real)
+            .recreating(new Recreation(identifier, orReplace))
+            .replacing();
+    TableMetadata base = operations.current();
+    String place = location == null ? base.location() : location;
     Map<String, String> wanted = replacedProperties(real, base);
-    TableMetadata replaced;
-    if (recreates) {
-      String place = location == null ? base.location() : location;
-      replaced = Recreation.replaced(base, schema, spec, sortOrder, place, wanted);
-      replaced = Recreation.afresh(replaced, newProperties());
-    } else {
-      replaced = replaced(base, wanted);
-    }
+    TableMetadata replaced = Recreation.replaced(base, schema, spec, sortOrder, place, wanted);
+    return replacing(operations, orReplace, Recreation.afresh(replaced, newProperties()));
+  }
+
+  private org.apache.iceberg.Transaction replacing(
+      TxnTableOperations operations, boolean orCreate, TableMetadata replaced) {
     return orCreate
         ? Transactions.createOrReplaceTableTransaction(identifier.toString(), operations, replaced)
         : Transactions.replaceTableTransaction(identifier.toString(), operations, replaced);

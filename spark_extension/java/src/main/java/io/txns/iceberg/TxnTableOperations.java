@@ -20,9 +20,11 @@ final class TxnTableOperations extends DelegatingOperations {
   private final TxnHandle handle;
   private final TableIdentifier identifier;
   private final Supplier<Transaction> transaction;
-  private final boolean recreates;
   private TableOperations real;
   private DataTables.Loaded loaded;
+
+  /** Null for a table that is there, or has been created by now. */
+  private Recreation recreation;
 
   /** Whether the state that is known is older than a commit through this object. */
   private boolean committed;
@@ -34,21 +36,24 @@ final class TxnTableOperations extends DelegatingOperations {
   /**
    * @param loaded the first state; null for a table that does not exist yet
    * @param real the delegate's operations, for a table that does not exist yet
-   * @param recreates whether {@code loaded} has been dropped and is about to be created again
    */
   TxnTableOperations(
       TxnHandle handle,
       TableIdentifier identifier,
       Supplier<Transaction> transaction,
       DataTables.Loaded loaded,
-      TableOperations real,
-      boolean recreates) {
+      TableOperations real) {
     this.handle = handle;
     this.identifier = identifier;
     this.transaction = transaction;
     this.loaded = loaded;
-    this.recreates = recreates;
     this.real = loaded == null ? real : loaded.real();
+  }
+
+  /** These operations create the table again, which has been dropped. */
+  TxnTableOperations recreating(Recreation planned) {
+    this.recreation = planned;
+    return this;
   }
 
   /** These operations replace the table as it is now, or create it. */
@@ -94,12 +99,7 @@ final class TxnTableOperations extends DelegatingOperations {
       return inTransaction(explicit);
     }
     try {
-      boolean overDropped = loaded != null && loaded.view().dropped();
-      loaded =
-          sameObject(
-              overDropped
-                  ? handle.loadNewestWithDropped(identifier)
-                  : handle.loadLogged(identifier));
+      loaded = recreation == null ? sameObject(handle.loadLogged(identifier)) : standing();
     } catch (NoSuchTableException e) {
       if (loaded != null) {
         throw e;
@@ -109,6 +109,15 @@ final class TxnTableOperations extends DelegatingOperations {
     real = loaded.real();
     committed = false;
     return loaded.view().metadata();
+  }
+
+  /** The dropped table that it is planned on. */
+  private DataTables.Loaded standing() {
+    try {
+      return recreation.standing(loaded, handle.loadNewestWithDropped(identifier));
+    } catch (NoSuchTableException e) {
+      throw Recreation.moved(identifier, loaded.view().readTs()); // purged
+    }
   }
 
   /**
@@ -189,6 +198,7 @@ final class TxnTableOperations extends DelegatingOperations {
     } else {
       explicit.stage(staged, base, to);
     }
+    recreation = null;
   }
 
   /** One statement is one Iceberg operation: when its table has moved, Iceberg itself retries. */
@@ -212,6 +222,7 @@ final class TxnTableOperations extends DelegatingOperations {
     // Loaded again when somebody asks: an error from here would look like a failed commit, and
     // Iceberg would delete what has been committed.
     committed = true;
+    recreation = null;
   }
 
   private TableMetadata inTransaction(Transaction explicit) {
@@ -226,7 +237,7 @@ final class TxnTableOperations extends DelegatingOperations {
 
   /** A table that is created again stands on the dropped one. */
   private StagedTable stagedIn(Transaction explicit) {
-    return recreates
+    return recreation != null
         ? explicit.stagedOverDropped(identifier, loaded)
         : explicit.stagedTable(identifier);
   }

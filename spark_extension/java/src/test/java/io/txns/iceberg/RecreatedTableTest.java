@@ -12,14 +12,109 @@ import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.Types;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** A dropped name that is created again, on its physical table (docs/spec.md 6.5). */
 class RecreatedTableTest extends TwoTables {
+  private static void isConflict(ThrowingCallable deed) {
+    assertThatThrownBy(deed)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT));
+  }
+
+  private TxnCatalog other() {
+    return lake.open().catalog(() -> null);
+  }
+
+  private org.apache.iceberg.Transaction planned(boolean orReplace) {
+    var builder = ours.buildTable(id("shop.a"), Lake.SCHEMA).withProperty("asked", "for");
+    var planned = orReplace ? builder.createOrReplaceTransaction() : builder.createTransaction();
+    planned.newAppend().appendFile(Lake.file(planned.table(), 5)).commit();
+    return planned;
+  }
+
+  /** 1. T1 plans to create a dropped name. 2. T2 creates it, and writes it. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void somebodyCreatesItMeanwhile(boolean orReplace) {
+    ours.dropTable(id("shop.a"), false);
+    var planned = planned(orReplace);
+    append(other().createTable(id("shop.a"), Lake.SCHEMA), 7);
+    if (orReplace) {
+      isConflict(planned::commitTransaction);
+    } else {
+      assertThatThrownBy(planned::commitTransaction).isInstanceOf(AlreadyExistsException.class);
+    }
+    assertThat(lake.txnIds("shop.a")).containsExactly(7L);
+    assertThat(other().loadTable(id("shop.a")).properties()).doesNotContainKey("asked");
+  }
+
+  /** Two CTAS, planned at once. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void twoCreateItAtOnce(boolean orReplace) {
+    ours.dropTable(id("shop.a"), false);
+    var one = planned(orReplace);
+    var two = planned(orReplace);
+    one.commitTransaction();
+    assertThatThrownBy(two::commitTransaction).isInstanceOf(RuntimeException.class);
+    assertThat(lake.txnIds("shop.a")).containsExactly(5L);
+    assertThat(other().loadTable(id("shop.a")).history()).hasSize(4);
+  }
+
+  /** Where it is free again, what was planned would leave half of the other one there. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void somebodyCreatesAndDropsItMeanwhile(boolean orReplace) {
+    ours.dropTable(id("shop.a"), false);
+    var planned = planned(orReplace);
+    Table table =
+        other().buildTable(id("shop.a"), Lake.SCHEMA).withProperty("theirs", "1").create();
+    append(table, 7);
+    table.manageSnapshots().createTag("theirs", table.currentSnapshot().snapshotId()).commit();
+    other().dropTable(id("shop.a"), false);
+    isConflict(planned::commitTransaction);
+    assertThat(ours.tableExists(id("shop.a"))).isFalse();
+    planned(orReplace).commitTransaction();
+    assertThat(lake.txnIds("shop.a")).containsExactly(5L);
+    table = outside.loadTable(id("shop.a"));
+    assertThat(table.properties()).containsEntry("asked", "for").doesNotContainKey("theirs");
+    assertThat(table.refs()).doesNotContainKey("theirs");
+  }
+
+  /** The drop was logged alone, and somebody applies it meanwhile: it is the same state. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void somebodyAppliesTheDropMeanwhile(boolean orReplace) {
+    outside.loadTable(id("shop.a")).updateProperties().set("old", "1").commit();
+    lazy.catalog(() -> null).dropTable(id("shop.a"), false);
+    var planned = planned(orReplace);
+    assertThat(handle.apply()).isZero();
+    planned.commitTransaction();
+    assertThat(lake.txnIds("shop.a")).containsExactly(5L);
+    assertThat(outside.loadTable(id("shop.a")).properties())
+        .containsEntry("asked", "for")
+        .doesNotContainKey("old");
+  }
+
+  /** The same of a name that was free as the creation was planned. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aFreeNameThatIsCreatedAndDroppedMeanwhile(boolean orReplace) {
+    var builder = ours.buildTable(id("shop.c"), Lake.SCHEMA);
+    var planned = orReplace ? builder.createOrReplaceTransaction() : builder.createTransaction();
+    append(other().createTable(id("shop.c"), Lake.SCHEMA), 7);
+    other().dropTable(id("shop.c"), false);
+    isConflict(planned::commitTransaction);
+    assertThat(ours.tableExists(id("shop.c"))).isFalse();
+  }
+
   private static Schema keyed(Type type) {
     return new Schema(
         optional(1, "id", Types.LongType.get()),
