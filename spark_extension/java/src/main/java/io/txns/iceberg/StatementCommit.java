@@ -1,6 +1,7 @@
 package io.txns.iceberg;
 
 import java.util.Map;
+import java.util.Optional;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
@@ -32,30 +33,34 @@ final class StatementCommit {
    * Commit one Iceberg operation.
    *
    * @param statement the implicit transaction it belongs to, or null
+   * @return empty where it changes nothing
    * @throws TxnException 40001 when the table has moved since it was loaded: Iceberg validates the
    *     operation on the newer state, and tries again
    */
-  void commit(Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
+  Optional<Committed> commit(
+      Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
     StagedTable staged = staged(loaded);
     staged.stage(loaded.view().metadata(), updated);
-    commit(statement, loaded, staged);
+    return commit(statement, loaded, staged);
   }
 
   /** Commit one append, on the newer state of its table when that has moved. */
-  void commitAppend(Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
+  Optional<Committed> commitAppend(
+      Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
     StagedTable staged = staged(loaded);
     staged.stageAppend(loaded.view().metadata(), updated);
-    commit(statement, loaded, staged);
+    return commit(statement, loaded, staged);
   }
 
   private static StagedTable staged(DataTables.Loaded loaded) {
     return new StagedTable(loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
   }
 
-  private void commit(Transaction statement, DataTables.Loaded loaded, StagedTable staged) {
-    if (staged.isChanged()) {
-      commit(statement, staged, loaded.view().readTs());
-    }
+  private Optional<Committed> commit(
+      Transaction statement, DataTables.Loaded loaded, StagedTable staged) {
+    return staged.isChanged()
+        ? Optional.of(commit(statement, staged, loaded.view().readTs()))
+        : Optional.empty();
   }
 
   /**
@@ -64,13 +69,13 @@ final class StatementCommit {
    * @throws AlreadyExistsException where there is one, or somebody was faster
    * @throws TxnException 40001 where there has been one since it was planned
    */
-  void create(
+  Committed create(
       Transaction statement, TableIdentifier table, TableOperations real, TableMetadata first) {
     Head head = log.loadOrCreate();
     refuseExisting(table, head);
     StagedTable staged = new StagedTable(table, real, first, true);
     try {
-      commit(statement, staged, head.upper());
+      return commit(statement, staged, head.upper());
     } catch (TxnException e) {
       if (e.kind() == ErrorKind.CONFLICT) {
         throw new AlreadyExistsException(e, "Table already exists: %s", table);
@@ -111,7 +116,7 @@ final class StatementCommit {
             batch, clock.nowMs() - config.idRetentionMs(), CommitLoop.Origin.DERIVED);
   }
 
-  private void commit(Transaction statement, StagedTable staged, long readTs) {
+  private Committed commit(Transaction statement, StagedTable staged, long readTs) {
     boolean strict = statement != null && config.autocommitIsolation() != null;
     Committed committed =
         committer.commitOnce(
@@ -130,5 +135,6 @@ final class StatementCommit {
     if (statement != null) {
       statement.statementCommitted(committed, staged);
     }
+    return committed;
   }
 }

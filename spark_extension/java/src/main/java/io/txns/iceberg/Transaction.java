@@ -375,6 +375,9 @@ public final class Transaction {
     StagedTable changes = staged.get(table);
     if (changes == null) {
       DataTables.Loaded known = load(table);
+      if (known.view() == null) {
+        handle.checks().checkWritable(known); // refused: it was loaded while it was under care
+      }
       StagedTable made = new StagedTable(table, known.real(), known.view().metadata(), false);
       changes = staged.computeIfAbsent(table, () -> made);
     }

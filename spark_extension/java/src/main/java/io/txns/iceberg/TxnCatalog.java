@@ -230,6 +230,9 @@ public final class TxnCatalog
       long readTs) {
     TxnTableOperations operations =
         new TxnTableOperations(handle, identifier, transaction, loaded, real);
+    if (loaded == null) {
+      operations.of(TableIdentity.ofUuid(uuid));
+    }
     MetricsReporter reporter =
         loaded != null && loaded.table() instanceof BaseTable base
             ? base.reporter()

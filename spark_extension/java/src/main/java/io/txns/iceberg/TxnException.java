@@ -73,6 +73,17 @@ public class TxnException extends RuntimeException {
     return conflict("table is not free, try again", table, "", Winner.NOBODY, leastTs, reason);
   }
 
+  /** A table object whose table has another name by now, or none: its name is another one's. */
+  static TxnException anotherTable(TableIdentifier table) {
+    return notCommitted(
+            ErrorKind.CONFLICT,
+            String.format(
+                "the table was dropped and created again, or another one has taken its name, since"
+                    + " it was loaded: load it again, or run the statement again; table=`%s`",
+                table))
+        .with(TABLE, String.valueOf(table));
+  }
+
   /** A read before all that is left of a table (invariant I11). */
   static TxnException tooOld(TableIdentifier table, long readTs, long leastTs, String reason) {
     String what = "too old, read at a newer timestamp";

@@ -1,5 +1,7 @@
 package io.txns.iceberg;
 
+import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.function.Supplier;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
@@ -22,6 +24,9 @@ final class TxnTableOperations extends DelegatingOperations {
   private final Supplier<Transaction> transaction;
   private TableOperations real;
   private DataTables.Loaded loaded;
+
+  /** Null while it is not known: of a table that is to be created. */
+  private TableIdentity identity;
 
   /** Null for a table that is there, or has been created by now. */
   private Recreation recreation;
@@ -48,6 +53,13 @@ final class TxnTableOperations extends DelegatingOperations {
     this.transaction = transaction;
     this.loaded = loaded;
     this.real = loaded == null ? real : loaded.real();
+    this.identity = loaded == null ? null : TableIdentity.of(metadata());
+  }
+
+  /** These operations are of a table that a transaction has created. */
+  TxnTableOperations of(TableIdentity created) {
+    this.identity = created;
+    return this;
   }
 
   /** These operations create the table again, which has been dropped. */
@@ -86,10 +98,20 @@ final class TxnTableOperations extends DelegatingOperations {
     if (explicit != null) {
       return inTransaction(explicit);
     }
-    if (committed) {
+    boolean createdElsewhere = loaded == null && identity != null;
+    if (committed || createdElsewhere) {
       return refresh();
     }
-    return loaded == null ? null : loaded.view().metadata();
+    return metadata();
+  }
+
+  /** As it was loaded; null where it has not been, as it may have left care since then. */
+  private TableMetadata metadata() {
+    return loaded == null ? null : metadata(loaded);
+  }
+
+  private static TableMetadata metadata(DataTables.Loaded table) {
+    return table.view() == null ? table.real().current() : table.view().metadata();
   }
 
   @Override
@@ -99,16 +121,34 @@ final class TxnTableOperations extends DelegatingOperations {
       return inTransaction(explicit);
     }
     try {
-      loaded = recreation == null ? sameObject(handle.loadLogged(identifier)) : standing();
+      loaded = recreation == null ? newest() : standing();
     } catch (NoSuchTableException e) {
-      if (loaded != null) {
+      if (identity != null) {
         throw e;
       }
       return null;
     }
     real = loaded.real();
     committed = false;
-    return loaded.view().metadata();
+    return metadata();
+  }
+
+  /** The table as it is now: whatever has its name is not it. */
+  private DataTables.Loaded newest() {
+    DataTables.Loaded newest = handle.loadLogged(identifier);
+    if (newest.real() == null) {
+      throw TxnException.anotherTable(identifier);
+    }
+    TableIdentity now = TableIdentity.of(metadata(newest));
+    refuseAnother(now);
+    identity = now;
+    return sameObject(newest);
+  }
+
+  private void refuseAnother(TableIdentity now) {
+    if (identity != null && !identity.is(now)) {
+      throw TxnException.anotherTable(identifier);
+    }
   }
 
   /** The dropped table that it is planned on. */
@@ -125,7 +165,7 @@ final class TxnTableOperations extends DelegatingOperations {
    * Iceberg's transactions compare objects, and some updates of theirs cannot be repeated.
    */
   private DataTables.Loaded sameObject(DataTables.Loaded newest) {
-    if (loaded == null || !newest.registered()) {
+    if (loaded == null || loaded.view() == null || !newest.registered()) {
       return newest;
     }
     TableMetadata before = loaded.view().metadata();
@@ -169,10 +209,11 @@ final class TxnTableOperations extends DelegatingOperations {
     if (explicit != null) {
       commitInTransaction(explicit, base, metadata, append);
     } else if (base == null) {
-      handle.statementCommit().create(running, identifier, real, metadata);
+      Committed entry = handle.statementCommit().create(running, identifier, real, metadata);
+      identity = new TableIdentity(metadata.uuid(), OptionalLong.of(entry.commitTs()));
       committed = true;
     } else {
-      if (loaded == null || base != loaded.view().metadata()) {
+      if (loaded == null || base != metadata()) {
         throw new CommitFailedException("Cannot commit: stale table metadata: %s", identifier);
       }
       boolean moved = replaces && base != plannedOn;
@@ -204,12 +245,12 @@ final class TxnTableOperations extends DelegatingOperations {
   /** One statement is one Iceberg operation: when its table has moved, Iceberg itself retries. */
   private void commitAtOnce(Transaction statement, TableMetadata metadata, boolean append) {
     handle.checks().checkWritable(loaded);
+    Optional<Committed> entry;
     try {
-      if (append) {
-        handle.statementCommit().commitAppend(statement, loaded, metadata);
-      } else {
-        handle.statementCommit().commit(statement, loaded, metadata);
-      }
+      entry =
+          append
+              ? handle.statementCommit().commitAppend(statement, loaded, metadata)
+              : handle.statementCommit().commit(statement, loaded, metadata);
     } catch (TxnException e) {
       if (e.kind() == ErrorKind.CONFLICT) {
         throw new CommitFailedException(e, "Cannot commit: %s", e.getMessage());
@@ -222,7 +263,10 @@ final class TxnTableOperations extends DelegatingOperations {
     // Loaded again when somebody asks: an error from here would look like a failed commit, and
     // Iceberg would delete what has been committed.
     committed = true;
-    recreation = null;
+    if (recreation != null && entry.isPresent()) {
+      identity = new TableIdentity(identity.uuid(), OptionalLong.of(entry.get().commitTs()));
+      recreation = null;
+    }
   }
 
   private TableMetadata inTransaction(Transaction explicit) {
@@ -230,6 +274,9 @@ final class TxnTableOperations extends DelegatingOperations {
       return null; // about to be created
     }
     StagedTable staged = stagedIn(explicit);
+    TableIdentity now = TableIdentity.of(staged);
+    refuseAnother(now);
+    identity = identity == null ? now : identity;
     real = staged.real();
     seenInTransaction = staged.current();
     return seenInTransaction;

@@ -18,6 +18,7 @@ final class UnregisteredOperations extends DelegatingOperations {
   private final DataTables.Loaded loaded;
   private final TableOperations real;
   private final Supplier<Transaction> transaction;
+  private final TableIdentity identity;
   private volatile Seen seen = new Seen(null, null);
 
   /** A state of the table, and what of it one can build on: the same but where it is ahead. */
@@ -29,6 +30,7 @@ final class UnregisteredOperations extends DelegatingOperations {
     this.loaded = loaded;
     this.real = loaded.real();
     this.transaction = transaction;
+    this.identity = TableIdentity.of(real.current());
   }
 
   @Override
@@ -43,7 +45,11 @@ final class UnregisteredOperations extends DelegatingOperations {
 
   @Override
   public TableMetadata refresh() {
-    return shown(real.refresh());
+    TableMetadata newest = real.refresh();
+    if (newest != null && !identity.is(TableIdentity.of(newest))) {
+      throw TxnException.anotherTable(loaded.identifier());
+    }
+    return shown(newest);
   }
 
   /** The table as one can build on it; one object for each state, by which Iceberg tells them. */

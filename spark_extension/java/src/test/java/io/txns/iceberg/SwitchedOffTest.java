@@ -169,6 +169,18 @@ class SwitchedOffTest extends TwoTables {
     assertThat(lake.plainIds("shop.b")).containsExactly(1L);
   }
 
+  @Test
+  void whoLoadedBeforeItWasCreatedAgainIsRefused() {
+    handle.off();
+    Table table = ours.loadTable(id("shop.a"));
+    handle.on();
+    ours.dropTable(id("shop.a"), false);
+    append(ours.createTable(id("shop.a"), Lake.SCHEMA), 7);
+    handle.off();
+    assertThat(refusal(() -> append(table, 5))).isEqualTo(ErrorKind.CONFLICT);
+    assertThat(lake.plainIds("shop.a")).containsExactly(7L);
+  }
+
   /** Between its last look and its swap nobody can stop it: it is a stranger, and reported. */
   @Test
   void whoCommitsJustAfterTheyAreTurnedOnIsAStranger() {

@@ -1,7 +1,9 @@
 package io.txns.spark;
 
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.txns.iceberg.TxnException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -163,6 +165,22 @@ class RegressionSparkTest extends SparkTestBase {
     spark.sql("ROLLBACK");
     assertThat(df.count()).isEqualTo(1);
     assertThat(df.collectAsList()).hasSize(1);
+  }
+
+  /** It is of the table that it was made of, not of what has taken its name since. */
+  @Test
+  void dataFrameOfATableThatWasCreatedAgain() {
+    create(table, "(1)");
+    Dataset<Row> df = spark.table(table);
+    other.sql("DROP TABLE " + table);
+    other.sql("CREATE TABLE " + table + " USING iceberg AS SELECT 7L AS id");
+    spark.sql("BEGIN");
+    assertThatThrownBy(df::count)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.sqlState()).isEqualTo("40001"))
+        .hasMessageContaining("load it again");
+    spark.sql("ROLLBACK");
+    assertThat(rows(spark, "SELECT * FROM " + table)).containsExactly("7");
   }
 
   /** Old partition fields are bound to the columns of today: one cannot bucket by a double. */
