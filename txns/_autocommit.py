@@ -81,9 +81,7 @@ class AutocommitCatalog(TxnCatalog):
         return head.upper
 
     def _load(self, identifier: Identifier) -> Loaded:
-        return self._load_at(self._head(), identifier)
-
-    def _load_at(self, head: Head, identifier: Identifier) -> Loaded:
+        head = self._head()
         plain = self._parts.tables.load_plain(identifier, head)
         if plain is not None:
             return plain
@@ -205,8 +203,11 @@ class AutocommitCatalog(TxnCatalog):
         except Exception:  # noqa: BLE001 -- whatever it was, it has committed
             _LOG.warning("committed, but it cannot be loaded now", exc_info=True)
             return CommitTableResponse(metadata=staged.current, metadata_location=location)
-        if isinstance(table, TxnTable) and newest.view:
-            table.seen(newest.metadata, newest.view.read_ts)
+        if isinstance(table, TxnTable):
+            if not table.is_same(newest.metadata):
+                return CommitTableResponse(metadata=staged.current, metadata_location=location)
+            if newest.view:
+                table.seen(newest.metadata, newest.view.read_ts)
         if newest.table:
             location = newest.table.metadata_location
         return CommitTableResponse(metadata=newest.metadata, metadata_location=location)
@@ -332,13 +333,6 @@ class AutocommitCatalog(TxnCatalog):
         """Whether a new table does not come under care: the handle or its format says so."""
         version = int(properties.get(TableProperties.FORMAT_VERSION, _manifests.WRITABLE_FORMAT))
         return self._parts.config.register == "none" or version < _manifests.WRITABLE_FORMAT
-
-    def _refuse_existing(self, name: Identifier) -> None:
-        try:
-            self._load_at(self._head(), name)
-        except NoSuchTableError:
-            return
-        raise TableAlreadyExistsError(f"Table {text(name)} already exists")
 
     def _create(self, table: Table, updates: tuple[TableUpdate, ...]) -> CommitTableResponse:
         name = table.name()

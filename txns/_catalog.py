@@ -12,7 +12,11 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NamespaceNotEmptyError, NoSuchTableError
+from pyiceberg.exceptions import (
+    NamespaceNotEmptyError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
@@ -61,6 +65,16 @@ class TxnCatalog(Catalog):
     @abstractmethod
     def _read_ts(self, head: Head) -> int:
         """Give the timestamp in ms that this catalog reads at."""
+
+    def _refuse_existing(self, identifier: str | Identifier) -> None:
+        """Refuse a name that a table has, by the newest head: the catalog may not know it yet."""
+        name = self.identifier_to_tuple(identifier)
+        newest = self._parts.log.load_if_exists()
+        try:
+            self._parts.tables.load(name, newest, newest.upper)
+        except NoSuchTableError:
+            return
+        raise TableAlreadyExistsError(f"Table {text(name)} already exists")
 
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Whether a table exists."""
@@ -218,11 +232,13 @@ class TxnCatalog(Catalog):
     def create_view(self, *args: Any, **kwargs: Any) -> View:
         """Create a view, at once."""
         self._check_writable()
+        self._refuse_existing(args[0] if args else kwargs["identifier"])
         return self._parts.catalog.create_view(*args, **kwargs)
 
     def register_view(self, identifier: str | Identifier, metadata_location: str) -> View:
         """Take a metadata file as a view, at once."""
         self._check_writable()
+        self._refuse_existing(identifier)
         return self._parts.catalog.register_view(identifier, metadata_location)
 
     def drop_view(self, identifier: str | Identifier) -> None:

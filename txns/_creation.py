@@ -17,7 +17,7 @@ from pyiceberg.table.update import AssignUUIDUpdate, update_table_metadata
 
 from txns import _manifests, _mark
 from txns._claim import refuse_claimed
-from txns._new_table import plan
+from txns._new_table import has_view, plan
 from txns._parts import check_writable
 from txns._recreation import is_base, recreation
 from txns._staged import Point, StagedTable
@@ -73,6 +73,7 @@ def creation(
     `files` gives the FileIO through which the new table's files are written.
 
     Raises:
+        TableAlreadyExistsError: A view has the name: the catalog would never create the table.
         Unsupported: New tables do not come under care here, or format 3 is asked for.
     """
     if parts.config.register == "none":
@@ -85,6 +86,8 @@ def creation(
     unused = (*identifier[:-1], f"{identifier[-1]}-{parts.clock.new_uuid()}")
     name = identifier if dropped is None else unused
     planned = plan(parts.catalog, name, schema, location, spec, sort_order, users)
+    if dropped is None and has_view(parts.catalog, identifier):
+        raise TableAlreadyExistsError(f"View with same name already exists: {text(identifier)}")
     _manifests.check_writable(planned.metadata, text(identifier))
     head = parts.log.load_or_create()
     mark = _mark.mark_properties(parts.log.identifier, head.uuid, str(planned.metadata.table_uuid))
@@ -98,7 +101,7 @@ def creation(
     old = dropped.current
     path = dropped.metadata_path("txns-staged.metadata.json")
     table = PlannedTable(identifier, old, path, io, catalog)
-    return _Recreation(table, recreation(old, new))
+    return _Recreation(table, recreation(old, new, location))
 
 
 def staged_creation(

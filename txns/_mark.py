@@ -226,6 +226,11 @@ def applied_ts(metadata: TableMetadata) -> int:
     return _number(metadata.properties, APPLIED)
 
 
+def created_ts(metadata: TableMetadata) -> int:
+    """Give the `commit_ts` in ms that made a table what it is since; 0 for a registered table."""
+    return _number(metadata.properties, CREATED)
+
+
 def mark_properties(
     commit_table: Identifier, commit_table_uuid: str, table_uuid: str
 ) -> dict[str, str]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
-from pyiceberg.exceptions import NoSuchNamespaceError
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from pyiceberg.exceptions import NoSuchNamespaceError, RESTError
 from pyiceberg.table import StagedTable
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.typedef import EMPTY_DICT
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,6 +80,30 @@ def plan(
     path = _metadata_file(base, metadata.properties)
     io = catalog._load_file_io(metadata.properties, path)  # noqa: SLF001 -- the same
     return StagedTable(identifier, metadata, path, io, catalog)
+
+
+def has_view(catalog: Catalog, identifier: Identifier) -> bool:
+    """
+    Whether a view has a name that no table has, as far as the catalog tells.
+
+    pyiceberg's SQL catalog has no views, but Java's JDBC catalog has, in the same database.
+    """
+    if isinstance(catalog, SqlCatalog):
+        row = (catalog.name, Catalog.namespace_to_string(identifier[:-1]), identifier[-1])
+        columns = (
+            IcebergTables.catalog_name,
+            IcebergTables.table_namespace,
+            IcebergTables.table_name,
+        )
+        with Session(catalog.engine) as session:
+            query = select(IcebergTables.table_name)
+            for column, value in zip(columns, row, strict=True):
+                query = query.where(column == value)
+            return session.scalar(query) is not None
+    try:
+        return catalog.view_exists(identifier)
+    except (NotImplementedError, RESTError):
+        return False  # it has none, or none that we may see
 
 
 def _metadata_file(location: str, properties: Properties) -> str:

@@ -3,7 +3,7 @@ A dropped name created again, on its physical table: a new table with the old on
 
 As Iceberg's own replacement of a table (`TableMetadata.buildReplacement` in its Java library): what
 is there keeps its ids, and what is new gets ids that nothing has had. Docs/spec.md 6.5. Pure.
-Imports: _mark. Used by: _creation.
+Imports: _mark, _schemas. Used by: _creation.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
-from pyiceberg.schema import assign_fresh_schema_ids
+from pyiceberg.schema import assign_fresh_schema_ids, index_by_id
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.table.update import (
@@ -24,10 +24,12 @@ from pyiceberg.table.update import (
     SetCurrentSchemaUpdate,
     SetDefaultSortOrderUpdate,
     SetDefaultSpecUpdate,
+    SetLocationUpdate,
     SetPropertiesUpdate,
 )
 
 from txns import _mark
+from txns._schemas import reads_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,23 +37,29 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
+    from pyiceberg.types import IcebergType
 
 _LAST_ADDED = -1
 
 
-def recreation(base: TableMetadata, new: TableMetadata) -> tuple[TableUpdate, ...]:
+def recreation(
+    base: TableMetadata, new: TableMetadata, location: str | None = None
+) -> tuple[TableUpdate, ...]:
     """
     Give the updates that make a new table of a dropped one's.
 
-    Uuid, format and place stay; but for them, and what the protocol keeps, nothing of the old table
-    is left.
+    Uuid and format stay, and the place where no other one is asked for; but for them, and what the
+    protocol keeps, nothing of the old table is left.
 
     Args:
         base: The dropped table, which is what the updates fit on.
         new: The first metadata that the new one would have under a name of its own.
+        location: Where the new table's files go; None where the old one's went.
     """
     schema = _schema(base, new)
+    moved = location is not None and location.rstrip("/") != base.location
     return (
+        *((SetLocationUpdate(location=location.rstrip("/")),) if location and moved else ()),
         *_without_refs(base),
         *_properties(base, new),
         *_set_schema(base, schema),
@@ -94,13 +102,31 @@ def _properties(base: TableMetadata, new: TableMetadata) -> Iterator[TableUpdate
 
 
 def _schema(base: TableMetadata, new: TableMetadata) -> Schema:
-    """Give the new columns: each has the id that its full name has in the dropped table."""
+    """
+    Give the new columns: each has the id that its full name has in the dropped table.
+
+    But for one whose type does not read as the new one: specs and orders of before stay, and every
+    library binds those of the column's id to its type as it loads the table.
+    """
     first = assign_fresh_schema_ids(new.schema())  # their ids tell the order of a second time
-    names = [first.find_column_name(each) for each in range(1, first.highest_field_id + 1)]
-    known = {base.schema().find_column_name(each): each for each in base.schema().field_ids}
+    wanted, dropped = _types(first), _types(base.schema())
     fresh = count(base.last_column_id + 1)
+    known = {
+        name: field_id
+        for name, (field_id, kind) in dropped.items()
+        if name in wanted and reads_as(kind, wanted[name][1])
+    }
+    names = sorted(wanted, key=lambda name: wanted[name][0])
     ids = iter([known[name] if name in known else next(fresh) for name in names])
     return assign_fresh_schema_ids(new.schema(), lambda: next(ids))
+
+
+def _types(schema: Schema) -> dict[str | None, tuple[int, IcebergType]]:
+    """Give id and type of every column, of those inside others too, by its full name."""
+    return {
+        schema.find_column_name(field_id): (field_id, field.field_type)
+        for field_id, field in index_by_id(schema).items()
+    }
 
 
 def _set_schema(base: TableMetadata, schema: Schema) -> tuple[TableUpdate, ...]:
@@ -124,19 +150,27 @@ def _set_spec(base: TableMetadata, new: TableMetadata, schema: Schema) -> tuple[
     """
     Add the spec under a number of its own, or take the table's equal one.
 
-    A partition field of the same column and transform keeps its id.
+    A partition field of the same column and transform keeps its id, the newest of several. Specs
+    are equal without regard to the ids of their fields, as Iceberg's Java library compares them:
+    it would take the equal one for an added one.
     """
+    wanted = [
+        (_source(new, schema, field.source_id), field.transform, field.name)
+        for field in new.spec().fields
+    ]
+    for spec in base.partition_specs:
+        if wanted == [(field.source_id, field.transform, field.name) for field in spec.fields]:
+            return (SetDefaultSpecUpdate(spec_id=spec.spec_id),)
     every = [field for spec in base.partition_specs for field in spec.fields]
+    every.sort(key=lambda field: field.field_id)
     known = {(field.source_id, str(field.transform)): field.field_id for field in every}
     fresh = count(max(base.last_partition_id or 0, PARTITION_FIELD_ID_START - 1) + 1)
-    fields = []
-    for field in new.spec().fields:
-        source_id = _source(new, schema, field.source_id)
-        field_id = known.get((source_id, str(field.transform))) or next(fresh)
-        fields.append(PartitionField(source_id, field_id, field.transform, field.name))
-    for spec in base.partition_specs:
-        if spec.fields == tuple(fields):
-            return (SetDefaultSpecUpdate(spec_id=spec.spec_id),)
+    fields = [
+        PartitionField(
+            source_id, known.get((source_id, str(transform))) or next(fresh), transform, name
+        )
+        for source_id, transform, name in wanted
+    ]
     number = max(spec.spec_id for spec in base.partition_specs) + 1
     added = PartitionSpec(*fields, spec_id=number)
     return AddPartitionSpecUpdate(spec=added), SetDefaultSpecUpdate(spec_id=_LAST_ADDED)

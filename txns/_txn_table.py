@@ -1,7 +1,7 @@
 """
 Tables that a transaction hands out: ordinary pyiceberg tables that note what is read.
 
-Imports: errors. Used by: _staging, _autocommit.
+Imports: _mark, errors. Used by: _staging, _autocommit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.utils.config import Config
 from pyiceberg.utils.properties import property_as_bool
 
-from txns.errors import Unsupported, text
+from txns._mark import created_ts
+from txns.errors import Conflict, Unsupported, text
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -99,10 +100,30 @@ class TxnTable(Table):
         exact = (read_ts for version, read_ts in known if version is metadata)
         return next(exact, min(read_ts for _, read_ts in known))
 
+    def is_same(self, newer: TableMetadata) -> bool:
+        """Whether a newer state is that of the table which was loaded, not of a later one."""
+        mine = newer.table_uuid == self.metadata.table_uuid
+        return mine and created_ts(newer) <= self.read_ts_of(self.metadata)
+
     def refresh(self) -> Table:
-        """Load the table again; see pyiceberg's `Table.refresh`."""
+        """
+        Load the table again; see pyiceberg's `Table.refresh`.
+
+        pyiceberg does so before it tries an operation again, which was meant for the table as it
+        was loaded: what has its name, and its uuid, may be another table by now.
+
+        Raises:
+            ValueError: A table with another uuid has its name.
+            Conflict: It was dropped and created again since it was loaded.
+        """
         fresh = self.catalog.load_table(self._identifier)
         self._check_uuid(self.metadata, fresh.metadata)
+        if not self.is_same(fresh.metadata):
+            raise Conflict(
+                "the table was dropped and created again since it was loaded: load it again",
+                table=self._identifier,
+                least_ts=created_ts(fresh.metadata),
+            )
         if isinstance(fresh, TxnTable):
             self.seen(fresh.metadata, fresh.read_ts_of(fresh.metadata))
         self.metadata, self.metadata_location = fresh.metadata, fresh.metadata_location

@@ -10,8 +10,17 @@ from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortField, SortOrder
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import ListType, LongType, NestedField, StringType, StructType
+from pyiceberg.transforms import BucketTransform, IdentityTransform
+from pyiceberg.types import (
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+)
 
 import txns
 from tests.txns.lake import ids, rows
@@ -94,13 +103,47 @@ def test_columns_inside_others_keep_theirs(lake):
         assert new.find_field(name).field_id > old.highest_field_id
 
 
-def test_a_type_may_change_under_a_name(lake):
+@pytest.mark.parametrize(
+    ("old", "new", "keeps"),
+    [
+        (LongType(), LongType(), True),
+        (IntegerType(), LongType(), True),
+        (DecimalType(5, 2), DecimalType(9, 2), True),
+        (LongType(), DoubleType(), False),
+        (LongType(), IntegerType(), False),
+        (DecimalType(5, 2), DecimalType(9, 3), False),
+        (StructType(NestedField(5, "x", LongType())), StringType(), False),
+    ],
+    ids=str,
+)
+def test_a_column_keeps_its_id_where_its_type_reads_as_the_new_one(lake, old, new, keeps):
+    """Old specs and orders stay: libraries bind them to the type that their column's id has."""
     catalog = lake.open().catalog()
-    catalog.create_table(A, columns("id"))
+    catalog.create_table(A, Schema(NestedField(1, "id", LongType()), NestedField(2, "k", old)))
+    last = catalog.load_table(A).metadata.last_column_id
     catalog.drop_table(A)
-    table = catalog.create_table(A, Schema(NestedField(1, "id", StringType())))
-    assert [1] == [field.field_id for field in table.schema().fields]
-    assert StringType() == table.schema().find_type("id")
+    again = Schema(NestedField(1, "id", LongType()), NestedField(2, "k", new))
+    schema = catalog.create_table(A, again).schema()
+    assert (1, 2 if keeps else last + 1) == tuple(field.field_id for field in schema.fields)
+    assert new == schema.find_type("k")
+
+
+def test_partitions_of_a_column_that_is_of_another_type_now(lake):
+    """The old spec's column is gone: every library loads such a table, and finds the new rows."""
+    old, new = (
+        Schema(NestedField(1, "id", LongType()), NestedField(2, "k", kind))
+        for kind in (LongType(), DoubleType())
+    )
+    catalog = lake.open().catalog()
+    bucket = PartitionSpec(PartitionField(2, 1000, BucketTransform(4), "k_bucket"))
+    catalog.create_table(A, old, partition_spec=bucket, sort_order=sorted_by(2))
+    catalog.load_table(A).append(pa.table({"id": [1], "k": [1]}))
+    catalog.drop_table(A)
+    catalog.create_table(A, new).append(pa.table({"id": [2], "k": [0.5]}))
+    table = lake.another_catalog().load_table(A)
+    for spec in table.metadata.partition_specs:
+        assert all(table.schema().find_column_name(f.source_id) is None for f in spec.fields)
+    assert [{"id": 2, "k": 0.5}] == table.scan(row_filter="k < 1").to_arrow().to_pylist()
 
 
 def test_rows_are_found_by_other_partitions(recreated):
@@ -148,6 +191,41 @@ def test_the_same_partitions_stay(recreated):
     )
     assert [0] == [spec.spec_id for spec in table.metadata.partition_specs]
     assert [{"id": 1, "name": 2, "dt": 3}] == table.scan(row_filter="dt = 3").to_arrow().to_pylist()
+
+
+def test_an_equal_spec_is_taken_whatever_the_ids_of_its_fields(lake):
+    """Iceberg's Java compares specs so: it would take the equal one for one that is added."""
+    schema = columns("id", "k")
+    catalog = lake.open().catalog()
+    table = catalog.create_table(A, schema, partition_spec=by(2, "first"))
+    with table.update_spec() as update:
+        update.remove_field("first")
+    with table.update_spec() as update:
+        update.add_field("k", IdentityTransform(), "second")
+    known = catalog.load_table(A).metadata.partition_specs
+    catalog.drop_table(A)
+    again = catalog.create_table(A, schema, partition_spec=by(2, "first"))
+    assert known == again.metadata.partition_specs
+    assert again.spec().spec_id == 0
+    catalog.drop_table(A)
+    third = catalog.create_table(A, schema, partition_spec=by(2, "third"))
+    newest = max(field.field_id for spec in known for field in spec.fields)
+    assert [newest] == [field.field_id for field in third.spec().fields]
+
+
+def test_files_go_where_they_are_asked_to(lake):
+    catalog = lake.open().catalog()
+    first = catalog.create_table(A, columns("id")).location()
+    catalog.drop_table(A)
+    place = f"file://{lake.folder}/elsewhere"
+    table = catalog.create_table(A, columns("id"), location=f"{place}/")
+    table.append(a_row(columns("id"), 5))
+    assert place == table.location() == lake.another_catalog().load_table(A).location()
+    [file] = table.inspect.files().to_pylist()
+    assert file["file_path"].startswith(f"{place}/")
+    catalog.drop_table(A)
+    assert place == catalog.create_table(A, columns("id")).location() != first
+    assert [] == ids(catalog.load_table(A))
 
 
 @pytest.mark.parametrize(
