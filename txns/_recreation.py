@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
-from pyiceberg.schema import assign_fresh_schema_ids, index_by_id
+from pyiceberg.schema import _index_parents, assign_fresh_schema_ids, index_by_id
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.table.update import (
@@ -105,19 +105,20 @@ def _schema(base: TableMetadata, new: TableMetadata) -> Schema:
     """
     Give the new columns: each has the id that its full name has in the dropped table.
 
-    But for one whose type does not read as the new one: specs and orders of before stay, and every
-    library binds those of the column's id to its type as it loads the table.
+    But for one whose type does not read as the new one, and those inside it: specs and orders of
+    before stay, and every library binds those of the column's id to its type as it loads the table.
     """
     first = assign_fresh_schema_ids(new.schema())  # their ids tell the order of a second time
     wanted, dropped = _types(first), _types(base.schema())
     fresh = count(base.last_column_id + 1)
-    known = {
-        name: field_id
-        for name, (field_id, kind) in dropped.items()
-        if name in wanted and reads_as(kind, wanted[name][1])
-    }
-    names = sorted(wanted, key=lambda name: wanted[name][0])
-    ids = iter([known[name] if name in known else next(fresh) for name in names])
+    parents, kept, given = _index_parents(first), set(), []
+    for name, (field_id, kind) in sorted(wanted.items(), key=lambda column: column[1][0]):
+        old_id, old_kind = dropped.get(name, (0, None))
+        inside = field_id not in parents or parents[field_id] in kept
+        keeps = inside and old_kind is not None and reads_as(old_kind, kind)
+        kept |= {field_id} if keeps else set()
+        given.append(old_id if keeps else next(fresh))
+    ids = iter(given)
     return assign_fresh_schema_ids(new.schema(), lambda: next(ids))
 
 

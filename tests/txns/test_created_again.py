@@ -128,6 +128,17 @@ def test_a_column_keeps_its_id_where_its_type_reads_as_the_new_one(lake, old, ne
     assert new == schema.find_type("k")
 
 
+def test_what_is_inside_a_column_of_another_kind_gets_new_ids(lake):
+    """Whatever its full name is."""
+    element = NestedField(5, "element", LongType())
+    catalog = lake.open().catalog()
+    catalog.create_table(A, Schema(NestedField(1, "k", ListType(5, LongType()))))
+    last = catalog.load_table(A).metadata.last_column_id
+    catalog.drop_table(A)
+    schema = catalog.create_table(A, Schema(NestedField(1, "k", StructType(element)))).schema()
+    assert all(field_id > last for field_id in schema.field_ids)
+
+
 def test_partitions_of_a_column_that_is_of_another_type_now(lake):
     """The old spec's column is gone: every library loads such a table, and finds the new rows."""
     old, new = (
