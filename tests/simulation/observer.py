@@ -56,6 +56,8 @@ class Observer:
         self.history = History()
         self.contents = Contents(registry.storage)
         self.entries: dict[int, Logged] = {}
+        self.standing: set[int] = set()
+        """The `commit_ts` in ms of those that stand in the head."""
         self.under: dict[str, Logged] = {}
         """The newest entry under each id."""
         self.stood: dict[tuple[int, str], Identifier] = {}
@@ -116,6 +118,7 @@ class Observer:
         for index, table in enumerate(logged.tables):
             self._version(logged, table, logged.changes[index] if logged.changes else None)
         self.entries[logged.commit_ts] = logged
+        self.standing.add(logged.commit_ts)
         self.history.upper = logged.commit_ts
 
     def _judge_id(self, logged: Logged) -> None:
@@ -266,6 +269,7 @@ class Observer:
             logged = self.entries[int(_key(snapshot, "txns.commit-ts"))]
             if logged.commit_ts not in archived:
                 raise Violation("I6", f"{logged.commit_ts} left the head and is not archived")
+            self.standing.discard(logged.commit_ts)
             for table in logged.tables if logged.kind != "register" else ():
                 self.checks.must_be_applied(logged, table)
 

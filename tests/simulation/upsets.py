@@ -51,7 +51,7 @@ def set_back(worker: Worker) -> None:
     _cared(lake, name, cared=False)
     _wait(worker)
     catalog.register_table(name, worker.rng.choice(kept[-4:]))
-    _cared(lake, name, cared=True)
+    _cared(lake, name, cared=not _is_leaving(lake, name))
 
 
 def take_mark(worker: Worker) -> None:
@@ -73,7 +73,7 @@ def take_mark(worker: Worker) -> None:
     table = lake.connect().load_table(name)
     if worker.rng.random() < 0.8 and not is_marked(table.metadata):
         lake.connect().commit_table(table, (), (SetPropertiesUpdate(updates=taken),))
-        _cared(lake, name, cared=True)
+        _cared(lake, name, cared=not _is_leaving(lake, name))
 
 
 def hide_log(worker: Worker) -> None:
@@ -100,6 +100,19 @@ def _table(worker: Worker) -> Identifier:
 
 def _wait(worker: Worker) -> None:
     worker.lake.world.sleep(worker.rng.choice((1, 20, 200, 2000)))
+
+
+def _is_leaving(lake: Lake, name: Identifier) -> bool:
+    """Whether the last that the head says of a table's care is that it has left it."""
+    observer = lake.observer
+    uuid = str(observer.registry.metadata(name).table_uuid)
+    said = [
+        observer.entries[ts].kind
+        for ts in sorted(observer.standing)
+        if observer.entries[ts].kind in {"register", "forget"}
+        if any(table["uuid"] == uuid for table in observer.entries[ts].tables)
+    ]
+    return bool(said) and said[-1] == "forget"
 
 
 def _cared(lake: Lake, name: Identifier, *, cared: bool) -> None:
