@@ -7,6 +7,7 @@ Imports: mutations_of_loads, settings, the core's private parts. Used by: test_m
 from __future__ import annotations
 
 import builtins
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -97,9 +98,11 @@ def apply_past_quarantine() -> list[Patch]:
     """Apply whatever a stranger did."""
     original = _apply.Applier._try
 
-    def reckless(self: Any, table: Any, change: Any, real: Any, *, repaired: bool) -> Any:
+    def reckless(
+        self: Any, table: Any, change: Any, real: Any, head: Any, *, repaired: bool
+    ) -> Any:
         del repaired
-        return original(self, table, change, real, repaired=True)
+        return original(self, table, change, real, head, repaired=True)
 
     return [(_apply.Applier, "_try", reckless)]
 
@@ -246,8 +249,8 @@ def strangers_seen_at_once() -> list[Patch]:
     """Show a stranger's append before it is adopted."""
     state = _overlay.logged_state
 
-    def with_strangers(metadata: Any, mark: Any) -> Any:
-        return replace(state(metadata, mark), snapshot=metadata.current_snapshot())
+    def with_strangers(metadata: Any, mark: Any, run: Any = ()) -> Any:
+        return replace(state(metadata, mark, run), snapshot=metadata.current_snapshot())
 
     return [(_overlay, "logged_state", with_strangers)]
 
@@ -295,7 +298,7 @@ def files_removed_after_a_maybe() -> list[Patch]:
 def purge_without_claim() -> list[Patch]:
     """Claim a dropped table on the table alone: who creates it in the log does not see it."""
 
-    def unlogged(self: Any, name: Any) -> str:
+    def unlogged(self: Any, name: Any, _earlier_id: Any = None) -> str:
         table = self._parts.catalog.load_table(name)
         claim_id = self._parts.clock.new_txn_id()
         claim = SetPropertiesUpdate(updates={_mark.PURGING: claim_id})
@@ -435,9 +438,21 @@ def without_protection(name: str) -> Iterator[None]:
     with ExitStack() as stack:
         for owner, attribute, value in MUTATIONS[name]():
             assert hasattr(owner, attribute) or hasattr(builtins, attribute), (name, attribute)
+            _check_arguments(getattr(owner, attribute, None), value)
             # A built-in name is replaced in its module: it need not be there.
             stack.enter_context(mock.patch.object(owner, attribute, value, create=True))
         yield
+
+
+def _check_arguments(original: Any, value: Any) -> None:
+    """Refuse what does not take its original's arguments: each call would be found as a crash."""
+    value = value.__func__ if isinstance(value, staticmethod) else value
+    if not (inspect.isfunction(original) and inspect.isfunction(value)):
+        return
+    given = inspect.signature(original).parameters.values()
+    by_place = [each for each in given if each.kind is each.POSITIONAL_OR_KEYWORD]
+    by_name = {each.name: None for each in given if each.kind is each.KEYWORD_ONLY}
+    inspect.signature(value).bind(*by_place, **by_name)
 
 
 class Instead:

@@ -55,6 +55,13 @@ def test_a_missing_protection_is_found(name: str):
     assert found is not None
 
 
+@pytest.mark.parametrize("name", sorted(MUTATIONS))
+def test_a_mutation_takes_what_its_target_takes(name: str):
+    """Otherwise every call of it is a crash, which looks like a promise that was broken."""
+    with without_protection(name):
+        pass
+
+
 def test_what_a_mutation_replaces_is_used():
     """A protection that nobody asks is none, and to take it away would prove nothing."""
     with watched() as unused:
