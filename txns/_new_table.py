@@ -89,16 +89,12 @@ def has_view(catalog: Catalog, identifier: Identifier) -> bool:
     pyiceberg's SQL catalog has no views, but Java's JDBC catalog has, in the same database.
     """
     if isinstance(catalog, SqlCatalog):
-        row = (catalog.name, Catalog.namespace_to_string(identifier[:-1]), identifier[-1])
-        columns = (
-            IcebergTables.catalog_name,
-            IcebergTables.table_namespace,
-            IcebergTables.table_name,
+        query = select(IcebergTables.table_name).where(
+            IcebergTables.catalog_name == catalog.name,
+            IcebergTables.table_namespace == Catalog.namespace_to_string(identifier[:-1]),
+            IcebergTables.table_name == identifier[-1],
         )
         with Session(catalog.engine) as session:
-            query = select(IcebergTables.table_name)
-            for column, value in zip(columns, row, strict=True):
-                query = query.where(column == value)
             return session.scalar(query) is not None
     try:
         return catalog.view_exists(identifier)

@@ -57,9 +57,9 @@ def recreation(
         location: Where the new table's files go; None where the old one's went.
     """
     schema = _schema(base, new)
-    moved = location is not None and location.rstrip("/") != base.location
+    place = location.rstrip("/") if location else base.location
     return (
-        *((SetLocationUpdate(location=location.rstrip("/")),) if location and moved else ()),
+        *((SetLocationUpdate(location=place),) if place != base.location else ()),
         *_without_refs(base),
         *_properties(base, new),
         *_set_schema(base, schema),
