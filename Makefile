@@ -19,7 +19,7 @@ JAR_SOURCES := $(JAVA)/pom.xml $(shell find $(JAVA)/src/main 2>/dev/null)
 SETUP := setup.py pyproject.toml
 MVN := mvn -B -q -f $(JAVA)/pom.xml
 # The folders with Python of our own; a folder is linted from the moment it exists.
-PYTHON_FOLDERS := $(wildcard setup.py txns spark_extension/python sqlalchemy_dialect dbt_txns macros \
+PYTHON_FOLDERS := $(wildcard setup.py conftest.py txns spark_extension/python sqlalchemy_dialect dbt_txns macros \
 	tests integration_tests benchmarks examples)
 BENCHMARKS := $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 NAME ?= $(BENCHMARKS)
@@ -128,7 +128,8 @@ test: test-java test-python test-integration test-sqlalchemy test-dbt ## run the
 
 .PHONY: test-java
 test-java: install ## run the Java unit tests
-	$(MVN) test
+	rm -rf $$(find $(JAVA) -name surefire-reports)
+	$(MVN) test || failed=$$?; $(BIN)/python -m tests.slowest $(JAVA); exit $${failed:-0}
 
 .PHONY: test-python
 test-python: install ## run the Python unit tests

@@ -40,6 +40,7 @@ def run(folder: Path, *options: str) -> dict[str, Any]:
         command = [
             *(sys.executable, "-m", "pytest", "-q", "--show-capture=no"),
             *("-p", "outcomes", "--outcomes", str(outcomes), "-p", "no:cacheprovider"),
+            *("-p", "tests.slowest"),
             # dbt's fixtures are of a style that pytest 10 drops; they are not ours to change.
             *("-W", "ignore::pytest.PytestRemovedIn10Warning"),
             *options,
