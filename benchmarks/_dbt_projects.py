@@ -123,7 +123,7 @@ def _dbt_spark(
 
     The catalog is the session's default, because dbt-spark's names have two parts.
     """
-    found = _catalog.embedded(str(warehouse))
+    found = _catalog.embedded(str(warehouse), catalog)
     defaults = {
         "spark.jars": txns_spark.jar_path(),
         "spark.jars.packages": f"{ICEBERG_PACKAGE},{found.driver}",

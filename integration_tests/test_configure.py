@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -26,31 +27,44 @@ def _run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_defaults_give_a_working_catalog(tmp_path: Path) -> None:
-    """Without any argument there is a catalog `lake` below ./txns-warehouse, and it lasts."""
+    """Without any argument there is a catalog `lake` below ./txns-warehouse, and it lasts.
+
+    The first CREATE TABLE needs no namespace made before, nor does the command line any option.
+    """
     first = _run(
         """
         import txns_spark
         from pyspark.sql import SparkSession
 
         spark = txns_spark.configure(SparkSession.builder).getOrCreate()
-        spark.sql("CREATE NAMESPACE lake.db")
+        spark.sql("USE lake")
         spark.sql("BEGIN")
-        spark.sql("CREATE TABLE lake.db.a USING iceberg AS SELECT 1 AS id")
-        spark.sql("CREATE TABLE lake.db.b USING iceberg AS SELECT id + 1 AS id FROM lake.db.a")
+        spark.sql("CREATE TABLE a USING iceberg AS SELECT 1 AS id")
+        spark.sql("CREATE TABLE b USING iceberg AS SELECT id + 1 AS id FROM lake.default.a")
         row = spark.sql("COMMIT").first()
         print(row.state, row.applied, sorted(row.tables))
         """,
         tmp_path,
     )
-    assert "committed True ['db.a', 'db.b']" == first.stdout.strip(), first.stderr
+    assert "committed True ['default.a', 'default.b']" == first.stdout.strip(), first.stderr
     assert (tmp_path / "txns-warehouse" / "catalog.db").is_file()
+    status = _run(
+        """
+        from txns._cli import main
+
+        main(["status", "--json"])
+        """,
+        tmp_path,
+    )
+    tables = {each["name"]: each["state"] for each in json.loads(status.stdout)["tables"]}
+    assert {"default.a": "ok", "default.b": "ok"} == tables, status.stderr
     second = _run(
         """
         import txns_spark
         from pyspark.sql import SparkSession
 
         spark = txns_spark.configure(SparkSession.builder).getOrCreate()
-        rows = spark.sql("TABLE lake.db.a UNION ALL TABLE lake.db.b").collect()
+        rows = spark.sql("TABLE lake.default.a UNION ALL TABLE lake.default.b").collect()
         print(sorted(row.id for row in rows))
         """,
         tmp_path,

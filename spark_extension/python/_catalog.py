@@ -6,6 +6,8 @@ Imports: errors. Used by: _configure.
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -20,6 +22,17 @@ POSTGRESQL = "org.postgresql:postgresql:42.7.14"
 _SQLITE_OPTIONS = "journal_mode=WAL&busy_timeout=30000"
 # V1 is the only layout with views, and what pyiceberg shares.
 _JDBC = {"type": "jdbc", "jdbc.schema-version": "V1"}
+# What USE lake begins in.
+_NAMESPACE = {"default-namespace": "default"}
+# As JdbcCatalog of Iceberg makes it, and pyiceberg; each makes what is missing beside it.
+_NAMESPACES = """
+    CREATE TABLE IF NOT EXISTS iceberg_namespace_properties(
+        catalog_name VARCHAR(255) NOT NULL,
+        namespace VARCHAR(255) NOT NULL,
+        property_key VARCHAR(255) NOT NULL,
+        property_value VARCHAR(1000) NOT NULL,
+        PRIMARY KEY (catalog_name, namespace, property_key))
+"""
 _DRIVERS = {"jdbc:sqlite:": SQLITE, "jdbc:postgresql:": POSTGRESQL}
 
 
@@ -30,8 +43,12 @@ class Catalog(NamedTuple):
     driver: str | None = None
 
 
-def embedded(warehouse: str | None) -> Catalog:
-    """Return a SQLite catalog and files below a local folder, which is made if missing."""
+def embedded(warehouse: str | None, name: str) -> Catalog:
+    """
+    Return a SQLite catalog and files below a local folder; both are made if missing.
+
+    A new one has a namespace `default`, which `USE name` begins in. `txns init` makes the same.
+    """
     if warehouse is not None and "://" in warehouse.removeprefix("file://"):
         raise ConfigurationError(
             f"a warehouse outside the local disk needs a catalog: give uri=..., "
@@ -41,9 +58,21 @@ def embedded(warehouse: str | None) -> Catalog:
     folder = folder.expanduser().absolute()
     # SQLite makes its file but not the folder around it.
     folder.mkdir(parents=True, exist_ok=True)
-    database = quote(str(folder / "catalog.db"))
-    options = {"uri": f"jdbc:sqlite:file:{database}?{_SQLITE_OPTIONS}", "warehouse": str(folder)}
-    return Catalog(_JDBC | options, SQLITE)
+    database = folder / "catalog.db"
+    if not database.exists():
+        _make(database, name)
+    uri = f"jdbc:sqlite:file:{quote(str(database))}?{_SQLITE_OPTIONS}"
+    return Catalog(_JDBC | _NAMESPACE | {"uri": uri, "warehouse": str(folder)}, SQLITE)
+
+
+def _make(database: Path, name: str) -> None:
+    """Make a database with the namespace `default`; two processes at once make one."""
+    with closing(sqlite3.connect(database, timeout=30)) as connection, connection:
+        connection.execute(_NAMESPACES)
+        row = (name, "default", "exists", "true")
+        connection.execute(
+            "INSERT OR IGNORE INTO iceberg_namespace_properties VALUES (?,?,?,?)", row
+        )
 
 
 def from_uri(uri: str, warehouse: str | None) -> Catalog:

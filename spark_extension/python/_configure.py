@@ -50,9 +50,10 @@ def configure(
     """
     Make the sessions of a builder transactional, with one catalog.
 
-    Without `uri` and `warehouse` it is the embedded default: a SQLite catalog and files
-    below ./txns-warehouse, which is made if missing; or the catalog of this name as it is
-    configured already, if it says where it is. Call it again for another catalog.
+    Without `uri` and `warehouse` it is the embedded default: a SQLite catalog with a namespace
+    `default`, and files below ./txns-warehouse, which are made if missing; or the catalog of
+    this name as it is configured already, if it says where it is. Call it again for another
+    catalog.
 
     Nothing configured in the builder, in PYSPARK_SUBMIT_ARGS or in spark-defaults.conf is
     replaced: spark.sql.extensions, spark.jars and spark.jars.packages are appended to, and
@@ -197,7 +198,11 @@ def _choose_catalog(
         driver = _catalog.driver_of(options.get("uri") or present.get("uri", ""))
         chosen = _catalog.Catalog({} if warehouse is None else {"warehouse": warehouse}, driver)
     else:
-        chosen = _catalog.embedded(warehouse or present.get("warehouse"))
+        chosen = _catalog.embedded(warehouse or present.get("warehouse"), name)
+        kept = present.keys() - {"warehouse"}
+        chosen = chosen._replace(
+            options={key: chosen.options[key] for key in chosen.options if key not in kept}
+        )
     return chosen._replace(options=chosen.options | options)
 
 

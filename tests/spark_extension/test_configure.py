@@ -65,10 +65,16 @@ def test_embedded_default(tmp_path: Path) -> None:
         "spark.sql.catalog.lake.type": "jdbc",
         "spark.sql.catalog.lake.uri": uri,
         "spark.sql.catalog.lake.jdbc.schema-version": "V1",
+        "spark.sql.catalog.lake.default-namespace": "default",
         "spark.sql.catalog.lake.warehouse": str(warehouse),
     }
     assert expected == configured(builder())
     assert warehouse.is_dir()
+
+
+def test_a_namespace_of_ones_own_to_begin_in_stays() -> None:
+    key = "spark.sql.catalog.lake.default-namespace"
+    assert "nyc" == configured(builder(**{key: "nyc"}))[key]
 
 
 @pytest.mark.parametrize("given", ["elsewhere", "file://{here}/elsewhere", "{here}/elsewhere"])

@@ -6,6 +6,8 @@ Imports: _message, errors. Used by: every module of the command line.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from txns._message import message
 from txns.errors import (
     CommitStateUnknown,
@@ -15,6 +17,9 @@ from txns.errors import (
     Quarantined,
     TxnsError,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FINE = 0
 VIOLATION = 1
@@ -34,24 +39,34 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
     (CorruptLog, CORRUPT),
 )
 
+_NOT_THERE = (
+    ": create it with `txns init`; where it should be there, --catalog must be the name that the"
+    " tables were made under"
+)
+
 
 def code(error: BaseException) -> int:
     """Give the exit code that an error ends the command line with."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), USAGE)
 
 
-def line(error: BaseException) -> str:
-    """Say in one line what went wrong and what to do."""
+def line(error: BaseException, other_names: Callable[[], list[str]] = list) -> str:
+    """
+    Say in one line what went wrong and what to do.
+
+    Args:
+        error: What went wrong.
+        other_names: Gives the names of catalogs that hold the commit table that one has not.
+    """
     if isinstance(error, CommitStateUnknown):
         return (
             "it is not known whether the entry was written: ask with `txns show"
             f" {error.txn_id}` before running the command again (SQLSTATE {error.sqlstate})"
         )
     if isinstance(error, InvalidUsage) and error.sqlstate == "55000":
-        return (
-            f"{flat(str(error))}: create it with `txns init`; where it should be there, --catalog"
-            " must be the name that the tables were made under (SQLSTATE 55000)"
-        )
+        names = ", ".join(other_names())
+        there = f": it is there with --catalog {names}" if names else _NOT_THERE
+        return f"{flat(str(error))}{there} (SQLSTATE 55000)"
     if isinstance(error, TxnsError):
         return f"{flat(str(error))} (SQLSTATE {error.sqlstate})"
     words = flat(str(error)) or "no words"

@@ -77,7 +77,7 @@ class TxnsGroup(click.Group):
             if lake.debug:
                 _say_traceback(error)
             else:
-                complain(_exit.line(error))
+                complain(_exit.line(error, lake.other_names))
             sys.exit(_exit.code(error))
         finally:
             logger("txns").removeHandler(handler)

@@ -24,10 +24,16 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_lake
 def init(lake: Lake, only_print: bool, as_json: bool) -> None:  # noqa: FBT001 -- click's flags
-    """Create the commit table if it is not there."""
+    """
+    Create the commit table if it is not there.
+
+    Where nothing says which catalog, create the embedded default, too: SQLite and files below
+    ./txns-warehouse, the catalog lake with a namespace default, as Spark's sessions do.
+    """
     if only_print:
         _print(lake.commit_table, as_json=as_json)
         return
+    place = lake.make_embedded()
     log = lake.parts.log
     created = not log.load_if_exists().exists
     head = log.load_or_create()
@@ -36,6 +42,9 @@ def init(lake: Lake, only_print: bool, as_json: bool) -> None:  # noqa: FBT001 -
         say_json({"commit_table": name, "uuid": head.uuid, "created": created})
     else:
         say(f"{name} {'created' if created else 'is there already'}; uuid {head.uuid}")
+        if place is not None:
+            where = f"SQLite, and files in {place}"
+            say(f"in the catalog {lake.parts.catalog.name}, which is new: {where}")
 
 
 def _print(commit_table: str, *, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 The options that every command takes, and the catalog that they open.
 
 They may stand before or behind the command's name.
-Imports: _exit. Used by: every command.
+Imports: _embedded, _exit. Used by: every command.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 from pyiceberg.catalog import load_catalog
+from pyiceberg.utils.config import Config as PyIcebergConfig
 
+from txns._cli import _embedded
 from txns._cli._exit import flat
 from txns._clock import SystemClock
 from txns._config import Config
@@ -22,10 +24,16 @@ from txns._parts import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyiceberg.catalog import Catalog
 
 COMMIT_TABLE = "txns.commits"
+_WHERE = {"uri", "type", "py-catalog-impl"}
+_WHICH = (
+    "give --uri and --warehouse, or the --catalog of a ~/.pyiceberg.yaml or of PYICEBERG_CATALOG__"
+    " variables"
+)
 
 
 @dataclass
@@ -44,8 +52,7 @@ class Lake:
     def handle(self) -> Handle:
         """The protocol over the catalog; the commit table is not created."""
         if self._handle is None:
-            config = Config.of(commit_table=self.commit_table)
-            self._handle = Handle(Parts.of(self._open(), config, SystemClock()))
+            self._handle = self._over(self._open())
         return self._handle
 
     @property
@@ -53,25 +60,87 @@ class Lake:
         """The parts of the protocol over the catalog."""
         return self.handle.parts
 
+    def make_embedded(self) -> Path | None:
+        """
+        Make the embedded default, where it is meant; give its folder if it was not there.
+
+        A name alone does not mean it: that may be of a catalog that is configured elsewhere.
+        """
+        place = self._embedded_folder()
+        named = self.catalog and not self.warehouse
+        if place is None or named or _embedded.is_in(place):
+            return None
+        place.mkdir(parents=True, exist_ok=True)
+        catalog = self._load(self.catalog or _embedded.NAME, _embedded.properties(place))
+        _embedded.make(catalog)
+        self._handle = self._over(catalog)
+        return place
+
+    def other_names(self) -> list[str]:
+        """Give the other names under which the catalog's database holds the commit table."""
+        if self._handle is None:
+            return []
+        catalog = self._handle.parts.catalog
+        return [
+            name for name in _embedded.names(catalog, self.commit_table) if name != catalog.name
+        ]
+
     def close(self) -> None:
         """Close the catalog, if it was opened."""
         if self._handle is not None:
             self._handle.close()
 
+    def _over(self, catalog: Catalog) -> Handle:
+        return Handle(Parts.of(catalog, Config.of(commit_table=self.commit_table), SystemClock()))
+
     def _open(self) -> Catalog:
-        properties = dict(self.properties)
-        if self.uri:
-            properties["uri"] = self.uri
-        if self.warehouse:
-            properties["warehouse"] = self.warehouse
+        """Open the catalog that is named; else the embedded default, by the name that it has."""
+        place = self._embedded_folder()
+        if place is None:
+            name = self.catalog or PyIcebergConfig().get_default_catalog_name()
+            return self._found(name, {})
+        if not _embedded.is_in(place):
+            name = f" named {self.catalog}" if self.catalog else ""
+            raise click.UsageError(
+                f"no catalog{name} is configured, and there is none in {place}: make one there with"
+                f" `txns init`, or {_WHICH}"
+            )
+        return self._found(self.catalog or _embedded.NAME, _embedded.properties(place))
+
+    def _embedded_folder(self) -> Path | None:
+        """Give the folder of the embedded default; None where another catalog is meant."""
+        name = self.catalog or PyIcebergConfig().get_default_catalog_name()
+        told = self.uri or _WHERE & self.properties.keys()
+        if told or PyIcebergConfig().get_catalog_config(name):
+            return None
+        return _embedded.folder(self.warehouse)
+
+    def _found(self, name: str, properties: dict[str, str]) -> Catalog:
+        """Open a catalog; in a database, where no name is told, the one with the commit table."""
+        catalog = self._load(name, properties)
+        if self.catalog or PyIcebergConfig().get_catalog_config(name):
+            return catalog
+        holders = _embedded.names(catalog, self.commit_table)
+        if holders in ([], [name]):
+            return catalog
+        catalog.close()
+        if len(holders) > 1:
+            raise click.UsageError(
+                f"several catalogs of this database hold {self.commit_table}: give the --catalog,"
+                f" one of {', '.join(holders)}"
+            )
+        return self._load(holders[0], properties)
+
+    def _load(self, name: str, properties: dict[str, str]) -> Catalog:
+        given = {"uri": self.uri, "warehouse": self.warehouse}
+        told = {key: value for key, value in given.items() if value}
         try:
-            return load_catalog(self.catalog, **properties)
+            return load_catalog(name, **(self.properties | told | properties))
         except Exception as error:
             if self.debug:
                 raise
             raise click.UsageError(
-                "no catalog can be opened: give --uri and --warehouse, or the --catalog of a"
-                f" ~/.pyiceberg.yaml or of PYICEBERG_CATALOG__ variables ({flat(str(error))})"
+                f"no catalog can be opened: {_WHICH} ({flat(str(error))})"
             ) from error
 
 
@@ -91,11 +160,21 @@ def common_options() -> list[click.Parameter]:
             envvar="TXNS_CATALOG",
             metavar="NAME",
             help="Catalog of pyiceberg's configuration. Catalogs in a database keep their tables"
-            " by this name.",
+            " by this name; not needed where only one of them holds the commit table.",
             **_stored,
         ),
-        click.Option(["--uri"], metavar="URI", help="Of the catalog.", **_stored),
-        click.Option(["--warehouse"], metavar="LOCATION", help="Where new tables go.", **_stored),
+        click.Option(
+            ["--uri"],
+            metavar="URI",
+            help="Of the catalog; SQLite in the warehouse's folder where nothing says which.",
+            **_stored,
+        ),
+        click.Option(
+            ["--warehouse"],
+            metavar="LOCATION",
+            help="Where new tables go; ./txns-warehouse where nothing says which catalog.",
+            **_stored,
+        ),
         click.Option(
             ["properties", "-p", "--property"],
             multiple=True,

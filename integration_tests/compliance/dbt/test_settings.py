@@ -79,7 +79,7 @@ class TestOfModels:
 @pytest.mark.timeout(900)
 def test_of_the_profile(tmp_path: Path) -> None:
     """A target without transactions and with a second catalog; one model goes before it."""
-    options = _catalog.embedded(str(tmp_path / "other")).options
+    options = _catalog.embedded(str(tmp_path / "other"), "other").options
     other = {f"spark.sql.catalog.other.{key}": value for key, value in options.items()}
     spark = SHORT | other | {"spark.sql.catalog.other": CATALOG_CLASS}
     target = transactional(tmp_path / "lake", spark, transaction="none")
