@@ -25,8 +25,9 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
 )
 
-from txns import _change, _kept, _manifests, _mark, _overlay, _rewound, _timestamps
+from txns import _change, _kept, _mark, _overlay
 from txns._entry import Kind, LoggedChange
+from txns._iceberg import manifests, requirements, timestamps
 from txns._logged import MISSING, NAME_TAKEN, logged_state
 from txns._logger import logger
 from txns._staged import StagedTable
@@ -202,7 +203,7 @@ class Applier:
         if self._moot(table, change, base):
             return real
         _mark.refuse_commit_table(table, base)
-        _manifests.check_writable(base, text(table))
+        manifests.check_writable(base, text(table))
         mark = _mark.mark_of(base)
         if mark is None and not (repaired or forgets):
             raise Quarantined(table, "somebody took the protocol's mark from the table")
@@ -224,14 +225,14 @@ class Applier:
             updates += _overlay.foreign_branches(
                 base, stranger, _overlay.adopted_by(request), updates
             )
-        unmet = _rewound.unmet(base, request.requirements)
+        unmet = requirements.unmet(base, request.requirements)
         updates += _overlay.keep_foreign_refs(base, unmet)
         updates += _kept.done(base, updates)
         here = AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=base.current_snapshot_id)
         others = [
             each
             for each in request.requirements
-            if each not in unmet and not _rewound.is_about_main(each)
+            if each not in unmet and not requirements.is_about_main(each)
         ]
         return swap(self._catalog, real, (here, *others), updates, self._clock)
 
@@ -267,7 +268,7 @@ class Applier:
             _mark.SNAPSHOT_TXN_ID: change.entry.txn_id,
         }
         now_ms = self._clock.now_ms()
-        time_ms = _timestamps.acceptable_ts(real.metadata, change.commit_ts, now_ms)
+        time_ms = timestamps.acceptable_ts(real.metadata, change.commit_ts, now_ms)
         empty = _change.stamped(staged.snapshots()[-1], stamp, time_ms)
         return (
             *_mark.leaving(real.metadata, change.commit_ts),
@@ -281,7 +282,7 @@ class Applier:
             raise Quarantined(table, *MISSING)
         now_ms = self._clock.now_ms()
         metadata = _overlay.create(change, request, now_ms)
-        _manifests.check_writable(metadata, text(table))
+        manifests.check_writable(metadata, text(table))
         io = self._tables.io_of(metadata)
         main = metadata.current_snapshot()
         if main and not io.new_input(main.manifest_list).exists():
@@ -325,7 +326,7 @@ class Applier:
             path = provider.new_metadata_location(
                 f"snap-{staged.snapshot_id}-{sequence_number}-{self._clock.new_uuid()}.avro"
             )
-            return _manifests.renumbered(real.io, metadata, staged, path, sequence_number)
+            return manifests.renumbered(real.io, metadata, staged, path, sequence_number)
 
         return renumber
 

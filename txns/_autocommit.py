@@ -27,18 +27,19 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, SetSnapshotRefUpdate
 from pyiceberg.typedef import EMPTY_DICT
 
-from txns import _change, _creation, _manifests, _timestamps
+from txns import _change, _creation
 from txns._catalog import TxnCatalog
 from txns._commit import Request
 from txns._entry import Kind
 from txns._group import Key
+from txns._iceberg import manifests, timestamps
+from txns._iceberg.requirements import is_about_main
+from txns._iceberg.updates import laid_over
 from txns._logger import logger
 from txns._mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved_in
 from txns._parts import check_writable
-from txns._rewound import is_about_main
 from txns._staged import StagedTable
 from txns._txn_table import TxnTable
-from txns._updates import laid_over
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class AutocommitCatalog(TxnCatalog):
         if not loaded.registered and self._parts.config.register == "all":
             return self._commit_unregistered(table, requirements, updates)
         check_writable(loaded)
-        _manifests.check_writable(loaded.metadata, text(name))
+        manifests.check_writable(loaded.metadata, text(name))
         base = table.metadata
         for requirement in requirements:
             # Whether main has moved since is the log's to say, but it is built on this base.
@@ -222,7 +223,7 @@ class AutocommitCatalog(TxnCatalog):
             self._parts.catalog.drop_table(identifier)
             return
         check_writable(loaded)
-        _manifests.check_writable(loaded.metadata, text(name))
+        manifests.check_writable(loaded.metadata, text(name))
         assert loaded.view is not None
         applied = applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(name, loaded.io, loaded.metadata, applied_ts=applied)
@@ -331,8 +332,8 @@ class AutocommitCatalog(TxnCatalog):
 
     def _stays_plain(self, properties: Properties) -> bool:
         """Whether a new table does not come under care: the handle or its format says so."""
-        version = int(properties.get(TableProperties.FORMAT_VERSION, _manifests.WRITABLE_FORMAT))
-        return self._parts.config.register == "none" or version < _manifests.WRITABLE_FORMAT
+        version = int(properties.get(TableProperties.FORMAT_VERSION, manifests.WRITABLE_FORMAT))
+        return self._parts.config.register == "none" or version < manifests.WRITABLE_FORMAT
 
     def _create(self, table: Table, updates: tuple[TableUpdate, ...]) -> CommitTableResponse:
         name = table.name()
@@ -393,7 +394,7 @@ class AutocommitCatalog(TxnCatalog):
         for left in reversed(range(_TRIES)):
             try:
                 return self._commit_following(name, requirements, updates)
-            except _timestamps.MovedOn:
+            except timestamps.MovedOn:
                 if not left or any(isinstance(each, AddSnapshotUpdate) for each in updates):
                     raise  # pyiceberg builds its snapshots again
                 self._parts.clock.back_off(_BACK_OFF_MS)
@@ -414,17 +415,17 @@ class AutocommitCatalog(TxnCatalog):
                     f" loaded: load it again; {text(name)}"
                 )
             updates = self._parts.kept_by_expiry(plain.metadata, updates)
-        if _timestamps.is_ahead(plain.metadata, clock.now_ms()):
+        if timestamps.is_ahead(plain.metadata, clock.now_ms()):
             for requirement in requirements:
                 requirement.validate(plain.metadata)
-            _timestamps.refuse_overtaken(plain.metadata, updates)
+            timestamps.refuse_overtaken(plain.metadata, updates)
             if laid_over(plain.metadata, updates) is plain.metadata:
                 return CommitTableResponse(
                     metadata=plain.metadata, metadata_location=plain.metadata_location
                 )
             updates = self._onto_copy(plain, updates)
-        updates = _timestamps.following(plain.metadata, updates, clock)
-        required = _timestamps.required(plain.metadata, requirements, updates, clock)
+        updates = timestamps.following(plain.metadata, updates, clock)
+        required = timestamps.required(plain.metadata, requirements, updates, clock)
         return self._parts.catalog.commit_table(plain, required, updates)
 
     def _onto_copy(self, plain: Table, updates: tuple[TableUpdate, ...]) -> tuple[TableUpdate, ...]:
@@ -435,7 +436,7 @@ class AutocommitCatalog(TxnCatalog):
         copy is a child of the other one, so that the history of `main` is what was asked for. Of
         format 3 servers alone write metadata, which have the time that the updates bring along.
         """
-        if plain.metadata.format_version > _manifests.WRITABLE_FORMAT:
+        if plain.metadata.format_version > manifests.WRITABLE_FORMAT:
             return updates
         added = {
             each.snapshot.snapshot_id for each in updates if isinstance(each, AddSnapshotUpdate)

@@ -36,8 +36,9 @@ from pyiceberg.table.update import (
     SetSnapshotRefUpdate,
 )
 
-from txns import _manifests, _mark
+from txns import _mark
 from txns._entry import Change, Operation
+from txns._iceberg import manifests as _manifests
 from txns._logged import APPEND, REPLACE
 from txns.errors import Unsupported
 

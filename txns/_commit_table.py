@@ -17,8 +17,9 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from txns import _engine, _entry, _manifests
-from txns._new_table import plan
+from txns import _engine, _entry
+from txns._iceberg import manifests as _manifests
+from txns._iceberg.new_table import plan
 from txns._staged import creation
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from pyiceberg.table import CreateTableTransaction
 from pyiceberg.table import StagedTable as PlannedTable
 from pyiceberg.table.update import AssignUUIDUpdate, update_table_metadata
 
-from txns import _manifests, _mark
+from txns import _mark
 from txns._claim import refuse_claimed
-from txns._new_table import has_view, plan
+from txns._iceberg import manifests
+from txns._iceberg.new_table import has_view, plan
 from txns._parts import check_writable
 from txns._recreation import is_base, recreation
 from txns._staged import Point, StagedTable
@@ -88,7 +89,7 @@ def creation(
     planned = plan(parts.catalog, name, schema, location, spec, sort_order, users)
     if dropped is None and has_view(parts.catalog, identifier):
         raise TableAlreadyExistsError(f"View with same name already exists: {text(identifier)}")
-    _manifests.check_writable(planned.metadata, text(identifier))
+    manifests.check_writable(planned.metadata, text(identifier))
     head = parts.log.load_or_create()
     mark = _mark.mark_properties(parts.log.identifier, head.uuid, str(planned.metadata.table_uuid))
     own = planned.metadata.properties
@@ -123,7 +124,7 @@ def staged_creation(
     if dropped is not None:
         dropped.stage(updates)
         return dropped
-    empty = _manifests.empty_metadata()
+    empty = manifests.empty_metadata()
     first = update_table_metadata(empty, updates, enforce_validation=True)
     staged = StagedTable(planned.name(), planned.io, first, create=True)
     staged.point = Point(first, updates, appended=False)

@@ -23,7 +23,9 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-from txns import _manifests, _mark, _timestamps
+from txns import _mark
+from txns._iceberg import manifests as _manifests
+from txns._iceberg import timestamps
 from txns._logged import APPEND, History
 from txns._swap import swap
 from txns.errors import Conflict, InvalidUsage, text
@@ -180,7 +182,7 @@ def _tag(
         uuid = AssertTableUUID(uuid=staged.base.table_uuid)
         untagged = AssertRefSnapshotId(ref=name, snapshot_id=None)
         try:
-            following = _timestamps.following(table.metadata, (tag,), clock)
+            following = timestamps.following(table.metadata, (tag,), clock)
             swap(catalog, table, (uuid, untagged), following, clock)
         except (CommitFailedException, CommitStateUnknownException) as error:
             lost = error  # whether it stands shows the next look

@@ -26,10 +26,11 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID
 
-from txns import _commit_table, _entry, _payload, _timestamps
+from txns import _commit_table, _entry, _payload
+from txns._iceberg import timestamps
+from txns._iceberg.manifests import last_sequence_number
 from txns._logged import REPLACE, History
 from txns._logger import logger
-from txns._manifests import last_sequence_number
 from txns._mark import operation_of, summary_value
 from txns._state import EMPTY, LogState
 from txns.errors import CorruptLog, InvalidUsage, TxnsError, text
@@ -269,7 +270,7 @@ class CommitLog:
         parent = base.current_snapshot()
         assert parent is not None
         updates: list[TableUpdate] = []
-        time_ms = _timestamps.newest_ms(base)
+        time_ms = timestamps.newest_ms(base)
         for number, entry in enumerate(entries, last_sequence_number(base) + 1):
             time_ms += 1  # no clock, which may be fast: the times of the log never go back
             parent = Snapshot(

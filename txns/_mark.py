@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
 
 from txns import _entry
-from txns._updates import properties_changed, summary_keys
+from txns._iceberg.updates import properties_changed, summary_keys
 from txns.errors import InvalidUsage, Unsupported, text
 
 if TYPE_CHECKING:

@@ -26,8 +26,11 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 
-from txns import _mark, _removals, _rewound, _schemas, _timestamps
+from txns import _mark
 from txns._entry import Kind
+from txns._iceberg import removals, requirements, schemas, timestamps
+from txns._iceberg.manifests import branch_at, empty_metadata, last_sequence_number
+from txns._iceberg.updates import laid_over
 from txns._logged import (
     History,
     Stranger,
@@ -36,8 +39,6 @@ from txns._logged import (
     logged_state,
     stranger_above,
 )
-from txns._manifests import branch_at, empty_metadata, last_sequence_number
-from txns._updates import laid_over
 from txns.errors import Conflict, CorruptLog, Quarantined, text
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def as_of(
     stranger = logged.stranger
     for change in run:
         request = requests(change)
-        unmet = _rewound.unmet(view, request.requirements)
+        unmet = requirements.unmet(view, request.requirements)
         if unmet:
             stranger = stranger or _altered(loaded, unmet)
             view = _before_strangers(view, change, unmet)
@@ -213,7 +214,7 @@ def updates_of(
         Quarantined: A requirement other than `main`'s place does not hold.
     """
     source = logged.change.from_snapshot_id
-    unmet = _rewound.unmet(base, request.requirements)
+    unmet = requirements.unmet(base, request.requirements)
     if unmet and not repaired:
         raise _unfit(logged, next(iter(unmet.values())))
     if source is not None and base.snapshot_by_id(source) is None:
@@ -308,7 +309,7 @@ def fitted(
     sequence_number = last_sequence_number(base) if base else 0
     next_row_id = (base.next_row_id or 0) if isinstance(base, TableMetadataV3) else 0
     taken: list[TableUpdate] = []
-    for update in _schemas.fitted(base, _removals.fitted(base, updates)):
+    for update in schemas.fitted(base, removals.fitted(base, updates)):
         if not isinstance(update, AddSnapshotUpdate):
             taken.append(update)
             continue
@@ -318,7 +319,7 @@ def fitted(
         if base and ((snapshot.sequence_number or 0) <= sequence_number or stale_rows):
             renumbered_rows = None if first_row_id is None else next_row_id
             snapshot = renumber(snapshot, sequence_number + 1, renumbered_rows)
-        timestamp_ms = _timestamps.acceptable_ts(base, snapshot.timestamp_ms, now_ms)
+        timestamp_ms = timestamps.acceptable_ts(base, snapshot.timestamp_ms, now_ms)
         snapshot = snapshot.model_copy(update={"timestamp_ms": timestamp_ms})
         taken.append(AddSnapshotUpdate(snapshot=snapshot))
         sequence_number = snapshot.sequence_number or 0
@@ -453,7 +454,7 @@ def _before_strangers(
     view: TableMetadata, logged: LoggedChange, unmet: Mapping[TableRequirement, str]
 ) -> TableMetadata:
     """Give the table as a change was staged on it: readers stay on the logged state (I10)."""
-    earlier = _rewound.rewound(view, unmet)
+    earlier = requirements.rewound(view, unmet)
     if earlier is None:
         raise _unfit(logged, next(iter(unmet.values())))
     return earlier

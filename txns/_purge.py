@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table.update import SetPropertiesUpdate
 
-from txns import _change, _claim, _manifests, _mark, _purge_name
+from txns import _change, _claim, _mark, _purge_name
 from txns._commit import Request
 from txns._entry import Kind
 from txns._group import Key
 from txns._hold import tagged
+from txns._iceberg import manifests
 from txns._logger import logger
 from txns._parts import check_writable
 from txns._purged_files import PurgedFiles
@@ -153,7 +154,7 @@ class Purger:
         name = text(loaded.identifier)
         check_writable(loaded)
         metadata = loaded.metadata
-        _manifests.check_writable(metadata, name)
+        manifests.check_writable(metadata, name)
         now_ms = max(self._parts.clock.now_ms(), head.upper)
         self._refuse_foreign_branches(metadata, loaded.identifier)
         held = [one for one, _at, ends in tagged(metadata) if ends is None or ends > now_ms]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.utils.properties import property_as_bool
 
-from txns import _manifests
+from txns._iceberg import manifests as _manifests
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -29,7 +29,7 @@ from pyiceberg.table.update import (
 )
 
 from txns import _mark
-from txns._schemas import reads_as
+from txns._iceberg.schemas import reads_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,11 +20,12 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _change, _manifests, _mark, _marks, _timestamps
+from txns import _change, _mark, _marks
 from txns._commit import Request
 from txns._drafts import transactions_off
 from txns._entry import Change, Entry, Kind, Operation
 from txns._group import Key, Origin
+from txns._iceberg import manifests, timestamps
 from txns._logger import logger
 from txns._staged import StagedTable
 from txns._swap import swap
@@ -110,7 +111,7 @@ class Registrar:
         assert loaded.view is not None
         if loaded.view.stranger:
             raise ForeignWrite(identifier, loaded.view.stranger.reason)
-        _manifests.check_writable(loaded.metadata, text(identifier))
+        manifests.check_writable(loaded.metadata, text(identifier))
         applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(identifier, loaded.io, loaded.metadata, applied_ts=applied)
         marked = [key for key in _mark.KEYS if key in staged.base.properties]
@@ -137,14 +138,14 @@ class Registrar:
                 "the table is under the care of another commit table, forget it there first;"
                 f" table=`{name}` commit_table=`{mark.commit_table}`"
             )
-        if table.metadata.format_version < _manifests.WRITABLE_FORMAT:
+        if table.metadata.format_version < manifests.WRITABLE_FORMAT:
             raise Unsupported(
                 "a table of format version 1 cannot be registered, upgrade it first: with"
                 " table.transaction() as t: t.upgrade_table_version(2);"
                 f" table=`{name}`"
             )
         if mark is None:
-            _manifests.check_writable(table.metadata, name)
+            manifests.check_writable(table.metadata, name)
 
     def _marked(self, identifier: Identifier, table: Table, uuid: str | None) -> Table:
         """
@@ -195,7 +196,7 @@ class Registrar:
             _mark.SNAPSHOT_TXN_ID: _mark.registration_id(table.metadata, empty),
         }
         now_ms = self._clock.now_ms()
-        time_ms = _timestamps.acceptable_ts(table.metadata, now_ms, now_ms)
+        time_ms = timestamps.acceptable_ts(table.metadata, now_ms, now_ms)
         marking = _change.stamped(empty, stamp, time_ms)
         main = table.metadata.current_snapshot_id
         here = (

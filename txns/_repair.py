@@ -20,11 +20,12 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _change, _manifests, _mark, _schemas, _timestamps
+from txns import _change, _mark
 from txns._commit import Request
 from txns._drafts import transactions_off
 from txns._entry import Isolation, Kind, derived_id
 from txns._group import Key, Origin
+from txns._iceberg import manifests, schemas, timestamps
 from txns._log import REFUSALS
 from txns._logged import is_cut_off, is_of_dropped, stranger_above
 from txns._logger import logger
@@ -123,7 +124,7 @@ class Repairer:
             snapshot = loaded.table.metadata.snapshot_by_id(snapshot_id)
             assert snapshot is not None
             _check_columns(staged, loaded.table.metadata, snapshot)
-            files += _manifests.added_files(staged.io, snapshot)
+            files += manifests.added_files(staged.io, snapshot)
         _change.stage_append(staged, self._clock, files)
 
     def _adopt_state(self, head: Head, loaded: Loaded, stranger: Stranger) -> int:
@@ -176,7 +177,7 @@ class Repairer:
         staged = StagedTable(identifier, table.io, table.metadata)
         footing = _change.footing(staged, self._clock)
         now_ms = self._clock.now_ms()
-        time_ms = _timestamps.acceptable_ts(table.metadata, now_ms, now_ms)
+        time_ms = timestamps.acceptable_ts(table.metadata, now_ms, now_ms)
         here = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main),
@@ -242,7 +243,7 @@ class Repairer:
 
 
 def _staged(loaded: Loaded) -> StagedTable:
-    _manifests.check_writable(loaded.metadata, text(loaded.identifier))
+    manifests.check_writable(loaded.metadata, text(loaded.identifier))
     applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
     return StagedTable(loaded.identifier, loaded.io, loaded.metadata, applied_ts=applied)
 
@@ -333,7 +334,7 @@ def _check_columns(staged: StagedTable, theirs: TableMetadata, snapshot: Snapsho
             continue
         ours, other = logged.find_column_name(field_id), schema.find_column_name(field_id)
         kind = written[field_id].field_type
-        if ours == other and not _schemas.reads_as(kind, field.field_type):
+        if ours == other and not schemas.reads_as(kind, field.field_type):
             ours, other = f"{ours} {field.field_type}", f"{other} {kind}"
         if ours != other:
             raise Unsupported(

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from pyiceberg.manifest import ManifestEntryStatus, clear_manifest_cache
 from pyiceberg.table.update import AddSnapshotUpdate
 
-from txns import _manifests, _mark
+from txns import _mark
 from txns._change import main_at
+from txns._iceberg import manifests as _manifests
 from txns._staged import StagedTable
 from txns.errors import Conflict
 

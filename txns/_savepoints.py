@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
-    from txns._recorded_io import RecordedIO
+    from txns._iceberg.recorded_io import RecordedIO
     from txns._staged import Point, StagedTable
     from txns.errors import Identifier
 

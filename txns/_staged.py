@@ -30,10 +30,11 @@ from pyiceberg.table.update import (
     UpgradeFormatVersionUpdate,
 )
 
-from txns import _manifests, _mark
+from txns import _mark
+from txns._iceberg import manifests
+from txns._iceberg.recorded_io import RecordedIO
+from txns._iceberg.updates import laid_over
 from txns._logged import History
-from txns._recorded_io import RecordedIO
-from txns._updates import laid_over
 from txns.errors import text
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class StagedTable:
         files: list[str] = []
         for update in self.updates[kept:]:
             if isinstance(update, AddSnapshotUpdate):
-                files += _manifests.files_of(self.io, update.snapshot)
+                files += manifests.files_of(self.io, update.snapshot)
         return files
 
     def snapshots(self) -> list[Snapshot]:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table.locations import load_location_provider
 
-from txns import _creation, _manifests
+from txns import _creation
+from txns._iceberg import manifests
+from txns._iceberg.recorded_io import RecordedIO
 from txns._mark import applied_ts, is_commit_table
 from txns._parts import check_writable
-from txns._recorded_io import RecordedIO
 from txns._staged import StagedTable
 from txns._txn_table import TxnTable
 from txns.errors import text
@@ -158,7 +159,7 @@ class Staging:
         if staged is None:
             loaded = self.load(name)
             check_writable(loaded)
-            _manifests.check_writable(loaded.metadata, text(name))
+            manifests.check_writable(loaded.metadata, text(name))
             applied = applied_ts(loaded.table.metadata) if loaded.table else 0
             files = self.files(name, loaded.io)
             staged = StagedTable(name, files, loaded.metadata, applied_ts=applied)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
-from txns import _timestamps
+from txns._iceberg import timestamps
 from txns.errors import text
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def swap(
         CommitFailedException: The table has moved. pyiceberg says so of a requirement; numbers that
             somebody has taken since, and properties that are gone, are plain errors of its own.
     """
-    required = _timestamps.required(table.metadata, requirements, updates, clock)
+    required = timestamps.required(table.metadata, requirements, updates, clock)
     try:
         response = catalog.commit_table(table, required, updates)
     except (KeyError, ValueError) as error:

@@ -16,9 +16,9 @@ from pyiceberg.exceptions import NoSuchTableError
 from txns import _mark, _overlay
 from txns._complete import CompleteTables
 from txns._entry import Kind
+from txns._iceberg.updates import laid_over
 from txns._logged import MISSING, NAME_TAKEN, Stranger, logged_state
 from txns._overlay import TableView
-from txns._updates import laid_over
 from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:

@@ -20,12 +20,13 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 from pyiceberg.types import LongType
 
-from txns import _archive, _commit_table, _engine, _entry, _manifests, _timestamps
+from txns import _archive, _commit_table, _engine, _entry
 from txns._entry import Entry, Kind
+from txns._iceberg import manifests, timestamps
+from txns._iceberg.recorded_io import RecordedIO
 from txns._log import Outcome
 from txns._logger import logger
 from txns._mark import summary_value
-from txns._recorded_io import RecordedIO
 from txns._tables import LESS_THAN_ALL
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ def _superseded(
     gone = {each.manifest_list for each in snapshots} - live
     payloads = [each.payload.location for each in done if each.payload.location]
     try:
-        return [*payloads, *sorted(_manifests.only_reached_by(io, gone, live))]
+        return [*payloads, *sorted(manifests.only_reached_by(io, gone, live))]
     except Exception:  # noqa: BLE001 -- the tidy does not need it
         _LOG.warning("files of the log that nothing names any more stay", exc_info=True)
         return payloads
@@ -235,7 +236,7 @@ def _rewritten(
         for each in transaction._updates  # noqa: SLF001 -- the swap is ours, not the producer's
         if isinstance(each, AddSnapshotUpdate)
     ]
-    time_ms = _timestamps.newest_ms(table.metadata) + 1  # not the clock's, which may be late
+    time_ms = timestamps.newest_ms(table.metadata) + 1  # not the clock's, which may be late
     snapshot = added[0].snapshot.model_copy(update={"timestamp_ms": time_ms})
     return snapshot, [
         AddSnapshotUpdate(snapshot=snapshot),

@@ -28,7 +28,6 @@ from txns import (
     _entry,
     _log,
     _loop,
-    _manifests,
     _mark,
     _overlay,
     _purge,
@@ -37,6 +36,7 @@ from txns import (
     _tables,
     _tidy,
 )
+from txns._iceberg import manifests as _manifests
 from txns._read_set import ReadSet
 from txns._staged import StagedTable
 from txns.errors import CommitStateUnknown, Conflict

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from txns import _commit_table, _kept, _log, _tables, _timestamps
+from txns import _commit_table, _kept, _log, _tables
 from txns._complete import CompleteTables
+from txns._iceberg import timestamps
 from txns._read_set import ReadSet
 
 Patch = tuple[Any, str, Any]
@@ -92,9 +93,9 @@ def timestamp_of_the_clock() -> list[Patch]:
     """Give snapshots of tables the clock's time, above the table's newest one or not (8.3)."""
 
     def clocks(_base: Any, commit_ts: int, now_ms: int) -> int:
-        return min(commit_ts, now_ms + _timestamps.TOLERANCE_MS)
+        return min(commit_ts, now_ms + timestamps.TOLERANCE_MS)
 
-    return [(_timestamps, "acceptable_ts", clocks)]
+    return [(timestamps, "acceptable_ts", clocks)]
 
 
 def kept_tag_forgotten() -> list[Patch]:

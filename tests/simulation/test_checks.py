@@ -35,7 +35,7 @@ def test_a_timestamp_that_nothing_clamped_is_the_commit_ts(stage: Stage, monkeyp
     txn = stage.begin(handle)
     txn.append(A)
     txn.commit_at()
-    monkeypatch.setattr("txns._timestamps.acceptable_ts", lambda _base, ts, _now_ms: ts + 1)
+    monkeypatch.setattr("txns._iceberg.timestamps.acceptable_ts", lambda _base, ts, _now_ms: ts + 1)
     with pytest.raises(Violation, match="I7"):
         handle.apply_le()
 

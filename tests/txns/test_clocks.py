@@ -12,8 +12,8 @@ from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate, Set
 from pyiceberg.types import StringType
 
 from tests.txns.lake import SCHEMA, ids, rows
-from txns._manifests import last_sequence_number
-from txns._timestamps import newest_ms
+from txns._iceberg.manifests import last_sequence_number
+from txns._iceberg.timestamps import newest_ms
 from txns.errors import Conflict
 
 MINUTE_MS = 60_000

@@ -14,7 +14,7 @@ import txns
 from tests.txns.lake import compaction, ids, rows
 from txns import _mark, _overlay
 from txns._entry import Change, Entry, Kind, LoggedChange, Operation
-from txns._manifests import branch_at
+from txns._iceberg.manifests import branch_at
 
 if TYPE_CHECKING:
     from tests.txns.lake import Lake

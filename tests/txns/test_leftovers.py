@@ -12,7 +12,7 @@ from pyiceberg.table.update.snapshot import UpdateSnapshot
 
 from tests.txns.lake import Lake, ids, rows
 from txns import _tidy
-from txns._manifests import manifests_of
+from txns._iceberg.manifests import manifests_of
 
 if TYPE_CHECKING:
     import txns

@@ -9,8 +9,8 @@ from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 
 from tests.txns.lake import compaction, ids, rows
 from txns import Quarantined, _mark
+from txns._iceberg.manifests import branch_at
 from txns._logged import logged_state
-from txns._manifests import branch_at
 
 if TYPE_CHECKING:
     import txns

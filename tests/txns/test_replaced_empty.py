@@ -20,8 +20,8 @@ from pyiceberg.table.update import (
 import txns
 from tests.txns.lake import SCHEMA, SteppingClock, ids, rows
 from txns import _mark
+from txns._iceberg.manifests import branch_at
 from txns._logged import logged_state, needed_since
-from txns._manifests import branch_at
 
 if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate

@@ -66,7 +66,7 @@ class _Views:
     ids=["a view", "none", "no views", "not for us"],
 )
 def test_a_catalog_that_knows_views_is_asked(lake, monkeypatch, answer, taken):
-    monkeypatch.setattr("txns._new_table.SqlCatalog", _NoSqlCatalog)
+    monkeypatch.setattr("txns._iceberg.new_table.SqlCatalog", _NoSqlCatalog)
     catalog = lake.another_catalog()
     catalog.view_exists = _Views(answer)
     create = lake.open(catalog).catalog().create_table

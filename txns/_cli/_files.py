@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from txns import _log, _manifests
+from txns import _log
+from txns._iceberg import manifests
 from txns.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _used(head: Head) -> Iterator[str]:
         yield statistics.statistics_path
     for manifest_list in {snapshot.manifest_list for snapshot in metadata.snapshots}:
         yield manifest_list
-        for manifest in _manifests.manifests_of(io, manifest_list):
+        for manifest in manifests.manifests_of(io, manifest_list):
             yield manifest.manifest_path
             for listed in manifest.fetch_manifest_entry(io):
                 yield listed.data_file.file_path
