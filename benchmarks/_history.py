@@ -9,10 +9,11 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from txns import _archive, _tidy
+from txns import _tidy
 from txns._cli._invariants import check_all
-from txns._entry import Change, Entry, Isolation, Kind, Operation
-from txns._log import Outcome
+from txns._log import archive
+from txns._log.commit_log import Outcome
+from txns._log.entry import Change, Entry, Isolation, Kind, Operation
 
 if TYPE_CHECKING:
     import txns
@@ -42,7 +43,7 @@ def add_history(handle: txns.Handle, count: int) -> None:
                 parts.clock.new_snapshot_id(),
                 added_records=1,
             )
-            rows += _archive.rows_of(_past_entry(parts, change, first_ts + number))
+            rows += archive.rows_of(_past_entry(parts, change, first_ts + number))
         head = parts.log.load()
         record = Entry(
             Kind.TIDY,

@@ -26,8 +26,8 @@ catalogs.
 
 from txns._clock import Clock, SystemClock
 from txns._committed import Applied, Committed, State
-from txns._entry import Isolation
 from txns._handle import Handle, open  # noqa: A004 -- txns.open() is how a user says it
+from txns._log.entry import Isolation
 from txns._purge import Purgeable, Purged
 from txns._run import run
 from txns._subscribe import Delivery, TableRows

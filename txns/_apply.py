@@ -26,12 +26,12 @@ from pyiceberg.table.update import (
 )
 
 from txns import _change, _kept, _mark, _overlay
-from txns._entry import Kind, LoggedChange
 from txns._iceberg import manifests, requirements, timestamps
+from txns._log.entry import Kind, LoggedChange
+from txns._log.state import without_ended
 from txns._logged import MISSING, NAME_TAKEN, logged_state
 from txns._logger import logger
 from txns._staged import StagedTable
-from txns._state import without_ended
 from txns._swap import swap
 from txns.errors import CorruptLog, Quarantined, TxnsError, text
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
     from txns._clock import Clock
-    from txns._log import CommitLog, Head
+    from txns._log.commit_log import CommitLog, Head
     from txns._tables import DataTables
     from txns.errors import Identifier
 

@@ -30,11 +30,11 @@ from pyiceberg.typedef import EMPTY_DICT
 from txns import _change, _creation
 from txns._catalog import TxnCatalog
 from txns._commit import Request
-from txns._entry import Kind
 from txns._group import Key
 from txns._iceberg import manifests, timestamps
 from txns._iceberg.requirements import is_about_main
 from txns._iceberg.updates import laid_over
+from txns._log.entry import Kind
 from txns._logger import logger
 from txns._mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved_in
 from txns._parts import check_writable
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Properties
 
-    from txns._log import Head
+    from txns._log.commit_log import Head
     from txns._tables import Loaded
     from txns.errors import Identifier
 

@@ -22,7 +22,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
-from txns._entry import Operation
+from txns._log.entry import Operation
 from txns._mark import written_by_protocol_only
 from txns._purge_name import is_apart
 from txns._read_set import folded
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Properties
     from pyiceberg.view import View
 
-    from txns._log import Head
+    from txns._log.commit_log import Head
     from txns._parts import Parts
     from txns._tables import Loaded
     from txns.errors import Identifier

@@ -37,8 +37,8 @@ from pyiceberg.table.update import (
 )
 
 from txns import _mark
-from txns._entry import Change, Operation
 from txns._iceberg import manifests as _manifests
+from txns._log.entry import Change, Operation
 from txns._logged import APPEND, REPLACE
 from txns.errors import Unsupported
 

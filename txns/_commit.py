@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from txns import _change, _engine, _kept, _overlay, _payload, _restage
+from txns import _change, _engine, _kept, _overlay, _restage
 from txns._conflict import ConflictChecker
-from txns._entry import Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._leftovers import Leftovers
+from txns._log import payload as _payload
+from txns._log.entry import Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._logger import logger
 from txns._read_set import ReadSet
 from txns.errors import (
@@ -36,14 +37,14 @@ if TYPE_CHECKING:
     from pyiceberg.table import CommitTableRequest
 
     from txns._apply import Applier
-    from txns._archive import Archive
     from txns._clock import Clock
     from txns._config import Config
     from txns._group import Key
-    from txns._log import CommitLog, Head
+    from txns._log.archive import Archive
+    from txns._log.commit_log import CommitLog, Head
+    from txns._log.state import LogState
     from txns._loop import CommitLoop
     from txns._staged import StagedTable
-    from txns._state import LogState
     from txns._tables import DataTables
     from txns._tidy import Tidier
     from txns.errors import Identifier, Winner

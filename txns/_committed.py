@@ -11,7 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from txns._entry import Entry, Isolation
+    from txns._log.entry import Entry, Isolation
     from txns._parts import Parts
     from txns.errors import Identifier
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 
 from txns import _mark
-from txns._entry import Kind
-from txns._log import LAG_MS
+from txns._log.commit_log import LAG_MS
+from txns._log.entry import Kind
 from txns._logged import Stranger
 from txns.errors import Quarantined, text
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
-    from txns._archive import Archive
     from txns._clock import Clock
-    from txns._entry import LoggedChange
-    from txns._log import Head
+    from txns._log.archive import Archive
+    from txns._log.commit_log import Head
+    from txns._log.entry import LoggedChange
     from txns.errors import Identifier
 
 

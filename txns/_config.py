@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from txns._entry import Isolation
+from txns._log.entry import Isolation
 from txns.errors import Identifier, InvalidUsage
 
 _DAY_MS = 24 * 3600 * 1000

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from txns._entry import Change, Entry, Isolation, Kind, Operation
+from txns._log.entry import Change, Entry, Isolation, Kind, Operation
 from txns.errors import Conflict
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from txns import _engine
-from txns._entry import Entry, Kind
 from txns._group import Origin
+from txns._log.entry import Entry, Kind
 from txns._logger import logger
 from txns.errors import Conflict, CorruptLog, InvalidUsage, Unsupported
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._group import Key, Member
-    from txns._log import Head
-    from txns._state import LogState
+    from txns._log.commit_log import Head
+    from txns._log.state import LogState
 
 _LOG = logger(__name__)
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from txns._state import aborted_ts
+from txns._log.state import aborted_ts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from txns._entry import Entry
-    from txns._log import Head
-    from txns._state import LogState
+    from txns._log.commit_log import Head
+    from txns._log.entry import Entry
+    from txns._log.state import LogState
 
 Attempt = Callable[["LogState", "Head", int], "Entry"]
 """

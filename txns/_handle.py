@@ -17,8 +17,8 @@ from txns._clock import Clock, SystemClock
 from txns._committed import Committed, Options
 from txns._config import Config
 from txns._drafts import transactions_off
-from txns._entry import Isolation, Kind, check_txn_id
 from txns._history import transactions
+from txns._log.entry import Isolation, Kind, check_txn_id
 from txns._parts import Parts
 from txns._purge import Purger
 from txns._subscribe import Delivery, subscribe
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from txns._hold import Hold
-    from txns._log import Head
+    from txns._log.commit_log import Head
     from txns._purge import Purgeable, Purged
     from txns.errors import Identifier
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from txns._archive import rows_of
+from txns._log.archive import rows_of
 
 if TYPE_CHECKING:
     from txns._parts import Parts

@@ -16,7 +16,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from txns._catalog import SnapshotCatalog
-from txns._entry import Isolation
+from txns._log.entry import Isolation
 from txns._logged import History, effective_ts
 from txns._mark import REF_PREFIX
 from txns._overlay import TableView
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from txns._handle import Handle
-    from txns._log import Head
+    from txns._log.commit_log import Head
     from txns._parts import Parts
     from txns._tables import Loaded
     from txns._transaction import Transaction

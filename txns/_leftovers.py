@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from txns import _payload
-from txns._entry import NO_PAYLOAD
-from txns._log import remove
+from txns._log import payload as _payload
+from txns._log.commit_log import remove
+from txns._log.entry import NO_PAYLOAD
 from txns._logger import logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from txns._entry import Entry, Payload
-    from txns._log import CommitLog, Head
+    from txns._log.commit_log import CommitLog, Head
+    from txns._log.entry import Entry, Payload
     from txns._staged import StagedTable
 
 _LOG = logger(__name__)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from txns._entry import LoggedChange
+    from txns._log.entry import LoggedChange
 
 REPLACE = "replace"
 APPEND = "append"

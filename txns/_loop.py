@@ -16,17 +16,17 @@ from pyiceberg.exceptions import BadRequestError
 
 from txns._drafts import Drafts, barred
 from txns._group import CommitGroup, Member, Origin
-from txns._log import Outcome, is_transient
+from txns._log.commit_log import Outcome, is_transient
+from txns._log.state import aborted_ts, committed
 from txns._logger import logger
-from txns._state import aborted_ts, committed
 from txns.errors import CommitStateUnknown, Conflict
 
 if TYPE_CHECKING:
-    from txns._archive import Archive
     from txns._clock import Clock
-    from txns._entry import Entry
     from txns._group import Attempt, Key
-    from txns._log import CommitLog, Head, Swap
+    from txns._log.archive import Archive
+    from txns._log.commit_log import CommitLog, Head, Swap
+    from txns._log.entry import Entry
 
 _LOG = logger(__name__)
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
 
-from txns import _entry
 from txns._iceberg.updates import properties_changed, summary_keys
+from txns._log import entry
 from txns.errors import InvalidUsage, Unsupported, text
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def is_commit_table(metadata: TableMetadata) -> bool:
     """
     names = {field.field_id: field.name for field in metadata.schema().fields}
     return LOG_COLUMNS.items() <= names.items() and any(
-        summary_value(at, _entry.KIND) is not None for at in metadata.snapshots
+        summary_value(at, entry.KIND) is not None for at in metadata.snapshots
     )
 
 
@@ -209,7 +209,7 @@ def marks(metadata: TableMetadata, snapshot: Snapshot) -> bool:
 
 def registration_id(metadata: TableMetadata, snapshot: Snapshot) -> str:
     """Give the transaction id of the registration whose swap put a snapshot there."""
-    return _entry.derived_id("register", str(metadata.table_uuid), snapshot.snapshot_id)
+    return entry.derived_id("register", str(metadata.table_uuid), snapshot.snapshot_id)
 
 
 def leaving(metadata: TableMetadata, commit_ts: int) -> tuple[TableUpdate, ...]:
@@ -290,7 +290,7 @@ def is_ours(snapshot: Snapshot) -> bool:
 
 def commit_ts_of(snapshot: Snapshot) -> int:
     """Give the `commit_ts` in ms that a snapshot of ours carries."""
-    return _entry.number(summary_value(snapshot, SNAPSHOT_COMMIT_TS) or "", SNAPSHOT_COMMIT_TS)
+    return entry.number(summary_value(snapshot, SNAPSHOT_COMMIT_TS) or "", SNAPSHOT_COMMIT_TS)
 
 
 def is_dropped(main: Snapshot | None) -> bool:
@@ -307,9 +307,9 @@ def adopted_by(snapshot: Snapshot) -> set[int]:
 def lost_above(snapshot: Snapshot) -> int | None:
     """Give the `commit_ts` in ms above which, and below its own, states are gone; None for none."""
     value = summary_value(snapshot, SNAPSHOT_LOST_ABOVE)
-    return None if value is None else _entry.number(value, SNAPSHOT_LOST_ABOVE)
+    return None if value is None else entry.number(value, SNAPSHOT_LOST_ABOVE)
 
 
 def _number(properties: Mapping[str, str], key: str) -> int:
     value = properties.get(key)
-    return 0 if value is None else _entry.number(value, key)
+    return 0 if value is None else entry.number(value, key)

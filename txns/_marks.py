@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from txns import _engine
 from txns._drafts import checked_ts
-from txns._entry import Entry, Kind
 from txns._group import Key
+from txns._log.entry import Entry, Kind
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
-    from txns._entry import Change
-    from txns._log import Head
+    from txns._log.commit_log import Head
+    from txns._log.entry import Change
+    from txns._log.state import LogState
     from txns._parts import Parts
-    from txns._state import LogState
 
 
 def advance(parts: Parts, ts: int) -> int:

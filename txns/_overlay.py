@@ -27,10 +27,10 @@ from pyiceberg.table.update import (
 )
 
 from txns import _mark
-from txns._entry import Kind
 from txns._iceberg import removals, requirements, schemas, timestamps
 from txns._iceberg.manifests import branch_at, empty_metadata, last_sequence_number
 from txns._iceberg.updates import laid_over
+from txns._log.entry import Kind
 from txns._logged import (
     History,
     Stranger,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
-    from txns._entry import Change, LoggedChange
+    from txns._log.entry import Change, LoggedChange
     from txns.errors import Identifier
 
 Requests = Callable[["LoggedChange"], "CommitTableRequest"]

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
 from txns._apply import Applier
-from txns._archive import Archive
 from txns._commit import Committer
 from txns._drafts import transactions_off
-from txns._log import CommitLog
+from txns._log.archive import Archive
+from txns._log.commit_log import CommitLog
 from txns._logged import needed_since
 from txns._logger import logger
 from txns._loop import CommitLoop

@@ -20,10 +20,10 @@ from pyiceberg.table.update import SetPropertiesUpdate
 
 from txns import _change, _claim, _mark, _purge_name
 from txns._commit import Request
-from txns._entry import Kind
 from txns._group import Key
 from txns._hold import tagged
 from txns._iceberg import manifests
+from txns._log.entry import Kind
 from txns._logger import logger
 from txns._parts import check_writable
 from txns._purged_files import PurgedFiles
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
-    from txns._log import Head
+    from txns._log.commit_log import Head
     from txns._parts import Parts
     from txns._tables import Loaded
     from txns.errors import Identifier

@@ -23,9 +23,9 @@ from pyiceberg.table.update import (
 from txns import _change, _mark, _marks
 from txns._commit import Request
 from txns._drafts import transactions_off
-from txns._entry import Change, Entry, Kind, Operation
 from txns._group import Key, Origin
 from txns._iceberg import manifests, timestamps
+from txns._log.entry import Change, Entry, Kind, Operation
 from txns._logger import logger
 from txns._staged import StagedTable
 from txns._swap import swap
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from txns._apply import Applier
     from txns._clock import Clock
     from txns._commit import Committer
-    from txns._log import CommitLog, Head
+    from txns._log.commit_log import CommitLog, Head
+    from txns._log.state import LogState
     from txns._loop import CommitLoop
-    from txns._state import LogState
     from txns._tables import DataTables
     from txns.errors import Identifier
 

@@ -23,10 +23,10 @@ from pyiceberg.table.update import (
 from txns import _change, _mark
 from txns._commit import Request
 from txns._drafts import transactions_off
-from txns._entry import Isolation, Kind, derived_id
 from txns._group import Key, Origin
 from txns._iceberg import manifests, schemas, timestamps
-from txns._log import REFUSALS
+from txns._log.commit_log import REFUSALS
+from txns._log.entry import Isolation, Kind, derived_id
 from txns._logged import is_cut_off, is_of_dropped, stranger_above
 from txns._logger import logger
 from txns._staged import StagedTable
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from txns._apply import Applier
     from txns._clock import Clock
     from txns._commit import Committer
-    from txns._log import CommitLog, Head
+    from txns._log.commit_log import CommitLog, Head
     from txns._logged import Stranger
     from txns._tables import DataTables, Loaded
     from txns.errors import Identifier

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from txns._committed import State
-from txns._log import is_transient
+from txns._log.commit_log import is_transient
 from txns.errors import Conflict, InvalidUsage
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from txns._committed import Options
-    from txns._log import Head
+    from txns._log.commit_log import Head
     from txns._parts import Parts
     from txns._read_set import ReadSet
     from txns._tables import Loaded

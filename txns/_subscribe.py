@@ -18,7 +18,7 @@ from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import DataScan
 
 from txns import _mark, _overlay
-from txns._entry import Kind, Operation
+from txns._log.entry import Kind, Operation
 from txns._read_set import folded
 from txns.errors import Conflict
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask
     from pyiceberg.table.metadata import TableMetadata
 
-    from txns._entry import Change
-    from txns._log import Head
+    from txns._log.commit_log import Head
+    from txns._log.entry import Change
     from txns._parts import Parts
     from txns._tables import Loaded
     from txns.errors import Identifier

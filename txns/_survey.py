@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 
 from txns import _mark
-from txns._entry import Operation
+from txns._log.entry import Operation
 from txns.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-    from txns._log import Head
+    from txns._log.commit_log import Head
     from txns._parts import Parts
     from txns._tables import Loaded
     from txns.errors import Identifier

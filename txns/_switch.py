@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from txns import _marks
-from txns._entry import Kind
+from txns._log.entry import Kind
 from txns._logger import logger
 from txns._survey import Surveyed, survey
 from txns.errors import text

@@ -15,8 +15,8 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from txns import _mark, _overlay
 from txns._complete import CompleteTables
-from txns._entry import Kind
 from txns._iceberg.updates import laid_over
+from txns._log.entry import Kind
 from txns._logged import MISSING, NAME_TAKEN, Stranger, logged_state
 from txns._overlay import TableView
 from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported, text
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
-    from txns._archive import Archive
     from txns._clock import Clock
-    from txns._entry import Change, LoggedChange
-    from txns._log import CommitLog, Head
+    from txns._log.archive import Archive
+    from txns._log.commit_log import CommitLog, Head
+    from txns._log.entry import Change, LoggedChange
     from txns.errors import Identifier
 
 LESS_THAN_ALL = -1

@@ -20,11 +20,13 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 from pyiceberg.types import LongType
 
-from txns import _archive, _commit_table, _engine, _entry
-from txns._entry import Entry, Kind
+from txns import _engine
 from txns._iceberg import manifests, timestamps
 from txns._iceberg.recorded_io import RecordedIO
-from txns._log import Outcome
+from txns._log import archive, commit_table
+from txns._log import entry as _entry
+from txns._log.commit_log import Outcome
+from txns._log.entry import Entry, Kind
 from txns._logger import logger
 from txns._mark import summary_value
 from txns._tables import LESS_THAN_ALL
@@ -39,8 +41,8 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._config import Config
-    from txns._log import CommitLog, Head
-    from txns._state import LogState
+    from txns._log.commit_log import CommitLog, Head
+    from txns._log.state import LogState
     from txns._tables import DataTables
     from txns.errors import Identifier
 
@@ -49,7 +51,7 @@ _LOG = logger(__name__)
 SMALL_FILE_BYTES = 256 * 1024
 """Files of the archive below this size are merged into the next one."""
 
-_COMMIT_TS_ID = _commit_table.SCHEMA.find_field("commit_ts").field_id
+_COMMIT_TS_ID = commit_table.SCHEMA.find_field("commit_ts").field_id
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ class Tidier:
             small = _mergeable(table)
             rows = _rows(table, small)
             for entry in done:
-                rows.extend(_archive.rows_of(entry))
+                rows.extend(archive.rows_of(entry))
             snapshot, updates = _rewritten(table, rows, small, record)
             removed = {head.snapshot_ids[entry.commit_ts] for entry in done}
             removed |= {each.snapshot_id for each in table.metadata.snapshots if _is_tidy(each)}
@@ -226,7 +228,7 @@ def _rewritten(
     transaction = table.transaction()
     update = transaction.update_snapshot(snapshot_properties=_entry.to_summary(record))
     with update.overwrite() if small else update.fast_append() as producer:
-        arrow = _archive.to_arrow(rows)
+        arrow = archive.to_arrow(rows)
         for file in _dataframe_to_data_files(table.metadata, arrow, table.io):
             producer.append_data_file(file)
         for file in small:
@@ -240,7 +242,7 @@ def _rewritten(
     snapshot = added[0].snapshot.model_copy(update={"timestamp_ms": time_ms})
     return snapshot, [
         AddSnapshotUpdate(snapshot=snapshot),
-        _commit_table.main_at(snapshot.snapshot_id),
+        commit_table.main_at(snapshot.snapshot_id),
     ]
 
 

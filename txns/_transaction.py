@@ -22,9 +22,9 @@ from txns import _change, _creation
 from txns._catalog import TxnCatalog
 from txns._commit import Request
 from txns._committed import Committed, Options, State
-from txns._entry import Entry, Isolation, Kind
 from txns._group import Attempts, Key, Origin
 from txns._leftovers import Leftovers
+from txns._log.entry import Entry, Isolation, Kind
 from txns._mark import refuse_reserved, refuse_reserved_in
 from txns._read_set import ReadSet, folded
 from txns._savepoints import Savepoints
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Properties
 
-    from txns._log import Head
+    from txns._log.commit_log import Head
     from txns._parts import Parts
     from txns._staged import StagedTable
     from txns._tables import Loaded

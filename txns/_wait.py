@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
-    from txns._log import Head
+    from txns._log.commit_log import Head
     from txns._parts import Parts
     from txns.errors import Identifier
 

@@ -17,7 +17,7 @@ from tests.simulation.scheduler import Violation
 from tests.simulation.table_checks import is_marked
 from tests.simulation.upkeep import check_hold, check_read
 from txns import _marks
-from txns._entry import Kind
+from txns._log.entry import Kind
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
 
 if TYPE_CHECKING:

@@ -20,23 +20,22 @@ from tests.simulation import mutations_of_loads as of_loads
 from tests.simulation.settings import Switch
 from txns import (
     _apply,
-    _archive,
     _change,
     _commit,
     _conflict,
     _drafts,
-    _entry,
-    _log,
     _loop,
     _mark,
     _overlay,
     _purge,
     _register,
-    _state,
     _tables,
     _tidy,
 )
 from txns._iceberg import manifests as _manifests
+from txns._log import archive, commit_log
+from txns._log import entry as _entry
+from txns._log import state as _state
 from txns._read_set import ReadSet
 from txns._staged import StagedTable
 from txns.errors import CommitStateUnknown, Conflict
@@ -47,13 +46,13 @@ Mutation = Callable[[], list[Patch]]
 
 def swap_on_another_head() -> list[Patch]:
     """Replace the newest head, whichever one the entry was validated against."""
-    append = _log.CommitLog.append
+    append = commit_log.CommitLog.append
 
     def anyhow(self: Any, head: Any, entries: Any) -> Any:
         del head
         return append(self, self.load(), entries)
 
-    return [(_log.CommitLog, "append", anyhow)]
+    return [(commit_log.CommitLog, "append", anyhow)]
 
 
 def applied_by_snapshot_id() -> list[Patch]:
@@ -170,7 +169,7 @@ def absence_check_dropped() -> list[Patch]:
 
 def tidied_upto_ignored() -> list[Patch]:
     """Validate, and deliver to subscribers, what stands in the head only (I6)."""
-    return [(_archive.Archive, "newer", lambda _self, state, ts: list(state.after(ts)))]
+    return [(archive.Archive, "newer", lambda _self, state, ts: list(state.after(ts)))]
 
 
 def restage_under_the_same_id() -> list[Patch]:

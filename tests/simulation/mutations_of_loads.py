@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from txns import _commit_table, _kept, _log, _tables
+from txns import _kept, _tables
 from txns._complete import CompleteTables
 from txns._iceberg import timestamps
+from txns._log import commit_log, commit_table
 from txns._read_set import ReadSet
 
 Patch = tuple[Any, str, Any]
@@ -18,12 +19,12 @@ Patch = tuple[Any, str, Any]
 
 def head_from_a_cache() -> list[Patch]:
     """Read the log as it was when the process last looked."""
-    load = _log.CommitLog.load
+    load = commit_log.CommitLog.load
 
     def cached(self: Any) -> Any:
         return self._last if self._last.exists else load(self)
 
-    return [(_log.CommitLog, "load", cached)]
+    return [(commit_log.CommitLog, "load", cached)]
 
 
 def settled_by_a_stale_head() -> list[Patch]:
@@ -33,28 +34,28 @@ def settled_by_a_stale_head() -> list[Patch]:
         return bool(self.main_id != other.main_id)
 
     def forgetful(self: Any, table: Any) -> Any:
-        self._last = _log.NO_HEAD
+        self._last = commit_log.NO_HEAD
         return remember(self, table)
 
-    remember = _log.CommitLog._remember
+    remember = commit_log.CommitLog._remember
     return [
-        (_log.Head, "is_past", another),
-        (_log.CommitLog, "_is_older", lambda *_a: False),
-        (_log.CommitLog, "_remember", forgetful),
+        (commit_log.Head, "is_past", another),
+        (commit_log.CommitLog, "_is_older", lambda *_a: False),
+        (commit_log.CommitLog, "_remember", forgetful),
     ]
 
 
 def refusal_believed() -> list[Patch]:
     """Take a refusal for the truth: nothing has been carried out (I8)."""
-    replace_head = _log.CommitLog.replace
+    replace_head = commit_log.CommitLog.replace
 
     def believing(self: Any, head: Any, updates: Any) -> Any:
         swap = replace_head(self, head, updates)
-        if swap.outcome is _log.Outcome.REFUSED:
+        if swap.outcome is commit_log.Outcome.REFUSED:
             raise swap.cause
         return swap
 
-    return [(_log.CommitLog, "replace", believing)]
+    return [(commit_log.CommitLog, "replace", believing)]
 
 
 def log_created_in_the_loop() -> list[Patch]:
@@ -64,10 +65,13 @@ def log_created_in_the_loop() -> list[Patch]:
         head = self.load_if_exists()
         if head.exists:
             return head
-        _commit_table.create(self.catalog, self.identifier, self._clock)
+        commit_table.create(self.catalog, self.identifier, self._clock)
         return self.load_if_exists()
 
-    return [(_log.CommitLog, "load", made), (_log.CommitLog, "_is_older", lambda *_a: False)]
+    return [
+        (commit_log.CommitLog, "load", made),
+        (commit_log.CommitLog, "_is_older", lambda *_a: False),
+    ]
 
 
 def applied_not_held_against_archive() -> list[Patch]:

@@ -16,10 +16,12 @@ from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.plan import plan
 from tests.simulation.run import run
 from tests.simulation.settings import Switch
-from txns import _entry, _mark, _overlay, _payload
+from txns import _mark, _overlay
 from txns._conflict import ConflictChecker
+from txns._log import entry as _entry
+from txns._log import payload
+from txns._log.state import LogState
 from txns._read_set import ReadSet
-from txns._state import LogState
 from txns.errors import Conflict, TxnsError, text
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ def _state(commits: TableMetadata) -> LogState:
 def _request(logged: _entry.LoggedChange) -> Any:
     inline = logged.entry.payload.inline
     assert inline is not None
-    requests = _payload.parse(logged.entry, inline.encode())
+    requests = payload.parse(logged.entry, inline.encode())
     return requests[logged.entry.changes.index(logged.change)]
 
 

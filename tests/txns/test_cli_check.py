@@ -13,9 +13,9 @@ from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 import txns
 from tests.txns.lake import Lake, rows
 from tests.txns.test_set_back import set_back
-from txns import _entry
 from txns._cli._invariants import INVARIANTS, check_all
 from txns._cli._options import Lake as Opened
+from txns._log import entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -217,14 +217,14 @@ def test_i2_the_manifest_list_is_gone(shop):
 
 
 def test_i2_the_payload_moves_main_elsewhere(shop):
-    tables = json.loads(_summary(shop)[_entry.TABLES])
+    tables = json.loads(_summary(shop)[entry.TABLES])
     tables[0]["to-snapshot-id"] = 17
     _rewrite_entry(shop, tables=json.dumps(tables))
     assert {"I2", "I5", "I10"} == _broken(shop)
 
 
 def test_i3_the_payload_stands_on_another_snapshot(shop):
-    tables = json.loads(_summary(shop)[_entry.TABLES])
+    tables = json.loads(_summary(shop)[entry.TABLES])
     tables[0]["from-snapshot-id"] = 17
     _rewrite_entry(shop, tables=json.dumps(tables))
     assert {"I3"} == _broken(shop)
@@ -233,7 +233,7 @@ def test_i3_the_payload_stands_on_another_snapshot(shop):
 def test_i3_unapplied_changes_are_no_chain(shop):
     _died(shop)
     _died(shop)
-    tables = json.loads(_summary(shop)[_entry.TABLES])
+    tables = json.loads(_summary(shop)[entry.TABLES])
     tables[0]["from-snapshot-id"] = 17
     _rewrite_entry(shop, tables=json.dumps(tables))
     assert ("I3", A) in _violations(shop)
@@ -314,7 +314,7 @@ def test_i7_a_snapshot_of_another_time(shop):
 
 def test_i8_an_id_in_two_entries(shop):
     snapshots = shop.another_catalog().load_table("txns.commits").metadata.snapshots
-    _rewrite_entry(shop, txn_id=snapshots[-2].summary.additional_properties[_entry.TXN_ID])
+    _rewrite_entry(shop, txn_id=snapshots[-2].summary.additional_properties[entry.TXN_ID])
     assert "I8" in _broken(shop)
 
 
@@ -360,11 +360,11 @@ def test_i9_a_snapshot_of_a_transaction_that_has_not_committed(shop):
 
 def test_i10_a_reader_of_the_entry_sees_another_snapshot(shop):
     """The entry and its payload say the same, and the table shows something else."""
-    to_id = json.loads(_summary(shop)[_entry.TABLES])[0]["to-snapshot-id"]
+    to_id = json.loads(_summary(shop)[entry.TABLES])[0]["to-snapshot-id"]
 
     def change(metadata):
         summary = metadata["snapshots"][-1]["summary"]
-        for key in (_entry.TABLES, _entry.PAYLOAD):
+        for key in (entry.TABLES, entry.PAYLOAD):
             summary[key] = summary[key].replace(str(to_id), "17")
 
     _rewrite(shop, "txns.commits", change)

@@ -13,8 +13,8 @@ from pyiceberg.table.update import AddSnapshotUpdate, RemovePropertiesUpdate
 import txns
 from tests.txns.lake import compaction, ids, rows
 from txns import _mark, _overlay
-from txns._entry import Change, Entry, Kind, LoggedChange, Operation
 from txns._iceberg.manifests import branch_at
+from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
 
 if TYPE_CHECKING:
     from tests.txns.lake import Lake

@@ -14,10 +14,13 @@ from pyiceberg.table.snapshots import Operation as SnapshotOperation
 from pyiceberg.table.snapshots import Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
-from txns import _commit_table, _entry, _mark, _payload
+from txns import _mark
 from txns._clock import SystemClock
-from txns._entry import Change, Entry, Isolation, Kind, Operation, Payload, derived_id
-from txns._log import CommitLog
+from txns._log import commit_table as _commit_table
+from txns._log import entry as _entry
+from txns._log import payload as _payload
+from txns._log.commit_log import CommitLog
+from txns._log.entry import Change, Entry, Isolation, Kind, Operation, Payload, derived_id
 from txns.errors import CorruptLog, TxnsError, Unsupported
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pyiceberg.types import LongType
 
 import txns
 from tests.txns.lake import SCHEMA, ids, rows
-from txns._archive import Archive
+from txns._log.archive import Archive
 
 
 def test_an_expiry_that_somebody_was_faster_with(lake):

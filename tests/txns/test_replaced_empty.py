@@ -101,7 +101,7 @@ def test_two_who_reject_it_write_one_entry(lake, handle):
         lake.catalog.load_table(a).properties[_mark.APPLIED],
         lake.catalog.load_table(a).metadata.table_uuid,
     )
-    assert txns._entry.derived_id("reject", str(uuid), 0, applied) == entry.txn_id
+    assert txns._log.entry.derived_id("reject", str(uuid), 0, applied) == entry.txn_id
     assert [] == handle.apply_le()
     assert [1] == lake.plain_ids(a)
 

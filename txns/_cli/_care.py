@@ -12,7 +12,7 @@ import click
 
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import say, time_of
-from txns._entry import table_of
+from txns._log.entry import table_of
 from txns.errors import text
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from txns._cli._cut import ENGINES, cut_at, queries
 from txns._cli._health import health
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import DURATION, TS, say, say_json, say_table, time_of
-from txns._entry import table_of
+from txns._log.entry import table_of
 from txns.errors import InvalidUsage, text
 
 if TYPE_CHECKING:

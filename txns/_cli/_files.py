@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from txns import _log
 from txns._iceberg import manifests
+from txns._log import commit_log
 from txns.errors import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from txns._log import Head
+    from txns._log.commit_log import Head
     from txns._parts import Parts
 
 _OURS = re.compile(r"metadata/(.+\.metadata\.json|txns-payload-.+\.json|.+\.avro)|data/.+\.parquet")
@@ -65,7 +65,7 @@ def orphans(parts: Parts) -> list[Orphan]:
         (
             each
             for each in listed
-            if _plain(each.path) not in used and each.age_ms > _log.GRACE_MS
+            if _plain(each.path) not in used and each.age_ms > commit_log.GRACE_MS
             if _OURS.fullmatch(_plain(each.path).removeprefix(_plain(location) + "/"))
         ),
         key=lambda each: each.path,
@@ -75,7 +75,7 @@ def orphans(parts: Parts) -> list[Orphan]:
 def remove(parts: Parts, files: list[Orphan]) -> None:
     """Delete files; one that stays is only reported."""
     for each in files:
-        _log.remove(parts.log.io, each.path)
+        commit_log.remove(parts.log.io, each.path)
 
 
 def _used(head: Head) -> Iterator[str]:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from txns import _commit_table, _mark
-from txns._entry import Kind, Operation
+from txns import _mark
+from txns._log import commit_table
+from txns._log.entry import Kind, Operation
 from txns._survey import survey
 from txns._tables import LESS_THAN_ALL
 from txns.errors import text
@@ -20,8 +21,8 @@ from txns.errors import text
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
-    from txns._entry import Entry
-    from txns._log import Head
+    from txns._log.commit_log import Head
+    from txns._log.entry import Entry
     from txns._parts import Parts
     from txns._survey import Surveyed
     from txns.errors import Identifier
@@ -186,14 +187,14 @@ def _missing(head: Head, surveyed: list[Surveyed], left: list[Outstanding]) -> l
 def _commit_table_warnings(metadata: TableMetadata) -> list[str]:
     """Say which settings of the commit table let others remove what the log needs."""
     found = []
-    for key, wanted in _commit_table.PROPERTIES.items():
+    for key, wanted in commit_table.PROPERTIES.items():
         value = metadata.properties.get(key)
         if value != wanted:
             found.append(f"commit table: {key} is {value}, and must be {wanted}")
     main = metadata.refs.get(MAIN_BRANCH)
     keep = (main.min_snapshots_to_keep if main else None) or 0
     age_ms = (main.max_snapshot_age_ms if main else None) or 0
-    if keep < _commit_table.MIN_SNAPSHOTS_TO_KEEP or age_ms < _commit_table.MAX_SNAPSHOT_AGE_MS:
+    if keep < commit_table.MIN_SNAPSHOTS_TO_KEEP or age_ms < commit_table.MAX_SNAPSHOT_AGE_MS:
         found.append(
             f"commit table: main keeps {keep} snapshots and {age_ms} ms, so an expiry may take"
             " entries; the next commit puts it right"

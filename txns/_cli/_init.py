@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txns import _commit_table
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import say, say_json, say_table
+from txns._log import commit_table as _commit_table
 from txns.errors import text
 
 if TYPE_CHECKING:

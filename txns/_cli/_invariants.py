@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from txns import _commit_table, _entry, _mark
-from txns._archive import entries_of
+from txns import _mark
 from txns._cli._table_invariants import LoggedTables, Violation, check_table
-from txns._entry import APPLIED_KINDS, Entry, Isolation, Kind, Operation
+from txns._log import commit_table
+from txns._log import entry as _entry
+from txns._log.archive import entries_of
+from txns._log.entry import APPLIED_KINDS, Entry, Isolation, Kind, Operation
 from txns._survey import survey
 from txns.errors import InvalidUsage, TxnsError, text
 
 if TYPE_CHECKING:
-    from txns._log import Head
+    from txns._log.commit_log import Head
     from txns._parts import Parts
 
 INVARIANTS = {
@@ -107,13 +109,13 @@ def _check_records(found: Findings, name: str, metadata: Any) -> None:
             if error.sqlstate != "XX001":
                 raise
             found.add(_named(str(error)), f"{name} snapshot {snapshot.snapshot_id}", str(error))
-    for key, wanted in _commit_table.PROPERTIES.items():
+    for key, wanted in commit_table.PROPERTIES.items():
         if metadata.properties.get(key) != wanted:
             found.add("3.1", name, f"{key} is {metadata.properties.get(key)}, not {wanted}")
     for ref in metadata.refs:
         if ref != MAIN_BRANCH:
             found.add("3.1", name, f"it has the ref {ref}; only main is allowed")
-    wanted_columns = [(f.field_id, f.name, str(f.field_type)) for f in _commit_table.SCHEMA.fields]
+    wanted_columns = [(f.field_id, f.name, str(f.field_type)) for f in commit_table.SCHEMA.fields]
     columns = [(f.field_id, f.name, str(f.field_type)) for f in metadata.schema().fields]
     if columns[: len(wanted_columns)] != wanted_columns:
         found.add("3.1", name, "its columns are not those of the archive")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 
 from txns import _mark
-from txns._entry import APPLIED_KINDS, Entry, Kind, derived_id
+from txns._log.entry import APPLIED_KINDS, Entry, Kind, derived_id
 from txns._logged import REPLACE, History, effective_ts, logged_state
 from txns._purge_name import is_apart, name_before
 from txns.errors import Conflict, Quarantined, TxnsError, text
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from txns._entry import Change
-    from txns._log import Head
+    from txns._log.commit_log import Head
+    from txns._log.entry import Change
     from txns._parts import Parts
     from txns._survey import Surveyed
 

@@ -14,15 +14,15 @@ import click
 from txns._cli._health import outstanding
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import DURATION, TS, say, say_json, say_table, time_of
-from txns._entry import table_of
+from txns._log.entry import table_of
 from txns.errors import InvalidUsage, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from txns._cli._options import Lake
-    from txns._entry import Change, Entry
-    from txns._log import Head
+    from txns._log.commit_log import Head
+    from txns._log.entry import Change, Entry
     from txns._parts import Parts
 
 _POLL_MS = 250

@@ -14,13 +14,13 @@ import click
 
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import say, say_json
-from txns._entry import FORMAT_VERSION, KNOWN_FEATURES, READER_FEATURES, WRITER_FEATURES
-from txns._entry import features as features_of
+from txns._log.entry import FORMAT_VERSION, KNOWN_FEATURES, READER_FEATURES, WRITER_FEATURES
+from txns._log.entry import features as features_of
 from txns._mark import summary_value
 
 if TYPE_CHECKING:
     from txns._cli._options import Lake
-    from txns._log import Head
+    from txns._log.commit_log import Head
 
 
 @click.command(cls=TxnsCommand)

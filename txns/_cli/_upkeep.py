@@ -14,7 +14,7 @@ from txns._cli import _exit, _files
 from txns._cli._health import outstanding
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import DURATION, TS, age_of, complain, say, say_json, time_of
-from txns._entry import table_of
+from txns._log.entry import table_of
 from txns.errors import text
 
 if TYPE_CHECKING:

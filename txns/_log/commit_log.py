@@ -26,13 +26,14 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID
 
-from txns import _commit_table, _entry, _payload
 from txns._iceberg import timestamps
 from txns._iceberg.manifests import last_sequence_number
+from txns._log import commit_table, payload
+from txns._log import entry as _entry
+from txns._log.state import EMPTY, LogState
 from txns._logged import REPLACE, History
 from txns._logger import logger
 from txns._mark import operation_of, summary_value
-from txns._state import EMPTY, LogState
 from txns.errors import CorruptLog, InvalidUsage, TxnsError, text
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from txns._clock import Clock
-    from txns._entry import Entry, LoggedChange
+    from txns._log.entry import Entry, LoggedChange
     from txns.errors import Identifier
 
 _LOG = logger(__name__)
@@ -165,7 +166,7 @@ class CommitLog:
         self.catalog = catalog
         self.identifier = identifier
         self._clock = clock
-        self._payloads = _payload.Payloads()
+        self._payloads = payload.Payloads()
         self._records: dict[int, Entry] = {}
         self._last = NO_HEAD
         self._superseded: deque[tuple[int, str]] = deque()
@@ -261,7 +262,7 @@ class CommitLog:
         head = self.load_if_exists()
         if head.exists or self._last.exists:
             return head if head.exists else self.load()
-        _commit_table.create(self.catalog, self.identifier, self._clock)
+        commit_table.create(self.catalog, self.identifier, self._clock)
         return self.load()
 
     def append(self, head: Head, entries: Sequence[Entry]) -> Swap:
@@ -283,7 +284,7 @@ class CommitLog:
                 schema_id=base.current_schema_id,
             )
             updates.append(AddSnapshotUpdate(snapshot=parent))
-        updates.append(_commit_table.main_at(parent.snapshot_id))
+        updates.append(commit_table.main_at(parent.snapshot_id))
         return self.replace(head, updates)
 
     @staticmethod

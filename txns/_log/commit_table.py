@@ -17,9 +17,10 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from txns import _engine, _entry
+from txns import _engine
 from txns._iceberg import manifests as _manifests
 from txns._iceberg.new_table import plan
+from txns._log import entry
 from txns._staged import creation
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ def create(catalog: Catalog, identifier: Identifier, clock: Clock) -> None:
         {"format-version": "2", **PROPERTIES},
     )
     metadata, io = planned.metadata, planned.io
-    first = _entry.Entry(
-        _entry.Kind.TIDY, clock.new_txn_id(), upper=0, tidied_upto=0, engine=_engine.NAME
+    first = entry.Entry(
+        entry.Kind.TIDY, clock.new_txn_id(), upper=0, tidied_upto=0, engine=_engine.NAME
     )
     snapshot_id = clock.new_snapshot_id()
     path = f"{metadata.location}/metadata/snap-{snapshot_id}-0-{clock.new_uuid()}.avro"
@@ -113,7 +114,7 @@ def create(catalog: Catalog, identifier: Identifier, clock: Clock) -> None:
         snapshot_id=snapshot_id,
         parent_id=None,
         operation="append",
-        summary=_entry.to_summary(first),
+        summary=entry.to_summary(first),
         now_ms=clock.now_ms(),
     )
     updates = (*creation(metadata), AddSnapshotUpdate(snapshot=snapshot), main_at(snapshot_id))

@@ -25,15 +25,15 @@ from pyiceberg.expressions import (
 )
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-from txns._commit_table import SCHEMA
-from txns._entry import APPLIED_KINDS, Change, Entry, Isolation, Kind, Operation, table_of
+from txns._log.commit_table import SCHEMA
+from txns._log.entry import APPLIED_KINDS, Change, Entry, Isolation, Kind, Operation, table_of
 from txns.errors import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from txns._log import CommitLog, Head
-    from txns._state import LogState
+    from txns._log.commit_log import CommitLog, Head
+    from txns._log.state import LogState
     from txns.errors import Identifier
 
 ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(SCHEMA)

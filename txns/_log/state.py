@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from txns._entry import Change, Entry, Kind, LoggedChange, Operation
+from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
 from txns._read_set import folded
 from txns.errors import CorruptLog, Identifier, text
 

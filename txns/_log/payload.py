@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from pyiceberg.table import CommitTableRequest
 
-from txns._entry import Payload
+from txns._log.entry import Payload
 from txns.errors import CorruptLog, Unsupported
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import FileIO
 
-    from txns._entry import Entry
+    from txns._log.entry import Entry
 
 INLINE_MAX_BYTES = 64 * 1024
 _CACHED_ENTRIES = 128
