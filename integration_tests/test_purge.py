@@ -9,7 +9,7 @@ import pytest
 
 from integration_tests.both import T, batch, everywhere, make_lake
 from integration_tests.checks import one, refused, rows
-from txns import _claim
+from txns._table import purge_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ def test_one_language_purges_what_the_other_dropped(
     assert "CALL lake.system.purge('db.t')" in refusal.error.message
     with refused("40001"):
         spark.sql("CALL lake.system.purge('db.t')")
-    monkeypatch.setattr(_claim, "CLAIM_MS", 1000)
+    monkeypatch.setattr(purge_claim, "CLAIM_MS", 1000)
     time.sleep(1.1)
     handle.purge("db.t")
     spark.sql("CREATE TABLE lake.db.t (id BIGINT, v BIGINT) USING iceberg")

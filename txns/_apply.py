@@ -25,14 +25,16 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
 )
 
-from txns import _change, _kept, _mark, _overlay
+from txns import _change, _kept
 from txns._iceberg import manifests, requirements, timestamps
 from txns._log.entry import Kind, LoggedChange
 from txns._log.state import without_ended
-from txns._logged import MISSING, NAME_TAKEN, logged_state
 from txns._logger import logger
 from txns._staged import StagedTable
-from txns._swap import swap
+from txns._table import mark as _mark
+from txns._table import overlay
+from txns._table.logged_state import MISSING, NAME_TAKEN, logged_state
+from txns._table.swap import swap
 from txns.errors import CorruptLog, Quarantined, TxnsError, text
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._log.commit_log import CommitLog, Head
-    from txns._tables import DataTables
+    from txns._table.data_tables import DataTables
     from txns.errors import Identifier
 
 _LOG = logger(__name__)
@@ -219,14 +221,12 @@ class Applier:
         if forgets and (stranger or not stands):
             updates = self._left(change, real)
         else:
-            updates = _overlay.updates_of(
-                base, change, request, now_ms, renumber, repaired=repaired
-            )
-            updates += _overlay.foreign_branches(
-                base, stranger, _overlay.adopted_by(request), updates
+            updates = overlay.updates_of(base, change, request, now_ms, renumber, repaired=repaired)
+            updates += overlay.foreign_branches(
+                base, stranger, overlay.adopted_by(request), updates
             )
         unmet = requirements.unmet(base, request.requirements)
-        updates += _overlay.keep_foreign_refs(base, unmet)
+        updates += overlay.keep_foreign_refs(base, unmet)
         updates += _kept.done(base, updates)
         here = AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=base.current_snapshot_id)
         others = [
@@ -278,17 +278,17 @@ class Applier:
 
     def _create(self, table: Identifier, change: LoggedChange) -> Table:
         request = self._log.request(change)
-        if not _overlay.creates(request) or self._was_there(change):
+        if not overlay.creates(request) or self._was_there(change):
             raise Quarantined(table, *MISSING)
         now_ms = self._clock.now_ms()
-        metadata = _overlay.create(change, request, now_ms)
+        metadata = overlay.create(change, request, now_ms)
         manifests.check_writable(metadata, text(table))
         io = self._tables.io_of(metadata)
         main = metadata.current_snapshot()
         if main and not io.new_input(main.manifest_list).exists():
             raise Quarantined(table, "somebody dropped the table and purged its files")
         planned = PlannedTable(table, metadata, metadata.location, io, self._catalog)
-        updates = _overlay.creation_updates(change, request, now_ms)
+        updates = overlay.creation_updates(change, request, now_ms)
         return swap(self._catalog, planned, (AssertCreate(),), updates, self._clock)
 
     def _was_there(self, change: LoggedChange) -> bool:
@@ -317,7 +317,7 @@ class Applier:
         mark = _mark.mark_of(metadata)
         return mark is not None and mark.commit_table != ".".join(self._log.identifier)
 
-    def _on_storage(self, real: Table) -> _overlay.Renumber:
+    def _on_storage(self, real: Table) -> overlay.Renumber:
         """Renumbered snapshots get a manifest list of their own in storage."""
         metadata = real.metadata
         provider = load_location_provider(metadata.location, metadata.properties)

@@ -36,9 +36,9 @@ from txns._iceberg.requirements import is_about_main
 from txns._iceberg.updates import laid_over
 from txns._log.entry import Kind
 from txns._logger import logger
-from txns._mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved_in
 from txns._parts import check_writable
 from txns._staged import StagedTable
+from txns._table.mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved_in
 from txns._txn_table import TxnTable
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported, text
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Properties
 
     from txns._log.commit_log import Head
-    from txns._tables import Loaded
+    from txns._table.data_tables import Loaded
     from txns.errors import Identifier
 
 _LOG = logger(__name__)

@@ -23,9 +23,9 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._log.entry import Operation
-from txns._mark import written_by_protocol_only
-from txns._purge_name import is_apart
 from txns._read_set import folded
+from txns._table.mark import written_by_protocol_only
+from txns._table.purge_name import is_apart
 from txns.errors import Conflict, InvalidUsage, TxnsError, text
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from txns._log.commit_log import Head
     from txns._parts import Parts
-    from txns._tables import Loaded
+    from txns._table.data_tables import Loaded
     from txns.errors import Identifier
 
 NameLike = "str | Identifier"

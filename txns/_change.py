@@ -36,10 +36,10 @@ from pyiceberg.table.update import (
     SetSnapshotRefUpdate,
 )
 
-from txns import _mark
 from txns._iceberg import manifests as _manifests
 from txns._log.entry import Change, Operation
-from txns._logged import APPEND, REPLACE
+from txns._table import mark
+from txns._table.logged_state import APPEND, REPLACE
 from txns.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def stage_copy(
     manifests = _manifests.manifests_of(staged.io, source.manifest_list) if source else []
     summary = _manifests.totals_of(source)
     if source and source is not parent:
-        summary[_mark.SNAPSHOT_RESTORED] = str(source.snapshot_id)
+        summary[mark.SNAPSHOT_RESTORED] = str(source.snapshot_id)
     _stage_listing(
         staged,
         clock,
@@ -108,7 +108,7 @@ def footing(staged: StagedTable, clock: Clock) -> Snapshot:
     anything, and strangers' as the state is.
     """
     main = staged.current.current_snapshot()
-    restored = {_mark.SNAPSHOT_RESTORED: str(main.snapshot_id)} if main else {}
+    restored = {mark.SNAPSHOT_RESTORED: str(main.snapshot_id)} if main else {}
     return _stage_listing(
         staged,
         clock,
@@ -175,7 +175,7 @@ def stage_drop(staged: StagedTable, clock: Clock) -> None:
         manifests=[],
         parent=staged.current.current_snapshot(),
         operation="delete",
-        summary={_mark.SNAPSHOT_DROPPED: "true"},
+        summary={mark.SNAPSHOT_DROPPED: "true"},
     )
 
 
@@ -226,8 +226,8 @@ def main_at(metadata: TableMetadata, snapshot_id: int) -> SetSnapshotRefUpdate:
         ref_name=MAIN_BRANCH,
         type=SnapshotRefType.BRANCH,
         snapshot_id=snapshot_id,
-        min_snapshots_to_keep=max(keep, _mark.MIN_SNAPSHOTS_TO_KEEP),
-        max_snapshot_age_ms=max(age_ms, _mark.MAX_SNAPSHOT_AGE_MS),
+        min_snapshots_to_keep=max(keep, mark.MIN_SNAPSHOTS_TO_KEEP),
+        max_snapshot_age_ms=max(age_ms, mark.MAX_SNAPSHOT_AGE_MS),
         max_ref_age_ms=main.max_ref_age_ms if main else None,
     )
 
@@ -248,12 +248,12 @@ def build(
     source = None if staged.create else main
     stamp = {
         **marks,
-        _mark.SNAPSHOT_COMMIT_TS: str(commit_ts),
-        _mark.SNAPSHOT_TXN_ID: txn_id,
+        mark.SNAPSHOT_COMMIT_TS: str(commit_ts),
+        mark.SNAPSHOT_TXN_ID: txn_id,
     }
     updates, refs = _split(staged, source, commit_ts, stamp)
     if staged.create or staged.recreates:
-        updates.append(SetPropertiesUpdate(updates={_mark.CREATED: str(commit_ts)}))
+        updates.append(SetPropertiesUpdate(updates={mark.CREATED: str(commit_ts)}))
     updates.extend(refs)
     requirements: tuple[TableRequirement, ...] = (
         (AssertCreate(),) if staged.create else _requirements(staged.base, updates)
@@ -337,8 +337,8 @@ def _retained(base: TableMetadata, update: SetSnapshotRefUpdate) -> SetSnapshotR
     }
     if update.ref_name == MAIN_BRANCH:
         keep, age_ms = kept["min_snapshots_to_keep"] or 0, kept["max_snapshot_age_ms"] or 0
-        kept["min_snapshots_to_keep"] = max(keep, _mark.MIN_SNAPSHOTS_TO_KEEP)
-        kept["max_snapshot_age_ms"] = max(age_ms, _mark.MAX_SNAPSHOT_AGE_MS)
+        kept["min_snapshots_to_keep"] = max(keep, mark.MIN_SNAPSHOTS_TO_KEEP)
+        kept["max_snapshot_age_ms"] = max(age_ms, mark.MAX_SNAPSHOT_AGE_MS)
     return update.model_copy(update=kept)
 
 
@@ -355,7 +355,7 @@ def _change(staged: StagedTable, source: int | None) -> Change:
 
 
 def _count(staged: StagedTable, key: str) -> int:
-    return sum(int(_mark.summary_value(each, key) or 0) for each in staged.snapshots())
+    return sum(int(mark.summary_value(each, key) or 0) for each in staged.snapshots())
 
 
 def operation_of(staged: StagedTable) -> Operation:
@@ -370,7 +370,7 @@ def operation_of(staged: StagedTable) -> Operation:
         moves_main = isinstance(update, SetSnapshotRefUpdate) and update.ref_name == MAIN_BRANCH
         if not isinstance(update, AddSnapshotUpdate) and not moves_main:
             return Operation.ALTER
-    operations = {_mark.operation_of(snapshot) for snapshot in staged.snapshots()}
+    operations = {mark.operation_of(snapshot) for snapshot in staged.snapshots()}
     one_kind = operations in ({"append"}, {"delete"}, {"replace"})
     # After a rollback rows are gone, whatever was appended since.
     if one_kind and not staged.rolls_back:

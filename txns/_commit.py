@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from txns import _change, _engine, _kept, _overlay, _restage
+from txns import _change, _engine, _kept, _restage
 from txns._conflict import ConflictChecker
 from txns._leftovers import Leftovers
 from txns._log import payload as _payload
 from txns._log.entry import Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._logger import logger
 from txns._read_set import ReadSet
+from txns._table import overlay
 from txns.errors import (
     TOO_OLD,
     CommitStateUnknown,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from txns._log.state import LogState
     from txns._loop import CommitLoop
     from txns._staged import StagedTable
-    from txns._tables import DataTables
+    from txns._table.data_tables import DataTables
     from txns._tidy import Tidier
     from txns.errors import Identifier, Winner
 
@@ -338,9 +339,9 @@ class Committer:
         now_ms = self._clock.now_ms()
         try:
             if staged.create:
-                _overlay.create(logged, carried, now_ms)
+                overlay.create(logged, carried, now_ms)
             else:
-                _overlay.replay(staged.base, logged, carried, now_ms, _overlay.renumber_in_memory)
+                overlay.replay(staged.base, logged, carried, now_ms, overlay.renumber_in_memory)
         except (TxnsError, ValueError) as error:
             raise Conflict(
                 f"its change does not fit the table: {error}",

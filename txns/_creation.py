@@ -15,13 +15,13 @@ from pyiceberg.table import CreateTableTransaction
 from pyiceberg.table import StagedTable as PlannedTable
 from pyiceberg.table.update import AssignUUIDUpdate, update_table_metadata
 
-from txns import _mark
-from txns._claim import refuse_claimed
 from txns._iceberg import manifests
 from txns._iceberg.new_table import has_view, plan
 from txns._parts import check_writable
 from txns._recreation import is_base, recreation
 from txns._staged import Point, StagedTable
+from txns._table import mark as _mark
+from txns._table.purge_claim import refuse_claimed
 from txns.errors import Conflict, Unsupported, text
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Properties
 
     from txns._parts import Parts
-    from txns._tables import Loaded
+    from txns._table.data_tables import Loaded
     from txns.errors import Identifier
 
 

@@ -17,11 +17,11 @@ from pyiceberg.table.refs import MAIN_BRANCH
 
 from txns._catalog import SnapshotCatalog
 from txns._log.entry import Isolation
-from txns._logged import History, effective_ts
-from txns._mark import REF_PREFIX
-from txns._overlay import TableView
 from txns._run import run
 from txns._survey import survey
+from txns._table.logged_state import History, effective_ts
+from txns._table.mark import REF_PREFIX
+from txns._table.overlay import TableView
 from txns.errors import Conflict, InvalidUsage, text
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from txns._handle import Handle
     from txns._log.commit_log import Head
     from txns._parts import Parts
-    from txns._tables import Loaded
+    from txns._table.data_tables import Loaded
     from txns._transaction import Transaction
     from txns.errors import Identifier
 

@@ -23,11 +23,11 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-from txns import _mark
 from txns._iceberg import manifests as _manifests
 from txns._iceberg import timestamps
-from txns._logged import APPEND, History
-from txns._swap import swap
+from txns._table import mark
+from txns._table.logged_state import APPEND, History
+from txns._table.swap import swap
 from txns.errors import Conflict, InvalidUsage, text
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._staged import StagedTable
 
-_NAME = re.compile(re.escape(_mark.KEPT_TAG) + r"\d{1,19}-(\d{1,18})", re.ASCII)
+_NAME = re.compile(re.escape(mark.KEPT_TAG) + r"\d{1,19}-(\d{1,18})", re.ASCII)
 _REMOVED_COUNTS = ("deleted-data-files", "removed-delete-files")
 _TRIES = 2
 
@@ -102,7 +102,7 @@ def _is_done(metadata: TableMetadata, name: str, ref: SnapshotRef) -> bool:
         return False
     decided = removed = False
     for at in _above(metadata, source):
-        if _mark.is_ours(at) and _mark.commit_ts_of(at) > int(parts[1]):
+        if mark.is_ours(at) and mark.commit_ts_of(at) > int(parts[1]):
             # What was seen stands above it, and so above the tag's timestamp.
             decided, removed = True, False
         else:
@@ -120,10 +120,10 @@ def _above(metadata: TableMetadata, source: Snapshot) -> Iterator[Snapshot]:
 
 def _removes(snapshot: Snapshot) -> bool:
     """Whether a snapshot may mark files as deleted: a copy has no manifest of its own."""
-    if _mark.summary_value(snapshot, _mark.SNAPSHOT_RESTORED) is not None:
+    if mark.summary_value(snapshot, mark.SNAPSHOT_RESTORED) is not None:
         return False
-    counts = (_mark.summary_value(snapshot, key) for key in _REMOVED_COUNTS)
-    return _mark.operation_of(snapshot) != APPEND or any(count is not None for count in counts)
+    counts = (mark.summary_value(snapshot, key) for key in _REMOVED_COUNTS)
+    return mark.operation_of(snapshot) != APPEND or any(count is not None for count in counts)
 
 
 def _coming_back(staged: StagedTable, source: Snapshot) -> set[str]:
@@ -162,7 +162,7 @@ def _tag(
     read_ts: int,
     txn_id: str,
 ) -> None:
-    name = f"{_mark.KEPT_TAG}{snapshot_id}-{read_ts}"
+    name = f"{mark.KEPT_TAG}{snapshot_id}-{read_ts}"
     tag = SetSnapshotRefUpdate(
         ref_name=name,
         type=SnapshotRefType.TAG,
@@ -170,7 +170,7 @@ def _tag(
         min_snapshots_to_keep=None,
         max_snapshot_age_ms=None,
         # An age, or the table's own default, would let one expiry take the tag and what it is for.
-        max_ref_age_ms=_mark.FOR_EVER_MS,
+        max_ref_age_ms=mark.FOR_EVER_MS,
     )
     lost: Exception | None = None
     for tries in range(_TRIES + 1):

@@ -16,13 +16,13 @@ from txns._commit import Committer
 from txns._drafts import transactions_off
 from txns._log.archive import Archive
 from txns._log.commit_log import CommitLog
-from txns._logged import needed_since
 from txns._logger import logger
 from txns._loop import CommitLoop
-from txns._mark import refuse_commit_table
 from txns._register import Registrar
 from txns._repair import Repairer
-from txns._tables import DataTables, Loaded
+from txns._table.data_tables import DataTables, Loaded
+from txns._table.logged_state import needed_since
+from txns._table.mark import refuse_commit_table
 from txns._tidy import Tidier
 from txns.errors import ForeignWrite, Quarantined, Unsupported, text
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table.update import SetPropertiesUpdate
 
-from txns import _change, _claim, _mark, _purge_name
+from txns import _change
 from txns._commit import Request
 from txns._group import Key
 from txns._hold import tagged
@@ -28,6 +28,7 @@ from txns._logger import logger
 from txns._parts import check_writable
 from txns._purged_files import PurgedFiles
 from txns._staged import StagedTable
+from txns._table import mark, purge_claim, purge_name
 from txns.errors import Conflict, InvalidUsage, Unsupported, text
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from txns._log.commit_log import Head
     from txns._parts import Parts
-    from txns._tables import Loaded
+    from txns._table.data_tables import Loaded
     from txns.errors import Identifier
 
 _LOG = logger(__name__)
@@ -101,7 +102,7 @@ class Purger:
 
     def purge(self, name: Identifier) -> Purged:
         """Remove a dropped table and its files; see `check` for what it raises."""
-        if _purge_name.is_apart(name):
+        if purge_name.is_apart(name):
             return self._finish(name)
         left = [self._finish(apart) for apart in self._left_behind(name)]
         head = self._parts.log.load()
@@ -116,8 +117,8 @@ class Purger:
     def _left_behind(self, name: Identifier) -> list[Identifier]:
         """Give what purges of a table that died have moved aside."""
         tables = self._parts.catalog.list_tables(name[:-1])
-        aside = [table for table in tables if _purge_name.is_apart(table)]
-        return [table for table in aside if _purge_name.name_before(table) == name]
+        aside = [table for table in tables if purge_name.is_apart(table)]
+        return [table for table in aside if purge_name.name_before(table) == name]
 
     def _remove(self, name: Identifier) -> Purged:
         clock = self._parts.clock
@@ -126,7 +127,7 @@ class Purger:
         table = self._claimed(name, claim_id)
         files = PurgedFiles(table.io, table.metadata)
         deleted = files.delete_unreachable()
-        if clock.now_ms() - claimed_ms > _claim.CLAIM_MS // 2:
+        if clock.now_ms() - claimed_ms > purge_claim.CLAIM_MS // 2:
             claim_id = self._claim(name, claim_id)  # deleting has taken long
         self._claimed(name, claim_id)
         finished = self._finish(self._moved_aside(name), claim_id)
@@ -163,23 +164,23 @@ class Purger:
                 f"a hold needs what the table was: `txns release {held[0]}` first;"
                 f" table=`{name}` holds=`{', '.join(held)}`"
             )
-        dropped_ts = _claim.dropped_ts(metadata)
+        dropped_ts = purge_claim.dropped_ts(metadata)
         possible_ts = dropped_ts + self._max_age_ms
         if now_ms < possible_ts:
             raise Unsupported(
                 "the drop is too young, transactions that began before it may read the table:"
-                f" possible from {_claim.time_of(possible_ts)} on; table=`{name}`"
+                f" possible from {purge_claim.time_of(possible_ts)} on; table=`{name}`"
                 f" dropped_ts=`{dropped_ts}`"
             )
-        claimed_ts = _claim.claimed_ts(metadata)
-        if claimed_ts is not None and now_ms < claimed_ts + _claim.CLAIM_MS:
-            raise _claim.being_purged(loaded.identifier, claimed_ts)
+        claimed_ts = purge_claim.claimed_ts(metadata)
+        if claimed_ts is not None and now_ms < claimed_ts + purge_claim.CLAIM_MS:
+            raise purge_claim.being_purged(loaded.identifier, claimed_ts)
         return Purgeable(loaded.identifier, dropped_ts, possible_ts)
 
     @staticmethod
     def _refuse_foreign_branches(metadata: TableMetadata, identifier: Identifier) -> None:
         """Keep what strangers wrote beside `main` since the drop, or apply put there for them."""
-        branch = _claim.foreign_branch(metadata)
+        branch = purge_claim.foreign_branch(metadata)
         if branch:
             raise Unsupported(
                 f"the branch {branch} holds rows that somebody wrote outside the protocol: copy"
@@ -189,7 +190,7 @@ class Purger:
 
     # ---------------------------------------------------------------- the claim
 
-    def _claim(self, name: Identifier, earlier_id: str | None = None) -> str:
+    def purge_claim(self, name: Identifier, earlier_id: str | None = None) -> str:
         """
         Log another marker that claims the table, and see it applied; give the claim's id.
 
@@ -208,9 +209,9 @@ class Purger:
         elif not _is_of(loaded.metadata, earlier_id):
             raise _written_since(name)
         txn_id = clock.new_txn_id()
-        applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
+        applied = mark.applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(name, loaded.io, loaded.metadata, applied_ts=applied)
-        staged.stage((SetPropertiesUpdate(updates={_mark.PURGING: txn_id}),))
+        staged.stage((SetPropertiesUpdate(updates={mark.PURGING: txn_id}),))
         _change.stage_drop(staged, clock)
         assert loaded.view is not None
         request = Request(
@@ -267,7 +268,7 @@ class Purger:
 
         What a purger that was asleep for long moves is looked at before it is dropped.
         """
-        apart = _purge_name.name_apart(name, self._parts.clock.new_uuid())
+        apart = purge_name.name_apart(name, self._parts.clock.new_uuid())
         try:
             self._parts.catalog.rename_table(name, apart)
         except NotImplementedError as error:
@@ -286,7 +287,7 @@ class Purger:
             apart: Where it stands now.
             claim_id: Whose it must be; None for what a purge that died has left.
         """
-        name, catalog = _purge_name.name_before(apart), self._parts.catalog
+        name, catalog = purge_name.name_before(apart), self._parts.catalog
         try:
             table = catalog.load_table(apart)
         except NoSuchTableError:
@@ -318,8 +319,8 @@ class Purger:
 
 
 def _is_of(metadata: TableMetadata, claim_id: str | None) -> bool:
-    claimed_by = metadata.properties.get(_mark.PURGING)
-    return _claim.is_claimed(metadata) and claim_id in {None, claimed_by}
+    claimed_by = metadata.properties.get(mark.PURGING)
+    return purge_claim.is_claimed(metadata) and claim_id in {None, claimed_by}
 
 
 def _written_since(name: Identifier) -> Conflict:

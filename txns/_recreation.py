@@ -28,8 +28,8 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _mark
 from txns._iceberg.schemas import reads_as
+from txns._table import mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,13 +88,13 @@ def _numbers(metadata: TableMetadata) -> tuple[object, ...]:
 def _without_refs(base: TableMetadata) -> Iterator[TableUpdate]:
     yield RemoveSnapshotRefUpdate(ref_name=MAIN_BRANCH)
     for name in base.refs:
-        if name != MAIN_BRANCH and not name.startswith(_mark.REF_PREFIX):
+        if name != MAIN_BRANCH and not name.startswith(mark.REF_PREFIX):
             yield RemoveSnapshotRefUpdate(ref_name=name)
 
 
 def _properties(base: TableMetadata, new: TableMetadata) -> Iterator[TableUpdate]:
-    wanted = _mark.without_reserved(new.properties)
-    gone = [key for key in _mark.without_reserved(base.properties) if key not in wanted]
+    wanted = mark.without_reserved(new.properties)
+    gone = [key for key in mark.without_reserved(base.properties) if key not in wanted]
     if gone:
         yield RemovePropertiesUpdate(removals=gone)
     if wanted:

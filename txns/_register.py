@@ -20,7 +20,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _change, _mark, _marks
+from txns import _change, _marks
 from txns._commit import Request
 from txns._drafts import transactions_off
 from txns._group import Key, Origin
@@ -28,7 +28,8 @@ from txns._iceberg import manifests, timestamps
 from txns._log.entry import Change, Entry, Kind, Operation
 from txns._logger import logger
 from txns._staged import StagedTable
-from txns._swap import swap
+from txns._table import mark as _mark
+from txns._table.swap import swap
 from txns.errors import Conflict, ForeignWrite, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from txns._log.commit_log import CommitLog, Head
     from txns._log.state import LogState
     from txns._loop import CommitLoop
-    from txns._tables import DataTables
+    from txns._table.data_tables import DataTables
     from txns.errors import Identifier
 
 _LOG = logger(__name__)

@@ -20,17 +20,18 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _change, _mark
+from txns import _change
 from txns._commit import Request
 from txns._drafts import transactions_off
 from txns._group import Key, Origin
 from txns._iceberg import manifests, schemas, timestamps
 from txns._log.commit_log import REFUSALS
 from txns._log.entry import Isolation, Kind, derived_id
-from txns._logged import is_cut_off, is_of_dropped, stranger_above
 from txns._logger import logger
 from txns._staged import StagedTable
-from txns._swap import swap
+from txns._table import mark as _mark
+from txns._table.logged_state import is_cut_off, is_of_dropped, stranger_above
+from txns._table.swap import swap
 from txns.errors import Conflict, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._commit import Committer
     from txns._log.commit_log import CommitLog, Head
-    from txns._logged import Stranger
-    from txns._tables import DataTables, Loaded
+    from txns._table.data_tables import DataTables, Loaded
+    from txns._table.logged_state import Stranger
     from txns.errors import Identifier
 
 _LOG = logger(__name__)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from pyiceberg.manifest import ManifestEntryStatus, clear_manifest_cache
 from pyiceberg.table.update import AddSnapshotUpdate
 
-from txns import _mark
 from txns._change import main_at
 from txns._iceberg import manifests as _manifests
 from txns._staged import StagedTable
+from txns._table import mark
 from txns.errors import Conflict
 
 if TYPE_CHECKING:
@@ -144,6 +144,6 @@ def _summary(snapshot: Snapshot, main: Snapshot | None) -> dict[str, str]:
     own = snapshot.summary.additional_properties if snapshot.summary else {}
     summary = {key: value for key, value in own.items() if not key.startswith("total-")}
     for key, value in _manifests.totals_of(main).items():
-        added = int(_mark.summary_value(snapshot, _TOTALS.get(key, "")) or 0)
+        added = int(mark.summary_value(snapshot, _TOTALS.get(key, "")) or 0)
         summary[key] = str(int(value) + added)
     return summary

@@ -30,11 +30,11 @@ from pyiceberg.table.update import (
     UpgradeFormatVersionUpdate,
 )
 
-from txns import _mark
 from txns._iceberg import manifests
 from txns._iceberg.recorded_io import RecordedIO
 from txns._iceberg.updates import laid_over
-from txns._logged import History
+from txns._table import mark
+from txns._table.logged_state import History
 from txns.errors import text
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class StagedTable:
     def restored(self) -> int | None:
         """The snapshot of another state whose rows `main` is to have, or to go on from."""
         root = self.root_of_main
-        copied = _mark.summary_value(root, _mark.SNAPSHOT_RESTORED)
+        copied = mark.summary_value(root, mark.SNAPSHOT_RESTORED)
         if copied is not None:
             return int(copied)
         source = root.parent_snapshot_id if root else self.current.current_snapshot_id
@@ -251,13 +251,13 @@ class StagedTable:
     @property
     def dropped(self) -> bool:
         """Whether the transaction has dropped the table."""
-        return _mark.is_dropped(self.current.current_snapshot())
+        return mark.is_dropped(self.current.current_snapshot())
 
     @property
     def recreates(self) -> bool:
         """Whether a dropped table is created again, on the same physical one."""
         base = self.base.current_snapshot()
-        return not self.create and _mark.is_dropped(base) and self.drops_main
+        return not self.create and mark.is_dropped(base) and self.drops_main
 
 
 def creation(first: TableMetadata) -> tuple[TableUpdate, ...]:

@@ -16,9 +16,9 @@ from pyiceberg.table.locations import load_location_provider
 from txns import _creation
 from txns._iceberg import manifests
 from txns._iceberg.recorded_io import RecordedIO
-from txns._mark import applied_ts, is_commit_table
 from txns._parts import check_writable
 from txns._staged import StagedTable
+from txns._table.mark import applied_ts, is_commit_table
 from txns._txn_table import TxnTable
 from txns.errors import text
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from txns._log.commit_log import Head
     from txns._parts import Parts
     from txns._read_set import ReadSet
-    from txns._tables import Loaded
+    from txns._table.data_tables import Loaded
     from txns._txn_table import AppendFiles
     from txns.errors import Identifier
 

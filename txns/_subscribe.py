@@ -17,9 +17,9 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import DataScan
 
-from txns import _mark, _overlay
 from txns._log.entry import Kind, Operation
 from txns._read_set import folded
+from txns._table import mark, overlay
 from txns.errors import Conflict
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from txns._log.commit_log import Head
     from txns._log.entry import Change
     from txns._parts import Parts
-    from txns._tables import Loaded
+    from txns._table.data_tables import Loaded
     from txns.errors import Identifier
 
 _POLL_MS = 100
@@ -121,13 +121,13 @@ def _rows(parts: Parts, head: Head, kind: Kind, change: Change) -> TableRows:
     same_rows = change.operation is Operation.REPLACE or kind in {Kind.REGISTER, Kind.FORGET}
     needed = () if same_rows else (change.to_snapshot_id, change.from_snapshot_id)
     if any(each is not None and metadata.snapshot_by_id(each) is None for each in needed):
-        raise _overlay.too_old(
+        raise overlay.too_old(
             change.table, head.upper, 0, "a snapshot of a transaction has been expired"
         )
     to = None if change.to_snapshot_id is None else metadata.snapshot_by_id(change.to_snapshot_id)
     if to and kind is Kind.REPAIR:
         # Rows that were delivered are gone, and no transaction has removed them.
-        _overlay.refuse_given_up(change.table, to, _mark.commit_ts_of(to) - 1)
+        overlay.refuse_given_up(change.table, to, mark.commit_ts_of(to) - 1)
     schema = _schema(metadata, change.to_snapshot_id)
     empty = schema_to_pyarrow(schema, include_field_ids=False).empty_table()
     if same_rows or change.to_snapshot_id is None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from txns import _mark
 from txns._log.entry import Operation
+from txns._table import mark as _mark
 from txns.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from txns._log.commit_log import Head
     from txns._parts import Parts
-    from txns._tables import Loaded
+    from txns._table.data_tables import Loaded
     from txns.errors import Identifier
 
 

@@ -28,8 +28,8 @@ from txns._log import entry as _entry
 from txns._log.commit_log import Outcome
 from txns._log.entry import Entry, Kind
 from txns._logger import logger
-from txns._mark import summary_value
-from txns._tables import LESS_THAN_ALL
+from txns._table.data_tables import LESS_THAN_ALL
+from txns._table.mark import summary_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from txns._config import Config
     from txns._log.commit_log import CommitLog, Head
     from txns._log.state import LogState
-    from txns._tables import DataTables
+    from txns._table.data_tables import DataTables
     from txns.errors import Identifier
 
 _LOG = logger(__name__)

@@ -25,10 +25,10 @@ from txns._committed import Committed, Options, State
 from txns._group import Attempts, Key, Origin
 from txns._leftovers import Leftovers
 from txns._log.entry import Entry, Isolation, Kind
-from txns._mark import refuse_reserved, refuse_reserved_in
 from txns._read_set import ReadSet, folded
 from txns._savepoints import Savepoints
 from txns._staging import Staging
+from txns._table.mark import refuse_reserved, refuse_reserved_in
 from txns._txn_table import TxnTable
 from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, is_final, text
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from txns._log.commit_log import Head
     from txns._parts import Parts
     from txns._staged import StagedTable
-    from txns._tables import Loaded
+    from txns._table.data_tables import Loaded
     from txns.errors import Identifier
 
 

@@ -26,7 +26,7 @@ from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.utils.config import Config
 from pyiceberg.utils.properties import property_as_bool
 
-from txns._mark import created_ts
+from txns._table.mark import created_ts
 from txns.errors import Conflict, Unsupported, text
 
 if TYPE_CHECKING:

@@ -18,26 +18,15 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
 from tests.simulation import mutations_of_loads as of_loads
 from tests.simulation.settings import Switch
-from txns import (
-    _apply,
-    _change,
-    _commit,
-    _conflict,
-    _drafts,
-    _loop,
-    _mark,
-    _overlay,
-    _purge,
-    _register,
-    _tables,
-    _tidy,
-)
+from txns import _apply, _change, _commit, _conflict, _drafts, _loop, _purge, _register, _tidy
 from txns._iceberg import manifests as _manifests
 from txns._log import archive, commit_log
 from txns._log import entry as _entry
 from txns._log import state as _state
 from txns._read_set import ReadSet
 from txns._staged import StagedTable
+from txns._table import data_tables, overlay
+from txns._table import mark as _mark
 from txns.errors import CommitStateUnknown, Conflict
 
 Patch = tuple[Any, str, Any]
@@ -90,7 +79,7 @@ def apply_skips_one() -> list[Patch]:
 
 def apply_over_strangers() -> list[Patch]:
     """Put a run over a stranger's append without keeping it on a branch."""
-    return [(_overlay, "keep_foreign", lambda _base, _stranger, _adopted: ())]
+    return [(overlay, "keep_foreign", lambda _base, _stranger, _adopted: ())]
 
 
 def apply_past_quarantine() -> list[Patch]:
@@ -197,7 +186,7 @@ def restage_under_the_same_id() -> list[Patch]:
                 sequence_number=number,
                 manifests=manifests,
             )
-            again = _overlay.renumber_in_memory(staged, number, first_row_id)
+            again = overlay.renumber_in_memory(staged, number, first_row_id)
             return again.model_copy(
                 update={"manifest_list": path, "parent_snapshot_id": main.snapshot_id}
             )
@@ -224,39 +213,39 @@ def restage_forgotten() -> list[Patch]:
 
 def overlay_forgotten() -> list[Patch]:
     """Read tables as the catalog has them, without what is not applied."""
-    as_of = _overlay.as_of
+    as_of = overlay.as_of
 
     def applied_only(table: Any, loaded: Any, mark: Any, run: Any, *rest: Any, **more: Any) -> Any:
         del run
         return as_of(table, loaded, mark, [], *rest, **more)
 
-    return [(_overlay, "as_of", applied_only)]
+    return [(overlay, "as_of", applied_only)]
 
 
 def newest_read() -> list[Patch]:
     """Read tables at the head of `main`, whatever `read_ts` says."""
-    load = _tables.DataTables.load_with_dropped
+    load = data_tables.DataTables.load_with_dropped
 
     def newest(self: Any, identifier: Any, head: Any, read_ts: int) -> Any:
         del read_ts
         return load(self, identifier, head, head.upper)
 
-    return [(_tables.DataTables, "load_with_dropped", newest)]
+    return [(data_tables.DataTables, "load_with_dropped", newest)]
 
 
 def strangers_seen_at_once() -> list[Patch]:
     """Show a stranger's append before it is adopted."""
-    state = _overlay.logged_state
+    state = overlay.logged_state
 
     def with_strangers(metadata: Any, mark: Any, run: Any = ()) -> Any:
         return replace(state(metadata, mark, run), snapshot=metadata.current_snapshot())
 
-    return [(_overlay, "logged_state", with_strangers)]
+    return [(overlay, "logged_state", with_strangers)]
 
 
 def applied_not_set() -> list[Patch]:
     """Apply without setting `txns.applied` (I4)."""
-    return [(_overlay, "SetPropertiesUpdate", _NotApplied)]
+    return [(overlay, "SetPropertiesUpdate", _NotApplied)]
 
 
 def renumbering_forgotten() -> list[Patch]:
@@ -264,7 +253,7 @@ def renumbering_forgotten() -> list[Patch]:
 
     def in_memory(self: Any, real: Any) -> Any:
         del self, real
-        return _overlay.renumber_in_memory
+        return overlay.renumber_in_memory
 
     return [(_apply.Applier, "_on_storage", in_memory)]
 

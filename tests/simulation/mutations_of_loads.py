@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from txns import _kept, _tables
-from txns._complete import CompleteTables
+from txns import _kept
 from txns._iceberg import timestamps
 from txns._log import commit_log, commit_table
 from txns._read_set import ReadSet
+from txns._table import data_tables
+from txns._table.complete_tables import CompleteTables
 
 Patch = tuple[Any, str, Any]
 
@@ -85,7 +86,7 @@ def applied_not_held_against_archive() -> list[Patch]:
 
 def set_back_read_as_it_is() -> list[Patch]:
     """Give a table that was set back to readers, without what it lacks (spec 9.1)."""
-    return [(_tables, "_check_complete", lambda *_a: None)]
+    return [(data_tables, "_check_complete", lambda *_a: None)]
 
 
 def reads_by_name_only() -> list[Patch]:

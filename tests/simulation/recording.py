@@ -16,12 +16,13 @@ from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.plan import plan
 from tests.simulation.run import run
 from tests.simulation.settings import Switch
-from txns import _mark, _overlay
 from txns._conflict import ConflictChecker
 from txns._log import entry as _entry
 from txns._log import payload
 from txns._log.state import LogState
 from txns._read_set import ReadSet
+from txns._table import mark as _mark
+from txns._table import overlay
 from txns.errors import Conflict, TxnsError, text
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _view(
     assert mark is not None
     run_ = state.changes(str(metadata.table_uuid), after=mark.applied, upto=read_ts)
     try:
-        view = _overlay.as_of(name, metadata, mark, run_, _request, read_ts=read_ts, now_ms=now_ms)
+        view = overlay.as_of(name, metadata, mark, run_, _request, read_ts=read_ts, now_ms=now_ms)
     except TxnsError as error:
         return {"read-ts": read_ts, "error": error.sqlstate}
     seen = view.metadata

@@ -25,7 +25,7 @@ from tests.simulation.scheduler import Violation, World
 from tests.simulation.storage import Storage
 from tests.simulation.strangers import append_rows
 from tests.simulation.worker import Lake, Worker
-from txns import _mark
+from txns._table import mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -139,7 +139,7 @@ def _start(plan: Plan, lake: Lake) -> None:
 @contextmanager
 def short_retention() -> Iterator[None]:
     """Let tables keep two snapshots instead of ten: expiry then finds something to do."""
-    with mock.patch.object(_mark, "MIN_SNAPSHOTS_TO_KEEP", 2):
+    with mock.patch.object(mark, "MIN_SNAPSHOTS_TO_KEEP", 2):
         yield
 
 

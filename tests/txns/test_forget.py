@@ -12,9 +12,9 @@ from pyiceberg.table.update import AddSnapshotUpdate, RemovePropertiesUpdate
 
 import txns
 from tests.txns.lake import compaction, ids, rows
-from txns import _mark, _overlay
 from txns._iceberg.manifests import branch_at
 from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
+from txns._table import mark, overlay
 
 if TYPE_CHECKING:
     from tests.txns.lake import Lake
@@ -25,10 +25,10 @@ def test_a_registered_table_is_forgotten_and_registered_again(lake: Lake):
     name = lake.table("a", [1])
     handle = lake.open()
     handle.forget(name)
-    assert _mark.mark_of(lake.catalog.load_table(name).metadata) is None
+    assert mark.mark_of(lake.catalog.load_table(name).metadata) is None
     assert [1] == lake.plain_ids(name)
     handle.register(name)
-    assert _mark.mark_of(lake.catalog.load_table(name).metadata) is not None
+    assert mark.mark_of(lake.catalog.load_table(name).metadata) is not None
 
 
 def test_each_registration_is_logged(lake: Lake):
@@ -110,12 +110,12 @@ def test_a_payload_may_remove_properties_that_a_table_does_not_have(lake: Lake):
     request = CommitTableRequest(
         identifier=TableIdentifier(namespace=["shop"], name="a"),
         requirements=(),
-        updates=(RemovePropertiesUpdate(removals=list(_mark.KEYS)),),
+        updates=(RemovePropertiesUpdate(removals=list(mark.KEYS)),),
     )
     logged = LoggedChange(entry, change)
-    left = _overlay.replay(base, logged, request, 0, _overlay.renumber_in_memory)
-    assert _mark.mark_of(left) is None
-    assert _mark.CREATED not in left.properties
+    left = overlay.replay(base, logged, request, 0, overlay.renumber_in_memory)
+    assert mark.mark_of(left) is None
+    assert mark.CREATED not in left.properties
 
 
 def test_a_forgotten_table_is_dropped_and_another_takes_its_name(lake: Lake):
@@ -186,7 +186,7 @@ def _as_an_owner(lake, name: str, deed: str) -> None:
     plain = lake.catalog.load_table(name)
     if deed == "unmark":
         with plain.transaction() as transaction:
-            transaction.remove_properties(_mark.COMMIT_TABLE)
+            transaction.remove_properties(mark.COMMIT_TABLE)
         return
     plain.append(rows(3)) if deed == "append" else _compact(lake, name)
     until = datetime.now(UTC) + timedelta(days=1)

@@ -14,13 +14,13 @@ from pyiceberg.table.snapshots import Operation as SnapshotOperation
 from pyiceberg.table.snapshots import Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
-from txns import _mark
 from txns._clock import SystemClock
 from txns._log import commit_table as _commit_table
 from txns._log import entry as _entry
 from txns._log import payload as _payload
 from txns._log.commit_log import CommitLog
 from txns._log.entry import Change, Entry, Isolation, Kind, Operation, Payload, derived_id
+from txns._table import mark
 from txns.errors import CorruptLog, TxnsError, Unsupported
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def test_a_registration_sets_the_properties_of_the_specification() -> None:
     """The mark, what counts as applied, and what keeps expiry away."""
     for golden in json.loads((GOLDEN / "registrations.json").read_text("utf-8")):
         commit_table = golden["commitTable"]
-        assert golden["set"] == _mark.registration_properties(
+        assert golden["set"] == mark.registration_properties(
             (*commit_table["namespace"], commit_table["name"]),
             golden["commitTableUuid"],
             golden["tableUuid"],

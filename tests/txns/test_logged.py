@@ -8,9 +8,10 @@ import pytest
 from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 
 from tests.txns.lake import compaction, ids, rows
-from txns import Quarantined, _mark
+from txns import Quarantined
 from txns._iceberg.manifests import branch_at
-from txns._logged import logged_state
+from txns._table import mark
+from txns._table.logged_state import logged_state
 
 if TYPE_CHECKING:
     import txns
@@ -104,7 +105,7 @@ def test_without_the_history_of_main_a_branch_is_not_taken_for_it(lake: Lake, ha
     metadata = lake.catalog.load_table(name).metadata
     refs = {"side": metadata.refs["side"]}
     gone = {"refs": refs, "current_snapshot_id": None, "snapshot_log": []}
-    logged = logged_state(metadata.model_copy(update=gone), _mark.mark_of(metadata)).snapshot
+    logged = logged_state(metadata.model_copy(update=gone), mark.mark_of(metadata)).snapshot
     assert metadata.current_snapshot_id == logged.snapshot_id
 
 

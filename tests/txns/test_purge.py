@@ -14,10 +14,10 @@ from pyiceberg.table.snapshots import Operation
 import txns
 from tests.simulation.rows import Compaction
 from tests.txns.lake import SCHEMA, ids, rows
-from txns import _mark
 from txns._cli import main
 from txns._purge import Purger
 from txns._purged_files import PurgedFiles
+from txns._table import mark
 from txns.errors import Conflict, ForeignWrite, InvalidUsage, Quarantined, Unsupported
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ def test_a_creator_that_was_faster_wins(lake, handle, dropped, monkeypatch):
         slow.purge(dropped)
     table = handle.catalog().load_table(dropped)
     assert [7] == ids(table)
-    assert _mark.PURGING not in table.metadata.properties
+    assert mark.PURGING not in table.metadata.properties
 
 
 def test_a_creator_that_looked_before_the_claim_loses(lake, handle, dropped):
@@ -438,6 +438,6 @@ def test_status_and_check_name_what_a_purge_has_left(lake, dropped, cli, monkeyp
 def test_check_finds_a_claim_on_a_table_that_is_not_dropped(lake, cli):
     name = lake.table("b", [1])
     with lake.catalog.load_table(name).transaction() as changes:
-        changes.set_properties({_mark.PURGING: "somebody"})
+        changes.set_properties({mark.PURGING: "somebody"})
     found = cli("check")
     assert (1, True) == (found.exit_code, "the table is not dropped" in found.stdout)

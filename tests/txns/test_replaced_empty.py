@@ -19,9 +19,9 @@ from pyiceberg.table.update import (
 
 import txns
 from tests.txns.lake import SCHEMA, SteppingClock, ids, rows
-from txns import _mark
 from txns._iceberg.manifests import branch_at
-from txns._logged import logged_state, needed_since
+from txns._table import mark
+from txns._table.logged_state import logged_state, needed_since
 
 if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
@@ -58,7 +58,7 @@ def test_the_logged_rows_are_read_until_it_is_rejected(lake, handle):
     assert [1, 2] == lake.plain_ids(a)
     refs = lake.catalog.load_table(a).refs()
     assert [MAIN_BRANCH] == list(refs)
-    assert _mark.MIN_SNAPSHOTS_TO_KEEP == refs[MAIN_BRANCH].min_snapshots_to_keep
+    assert mark.MIN_SNAPSHOTS_TO_KEEP == refs[MAIN_BRANCH].min_snapshots_to_keep
     handle.catalog().load_table(a).append(rows(3))
     assert [1, 2, 3] == lake.plain_ids(a)
     _replace(lake, a)  # the same deed again is another entry
@@ -98,7 +98,7 @@ def test_two_who_reject_it_write_one_entry(lake, handle):
         assert [] == lake.plain_ids(a)
         [entry] = [e for e in later.parts.log.load().state.entries if e.commit_ts == first]
     applied, uuid = (
-        lake.catalog.load_table(a).properties[_mark.APPLIED],
+        lake.catalog.load_table(a).properties[mark.APPLIED],
         lake.catalog.load_table(a).metadata.table_uuid,
     )
     assert txns._log.entry.derived_id("reject", str(uuid), 0, applied) == entry.txn_id
@@ -199,7 +199,7 @@ def test_without_the_mark_the_logged_rows_are_read_too(lake):
         lake,
         a,
         RemoveSnapshotRefUpdate(ref_name=MAIN_BRANCH),
-        RemovePropertiesUpdate(removals=[_mark.COMMIT_TABLE]),
+        RemovePropertiesUpdate(removals=[mark.COMMIT_TABLE]),
     )
     assert [1, 2] == ids(handle.snapshot().load_table(a))
     handle.repair_reject(a)
@@ -215,7 +215,7 @@ def test_once_the_rows_are_expired_nobody_reads_an_empty_table(lake, handle):
     _change(lake, a, RemoveSnapshotsUpdate(snapshot_ids=gone))
     with pytest.raises(txns.Quarantined, match=r"expired.*then register it; table=`shop\.a`"):
         handle.snapshot().load_table(a)
-    _change(lake, a, RemovePropertiesUpdate(removals=[_mark.COMMIT_TABLE]))  # the cure
+    _change(lake, a, RemovePropertiesUpdate(removals=[mark.COMMIT_TABLE]))  # the cure
     handle.register(a)
     handle.catalog().load_table(a).append(rows(2))
     assert [2] == ids(handle.snapshot().load_table(a)) == lake.plain_ids(a)
@@ -246,7 +246,7 @@ def test_the_history_of_main_is_not_needed(lake, handle):
     metadata = lake.catalog.load_table(a).metadata
     for log in (metadata.snapshot_log, []):
         logged = logged_state(
-            metadata.model_copy(update={"snapshot_log": log}), _mark.mark_of(metadata)
+            metadata.model_copy(update={"snapshot_log": log}), mark.mark_of(metadata)
         )
         assert main == logged.snapshot.snapshot_id
         assert (None, (), False) == (

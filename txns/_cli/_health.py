@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from txns import _mark
 from txns._log import commit_table
 from txns._log.entry import Kind, Operation
 from txns._survey import survey
-from txns._tables import LESS_THAN_ALL
+from txns._table import mark
+from txns._table.data_tables import LESS_THAN_ALL
 from txns.errors import text
 
 if TYPE_CHECKING:
@@ -143,18 +143,18 @@ def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
         kind = "quarantine" if getattr(each.error, "sqlstate", "") == "55000" else "unreadable"
         return TableHealth(name, kind, None, count, str(each.error))
     raw = each.loaded.table
-    applied = _mark.applied_ts(raw.metadata) if raw else None
+    applied = mark.applied_ts(raw.metadata) if raw else None
     stranger = each.loaded.view.stranger if each.loaded.view else None
     if stranger:
         state = "foreign write" if stranger.adoptable else "quarantine"
         repair = f"`txns repair adopt {name}` or `txns repair reject {name}`"
         words = f"{stranger.reason}: {stranger.cure or repair}"
         return TableHealth(name, state, applied, count, words)
-    branches = [ref for ref in each.loaded.metadata.refs if ref.startswith(_mark.FOREIGN_BRANCH)]
+    branches = [ref for ref in each.loaded.metadata.refs if ref.startswith(mark.FOREIGN_BRANCH)]
     words = ""
     if branches:
         words = f"on {', '.join(branches)}: take it in with `txns repair adopt {name}`, or drop it"
-    if _mark.PURGING in each.loaded.metadata.properties and not words:
+    if mark.PURGING in each.loaded.metadata.properties and not words:
         words = f"it is being purged; if nobody does any more: `txns purge {name}`"
     state = "unapplied" if count else "dropped" if each.dropped else "ok"
     return TableHealth(name, state, applied, count, words)
@@ -212,11 +212,11 @@ def _retention_warnings(table: Identifier, metadata: TableMetadata) -> list[str]
         return []
     keep = main.min_snapshots_to_keep or 1
     age_ms = main.max_snapshot_age_ms or _DEFAULT_REF_AGE_MS
-    if keep >= _mark.MIN_SNAPSHOTS_TO_KEEP and age_ms >= _mark.MAX_SNAPSHOT_AGE_MS:
+    if keep >= mark.MIN_SNAPSHOTS_TO_KEEP and age_ms >= mark.MAX_SNAPSHOT_AGE_MS:
         return []
     words = (
         f"{text(table)}: main keeps {keep} snapshots and {age_ms} ms, and should keep"
-        f" {_mark.MIN_SNAPSHOTS_TO_KEEP} and a day; the next transaction that writes it puts it"
+        f" {mark.MIN_SNAPSHOTS_TO_KEEP} and a day; the next transaction that writes it puts it"
         " right"
     )
     return [words]

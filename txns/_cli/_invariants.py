@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from txns import _mark
 from txns._cli._table_invariants import LoggedTables, Violation, check_table
 from txns._log import commit_table
 from txns._log import entry as _entry
 from txns._log.archive import entries_of
 from txns._log.entry import APPLIED_KINDS, Entry, Isolation, Kind, Operation
 from txns._survey import survey
+from txns._table import mark
 from txns.errors import InvalidUsage, TxnsError, text
 
 if TYPE_CHECKING:
@@ -249,8 +249,8 @@ def _payload_problems(entry: Entry, change: Any, request: Any) -> list[tuple[str
             continue
         snapshot = each.snapshot
         marks = (
-            _mark.summary_value(snapshot, _mark.SNAPSHOT_COMMIT_TS),
-            _mark.summary_value(snapshot, _mark.SNAPSHOT_TXN_ID),
+            mark.summary_value(snapshot, mark.SNAPSHOT_COMMIT_TS),
+            mark.summary_value(snapshot, mark.SNAPSHOT_TXN_ID),
             snapshot.timestamp_ms,
         )
         if marks != (str(entry.commit_ts), entry.txn_id, entry.commit_ts):

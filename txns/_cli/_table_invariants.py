@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from txns import _mark
 from txns._log.entry import APPLIED_KINDS, Entry, Kind, derived_id
-from txns._logged import REPLACE, History, effective_ts, logged_state
-from txns._purge_name import is_apart, name_before
+from txns._table import mark as _mark
+from txns._table.logged_state import REPLACE, History, effective_ts, logged_state
+from txns._table.purge_name import is_apart, name_before
 from txns.errors import Conflict, Quarantined, TxnsError, text
 
 if TYPE_CHECKING:

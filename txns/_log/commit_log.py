@@ -31,9 +31,9 @@ from txns._iceberg.manifests import last_sequence_number
 from txns._log import commit_table, payload
 from txns._log import entry as _entry
 from txns._log.state import EMPTY, LogState
-from txns._logged import REPLACE, History
 from txns._logger import logger
-from txns._mark import operation_of, summary_value
+from txns._table.logged_state import REPLACE, History
+from txns._table.mark import operation_of, summary_value
 from txns.errors import CorruptLog, InvalidUsage, TxnsError, text
 
 if TYPE_CHECKING:

@@ -26,12 +26,12 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 
-from txns import _mark
 from txns._iceberg import removals, requirements, schemas, timestamps
 from txns._iceberg.manifests import branch_at, empty_metadata, last_sequence_number
 from txns._iceberg.updates import laid_over
 from txns._log.entry import Kind
-from txns._logged import (
+from txns._table import mark as _mark
+from txns._table.logged_state import (
     History,
     Stranger,
     effective_ts,

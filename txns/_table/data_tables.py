@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from txns import _mark, _overlay
-from txns._complete import CompleteTables
 from txns._iceberg.updates import laid_over
 from txns._log.entry import Kind
-from txns._logged import MISSING, NAME_TAKEN, Stranger, logged_state
-from txns._overlay import TableView
+from txns._table import mark as _mark
+from txns._table import overlay
+from txns._table.complete_tables import CompleteTables
+from txns._table.logged_state import MISSING, NAME_TAKEN, Stranger, logged_state
+from txns._table.overlay import TableView
 from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _check_complete(loaded: Loaded, read_ts: int) -> None:
     """Refuse to read what was acknowledged from a table that somebody has set back."""
     stranger = loaded.view.stranger if loaded.view else None
     if stranger and stranger.lost and stranger.lost[0] < read_ts:
-        raise _overlay.incomplete(loaded.identifier, stranger.reason)
+        raise overlay.incomplete(loaded.identifier, stranger.reason)
 
 
 class DataTables:
@@ -184,7 +185,7 @@ class DataTables:
             return leaving
         forget = self._forget_before_mark(table.metadata, read_ts)
         if forget is not None:
-            view = _overlay.before_forget(identifier, table.metadata, forget, read_ts)
+            view = overlay.before_forget(identifier, table.metadata, forget, read_ts)
             return Loaded(identifier, table, mark, view, table.io)
         view = self._view(identifier, table.metadata, mark, head, read_ts, lost=lost)
         return Loaded(identifier, table, _mark.mark_of(view.metadata), view, table.io)
@@ -228,7 +229,7 @@ class DataTables:
         """
         table, lost = self._complete.load(identifier, head)
         if lost:
-            raise _overlay.incomplete(identifier, lost.reason)
+            raise overlay.incomplete(identifier, lost.reason)
         return table
 
     def _view(
@@ -246,10 +247,10 @@ class DataTables:
             return TableView(metadata, read_ts, lost)
         for change in head.state.changes(uuid, after=max(mark.applied, read_ts), upto=head.upper):
             if change.entry.kind is Kind.REPAIR:
-                for adopting in _overlay.added_by(self._log.request(change)):
-                    _overlay.refuse_given_up(identifier, adopting, read_ts)
+                for adopting in overlay.added_by(self._log.request(change)):
+                    overlay.refuse_given_up(identifier, adopting, read_ts)
         run = head.state.changes(uuid, after=mark.applied, upto=read_ts)
-        view = _overlay.as_of(
+        view = overlay.as_of(
             identifier,
             metadata,
             mark,
@@ -287,7 +288,7 @@ class DataTables:
             forget = self.forget_above(read_ts, uuid) if applied > read_ts else None
             if forget is None:
                 return Loaded(identifier, table, None, None, table.io)
-            view = _overlay.before_forget(identifier, metadata, forget, read_ts)
+            view = overlay.before_forget(identifier, metadata, forget, read_ts)
             return Loaded(identifier, table, taken, view, table.io)
         view = self._view(identifier, metadata, taken, head, read_ts, lost=lost)
         if lost or _mark.mark_of(view.metadata):  # or a repair has put the mark back
@@ -308,7 +309,7 @@ class DataTables:
             return None
         forget = run[0]
         if read_ts < forget.commit_ts:
-            view = _overlay.before_forget(identifier, metadata, forget.change, read_ts)
+            view = overlay.before_forget(identifier, metadata, forget.change, read_ts)
             return Loaded(identifier, table, mark, view, table.io)
         left = laid_over(metadata, _mark.leaving(metadata, forget.commit_ts))
         return Loaded(identifier, table, None, TableView(left, read_ts), table.io)
@@ -341,14 +342,14 @@ class DataTables:
     ) -> Loaded:
         run = head.state.changes(creation.change.uuid, after=0, upto=read_ts)
         first = self._log.request(run[0])
-        if not _overlay.creates(first) or self.was_created(run[0], head):
+        if not overlay.creates(first) or self.was_created(run[0], head):
             raise Quarantined(identifier, *MISSING)
-        _overlay.check_chain(identifier, run)
+        overlay.check_chain(identifier, run)
         now_ms = self._clock.now_ms()
-        metadata = _overlay.create(run[0], first, now_ms)
+        metadata = overlay.create(run[0], first, now_ms)
         for change in run[1:]:
-            metadata = _overlay.replay(
-                metadata, change, self._log.request(change), now_ms, _overlay.renumber_in_memory
+            metadata = overlay.replay(
+                metadata, change, self._log.request(change), now_ms, overlay.renumber_in_memory
             )
         view = TableView(metadata, read_ts)
         return Loaded(identifier, None, _mark.mark_of(metadata), view, self.io_of(metadata))

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from txns import _mark
 from txns._log.commit_log import LAG_MS
 from txns._log.entry import Kind
-from txns._logged import Stranger
+from txns._table import mark
+from txns._table.logged_state import Stranger
 from txns.errors import Quarantined, text
 
 if TYPE_CHECKING:
@@ -100,12 +100,12 @@ class CompleteTables:
         outstanding change does not find what it stands on; or the table was forgotten and
         registered again, and shows neither. Until a repair stands on what is there.
         """
-        uuid, applied = str(metadata.table_uuid), _mark.applied_ts(metadata)
+        uuid, applied = str(metadata.table_uuid), mark.applied_ts(metadata)
         run = head.state.changes(uuid, after=applied, upto=head.upper)
         unfit = _unfit_ts(run, metadata) or head.state.after_forget_ts(run)
         if run and unfit is None and run[0].entry.kind is Kind.REPAIR:
             return None
-        marked = _mark.mark_of(metadata) is not None
+        marked = mark.mark_of(metadata) is not None
         newest = self.archive.newest_applied(head, uuid, applied, marked=marked)
         return newest if newest > applied else unfit
 
@@ -113,7 +113,7 @@ class CompleteTables:
         self, identifier: Identifier, metadata: TableMetadata, head: Head
     ) -> None:
         """Refuse a name whose table has what it lacks under the name that the log knows it by."""
-        uuid, applied = str(metadata.table_uuid), _mark.applied_ts(metadata)
+        uuid, applied = str(metadata.table_uuid), mark.applied_ts(metadata)
         for name in sorted(self._names(uuid, applied, head)):
             if text(name).casefold() == text(identifier).casefold():
                 continue
@@ -121,7 +121,7 @@ class CompleteTables:
                 other = self.catalog.load_table(name).metadata
             except NoSuchTableError:
                 continue
-            if str(other.table_uuid) == uuid and _mark.applied_ts(other) > applied:
+            if str(other.table_uuid) == uuid and mark.applied_ts(other) > applied:
                 raise Quarantined(
                     identifier,
                     "the table stands under two names of the catalog, and was written under the"
@@ -142,7 +142,7 @@ class CompleteTables:
 
 def _set_back(metadata: TableMetadata, lost_ts: int) -> Stranger:
     """Describe a table that lacks what the log has of it up to a `commit_ts`, in ms."""
-    applied = _mark.applied_ts(metadata)
+    applied = mark.applied_ts(metadata)
     reason = (
         "the table was set back outside the protocol, by older metadata or a backup: rows of"
         f" the log are missing from it; applied=`{applied}` lost=`{lost_ts}`"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from txns import _mark
-from txns._logged import History, is_cut_off, logged_state, stranger_above
+from txns._table import mark as _mark
+from txns._table.logged_state import History, is_cut_off, logged_state, stranger_above
 from txns.errors import Conflict, text
 
 if TYPE_CHECKING:

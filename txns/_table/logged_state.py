@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
-from txns import _mark
+from txns._table import mark as _mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
