@@ -25,12 +25,12 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
 )
 
-from txns import _change, _kept
 from txns._iceberg import manifests, requirements, timestamps
 from txns._log.entry import Kind, LoggedChange
 from txns._log.state import without_ended
 from txns._logger import logger
-from txns._staged import StagedTable
+from txns._stage import change_builder, kept_tags
+from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
 from txns._table import overlay
 from txns._table.logged_state import MISSING, NAME_TAKEN, logged_state
@@ -227,7 +227,7 @@ class Applier:
             )
         unmet = requirements.unmet(base, request.requirements)
         updates += overlay.keep_foreign_refs(base, unmet)
-        updates += _kept.done(base, updates)
+        updates += kept_tags.done(base, updates)
         here = AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=base.current_snapshot_id)
         others = [
             each
@@ -262,18 +262,18 @@ class Applier:
         that somebody has set since.
         """
         staged = StagedTable(change.change.table, real.io, real.metadata)
-        _change.complete(staged, self._clock)
+        change_builder.complete(staged, self._clock)
         stamp = {
             _mark.SNAPSHOT_COMMIT_TS: str(change.commit_ts),
             _mark.SNAPSHOT_TXN_ID: change.entry.txn_id,
         }
         now_ms = self._clock.now_ms()
         time_ms = timestamps.acceptable_ts(real.metadata, change.commit_ts, now_ms)
-        empty = _change.stamped(staged.snapshots()[-1], stamp, time_ms)
+        empty = change_builder.stamped(staged.snapshots()[-1], stamp, time_ms)
         return (
             *_mark.leaving(real.metadata, change.commit_ts),
             AddSnapshotUpdate(snapshot=empty),
-            _change.main_at(real.metadata, empty.snapshot_id),
+            change_builder.main_at(real.metadata, empty.snapshot_id),
         )
 
     def _create(self, table: Identifier, change: LoggedChange) -> Table:

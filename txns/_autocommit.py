@@ -27,7 +27,6 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, SetSnapshotRefUpdate
 from pyiceberg.typedef import EMPTY_DICT
 
-from txns import _change, _creation
 from txns._catalog import TxnCatalog
 from txns._commit import Request
 from txns._group import Key
@@ -37,7 +36,9 @@ from txns._iceberg.updates import laid_over
 from txns._log.entry import Kind
 from txns._logger import logger
 from txns._parts import check_writable
-from txns._staged import StagedTable
+from txns._stage import change_builder
+from txns._stage import create_table as _creation
+from txns._stage.staged_table import StagedTable
 from txns._table.mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved_in
 from txns._txn_table import TxnTable
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported, text
@@ -227,7 +228,7 @@ class AutocommitCatalog(TxnCatalog):
         assert loaded.view is not None
         applied = applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(name, loaded.io, loaded.metadata, applied_ts=applied)
-        _change.stage_drop(staged, self._parts.clock)
+        change_builder.stage_drop(staged, self._parts.clock)
         self._commit(staged, loaded.view.read_ts)
 
     def purge_table(self, identifier: str | Identifier) -> None:
@@ -452,6 +453,6 @@ class AutocommitCatalog(TxnCatalog):
             return kept
         staged = StagedTable(plain.name(), plain.io, plain.metadata)
         staged.stage(updates)
-        copy = _change.footing(staged, self._parts.clock)
+        copy = change_builder.footing(staged, self._parts.clock)
         onto = moves[-1].model_copy(update={"snapshot_id": copy.snapshot_id})
         return (*kept, AddSnapshotUpdate(snapshot=copy), onto)

@@ -23,7 +23,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._log.entry import Operation
-from txns._read_set import folded
+from txns._stage.read_set import folded
 from txns._table.mark import written_by_protocol_only
 from txns._table.purge_name import is_apart
 from txns.errors import Conflict, InvalidUsage, TxnsError, text

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from txns import _change, _engine, _kept, _restage
+from txns import _engine
 from txns._conflict import ConflictChecker
 from txns._leftovers import Leftovers
 from txns._log import payload as _payload
 from txns._log.entry import Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._logger import logger
-from txns._read_set import ReadSet
+from txns._stage import change_builder, kept_tags, restage
+from txns._stage.read_set import ReadSet
 from txns._table import overlay
 from txns.errors import (
     TOO_OLD,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from txns._log.commit_log import CommitLog, Head
     from txns._log.state import LogState
     from txns._loop import CommitLoop
-    from txns._staged import StagedTable
+    from txns._stage.staged_table import StagedTable
     from txns._table.data_tables import DataTables
     from txns._tidy import Tidier
     from txns.errors import Identifier, Winner
@@ -169,14 +170,14 @@ class Committer:
         try:
             self._apply_outstanding(request)
             for staged in request.writes.values():
-                _kept.protect(
+                kept_tags.protect(
                     self._catalog,
                     self._clock,
                     staged,
                     read_ts=request.read_ts,
                     txn_id=request.key.txn_id,
                 )
-                _change.complete(staged, self._clock)
+                change_builder.complete(staged, self._clock)
         except TxnsError as refusal:
             if not is_final(refusal):
                 raise
@@ -279,7 +280,7 @@ class Committer:
                 winner=winner,
                 least_ts=head.upper,
             )
-        restaged = _restage.restage(
+        restaged = restage.restage(
             staged,
             newer,
             self._clock,
@@ -303,7 +304,7 @@ class Committer:
         requests: list[CommitTableRequest] = []
         txn_id = request.key.txn_id
         for staged in writes.values():
-            change, carried = _change.build(staged, txn_id, commit_ts, request.marks)
+            change, carried = change_builder.build(staged, txn_id, commit_ts, request.marks)
             self._check_fits(staged, change, carried, commit_ts, request)
             changes.append(change)
             requests.append(carried)

@@ -17,8 +17,8 @@ from txns.errors import Conflict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from txns._read_set import ReadSet
-    from txns._staged import StagedTable
+    from txns._stage.read_set import ReadSet
+    from txns._stage.staged_table import StagedTable
     from txns.errors import Identifier
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from txns._log.commit_log import CommitLog, Head
     from txns._log.entry import Entry, Payload
-    from txns._staged import StagedTable
+    from txns._stage.staged_table import StagedTable
 
 _LOG = logger(__name__)
 

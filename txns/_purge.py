@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table.update import SetPropertiesUpdate
 
-from txns import _change
 from txns._commit import Request
 from txns._group import Key
 from txns._hold import tagged
@@ -27,7 +26,8 @@ from txns._log.entry import Kind
 from txns._logger import logger
 from txns._parts import check_writable
 from txns._purged_files import PurgedFiles
-from txns._staged import StagedTable
+from txns._stage import change_builder
+from txns._stage.staged_table import StagedTable
 from txns._table import mark, purge_claim, purge_name
 from txns.errors import Conflict, InvalidUsage, Unsupported, text
 
@@ -212,7 +212,7 @@ class Purger:
         applied = mark.applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(name, loaded.io, loaded.metadata, applied_ts=applied)
         staged.stage((SetPropertiesUpdate(updates={mark.PURGING: txn_id}),))
-        _change.stage_drop(staged, clock)
+        change_builder.stage_drop(staged, clock)
         assert loaded.view is not None
         request = Request(
             kind=Kind.COMMIT,

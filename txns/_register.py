@@ -20,14 +20,15 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _change, _marks
+from txns import _marks
 from txns._commit import Request
 from txns._drafts import transactions_off
 from txns._group import Key, Origin
 from txns._iceberg import manifests, timestamps
 from txns._log.entry import Change, Entry, Kind, Operation
 from txns._logger import logger
-from txns._staged import StagedTable
+from txns._stage import change_builder
+from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
 from txns._table.swap import swap
 from txns.errors import Conflict, ForeignWrite, Quarantined, Unsupported, text
@@ -190,7 +191,7 @@ class Registrar:
         if copied := _mark.copied_keys(table.metadata):
             marks.append(RemovePropertiesUpdate(removals=copied))
         staged.stage(tuple(marks))
-        _change.complete(staged, self._clock)
+        change_builder.complete(staged, self._clock)
         empty = staged.snapshots()[-1]
         stamp = {
             _mark.SNAPSHOT_COMMIT_TS: str(head.upper),
@@ -198,13 +199,13 @@ class Registrar:
         }
         now_ms = self._clock.now_ms()
         time_ms = timestamps.acceptable_ts(table.metadata, now_ms, now_ms)
-        marking = _change.stamped(empty, stamp, time_ms)
+        marking = change_builder.stamped(empty, stamp, time_ms)
         main = table.metadata.current_snapshot_id
         here = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main),
         )
-        moved = _change.main_at(table.metadata, marking.snapshot_id)
+        moved = change_builder.main_at(table.metadata, marking.snapshot_id)
         updates = (*marks, AddSnapshotUpdate(snapshot=marking), moved)
         return swap(self._catalog, table, here, updates, self._clock)
 

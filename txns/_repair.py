@@ -20,7 +20,6 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _change
 from txns._commit import Request
 from txns._drafts import transactions_off
 from txns._group import Key, Origin
@@ -28,7 +27,8 @@ from txns._iceberg import manifests, schemas, timestamps
 from txns._log.commit_log import REFUSALS
 from txns._log.entry import Isolation, Kind, derived_id
 from txns._logger import logger
-from txns._staged import StagedTable
+from txns._stage import change_builder
+from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
 from txns._table.logged_state import is_cut_off, is_of_dropped, stranger_above
 from txns._table.swap import swap
@@ -104,7 +104,7 @@ class Repairer:
             )
         staged = self._marked_again(loaded)
         if staged.dropped:
-            _change.stage_drop(staged, self._clock)  # a copy of the marker would not be one
+            change_builder.stage_drop(staged, self._clock)  # a copy of the marker would not be one
         return self._repair(Kind.REPAIR, "reject", loaded, staged, stranger, {})
 
     def _marked_again(self, loaded: Loaded) -> StagedTable:
@@ -126,7 +126,7 @@ class Repairer:
             assert snapshot is not None
             _check_columns(staged, loaded.table.metadata, snapshot)
             files += manifests.added_files(staged.io, snapshot)
-        _change.stage_append(staged, self._clock, files)
+        change_builder.stage_append(staged, self._clock, files)
 
     def _adopt_state(self, head: Head, loaded: Loaded, stranger: Stranger) -> int:
         """
@@ -147,7 +147,7 @@ class Repairer:
         assert loaded.table is not None
         source = loaded.table.metadata.current_snapshot()
         parent = staged.current.current_snapshot()
-        _change.stage_copy(staged, self._clock, source=source, parent=parent)
+        change_builder.stage_copy(staged, self._clock, source=source, parent=parent)
         marks = _taken_in(stranger)
         return self._repair(Kind.REPAIR, "adopt", loaded, staged, stranger, marks)
 
@@ -176,7 +176,7 @@ class Repairer:
         """
         main = table.metadata.current_snapshot_id
         staged = StagedTable(identifier, table.io, table.metadata)
-        footing = _change.footing(staged, self._clock)
+        footing = change_builder.footing(staged, self._clock)
         now_ms = self._clock.now_ms()
         time_ms = timestamps.acceptable_ts(table.metadata, now_ms, now_ms)
         here = (
@@ -184,8 +184,8 @@ class Repairer:
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main),
         )
         updates = (
-            AddSnapshotUpdate(snapshot=_change.stamped(footing, {}, time_ms)),
-            _change.main_at(table.metadata, footing.snapshot_id),
+            AddSnapshotUpdate(snapshot=change_builder.stamped(footing, {}, time_ms)),
+            change_builder.main_at(table.metadata, footing.snapshot_id),
         )
         try:
             return swap(self._catalog, table, here, updates, self._clock)

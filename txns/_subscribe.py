@@ -18,7 +18,7 @@ from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import DataScan
 
 from txns._log.entry import Kind, Operation
-from txns._read_set import folded
+from txns._stage.read_set import folded
 from txns._table import mark, overlay
 from txns.errors import Conflict
 

@@ -18,16 +18,16 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AssertCreate
 from pyiceberg.typedef import EMPTY_DICT
 
-from txns import _change, _creation
 from txns._catalog import TxnCatalog
 from txns._commit import Request
 from txns._committed import Committed, Options, State
 from txns._group import Attempts, Key, Origin
 from txns._leftovers import Leftovers
 from txns._log.entry import Entry, Isolation, Kind
-from txns._read_set import ReadSet, folded
-from txns._savepoints import Savepoints
-from txns._staging import Staging
+from txns._stage import change_builder, create_table
+from txns._stage.read_set import ReadSet, folded
+from txns._stage.savepoints import Savepoints
+from txns._stage.write_set import Staging
 from txns._table.mark import refuse_reserved, refuse_reserved_in
 from txns._txn_table import TxnTable
 from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, is_final, text
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from txns._log.commit_log import Head
     from txns._parts import Parts
-    from txns._staged import StagedTable
+    from txns._stage.staged_table import StagedTable
     from txns._table.data_tables import Loaded
     from txns.errors import Identifier
 
@@ -182,7 +182,7 @@ class Transaction(TxnCatalog):
             self._refuse_commit_table(name)
             if self._staging.exists(name):
                 raise TableAlreadyExistsError(f"Table {text(name)} already exists")
-            return _creation.creation(
+            return create_table.creation(
                 self._parts,
                 self,
                 name,
@@ -226,7 +226,7 @@ class Transaction(TxnCatalog):
             self._refuse_commit_table(name)
             refuse_reserved(name, properties)
             staged = self._staging.writable(name)
-            _change.stage_append(staged, self._parts.clock, files, properties)
+            change_builder.stage_append(staged, self._parts.clock, files, properties)
             self._staging.show(staged)
 
     def drop_table(self, identifier: str | Identifier) -> None:
@@ -238,7 +238,7 @@ class Transaction(TxnCatalog):
             self.load_table(name)
             staged = self._staging.drop(name)
             if staged is not None:
-                _change.stage_drop(staged, self._parts.clock)
+                change_builder.stage_drop(staged, self._parts.clock)
 
     def purge_table(self, identifier: str | Identifier) -> None:
         """Refuse: files that are deleted at once do not come back with a rollback."""

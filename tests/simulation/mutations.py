@@ -18,13 +18,14 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
 from tests.simulation import mutations_of_loads as of_loads
 from tests.simulation.settings import Switch
-from txns import _apply, _change, _commit, _conflict, _drafts, _loop, _purge, _register, _tidy
+from txns import _apply, _commit, _conflict, _drafts, _loop, _purge, _register, _tidy
 from txns._iceberg import manifests as _manifests
 from txns._log import archive, commit_log
 from txns._log import entry as _entry
 from txns._log import state as _state
-from txns._read_set import ReadSet
-from txns._staged import StagedTable
+from txns._stage import change_builder
+from txns._stage.read_set import ReadSet
+from txns._stage.staged_table import StagedTable
 from txns._table import data_tables, overlay
 from txns._table import mark as _mark
 from txns.errors import CommitStateUnknown, Conflict
@@ -127,7 +128,7 @@ def write_check_dropped() -> list[Patch]:
             return restaged(self, request, head, staged, *rest)
         newer = self._tables.load(staged.identifier, head, head.upper).metadata
         moved = StagedTable(staged.identifier, staged.io.inner, newer)
-        _change.stage_copy(
+        change_builder.stage_copy(
             moved,
             self._clock,
             source=staged.current.current_snapshot(),

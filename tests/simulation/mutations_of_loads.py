@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from txns import _kept
 from txns._iceberg import timestamps
 from txns._log import commit_log, commit_table
-from txns._read_set import ReadSet
+from txns._stage import kept_tags
+from txns._stage.read_set import ReadSet
 from txns._table import data_tables
 from txns._table.complete_tables import CompleteTables
 
@@ -105,4 +105,4 @@ def timestamp_of_the_clock() -> list[Patch]:
 
 def kept_tag_forgotten() -> list[Patch]:
     """Make removed files live again without a tag that keeps them from an expiry (6.9)."""
-    return [(_kept, "protect", lambda *_a, **_k: None)]
+    return [(kept_tags, "protect", lambda *_a, **_k: None)]

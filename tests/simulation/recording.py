@@ -20,7 +20,7 @@ from txns._conflict import ConflictChecker
 from txns._log import entry as _entry
 from txns._log import payload
 from txns._log.state import LogState
-from txns._read_set import ReadSet
+from txns._stage.read_set import ReadSet
 from txns._table import mark as _mark
 from txns._table import overlay
 from txns.errors import Conflict, TxnsError, text

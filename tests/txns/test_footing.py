@@ -13,7 +13,7 @@ from pyiceberg.exceptions import (
 import txns
 from tests.txns.lake import ids, rows
 from tests.txns.test_set_back import set_back
-from txns._change import main_at
+from txns._stage.change_builder import main_at
 
 A = "shop.a"
 

@@ -12,7 +12,7 @@ from pyiceberg.table.update import AddSnapshotUpdate
 from pyiceberg.types import StringType
 
 import txns
-from txns._change import main_at
+from txns._stage.change_builder import main_at
 from txns.errors import InvalidUsage, Unsupported
 
 if TYPE_CHECKING:

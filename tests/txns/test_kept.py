@@ -8,9 +8,9 @@ import pytest
 
 import txns
 from tests.txns.lake import ids, rows
-from txns import _kept
 from txns._cli._invariants import check_all
 from txns._cli._options import Lake as Opened
+from txns._stage import kept_tags
 
 FOR_EVER_MS = 2**63 - 1
 
@@ -76,12 +76,12 @@ def test_what_strangers_remove_above_a_decided_entry_needs_no_tag(lake, handle):
     a = lake.table("a")
     roll_back(handle, a, removed(handle, a))
     lake.catalog.load_table(a).overwrite(rows(3))
-    assert () == _kept.done(lake.catalog.load_table(a).metadata, ())
+    assert () == kept_tags.done(lake.catalog.load_table(a).metadata, ())
     handle.repair_reject(a)
     handle.catalog().load_table(a).overwrite(rows(4))
     expire(lake, a)
     lake.catalog.load_table(a).overwrite(rows(5))
-    done = _kept.done(lake.catalog.load_table(a).metadata, ())
+    done = kept_tags.done(lake.catalog.load_table(a).metadata, ())
     assert tags(lake, a) == [each.ref_name for each in done]
     assert done
 

@@ -9,9 +9,9 @@ from pyiceberg.table.update import AddSnapshotUpdate
 
 import txns
 from tests.txns.lake import compaction, ids, rows
-from txns._change import main_at
 from txns._log.archive import Archive
 from txns._log.entry import Kind
+from txns._stage.change_builder import main_at
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -543,7 +543,7 @@ def test_an_adoption_on_a_table_that_was_written_since_is_refused(lake):
 
     def raced(key, attempt):
         # A writer that had the table open before the stranger came.
-        with mock.patch("txns._staging.check_writable", return_value=None):
+        with mock.patch("txns._stage.write_set.check_writable", return_value=None):
             writer = other.begin()
             writer.load_table(a).append(rows(3))
             writer.commit()

@@ -129,7 +129,7 @@ def test_a_conflict_before_the_loop(lake, monkeypatch):
         raise txns.Conflict("the table has lost a snapshot", txn_id=txn_id)
 
     txn = staged(lake.open(), a, 2, txn_id="nightly")
-    monkeypatch.setattr("txns._kept.protect", protect)
+    monkeypatch.setattr("txns._stage.kept_tags.protect", protect)
     refused(txn, match="lost a snapshot")
     assert ["nightly"] == aborts(lake)
 

@@ -21,7 +21,7 @@ from txns import _engine
 from txns._iceberg import manifests as _manifests
 from txns._iceberg.new_table import plan
 from txns._log import entry
-from txns._staged import creation
+from txns._stage.staged_table import creation
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

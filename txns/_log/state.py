@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
-from txns._read_set import folded
+from txns._stage.read_set import folded
 from txns.errors import CorruptLog, Identifier, text
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from pyiceberg.manifest import ManifestEntryStatus, clear_manifest_cache
 from pyiceberg.table.update import AddSnapshotUpdate
 
-from txns._change import main_at
 from txns._iceberg import manifests as _manifests
-from txns._staged import StagedTable
+from txns._stage.change_builder import main_at
+from txns._stage.staged_table import StagedTable
 from txns._table import mark
 from txns.errors import Conflict
 

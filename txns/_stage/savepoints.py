@@ -12,7 +12,7 @@ from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from txns._iceberg.recorded_io import RecordedIO
-    from txns._staged import Point, StagedTable
+    from txns._stage.staged_table import Point, StagedTable
     from txns.errors import Identifier
 
 

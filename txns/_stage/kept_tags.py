@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
     from txns._clock import Clock
-    from txns._staged import StagedTable
+    from txns._stage.staged_table import StagedTable
 
 _NAME = re.compile(re.escape(mark.KEPT_TAG) + r"\d{1,19}-(\d{1,18})", re.ASCII)
 _REMOVED_COUNTS = ("deleted-data-files", "removed-delete-files")

@@ -18,8 +18,8 @@ from pyiceberg.table.update import AssignUUIDUpdate, update_table_metadata
 from txns._iceberg import manifests
 from txns._iceberg.new_table import has_view, plan
 from txns._parts import check_writable
-from txns._recreation import is_base, recreation
-from txns._staged import Point, StagedTable
+from txns._stage.recreate_table import is_base, recreation
+from txns._stage.staged_table import Point, StagedTable
 from txns._table import mark as _mark
 from txns._table.purge_claim import refuse_claimed
 from txns.errors import Conflict, Unsupported, text

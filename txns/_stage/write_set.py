@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table.locations import load_location_provider
 
-from txns import _creation
 from txns._iceberg import manifests
 from txns._iceberg.recorded_io import RecordedIO
 from txns._parts import check_writable
-from txns._staged import StagedTable
+from txns._stage import create_table
+from txns._stage.staged_table import StagedTable
 from txns._table.mark import applied_ts, is_commit_table
 from txns._txn_table import TxnTable
 from txns.errors import text
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from txns._committed import Options
     from txns._log.commit_log import Head
     from txns._parts import Parts
-    from txns._read_set import ReadSet
+    from txns._stage.read_set import ReadSet
     from txns._table.data_tables import Loaded
     from txns._txn_table import AppendFiles
     from txns.errors import Identifier
@@ -188,7 +188,7 @@ class Staging:
         if self.exists(name):
             raise TableAlreadyExistsError(f"Table {text(name)} already exists")
         self._reads.absent.add(name)
-        staged = _creation.staged_creation(table, updates, self.dropped(name))
+        staged = create_table.staged_creation(table, updates, self.dropped(name))
         self.staged[name] = staged
         self.shared.pop(name, None)
         return staged
@@ -206,7 +206,7 @@ class Staging:
             loaded = self._parts.tables.load_with_dropped(name, self._head, self.options.read_ts)
         except NoSuchTableError:
             return None
-        return _creation.dropped_table(loaded)
+        return create_table.dropped_table(loaded)
 
     def writes(self) -> dict[Identifier, StagedTable]:
         """Give what is to be committed."""

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from txns._clock import Clock
-    from txns._staged import StagedTable
+    from txns._stage.staged_table import StagedTable
 
 
 def complete(staged: StagedTable, clock: Clock) -> None:
