@@ -9,8 +9,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from txns import _tidy
 from txns._cli._invariants import check_all
+from txns._commit import tidy
 from txns._log import archive
 from txns._log.commit_log import Outcome
 from txns._log.entry import Change, Entry, Isolation, Kind, Operation
@@ -51,7 +51,7 @@ def add_history(handle: txns.Handle, count: int) -> None:
             upper=head.upper,
             tidied_upto=head.state.tidied_upto,
         )
-        _, updates = _tidy._rewritten(head.table, rows, [], record)
+        _, updates = tidy._rewritten(head.table, rows, [], record)
         assert parts.log.replace(head, updates).outcome is Outcome.WON
     assert not check_all(parts).violations
 

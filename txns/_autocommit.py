@@ -28,8 +28,8 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, SetSnapshotR
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._catalog import TxnCatalog
-from txns._commit import Request
-from txns._group import Key
+from txns._commit.committer import Request
+from txns._commit.group import Key
 from txns._iceberg import manifests, timestamps
 from txns._iceberg.requirements import is_about_main
 from txns._iceberg.updates import laid_over

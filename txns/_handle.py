@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyiceberg.catalog import Catalog
 
-from txns import _hold, _marks, _switch, _wait
+from txns import _hold, _switch, _wait
 from txns._autocommit import AutocommitCatalog
 from txns._catalog import SnapshotCatalog
 from txns._clock import Clock, SystemClock
+from txns._commit import control
+from txns._commit.drafts import transactions_off
 from txns._committed import Committed, Options
 from txns._config import Config
-from txns._drafts import transactions_off
 from txns._history import transactions
 from txns._log.entry import Isolation, Kind, check_txn_id
 from txns._parts import Parts
@@ -296,7 +297,7 @@ class Handle:
         Returns:
             The upper, which may be greater.
         """
-        return _marks.advance(self._parts, ts)
+        return control.advance(self._parts, ts)
 
     def off(self) -> list[Identifier]:
         """
@@ -305,7 +306,7 @@ class Handle:
         Returns:
             The tables with entries left.
         """
-        _marks.append(self._parts, Kind.OFF)
+        control.append(self._parts, Kind.OFF)
         return self.apply_le()
 
     def on(self) -> list[Identifier]:

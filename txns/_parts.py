@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
-from txns._apply import Applier
-from txns._commit import Committer
-from txns._drafts import transactions_off
+from txns._commit.apply import Applier
+from txns._commit.committer import Committer
+from txns._commit.drafts import transactions_off
+from txns._commit.group_commit import CommitLoop
+from txns._commit.register import Registrar
+from txns._commit.tidy import Tidier
 from txns._log.archive import Archive
 from txns._log.commit_log import CommitLog
 from txns._logger import logger
-from txns._loop import CommitLoop
-from txns._register import Registrar
 from txns._repair import Repairer
 from txns._table.data_tables import DataTables, Loaded
 from txns._table.logged_state import needed_since
 from txns._table.mark import refuse_commit_table
-from txns._tidy import Tidier
 from txns.errors import ForeignWrite, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:

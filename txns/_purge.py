@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table.update import SetPropertiesUpdate
 
-from txns._commit import Request
-from txns._group import Key
+from txns._commit.committer import Request
+from txns._commit.group import Key
 from txns._hold import tagged
 from txns._iceberg import manifests
 from txns._log.entry import Kind

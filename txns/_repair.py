@@ -20,9 +20,9 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns._commit import Request
-from txns._drafts import transactions_off
-from txns._group import Key, Origin
+from txns._commit.committer import Request
+from txns._commit.drafts import transactions_off
+from txns._commit.group import Key, Origin
 from txns._iceberg import manifests, schemas, timestamps
 from txns._log.commit_log import REFUSALS
 from txns._log.entry import Isolation, Kind, derived_id
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from txns._apply import Applier
     from txns._clock import Clock
-    from txns._commit import Committer
+    from txns._commit.apply import Applier
+    from txns._commit.committer import Committer
     from txns._log.commit_log import CommitLog, Head
     from txns._table.data_tables import DataTables, Loaded
     from txns._table.logged_state import Stranger

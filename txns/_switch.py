@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from txns import _marks
+from txns._commit import control
 from txns._log.entry import Kind
 from txns._logger import logger
 from txns._survey import Surveyed, survey
@@ -23,7 +23,7 @@ _LOG = logger(__name__)
 
 def on(parts: Parts) -> list[Identifier]:
     """See `Handle.on`."""
-    _marks.append(parts, Kind.ON)
+    control.append(parts, Kind.ON)
     return [
         each.identifier
         for each in survey(parts, parts.log.load())

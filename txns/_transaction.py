@@ -19,10 +19,10 @@ from pyiceberg.table.update import AssertCreate
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._catalog import TxnCatalog
-from txns._commit import Request
+from txns._commit.committer import Request
+from txns._commit.group import Attempts, Key, Origin
+from txns._commit.leftovers import Leftovers
 from txns._committed import Committed, Options, State
-from txns._group import Attempts, Key, Origin
-from txns._leftovers import Leftovers
 from txns._log.entry import Entry, Isolation, Kind
 from txns._stage import change_builder, create_table
 from txns._stage.read_set import ReadSet, folded

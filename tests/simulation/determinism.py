@@ -32,7 +32,7 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow, schema_to_pyarrow
 from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-import txns._group
+import txns._commit.group
 import txns._subscribe
 import txns._txn_table
 from tests.simulation.rows import data_file, rows_of
@@ -206,7 +206,7 @@ def simulated(world: World) -> Iterator[None]:
         (pyiceberg.table.update, "datetime", now),
         (pyiceberg.table.metadata, "datetime", _Module(dt, datetime=now)),
         (pyiceberg.avro.file, "os", seeded_os),
-        (txns._group, "threading", _Module(threading, Condition=partial(Turns, world))),
+        (txns._commit.group, "threading", _Module(threading, Condition=partial(Turns, world))),
         (txns._subscribe, "ArrowScan", RowScan),
         (pyiceberg.io.pyarrow, "ArrowScan", _scan),
         (pyiceberg.io.pyarrow, "_dataframe_to_data_files", partial(row_files, world)),

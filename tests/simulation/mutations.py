@@ -18,7 +18,9 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
 from tests.simulation import mutations_of_loads as of_loads
 from tests.simulation.settings import Switch
-from txns import _apply, _commit, _conflict, _drafts, _loop, _purge, _register, _tidy
+from txns import _purge
+from txns._commit import apply, committer, conflict, group_commit, register, tidy
+from txns._commit import drafts as _drafts
 from txns._iceberg import manifests as _manifests
 from txns._log import archive, commit_log
 from txns._log import entry as _entry
@@ -53,29 +55,29 @@ def applied_by_snapshot_id() -> list[Patch]:
         return metadata.snapshot_by_id(change.change.to_snapshot_id) is not None
 
     return [
-        (_apply.Applier, "_moot", moot),
-        (_apply, "_mark", Instead(_mark, applied_ts=lambda _metadata: 0)),
+        (apply.Applier, "_moot", moot),
+        (apply, "_mark", Instead(_mark, applied_ts=lambda _metadata: 0)),
     ]
 
 
 def apply_out_of_order() -> list[Patch]:
     """Apply the newest entry first (I5)."""
-    run = _apply.Applier._run
+    run = apply.Applier._run
 
     def backwards(head: Any, table: Any, real: Any) -> list[Any]:
         return list(reversed(run(head, table, real)))
 
-    return [(_apply.Applier, "_run", staticmethod(backwards))]
+    return [(apply.Applier, "_run", staticmethod(backwards))]
 
 
 def apply_skips_one() -> list[Patch]:
     """Apply only the newest entry (I5)."""
-    run = _apply.Applier._run
+    run = apply.Applier._run
 
     def newest(head: Any, table: Any, real: Any) -> list[Any]:
         return run(head, table, real)[-1:]
 
-    return [(_apply.Applier, "_run", staticmethod(newest))]
+    return [(apply.Applier, "_run", staticmethod(newest))]
 
 
 def apply_over_strangers() -> list[Patch]:
@@ -85,7 +87,7 @@ def apply_over_strangers() -> list[Patch]:
 
 def apply_past_quarantine() -> list[Patch]:
     """Apply whatever a stranger did."""
-    original = _apply.Applier._try
+    original = apply.Applier._try
 
     def reckless(
         self: Any, table: Any, change: Any, real: Any, head: Any, *, repaired: bool
@@ -93,17 +95,17 @@ def apply_past_quarantine() -> list[Patch]:
         del repaired
         return original(self, table, change, real, head, repaired=True)
 
-    return [(_apply.Applier, "_try", reckless)]
+    return [(apply.Applier, "_try", reckless)]
 
 
 def tidy_before_apply() -> list[Patch]:
     """Archive entries that no table shows yet (I6)."""
-    return [(_tidy.Tidier, "_is_applied", lambda *_a, **_k: True)]
+    return [(tidy.Tidier, "_is_applied", lambda *_a, **_k: True)]
 
 
 def look_up_forgotten() -> list[Patch]:
     """Try again after a lost answer, without a look whether it has landed (I8)."""
-    return [(_loop.CommitLoop, "_under", lambda *_a, **_k: [])]
+    return [(group_commit.CommitLoop, "_under", lambda *_a, **_k: [])]
 
 
 def maybe_called_refused() -> list[Patch]:
@@ -112,7 +114,7 @@ def maybe_called_refused() -> list[Patch]:
     def refused(txn_id: str) -> Conflict:
         return Conflict("no answer", txn_id=txn_id)
 
-    return [(_loop, "CommitStateUnknown", refused)]
+    return [(group_commit, "CommitStateUnknown", refused)]
 
 
 def read_check_dropped() -> list[Patch]:
@@ -136,8 +138,11 @@ def write_check_dropped() -> list[Patch]:
         )
         return moved
 
-    restaged = _commit.Committer._restaged
-    return [(_conflict, "_write_clash", lambda *_a: None), (_commit.Committer, "_restaged", on_top)]
+    restaged = committer.Committer._restaged
+    return [
+        (conflict, "_write_clash", lambda *_a: None),
+        (committer.Committer, "_restaged", on_top),
+    ]
 
 
 def conditional_write_counts_as_append() -> list[Patch]:
@@ -147,14 +152,14 @@ def conditional_write_counts_as_append() -> list[Patch]:
 
 def absence_check_dropped() -> list[Patch]:
     """Let two creators of one name commit."""
-    clash = _conflict.ConflictChecker._clash
+    clash = conflict.ConflictChecker._clash
 
     def careless(self: Any, entry: Any, change: Any) -> str | None:
         if change.operation is _entry.Operation.CREATE:
             return None
         return clash(self, entry, change)
 
-    return [(_conflict.ConflictChecker, "_clash", careless)]
+    return [(conflict.ConflictChecker, "_clash", careless)]
 
 
 def tidied_upto_ignored() -> list[Patch]:
@@ -194,7 +199,7 @@ def restage_under_the_same_id() -> list[Patch]:
 
         return restaged
 
-    return [(_apply.Applier, "_on_storage", on_storage)]
+    return [(apply.Applier, "_on_storage", on_storage)]
 
 
 def restage_forgotten() -> list[Patch]:
@@ -206,7 +211,7 @@ def restage_forgotten() -> list[Patch]:
 
     # The log's own check of its chains would refuse it: it has to go as well.
     return [
-        (_commit.Committer, "_restaged", stale),
+        (committer.Committer, "_restaged", stale),
         (_drafts, "_check_invariants", lambda *_a: None),
         (_state.LogState, "validate", lambda _self: None),
     ]
@@ -256,7 +261,7 @@ def renumbering_forgotten() -> list[Patch]:
         del self, real
         return overlay.renumber_in_memory
 
-    return [(_apply.Applier, "_on_storage", in_memory)]
+    return [(apply.Applier, "_on_storage", in_memory)]
 
 
 def commit_ts_of_the_clock() -> list[Patch]:
@@ -280,8 +285,8 @@ def files_removed_after_a_maybe() -> list[Patch]:
                 staged.io.delete_created()
             raise
 
-    commit = _commit.Committer.commit
-    return [(_commit.Committer, "commit", eager)]
+    commit = committer.Committer.commit
+    return [(committer.Committer, "commit", eager)]
 
 
 def purge_without_claim() -> list[Patch]:
@@ -305,7 +310,7 @@ def register_without_applied() -> list[Patch]:
         return {key: value for key, value in properties(*mark).items() if key != _mark.APPLIED}
 
     properties = _mark.registration_properties
-    return [(_register, "_mark", Instead(_mark, registration_properties=marked))]
+    return [(register, "_mark", Instead(_mark, registration_properties=marked))]
 
 
 def group_members_unaware() -> list[Patch]:
@@ -359,7 +364,7 @@ def registered_once() -> list[Patch]:
     def oldest_first(snapshots: list[Any]) -> list[Any]:
         return snapshots
 
-    return [(_register, "reversed", oldest_first)]
+    return [(register, "reversed", oldest_first)]
 
 
 MUTATIONS: dict[str, Mutation] = {

@@ -16,7 +16,7 @@ from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.plan import plan
 from tests.simulation.run import run
 from tests.simulation.settings import Switch
-from txns._conflict import ConflictChecker
+from txns._commit.conflict import ConflictChecker
 from txns._log import entry as _entry
 from txns._log import payload
 from txns._log.state import LogState

@@ -10,7 +10,7 @@ from pyiceberg.exceptions import BadRequestError, CommitFailedException, Forbidd
 import txns
 from tests.txns.lake import ids, rows
 from tests.txns.test_regression import commit_together
-from txns._group import CommitGroup, Key, Member, Origin
+from txns._commit.group import CommitGroup, Key, Member, Origin
 
 COMMITS = ("txns", "commits")
 

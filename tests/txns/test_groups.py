@@ -10,9 +10,9 @@ from pyiceberg.exceptions import CommitFailedException
 import txns
 from tests.txns.lake import ids
 from tests.txns.test_commit_loop import Wrapped, staged
-from txns._group import CommitGroup, Key, Member, Origin
+from txns._commit.group import CommitGroup, Key, Member, Origin
+from txns._commit.group_commit import MAX_ATTEMPTS
 from txns._log.entry import Entry, Kind
-from txns._loop import MAX_ATTEMPTS
 from txns.errors import InvalidUsage
 
 

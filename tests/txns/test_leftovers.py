@@ -11,7 +11,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.update.snapshot import UpdateSnapshot
 
 from tests.txns.lake import Lake, ids, rows
-from txns import _tidy
+from txns._commit import tidy
 from txns._iceberg.manifests import manifests_of
 
 if TYPE_CHECKING:
@@ -369,7 +369,7 @@ def test_a_tidy_whose_files_cannot_be_noted_for_removal(lake, catalog, monkeypat
 
 def merged_manifests(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tidies write files that are never merged, and merge their manifests as Iceberg's Java."""
-    monkeypatch.setattr(_tidy, "SMALL_FILE_BYTES", 0)
+    monkeypatch.setattr(tidy, "SMALL_FILE_BYTES", 0)
     monkeypatch.setattr(UpdateSnapshot, "fast_append", UpdateSnapshot.merge_append)
     with lake.catalog.load_table("txns.commits").transaction() as table:
         table.set_properties(

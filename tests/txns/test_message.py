@@ -122,7 +122,7 @@ def test_the_log_of_a_failure_shows_no_secret(lake, caplog):
 def test_every_logger_masks():
     """Modules take theirs from `_logger`; nobody else's records are touched."""
     modules = {name for name in logging.root.manager.loggerDict if name.startswith("txns.")}
-    assert "txns._apply" in modules
-    masking = logger("txns._apply").filters
+    assert "txns._commit.apply" in modules
+    masking = logger("txns._commit.apply").filters
     assert all(logging.getLogger(name).filters == masking for name in modules)
     assert masking != logging.getLogger("pyiceberg").filters

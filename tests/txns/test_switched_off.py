@@ -91,7 +91,9 @@ def test_a_table_with_entries_left_is_read_as_logged(lake, handle):
     a, b = lake.table("a", [1]), lake.table("b", [1])
     later = lake.open(apply="next")
     later.catalog().load_table(a).append(rows(2))
-    with mock.patch("txns._apply.Applier.apply_run", side_effect=OSError("no right to write")):
+    with mock.patch(
+        "txns._commit.apply.Applier.apply_run", side_effect=OSError("no right to write")
+    ):
         assert [("shop", "a")] == later.off()
     ours = handle.catalog()
     assert ([1], [1, 2]) == (lake.plain_ids(a), ids(ours.load_table(a)))

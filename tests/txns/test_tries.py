@@ -9,7 +9,7 @@ import txns
 from tests.txns.lake import ids, rows
 from tests.txns.test_commit_loop import COMMITS, Wrapped, dropped, staged
 from tests.txns.test_regression import commit_at_once
-from txns import _loop
+from txns._commit import group_commit
 
 
 def clashing(handle, table, **options):
@@ -303,7 +303,7 @@ def test_an_abort_that_is_refused(lake):
 def test_too_many_others(lake, monkeypatch, txn_id):
     """Under a caller's id nothing is known then: others may have tried it."""
     a = lake.table("a", [1])
-    monkeypatch.setattr(_loop, "MAX_ATTEMPTS", 3)
+    monkeypatch.setattr(group_commit, "MAX_ATTEMPTS", 3)
 
     def swap(real):
         staged(lake.open(), a, 3).commit()

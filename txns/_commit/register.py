@@ -20,10 +20,10 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns import _marks
-from txns._commit import Request
-from txns._drafts import transactions_off
-from txns._group import Key, Origin
+from txns._commit import control
+from txns._commit.committer import Request
+from txns._commit.drafts import transactions_off
+from txns._commit.group import Key, Origin
 from txns._iceberg import manifests, timestamps
 from txns._log.entry import Change, Entry, Kind, Operation
 from txns._logger import logger
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
-    from txns._apply import Applier
     from txns._clock import Clock
-    from txns._commit import Committer
+    from txns._commit.apply import Applier
+    from txns._commit.committer import Committer
+    from txns._commit.group_commit import CommitLoop
     from txns._log.commit_log import CommitLog, Head
     from txns._log.state import LogState
-    from txns._loop import CommitLoop
     from txns._table.data_tables import DataTables
     from txns.errors import Identifier
 
@@ -245,7 +245,7 @@ class Registrar:
                     table=change.table,
                     least_ts=head.upper,
                 )
-            return _marks.entry(Kind.REGISTER, txn_id, state, commit_ts, (change,))
+            return control.entry(Kind.REGISTER, txn_id, state, commit_ts, (change,))
 
         return self._loop.append(Key(txn_id, 0, Origin.DERIVED), attempt).commit_ts
 

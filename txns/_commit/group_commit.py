@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import BadRequestError
 
-from txns._drafts import Drafts, barred
-from txns._group import CommitGroup, Member, Origin
+from txns._commit.drafts import Drafts, barred
+from txns._commit.group import CommitGroup, Member, Origin
 from txns._log.commit_log import Outcome, is_transient
 from txns._log.state import aborted_ts, committed
 from txns._logger import logger
@@ -23,7 +23,7 @@ from txns.errors import CommitStateUnknown, Conflict
 
 if TYPE_CHECKING:
     from txns._clock import Clock
-    from txns._group import Attempt, Key
+    from txns._commit.group import Attempt, Key
     from txns._log.archive import Archive
     from txns._log.commit_log import CommitLog, Head, Swap
     from txns._log.entry import Entry

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from txns import _engine
-from txns._group import Origin
+from txns._commit.group import Origin
 from txns._log.entry import Entry, Kind
 from txns._logger import logger
 from txns.errors import Conflict, CorruptLog, InvalidUsage, Unsupported
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from txns._clock import Clock
-    from txns._group import Key, Member
+    from txns._commit.group import Key, Member
     from txns._log.commit_log import Head
     from txns._log.state import LogState
 

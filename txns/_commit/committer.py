@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 
 from txns import _engine
-from txns._conflict import ConflictChecker
-from txns._leftovers import Leftovers
+from txns._commit.conflict import ConflictChecker
+from txns._commit.leftovers import Leftovers
 from txns._log import payload as _payload
 from txns._log.entry import Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._logger import logger
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import CommitTableRequest
 
-    from txns._apply import Applier
     from txns._clock import Clock
+    from txns._commit.apply import Applier
+    from txns._commit.group import Key
+    from txns._commit.group_commit import CommitLoop
+    from txns._commit.tidy import Tidier
     from txns._config import Config
-    from txns._group import Key
     from txns._log.archive import Archive
     from txns._log.commit_log import CommitLog, Head
     from txns._log.state import LogState
-    from txns._loop import CommitLoop
     from txns._stage.staged_table import StagedTable
     from txns._table.data_tables import DataTables
-    from txns._tidy import Tidier
     from txns.errors import Identifier, Winner
 
 _LOG = logger(__name__)

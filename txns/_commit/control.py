@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from txns import _engine
-from txns._drafts import checked_ts
-from txns._group import Key
+from txns._commit.drafts import checked_ts
+from txns._commit.group import Key
 from txns._log.entry import Entry, Kind
 from txns.errors import InvalidUsage
 

@@ -1,0 +1,1 @@
+"""Where a commit happens: validate, swap, apply, tidy."""
