@@ -24,14 +24,14 @@ Not offered: writing tables of format version 3 (pyiceberg cannot), a transactio
 catalogs.
 """
 
+from txns._catalog.changefeed import Delivery, TableRows
+from txns._catalog.outcome import Applied, Committed, State
+from txns._catalog.transaction import Transaction
 from txns._clock import Clock, SystemClock
-from txns._committed import Applied, Committed, State
 from txns._handle import Handle, open  # noqa: A004 -- txns.open() is how a user says it
 from txns._log.entry import Isolation
 from txns._purge import Purgeable, Purged
 from txns._run import run
-from txns._subscribe import Delivery, TableRows
-from txns._transaction import Transaction
 from txns.errors import (
     CommitStateUnknown,
     Conflict,

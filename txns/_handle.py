@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyiceberg.catalog import Catalog
 
-from txns import _hold, _switch, _wait
-from txns._autocommit import AutocommitCatalog
-from txns._catalog import SnapshotCatalog
+from txns import _hold, _switch
+from txns._catalog import wait as _wait
+from txns._catalog.autocommit import AutocommitCatalog
+from txns._catalog.base import SnapshotCatalog
+from txns._catalog.changefeed import Delivery, subscribe
+from txns._catalog.outcome import Committed, Options
+from txns._catalog.transaction import Transaction
 from txns._clock import Clock, SystemClock
 from txns._commit import control
 from txns._commit.drafts import transactions_off
-from txns._committed import Committed, Options
 from txns._config import Config
 from txns._history import transactions
 from txns._log.entry import Isolation, Kind, check_txn_id
 from txns._parts import Parts
 from txns._purge import Purger
-from txns._subscribe import Delivery, subscribe
 from txns._survey import survey
-from txns._transaction import Transaction
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:

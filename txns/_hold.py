@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from txns._catalog import SnapshotCatalog
+from txns._catalog.base import SnapshotCatalog
 from txns._log.entry import Isolation
 from txns._run import run
 from txns._survey import survey
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
+    from txns._catalog.transaction import Transaction
     from txns._handle import Handle
     from txns._log.commit_log import Head
     from txns._parts import Parts
     from txns._table.data_tables import Loaded
-    from txns._transaction import Transaction
     from txns.errors import Identifier
 
 TAG = f"{REF_PREFIX}hold-"

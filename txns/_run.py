@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from txns._committed import State
+from txns._catalog.outcome import State
 from txns._log.commit_log import is_transient
 from txns.errors import Conflict, InvalidUsage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from txns._catalog.transaction import Transaction
     from txns._handle import Handle
-    from txns._transaction import Transaction
 
 Result = TypeVar("Result")
 _BACK_OFF_MS = 10

@@ -20,7 +20,7 @@ from tests.simulation.history import Attempt, Identifier, Listing, Operation, Re
 from tests.simulation.rows import Rows, data_file, rows_of
 from tests.simulation.scheduler import Violation
 from tests.simulation.settings import Switch
-from txns._committed import State
+from txns._catalog.outcome import State
 from txns.errors import CommitStateUnknown, Conflict, InvalidUsage, TxnsError
 
 if TYPE_CHECKING:

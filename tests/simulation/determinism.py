@@ -32,9 +32,9 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow, schema_to_pyarrow
 from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.utils.concurrent import ExecutorFactory
 
+import txns._catalog.changefeed
+import txns._catalog.table
 import txns._commit.group
-import txns._subscribe
-import txns._txn_table
 from tests.simulation.rows import data_file, rows_of
 
 if TYPE_CHECKING:
@@ -207,10 +207,10 @@ def simulated(world: World) -> Iterator[None]:
         (pyiceberg.table.metadata, "datetime", _Module(dt, datetime=now)),
         (pyiceberg.avro.file, "os", seeded_os),
         (txns._commit.group, "threading", _Module(threading, Condition=partial(Turns, world))),
-        (txns._subscribe, "ArrowScan", RowScan),
+        (txns._catalog.changefeed, "ArrowScan", RowScan),
         (pyiceberg.io.pyarrow, "ArrowScan", _scan),
         (pyiceberg.io.pyarrow, "_dataframe_to_data_files", partial(row_files, world)),
-        (txns._txn_table, "_dataframe_to_data_files", partial(row_files, world)),
+        (txns._catalog.table, "_dataframe_to_data_files", partial(row_files, world)),
         (uuid, "os", seeded_os),
         (ExecutorFactory, "_instance", SynchronousExecutor()),
         (ExecutorFactory, "_instance_pid", os.getpid()),

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table.locations import load_location_provider
 
+from txns._catalog.table import TxnTable
 from txns._iceberg import manifests
 from txns._iceberg.recorded_io import RecordedIO
 from txns._parts import check_writable
 from txns._stage import create_table
 from txns._stage.staged_table import StagedTable
 from txns._table.mark import applied_ts, is_commit_table
-from txns._txn_table import TxnTable
 from txns.errors import text
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
-    from txns._committed import Options
+    from txns._catalog.outcome import Options
+    from txns._catalog.table import AppendFiles
     from txns._log.commit_log import Head
     from txns._parts import Parts
     from txns._stage.read_set import ReadSet
     from txns._table.data_tables import Loaded
-    from txns._txn_table import AppendFiles
     from txns.errors import Identifier
 
 

@@ -27,7 +27,8 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, SetSnapshotRefUpdate
 from pyiceberg.typedef import EMPTY_DICT
 
-from txns._catalog import TxnCatalog
+from txns._catalog.base import TxnCatalog
+from txns._catalog.table import TxnTable
 from txns._commit.committer import Request
 from txns._commit.group import Key
 from txns._iceberg import manifests, timestamps
@@ -40,7 +41,6 @@ from txns._stage import change_builder
 from txns._stage import create_table as _creation
 from txns._stage.staged_table import StagedTable
 from txns._table.mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved_in
-from txns._txn_table import TxnTable
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported, text
 
 if TYPE_CHECKING:

@@ -18,18 +18,18 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AssertCreate
 from pyiceberg.typedef import EMPTY_DICT
 
-from txns._catalog import TxnCatalog
+from txns._catalog.base import TxnCatalog
+from txns._catalog.outcome import Committed, Options, State
+from txns._catalog.table import TxnTable
 from txns._commit.committer import Request
 from txns._commit.group import Attempts, Key, Origin
 from txns._commit.leftovers import Leftovers
-from txns._committed import Committed, Options, State
 from txns._log.entry import Entry, Isolation, Kind
 from txns._stage import change_builder, create_table
 from txns._stage.read_set import ReadSet, folded
 from txns._stage.savepoints import Savepoints
 from txns._stage.write_set import Staging
 from txns._table.mark import refuse_reserved, refuse_reserved_in
-from txns._txn_table import TxnTable
 from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, is_final, text
 
 if TYPE_CHECKING:

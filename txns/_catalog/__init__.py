@@ -1,0 +1,1 @@
+"""The protocol as pyiceberg catalogs: transactions, snapshots, single statements."""
