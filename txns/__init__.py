@@ -24,13 +24,13 @@ Not offered: writing tables of format version 3 (pyiceberg cannot), a transactio
 catalogs.
 """
 
+from txns._admin.purge import Purgeable, Purged
 from txns._catalog.changefeed import Delivery, TableRows
 from txns._catalog.outcome import Applied, Committed, State
 from txns._catalog.transaction import Transaction
 from txns._clock import Clock, SystemClock
 from txns._handle import Handle, open  # noqa: A004 -- txns.open() is how a user says it
 from txns._log.entry import Isolation
-from txns._purge import Purgeable, Purged
 from txns._run import run
 from txns.errors import (
     CommitStateUnknown,

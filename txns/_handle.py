@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pyiceberg.catalog import Catalog
 
-from txns import _hold, _switch
+from txns._admin import hold as _hold
+from txns._admin import switch
+from txns._admin.history import transactions
+from txns._admin.inventory import survey
+from txns._admin.purge import Purger
 from txns._catalog import wait as _wait
 from txns._catalog.autocommit import AutocommitCatalog
 from txns._catalog.base import SnapshotCatalog
@@ -21,20 +25,17 @@ from txns._clock import Clock, SystemClock
 from txns._commit import control
 from txns._commit.drafts import transactions_off
 from txns._config import Config
-from txns._history import transactions
 from txns._log.entry import Isolation, Kind, check_txn_id
 from txns._parts import Parts
-from txns._purge import Purger
-from txns._survey import survey
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
 
-    from txns._hold import Hold
+    from txns._admin.hold import Hold
+    from txns._admin.purge import Purgeable, Purged
     from txns._log.commit_log import Head
-    from txns._purge import Purgeable, Purged
     from txns.errors import Identifier
 
 
@@ -318,7 +319,7 @@ class Handle:
             The tables for which that did not work: `repair_adopt` says why, `repair_reject`
             puts their logged state back.
         """
-        return _switch.on(self._parts)
+        return switch.on(self._parts)
 
     def wait(
         self, table: str | Identifier, after_ts: int, *, timeout_ms: int = 60_000

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
+from txns._admin.repair import Repairer
 from txns._commit.apply import Applier
 from txns._commit.committer import Committer
 from txns._commit.drafts import transactions_off
@@ -20,7 +21,6 @@ from txns._commit.tidy import Tidier
 from txns._log.archive import Archive
 from txns._log.commit_log import CommitLog
 from txns._logger import logger
-from txns._repair import Repairer
 from txns._table.data_tables import DataTables, Loaded
 from txns._table.logged_state import needed_since
 from txns._table.mark import refuse_commit_table

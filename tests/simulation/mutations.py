@@ -18,7 +18,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
 from tests.simulation import mutations_of_loads as of_loads
 from tests.simulation.settings import Switch
-from txns import _purge
+from txns._admin import purge
 from txns._commit import apply, committer, conflict, group_commit, register, tidy
 from txns._commit import drafts as _drafts
 from txns._iceberg import manifests as _manifests
@@ -300,7 +300,7 @@ def purge_without_claim() -> list[Patch]:
         self._parts.catalog.commit_table(table, (here,), (claim,))
         return claim_id
 
-    return [(_purge.Purger, "_claim", unlogged)]
+    return [(purge.Purger, "_claim", unlogged)]
 
 
 def register_without_applied() -> list[Patch]:

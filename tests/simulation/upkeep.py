@@ -13,7 +13,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from tests.simulation.history import Attempt, History, Identifier, Operation, folded, show
 from tests.simulation.rows import Rows, rows_of
 from tests.simulation.scheduler import DAY_MS, Violation
-from txns._purge import Purger
+from txns._admin.purge import Purger
 from txns.errors import Conflict, TxnsError
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from pyiceberg.table.snapshots import Operation
 import txns
 from tests.simulation.rows import Compaction
 from tests.txns.lake import SCHEMA, ids, rows
+from txns._admin.purge import Purger
+from txns._admin.purged_files import PurgedFiles
 from txns._cli import main
-from txns._purge import Purger
-from txns._purged_files import PurgedFiles
 from txns._table import mark
 from txns.errors import Conflict, ForeignWrite, InvalidUsage, Quarantined, Unsupported
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH
 
+from txns._admin.inventory import survey
 from txns._log import commit_table
 from txns._log.entry import Kind, Operation
-from txns._survey import survey
 from txns._table import mark
 from txns._table.data_tables import LESS_THAN_ALL
 from txns.errors import text
@@ -21,10 +21,10 @@ from txns.errors import text
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
+    from txns._admin.inventory import Surveyed
     from txns._log.commit_log import Head
     from txns._log.entry import Entry
     from txns._parts import Parts
-    from txns._survey import Surveyed
     from txns.errors import Identifier
 
 SKEW_MAX_MS = 60_000

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH
 
+from txns._admin.inventory import survey
 from txns._cli._table_invariants import LoggedTables, Violation, check_table
 from txns._log import commit_table
 from txns._log import entry as _entry
 from txns._log.archive import entries_of
 from txns._log.entry import APPLIED_KINDS, Entry, Isolation, Kind, Operation
-from txns._survey import survey
 from txns._table import mark
 from txns.errors import InvalidUsage, TxnsError, text
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from txns._admin.purge import Purger
 from txns._cli import _exit
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import DURATION, say, time_of
 from txns._log.entry import table_of
-from txns._purge import Purger
 from txns.errors import TxnsError, text
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
+    from txns._admin.inventory import Surveyed
     from txns._log.commit_log import Head
     from txns._log.entry import Change
     from txns._parts import Parts
-    from txns._survey import Surveyed
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from txns._admin.inventory import Surveyed, survey
 from txns._commit import control
 from txns._log.entry import Kind
 from txns._logger import logger
-from txns._survey import Surveyed, survey
 from txns.errors import text
 
 if TYPE_CHECKING:

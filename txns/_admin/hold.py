@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH
 
+from txns._admin.inventory import survey
 from txns._catalog.base import SnapshotCatalog
 from txns._log.entry import Isolation
 from txns._run import run
-from txns._survey import survey
 from txns._table.logged_state import History, effective_ts
 from txns._table.mark import REF_PREFIX
 from txns._table.overlay import TableView

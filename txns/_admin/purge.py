@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table.update import SetPropertiesUpdate
 
+from txns._admin.hold import tagged
+from txns._admin.purged_files import PurgedFiles
 from txns._commit.committer import Request
 from txns._commit.group import Key
-from txns._hold import tagged
 from txns._iceberg import manifests
 from txns._log.entry import Kind
 from txns._logger import logger
 from txns._parts import check_writable
-from txns._purged_files import PurgedFiles
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table import mark, purge_claim, purge_name

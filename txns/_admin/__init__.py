@@ -1,0 +1,1 @@
+"""What an operator does and asks: repair, purge, hold, switch, inventory, history."""
