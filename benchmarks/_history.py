@@ -17,7 +17,7 @@ from txns._log.entry import Change, Entry, Isolation, Kind, Operation
 
 if TYPE_CHECKING:
     import txns
-    from txns._parts import Parts
+    from txns._services import Parts
 
 ARCHIVE_FILE_ROWS = 2500
 

@@ -31,7 +31,7 @@ from txns._catalog.transaction import Transaction
 from txns._clock import Clock, SystemClock
 from txns._handle import Handle, open  # noqa: A004 -- txns.open() is how a user says it
 from txns._log.entry import Isolation
-from txns._run import run
+from txns._retry import run
 from txns.errors import (
     CommitStateUnknown,
     Conflict,

@@ -26,7 +26,7 @@ from txns._commit import control
 from txns._commit.drafts import transactions_off
 from txns._config import Config
 from txns._log.entry import Isolation, Kind, check_txn_id
-from txns._parts import Parts
+from txns._services import Parts
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:

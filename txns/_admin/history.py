@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from txns._log.archive import rows_of
 
 if TYPE_CHECKING:
-    from txns._parts import Parts
+    from txns._services import Parts
 
 
 def transactions(parts: Parts) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from txns._admin.inventory import survey
 from txns._catalog.base import SnapshotCatalog
 from txns._log.entry import Isolation
-from txns._run import run
+from txns._retry import run
 from txns._table.logged_state import History, effective_ts
 from txns._table.mark import REF_PREFIX
 from txns._table.overlay import TableView
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from txns._catalog.transaction import Transaction
     from txns._handle import Handle
     from txns._log.commit_log import Head
-    from txns._parts import Parts
+    from txns._services import Parts
     from txns._table.data_tables import Loaded
     from txns.errors import Identifier
 

@@ -25,7 +25,7 @@ from txns._commit.group import Key
 from txns._iceberg import manifests
 from txns._log.entry import Kind
 from txns._logger import logger
-from txns._parts import check_writable
+from txns._services import check_writable
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table import mark, purge_claim, purge_name
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._log.commit_log import Head
-    from txns._parts import Parts
+    from txns._services import Parts
     from txns._table.data_tables import Loaded
     from txns.errors import Identifier
 

@@ -15,7 +15,7 @@ from txns._logger import logger
 from txns.errors import text
 
 if TYPE_CHECKING:
-    from txns._parts import Parts
+    from txns._services import Parts
     from txns.errors import Identifier
 
 _LOG = logger(__name__)

@@ -36,7 +36,7 @@ from txns._iceberg.requirements import is_about_main
 from txns._iceberg.updates import laid_over
 from txns._log.entry import Kind
 from txns._logger import logger
-from txns._parts import check_writable
+from txns._services import check_writable
 from txns._stage import change_builder
 from txns._stage import create_table as _creation
 from txns._stage.staged_table import StagedTable

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from txns._log.commit_log import Head
     from txns._log.entry import Change
-    from txns._parts import Parts
+    from txns._services import Parts
     from txns._table.data_tables import Loaded
     from txns.errors import Identifier
 

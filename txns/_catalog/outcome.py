@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txns._log.entry import Entry, Isolation
-    from txns._parts import Parts
+    from txns._services import Parts
     from txns.errors import Identifier
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Properties
 
     from txns._log.commit_log import Head
-    from txns._parts import Parts
+    from txns._services import Parts
     from txns._stage.staged_table import StagedTable
     from txns._table.data_tables import Loaded
     from txns.errors import Identifier

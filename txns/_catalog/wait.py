@@ -12,7 +12,7 @@ from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from txns._log.commit_log import Head
-    from txns._parts import Parts
+    from txns._services import Parts
     from txns.errors import Identifier
 
 _POLL_MS = 50

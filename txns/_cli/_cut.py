@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._cli._health import Health
-    from txns._parts import Parts
+    from txns._services import Parts
     from txns.errors import Identifier
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)

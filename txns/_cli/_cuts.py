@@ -20,7 +20,7 @@ from txns.errors import InvalidUsage, text
 if TYPE_CHECKING:
     from txns._cli._cut import Cut
     from txns._cli._options import Lake
-    from txns._parts import Parts
+    from txns._services import Parts
 
 _WEEK_MS = 7 * 24 * 3600 * 1000
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from txns._log.commit_log import Head
-    from txns._parts import Parts
+    from txns._services import Parts
 
 _OURS = re.compile(r"metadata/(.+\.metadata\.json|txns-payload-.+\.json|.+\.avro)|data/.+\.parquet")
 """What the protocol writes below the commit table's location."""

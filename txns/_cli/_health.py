@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from txns._admin.inventory import Surveyed
     from txns._log.commit_log import Head
     from txns._log.entry import Entry
-    from txns._parts import Parts
+    from txns._services import Parts
     from txns.errors import Identifier
 
 SKEW_MAX_MS = 60_000

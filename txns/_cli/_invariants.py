@@ -26,7 +26,7 @@ from txns.errors import InvalidUsage, TxnsError, text
 
 if TYPE_CHECKING:
     from txns._log.commit_log import Head
-    from txns._parts import Parts
+    from txns._services import Parts
 
 INVARIANTS = {
     "I1": "commit_ts increases, and entries chain",

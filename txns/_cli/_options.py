@@ -20,7 +20,7 @@ from txns._cli._exit import flat
 from txns._clock import SystemClock
 from txns._config import Config
 from txns._handle import Handle
-from txns._parts import Parts
+from txns._services import Parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

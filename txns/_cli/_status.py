@@ -20,7 +20,7 @@ from txns.errors import text
 if TYPE_CHECKING:
     from txns._cli._health import Health
     from txns._cli._options import Lake
-    from txns._parts import Parts
+    from txns._services import Parts
 
 _ALL = tuple(engine.name for engine in ENGINES)
 _TABLES_SHOWN = 8

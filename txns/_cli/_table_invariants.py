@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from txns._admin.inventory import Surveyed
     from txns._log.commit_log import Head
     from txns._log.entry import Change
-    from txns._parts import Parts
+    from txns._services import Parts
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from txns._cli._options import Lake
     from txns._log.commit_log import Head
     from txns._log.entry import Change, Entry
-    from txns._parts import Parts
+    from txns._services import Parts
 
 _POLL_MS = 250
 _LINES = 20

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from txns._log.commit_log import Head
     from txns._log.entry import Change
     from txns._log.state import LogState
-    from txns._parts import Parts
+    from txns._services import Parts
 
 
 def advance(parts: Parts, ts: int) -> int:

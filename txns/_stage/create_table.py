@@ -17,7 +17,7 @@ from pyiceberg.table.update import AssignUUIDUpdate, update_table_metadata
 
 from txns._iceberg import manifests
 from txns._iceberg.new_table import has_view, plan
-from txns._parts import check_writable
+from txns._services import check_writable
 from txns._stage.recreate_table import is_base, recreation
 from txns._stage.staged_table import Point, StagedTable
 from txns._table import mark as _mark
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
     from pyiceberg.typedef import Properties
 
-    from txns._parts import Parts
+    from txns._services import Parts
     from txns._table.data_tables import Loaded
     from txns.errors import Identifier
 

@@ -16,7 +16,7 @@ from pyiceberg.table.locations import load_location_provider
 from txns._catalog.table import TxnTable
 from txns._iceberg import manifests
 from txns._iceberg.recorded_io import RecordedIO
-from txns._parts import check_writable
+from txns._services import check_writable
 from txns._stage import create_table
 from txns._stage.staged_table import StagedTable
 from txns._table.mark import applied_ts, is_commit_table
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from txns._catalog.outcome import Options
     from txns._catalog.table import AppendFiles
     from txns._log.commit_log import Head
-    from txns._parts import Parts
+    from txns._services import Parts
     from txns._stage.read_set import ReadSet
     from txns._table.data_tables import Loaded
     from txns.errors import Identifier
