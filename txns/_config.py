@@ -7,9 +7,13 @@ Imports: _entry, errors. Used by: _handle and what it builds.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from txns._log.entry import Isolation
-from txns.errors import Identifier, InvalidUsage
+from txns.errors import InvalidUsage
+
+if TYPE_CHECKING:
+    from txns._identifier import Identifier
 
 _DAY_MS = 24 * 3600 * 1000
 _REGISTER = ("created", "all", "none")

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from txns._admin.hold import Hold
     from txns._admin.purge import Purgeable, Purged
+    from txns._identifier import Identifier
     from txns._log.commit_log import Head
-    from txns.errors import Identifier
 
 
 def open(  # noqa: A001 -- txns.open() is how a user says it

@@ -18,13 +18,14 @@ from txns._commit.drafts import transactions_off
 from txns._commit.group_commit import CommitLoop
 from txns._commit.register import Registrar
 from txns._commit.tidy import Tidier
+from txns._identifier import dotted_name
 from txns._log.archive import Archive
 from txns._log.commit_log import CommitLog
 from txns._logger import logger
 from txns._table.data_tables import DataTables, Loaded
 from txns._table.logged_state import needed_since
 from txns._table.mark import refuse_commit_table
-from txns.errors import ForeignWrite, Quarantined, Unsupported, text
+from txns.errors import ForeignWrite, Quarantined, Unsupported
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -109,7 +110,7 @@ def check_writable(loaded: Loaded) -> None:
         Unsupported: With the call that registers it; it is a commit table; or transactions are off.
         Quarantined: With the command that repairs it.
     """
-    name = text(loaded.identifier)
+    name = dotted_name(loaded.identifier)
     if loaded.plain:
         raise transactions_off()
     if not loaded.registered:

@@ -23,11 +23,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txns import _message
+from txns._identifier import dotted_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-Identifier = tuple[str, ...]
+    from txns._identifier import Identifier
 
 TOO_OLD = "25P04"
 """SQLSTATE of a transaction above the greatest age, PostgreSQL's for its transaction_timeout."""
@@ -96,7 +95,7 @@ class Conflict(TxnsError):
             least_ts: The least `read_ts` in ms at which it would not have clashed.
             what: What the message begins with: not every one is a race.
         """
-        self.table = text(table)
+        self.table = dotted_name(table)
         self.txn_id = txn_id
         self.other_txn_id = winner.txn_id
         self.other_engine = shown(winner.engine)
@@ -150,7 +149,7 @@ class Quarantined(TxnsError):
 
     def __init__(self, table: Identifier | str, reason: str, cure: str = "") -> None:
         """Describe why the log and the table do not fit, and what ends it if no repair does."""
-        self.table = text(table)
+        self.table = dotted_name(table)
         self.reason = reason
         repair = (
             f"readers stay on the logged state; end it with `txns repair adopt {self.table}` or"
@@ -190,18 +189,3 @@ def shown(words: str) -> str:
     """Give somebody's words as messages show them: in one line that is cut, without backticks."""
     safe = _message.message(words[: SHOWN_MAX + 1]).replace("`", "'")
     return safe if len(safe) <= SHOWN_MAX else safe[: SHOWN_MAX - 3] + "..."
-
-
-def text(table: Sequence[str] | str) -> str:
-    """
-    Give a table's name as people read it and the archive stores it.
-
-    Parts are joined by dots; a part that has a dot or a backtick stands in backticks.
-    """
-    if isinstance(table, str):
-        return table
-    return ".".join(_part(part) for part in table)
-
-
-def _part(part: str) -> str:
-    return "`" + part.replace("`", "``") + "`" if "." in part or "`" in part else part

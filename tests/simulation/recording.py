@@ -17,13 +17,14 @@ from tests.simulation.plan import plan
 from tests.simulation.run import run
 from tests.simulation.settings import Switch
 from txns._commit.conflict import ConflictChecker
+from txns._identifier import dotted_name
 from txns._log import entry as _entry
 from txns._log import payload
 from txns._log.state import LogState
 from txns._stage.read_set import ReadSet
 from txns._table import mark as _mark
 from txns._table import overlay
-from txns.errors import Conflict, TxnsError, text
+from txns.errors import Conflict, TxnsError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,7 +149,7 @@ def _verdict(name: Identifier, state: LogState, read_ts: int) -> dict[str, Any]:
         try:
             checker.validate(state.after(read_ts))
         except Conflict as error:
-            said[kind] = [error.other_txn_id, error.least_ts, text(name)]
+            said[kind] = [error.other_txn_id, error.least_ts, dotted_name(name)]
         else:
             said[kind] = None
     return said

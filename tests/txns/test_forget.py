@@ -12,7 +12,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, RemovePropertiesUpdate
 
 import txns
 from tests.txns.lake import compaction, ids, rows
-from txns._iceberg.manifests import branch_at
+from txns._iceberg.snapshots import branch_at
 from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
 from txns._table import mark, overlay
 

@@ -9,7 +9,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 
 from tests.txns.lake import compaction, ids, rows
 from txns import Quarantined
-from txns._iceberg.manifests import branch_at
+from txns._iceberg.snapshots import branch_at
 from txns._table import mark
 from txns._table.logged_state import logged_state
 

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.snapshots import Operation
 
-import txns
 from tests.simulation.rows import Compaction
 from tests.txns.lake import SCHEMA, ids, rows
 from txns._admin.purge import Purger
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
+    import txns
     from tests.txns.lake import Lake
 
 AGE_MS = 60_000

@@ -19,7 +19,7 @@ from pyiceberg.table.update import (
 
 import txns
 from tests.txns.lake import SCHEMA, SteppingClock, ids, rows
-from txns._iceberg.manifests import branch_at
+from txns._iceberg.snapshots import branch_at
 from txns._table import mark
 from txns._table.logged_state import logged_state, needed_since
 

@@ -17,12 +17,14 @@ from pyiceberg.table.refs import MAIN_BRANCH
 
 from txns._admin.inventory import survey
 from txns._catalog.base import SnapshotCatalog
+from txns._iceberg.snapshots import History
+from txns._identifier import dotted_name
 from txns._log.entry import Isolation
 from txns._retry import run
-from txns._table.logged_state import History, effective_ts
+from txns._table.logged_state import LoggedHistory, effective_ts
 from txns._table.mark import REF_PREFIX
 from txns._table.overlay import TableView
-from txns.errors import Conflict, InvalidUsage, text
+from txns.errors import Conflict, InvalidUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,10 +34,10 @@ if TYPE_CHECKING:
 
     from txns._catalog.transaction import Transaction
     from txns._handle import Handle
+    from txns._identifier import Identifier
     from txns._log.commit_log import Head
     from txns._services import Parts
     from txns._table.data_tables import Loaded
-    from txns.errors import Identifier
 
 TAG = f"{REF_PREFIX}hold-"
 """Tags of a hold are named this and the hold's name."""
@@ -93,7 +95,7 @@ def hold(
                 raise InvalidUsage(
                     "42710",
                     "there is such a hold, release it first or take another name;"
-                    f" hold=`{name}` table=`{text(table)}`",
+                    f" hold=`{name}` table=`{dotted_name(table)}`",
                 )
             if staged.metadata.snapshot_by_id(snapshot.snapshot_id) is None:
                 raise Conflict(
@@ -165,7 +167,7 @@ class _HeldCatalog(SnapshotCatalog):
         snapshot_id = self._hold.tables.get(identifier)
         if snapshot_id is None:
             raise NoSuchTableError(
-                f"Table is not part of the hold {self._hold.name}: {text(identifier)}"
+                f"Table is not part of the hold {self._hold.name}: {dotted_name(identifier)}"
             )
         loaded = self._parts.tables.load_with_dropped(identifier, self._at, self._at.upper)
         view = _main_on(loaded.metadata, snapshot_id)
@@ -201,7 +203,7 @@ def tagged(metadata: TableMetadata) -> Iterator[tuple[str, Snapshot, int | None]
 
 def _effective_ts(loaded: Loaded, snapshot: Snapshot) -> int:
     assert loaded.mark is not None
-    return effective_ts(History(loaded.metadata), loaded.mark, snapshot)
+    return effective_ts(LoggedHistory(loaded.metadata), loaded.mark, snapshot)
 
 
 def _held_snapshot(catalog: SnapshotCatalog, table: Identifier, read_ts: int) -> Snapshot:
@@ -210,7 +212,7 @@ def _held_snapshot(catalog: SnapshotCatalog, table: Identifier, read_ts: int) ->
         raise InvalidUsage(
             "42000",
             "the table has no snapshot at that time, so there is nothing to hold;"
-            f" table=`{text(table)}` read_ts=`{read_ts}`",
+            f" table=`{dotted_name(table)}` read_ts=`{read_ts}`",
         )
     return snapshot
 

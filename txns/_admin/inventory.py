@@ -18,10 +18,10 @@ from txns.errors import Conflict, Unsupported
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
+    from txns._identifier import Identifier
     from txns._log.commit_log import Head
     from txns._services import Parts
     from txns._table.data_tables import Loaded
-    from txns.errors import Identifier
 
 
 @dataclass(frozen=True, slots=True)

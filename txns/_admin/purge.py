@@ -23,22 +23,23 @@ from txns._admin.purged_files import PurgedFiles
 from txns._commit.committer import Request
 from txns._commit.group import Key
 from txns._iceberg import manifests
+from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._logger import logger
 from txns._services import check_writable
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table import mark, purge_claim, purge_name
-from txns.errors import Conflict, InvalidUsage, Unsupported, text
+from txns.errors import Conflict, InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
+    from txns._identifier import Identifier
     from txns._log.commit_log import Head
     from txns._services import Parts
     from txns._table.data_tables import Loaded
-    from txns.errors import Identifier
 
 _LOG = logger(__name__)
 
@@ -142,17 +143,18 @@ class Purger:
             raise InvalidUsage(
                 "42809",
                 "the table is not under care: drop it with the catalog's own purge_table;"
-                f" table=`{text(name)}`",
+                f" table=`{dotted_name(name)}`",
             )
         assert loaded.view is not None
         if not loaded.view.dropped:
             raise InvalidUsage(
-                "42809", f"only a dropped table is purged: drop it first; table=`{text(name)}`"
+                "42809",
+                f"only a dropped table is purged: drop it first; table=`{dotted_name(name)}`",
             )
         return loaded
 
     def _checked(self, loaded: Loaded, head: Head) -> Purgeable:
-        name = text(loaded.identifier)
+        name = dotted_name(loaded.identifier)
         check_writable(loaded)
         metadata = loaded.metadata
         manifests.check_writable(metadata, name)
@@ -185,12 +187,12 @@ class Purger:
             raise Unsupported(
                 f"the branch {branch} holds rows that somebody wrote outside the protocol: copy"
                 " what is needed, then drop the branch with the catalog itself;"
-                f" table=`{text(identifier)}`"
+                f" table=`{dotted_name(identifier)}`"
             )
 
     # ---------------------------------------------------------------- the claim
 
-    def purge_claim(self, name: Identifier, earlier_id: str | None = None) -> str:
+    def _claim(self, name: Identifier, earlier_id: str | None = None) -> str:
         """
         Log another marker that claims the table, and see it applied; give the claim's id.
 
@@ -249,7 +251,7 @@ class Purger:
             parts.tidier.tidy()
         raise Unsupported(
             "its entries cannot leave the head, another table of theirs is not applied: possible"
-            f" after `txns apply` and `txns tidy`; table=`{text(name)}`"
+            f" after `txns apply` and `txns tidy`; table=`{dotted_name(name)}`"
             f" txns=`{', '.join(entry.txn_id for entry in standing)}`"
         )
 
@@ -275,7 +277,7 @@ class Purger:
             raise Unsupported(
                 "the catalog cannot rename tables, and to drop one by its name alone could hit what"
                 " somebody has made there since: its files are gone, its name stays;"
-                f" table=`{text(name)}`"
+                f" table=`{dotted_name(name)}`"
             ) from error
         return apart
 
@@ -313,9 +315,10 @@ class Purger:
                 return
             raise Unsupported(
                 "another table stands under the name that it belongs to: rename one of them with"
-                f" the catalog itself; table=`{text(apart)}` belongs_to=`{text(name)}`"
+                f" the catalog itself; table=`{dotted_name(apart)}`"
+                f" belongs_to=`{dotted_name(name)}`"
             ) from error
-        _LOG.warning("%s was not what was to be purged: it is back", text(name))
+        _LOG.warning("%s was not what was to be purged: it is back", dotted_name(name))
 
 
 def _is_of(metadata: TableMetadata, claim_id: str | None) -> bool:

@@ -24,6 +24,7 @@ from txns._commit.committer import Request
 from txns._commit.drafts import transactions_off
 from txns._commit.group import Key, Origin
 from txns._iceberg import manifests, schemas, timestamps
+from txns._identifier import dotted_name
 from txns._log.commit_log import REFUSALS
 from txns._log.entry import Isolation, Kind, derived_id
 from txns._logger import logger
@@ -32,7 +33,7 @@ from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
 from txns._table.logged_state import is_cut_off, is_of_dropped, stranger_above
 from txns._table.swap import swap
-from txns.errors import Conflict, Quarantined, Unsupported, text
+from txns.errors import Conflict, Quarantined, Unsupported
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -43,10 +44,10 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._commit.apply import Applier
     from txns._commit.committer import Committer
+    from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog, Head
     from txns._table.data_tables import DataTables, Loaded
     from txns._table.logged_state import Stranger
-    from txns.errors import Identifier
 
 _LOG = logger(__name__)
 
@@ -82,7 +83,7 @@ class Repairer:
         if loaded.view and loaded.view.dropped:
             raise Unsupported(
                 "the log has dropped the table, so nothing is adopted into it: reject what was"
-                f" written, which keeps it on a branch; table=`{text(identifier)}`"
+                f" written, which keeps it on a branch; table=`{dotted_name(identifier)}`"
             )
         staged = self._marked_again(loaded)
         stranger = _on_branch(loaded, staged) or _stranger(loaded)
@@ -100,7 +101,7 @@ class Repairer:
             raise Unsupported(
                 "what the log has is in no snapshot of the table: register its newest metadata in"
                 " the catalog again, or adopt, which takes the table as it stands;"
-                f" table=`{text(identifier)}`"
+                f" table=`{dotted_name(identifier)}`"
             )
         staged = self._marked_again(loaded)
         if staged.dropped:
@@ -234,7 +235,7 @@ class Repairer:
     def _newest(self, identifier: Identifier) -> tuple[Head, Loaded]:
         head = self._log.load_if_exists()
         if head.exists and not self._applier.apply(head, identifier):
-            _LOG.info("entries of %s stay unapplied before its repair", text(identifier))
+            _LOG.info("entries of %s stay unapplied before its repair", dotted_name(identifier))
         newest = self._log.load_if_exists()
         loaded = self._tables.load_with_dropped(identifier, newest, newest.upper)
         stranger = loaded.view.stranger if loaded.view else None
@@ -244,7 +245,7 @@ class Repairer:
 
 
 def _staged(loaded: Loaded) -> StagedTable:
-    manifests.check_writable(loaded.metadata, text(loaded.identifier))
+    manifests.check_writable(loaded.metadata, dotted_name(loaded.identifier))
     applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
     return StagedTable(loaded.identifier, loaded.io, loaded.metadata, applied_ts=applied)
 
@@ -253,7 +254,7 @@ def _stranger(loaded: Loaded) -> Stranger:
     if not loaded.registered or loaded.view is None or loaded.view.stranger is None:
         raise Unsupported(
             "there is nothing to repair: nobody wrote the table outside the protocol;"
-            f" table=`{text(loaded.identifier)}`"
+            f" table=`{dotted_name(loaded.identifier)}`"
         )
     return loaded.view.stranger
 
@@ -266,7 +267,7 @@ def _refuse_outstanding(head: Head, loaded: Loaded, stranger: Stranger) -> None:
         raise Unsupported(
             "other transactions have committed to the table since: reject what was written,"
             " and put what is on the branch back by hand;"
-            f" table=`{text(loaded.identifier)}`"
+            f" table=`{dotted_name(loaded.identifier)}`"
         )
 
 
@@ -311,7 +312,8 @@ def _on_branch(loaded: Loaded, staged: StagedTable) -> Stranger | None:
         refused = refused or f"what the branch {name} holds {reason}"
     if refused:
         raise Unsupported(
-            f"{refused}: put it back by hand and drop the branch; table=`{text(loaded.identifier)}`"
+            f"{refused}: put it back by hand and drop the branch;"
+            f" table=`{dotted_name(loaded.identifier)}`"
         )
     return None
 
@@ -341,5 +343,5 @@ def _check_columns(staged: StagedTable, theirs: TableMetadata, snapshot: Snapsho
             raise Unsupported(
                 f"the column `{ours}` of the log is `{other}` in what was written:"
                 " reject it, put what is on the branch back by hand, and drop the branch;"
-                f" table=`{text(staged.identifier)}`"
+                f" table=`{dotted_name(staged.identifier)}`"
             )

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from txns._admin.inventory import Surveyed, survey
 from txns._commit import control
+from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._logger import logger
-from txns.errors import text
 
 if TYPE_CHECKING:
+    from txns._identifier import Identifier
     from txns._services import Parts
-    from txns.errors import Identifier
 
 _LOG = logger(__name__)
 
@@ -35,11 +35,11 @@ def _adopts(parts: Parts, table: Surveyed) -> bool:
     """Adopt a table; one that lacks what was acknowledged is left to a person."""
     view = table.loaded.view if table.loaded else None
     if view and view.stranger and view.stranger.lost:
-        _LOG.warning("%s is not adopted: %s", text(table.identifier), view.stranger.reason)
+        _LOG.warning("%s is not adopted: %s", dotted_name(table.identifier), view.stranger.reason)
         return False
     try:
         parts.repairer.adopt(table.identifier)
     except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
-        _LOG.warning("%s is not adopted: %s", text(table.identifier), error)
+        _LOG.warning("%s is not adopted: %s", dotted_name(table.identifier), error)
         return False
     return True

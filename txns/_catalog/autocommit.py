@@ -34,6 +34,7 @@ from txns._commit.group import Key
 from txns._iceberg import manifests, timestamps
 from txns._iceberg.requirements import is_about_main
 from txns._iceberg.updates import laid_over
+from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._logger import logger
 from txns._services import check_writable
@@ -41,7 +42,7 @@ from txns._stage import change_builder
 from txns._stage import create_table as _creation
 from txns._stage.staged_table import StagedTable
 from txns._table.mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved_in
-from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported, text
+from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,9 +53,9 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Properties
 
+    from txns._identifier import Identifier
     from txns._log.commit_log import Head
     from txns._table.data_tables import Loaded
-    from txns.errors import Identifier
 
 _LOG = logger(__name__)
 
@@ -182,7 +183,7 @@ class AutocommitCatalog(TxnCatalog):
         if not loaded.registered and self._parts.config.register == "all":
             return self._commit_unregistered(table, requirements, updates)
         check_writable(loaded)
-        manifests.check_writable(loaded.metadata, text(name))
+        manifests.check_writable(loaded.metadata, dotted_name(name))
         base = table.metadata
         for requirement in requirements:
             # Whether main has moved since is the log's to say, but it is built on this base.
@@ -224,7 +225,7 @@ class AutocommitCatalog(TxnCatalog):
             self._parts.catalog.drop_table(identifier)
             return
         check_writable(loaded)
-        manifests.check_writable(loaded.metadata, text(name))
+        manifests.check_writable(loaded.metadata, dotted_name(name))
         assert loaded.view is not None
         applied = applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(name, loaded.io, loaded.metadata, applied_ts=applied)
@@ -240,8 +241,8 @@ class AutocommitCatalog(TxnCatalog):
             check_writable(loaded)
             raise Unsupported(
                 "a registered table's files may be needed by what is not applied yet, and by"
-                f" readers of older timestamps: handle.forget('{text(name)}') first, then purge"
-                f" it; table=`{text(name)}`"
+                f" readers of older timestamps: handle.forget('{dotted_name(name)}') first, then"
+                f" purge it; table=`{dotted_name(name)}`"
             )
         refuse_commit_table(name, loaded.metadata)
         self._parts.catalog.purge_table(identifier)
@@ -262,7 +263,7 @@ class AutocommitCatalog(TxnCatalog):
         else:
             refuse_commit_table(name, loaded.metadata)
             if loaded.registered:
-                raise TableAlreadyExistsError(f"Table {text(name)} already exists")
+                raise TableAlreadyExistsError(f"Table {dotted_name(name)} already exists")
         return super().register_table(identifier, metadata_location, overwrite)
 
     def rename_table(
@@ -323,7 +324,7 @@ class AutocommitCatalog(TxnCatalog):
                     return
         except Exception as failure:  # noqa: BLE001 -- whatever it was, the caller has to know
             first = f"the rename failed ({error}), and " if error else "the table was renamed, but "
-            likely, other = map(text, names)
+            likely, other = map(dotted_name, names)
             raise InvalidUsage(
                 "55000",
                 f"{first}it could not be put under care again ({failure}): handle.register("
@@ -343,7 +344,7 @@ class AutocommitCatalog(TxnCatalog):
         try:
             self._commit(staged, head.upper)
         except CommitFailedException as error:
-            raise TableAlreadyExistsError(f"Table {text(name)} already exists") from error
+            raise TableAlreadyExistsError(f"Table {dotted_name(name)} already exists") from error
         return self._committed(table, staged)
 
     def _dropped(self, name: Identifier, head: Head) -> StagedTable | None:
@@ -413,7 +414,7 @@ class AutocommitCatalog(TxnCatalog):
             if not self._load(name).plain:
                 raise CommitFailedException(
                     "the table has come under care, or transactions were turned on, since it was"
-                    f" loaded: load it again; {text(name)}"
+                    f" loaded: load it again; {dotted_name(name)}"
                 )
             updates = self._parts.kept_by_expiry(plain.metadata, updates)
         if timestamps.is_ahead(plain.metadata, clock.now_ms()):

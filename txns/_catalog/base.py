@@ -22,11 +22,11 @@ from pyiceberg.table import Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
+from txns._identifier import dotted_name, folded
 from txns._log.entry import Operation
-from txns._stage.read_set import folded
 from txns._table.mark import written_by_protocol_only
 from txns._table.purge_name import is_apart
-from txns.errors import Conflict, InvalidUsage, TxnsError, text
+from txns.errors import Conflict, InvalidUsage, TxnsError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Properties
     from pyiceberg.view import View
 
+    from txns._identifier import Identifier
     from txns._log.commit_log import Head
     from txns._services import Parts
     from txns._table.data_tables import Loaded
-    from txns.errors import Identifier
 
 NameLike = "str | Identifier"
 
@@ -74,7 +74,7 @@ class TxnCatalog(Catalog):
             self._parts.tables.load(name, newest, newest.upper)
         except NoSuchTableError:
             return
-        raise TableAlreadyExistsError(f"Table {text(name)} already exists")
+        raise TableAlreadyExistsError(f"Table {dotted_name(name)} already exists")
 
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Whether a table exists."""
@@ -188,7 +188,7 @@ class TxnCatalog(Catalog):
         """Drop a namespace, at once; one that holds tables only the log knows is not empty."""
         tables = self.list_tables(namespace)
         if tables:
-            name = text(self.identifier_to_tuple(namespace))
+            name = dotted_name(self.identifier_to_tuple(namespace))
             raise NamespaceNotEmptyError(
                 f"Namespace {name} is not empty. {len(tables)} tables exist."
             )
@@ -324,5 +324,5 @@ class SnapshotCatalog(TxnCatalog):
         return InvalidUsage(
             "25006",
             f"a snapshot of the tables at {self.read_ts} is read-only: write in a transaction;"
-            f" table=`{text(what)}`",
+            f" table=`{dotted_name(what)}`",
         )

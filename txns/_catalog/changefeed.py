@@ -17,8 +17,8 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import DataScan
 
+from txns._identifier import folded
 from txns._log.entry import Kind, Operation
-from txns._stage.read_set import folded
 from txns._table import mark, overlay
 from txns.errors import Conflict
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask
     from pyiceberg.table.metadata import TableMetadata
 
+    from txns._identifier import Identifier
     from txns._log.commit_log import Head
     from txns._log.entry import Change
     from txns._services import Parts
     from txns._table.data_tables import Loaded
-    from txns.errors import Identifier
 
 _POLL_MS = 100
 

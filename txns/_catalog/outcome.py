@@ -11,9 +11,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from txns._identifier import Identifier
     from txns._log.entry import Entry, Isolation
     from txns._services import Parts
-    from txns.errors import Identifier
 
 
 class State(Enum):

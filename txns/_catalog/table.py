@@ -26,8 +26,9 @@ from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.utils.config import Config
 from pyiceberg.utils.properties import property_as_bool
 
+from txns._identifier import dotted_name
 from txns._table.mark import created_ts
-from txns.errors import Conflict, Unsupported, text
+from txns.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
     from pyiceberg.table.update import TableUpdate
 
-    from txns.errors import Identifier
+    from txns._identifier import Identifier
 
 OnRead = Callable[[str], None]
 """Told the filter of each read, in words."""
@@ -238,7 +239,7 @@ class TxnTable(Table):
         del session
         raise Unsupported(
             "DataFusion reads the catalog's metadata file, which is not what this table shows:"
-            f" give it scan().to_arrow(); table=`{text(self._identifier)}`"
+            f" give it scan().to_arrow(); table=`{dotted_name(self._identifier)}`"
         )
 
     def transaction(self) -> Transaction:

@@ -24,13 +24,14 @@ from txns._catalog.table import TxnTable
 from txns._commit.committer import Request
 from txns._commit.group import Attempts, Key, Origin
 from txns._commit.leftovers import Leftovers
+from txns._identifier import dotted_name, folded
 from txns._log.entry import Entry, Isolation, Kind
 from txns._stage import change_builder, create_table
-from txns._stage.read_set import ReadSet, folded
+from txns._stage.read_set import ReadSet
 from txns._stage.savepoints import Savepoints
 from txns._stage.write_set import Staging
 from txns._table.mark import refuse_reserved, refuse_reserved_in
-from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, is_final, text
+from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, is_final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,11 +47,11 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Properties
 
+    from txns._identifier import Identifier
     from txns._log.commit_log import Head
     from txns._services import Parts
     from txns._stage.staged_table import StagedTable
     from txns._table.data_tables import Loaded
-    from txns.errors import Identifier
 
 
 class Transaction(TxnCatalog):
@@ -119,7 +120,7 @@ class Transaction(TxnCatalog):
             self._check_active()
             staged = self._staging.staged.get(name)
             if staged is not None and staged.dropped:
-                raise NoSuchTableError(f"Table does not exist: {text(name)}")
+                raise NoSuchTableError(f"Table does not exist: {dotted_name(name)}")
             return self._staging.table(name, self, partial(self._stage_append, name))
 
     def table_exists(self, identifier: str | Identifier) -> bool:
@@ -181,7 +182,7 @@ class Transaction(TxnCatalog):
             self._check_writable()
             self._refuse_commit_table(name)
             if self._staging.exists(name):
-                raise TableAlreadyExistsError(f"Table {text(name)} already exists")
+                raise TableAlreadyExistsError(f"Table {dotted_name(name)} already exists")
             return create_table.creation(
                 self._parts,
                 self,

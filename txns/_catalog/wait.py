@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
+    from txns._identifier import Identifier
     from txns._log.commit_log import Head
     from txns._services import Parts
-    from txns.errors import Identifier
 
 _POLL_MS = 50
 

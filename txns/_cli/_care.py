@@ -12,8 +12,8 @@ import click
 
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import say, time_of
+from txns._identifier import dotted_name
 from txns._log.entry import table_of
-from txns.errors import text
 
 if TYPE_CHECKING:
     from txns._cli._options import Lake
@@ -47,7 +47,7 @@ def forget(lake: Lake, tables: tuple[str, ...], everything: bool) -> None:  # no
     if everything == bool(tables):
         raise click.UsageError("name the tables, or give --all")
     lake.parts.log.load()
-    names = [text(name) for name in lake.handle.registered()] if everything else list(tables)
+    names = [dotted_name(name) for name in lake.handle.registered()] if everything else list(tables)
     for table in names:
         commit_ts = lake.handle.forget(table_of(table))
         say(f"{table} is not under care from {commit_ts} ({time_of(commit_ts)})")

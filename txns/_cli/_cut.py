@@ -1,5 +1,5 @@
 """
-A consistent cut as query text for engines outside the protocol.
+A consistent cut as query dotted_name for engines outside the protocol.
 
 A time is printed only where every table was checked to resolve to the right snapshot by
 that engine's own rule; the snapshot ids otherwise.
@@ -17,14 +17,15 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from txns._cli._words import time_of
-from txns.errors import Conflict, CorruptLog, InvalidUsage, text
+from txns._identifier import dotted_name
+from txns.errors import Conflict, CorruptLog, InvalidUsage
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._cli._health import Health
+    from txns._identifier import Identifier
     from txns._services import Parts
-    from txns.errors import Identifier
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
 
@@ -90,9 +91,9 @@ def cut_at(parts: Parts, health: Health, ts: int) -> Cut:
         try:
             tables.append(_table_cut(parts, health, each.identifier, ts))
         except NoSuchTableError:
-            left_out[text(each.identifier)] = "it is not there at that time"
+            left_out[dotted_name(each.identifier)] = "it is not there at that time"
         except Conflict as error:
-            left_out[text(each.identifier)] = (
+            left_out[dotted_name(each.identifier)] = (
                 f"it cannot be read that far back, least_ts=`{error.least_ts}`"
             )
     if not tables and left_out:
@@ -113,10 +114,12 @@ def _table_cut(parts: Parts, health: Health, table: Identifier, ts: int) -> Tabl
     loaded = parts.tables.load(table, health.head, ts)
     snapshot_id = loaded.metadata.current_snapshot_id
     if snapshot_id is None or loaded.table is None:
-        raise NoSuchTableError(f"Table has no snapshot at that time: {text(table)}")
+        raise NoSuchTableError(f"Table has no snapshot at that time: {dotted_name(table)}")
     raw = loaded.table.metadata
     if raw.snapshot_by_id(snapshot_id) is None:
-        raise CorruptLog(f"a table lacks a snapshot that is applied to it; table=`{text(table)}`")
+        raise CorruptLog(
+            f"a table lacks a snapshot that is applied to it; table=`{dotted_name(table)}`"
+        )
     return TableCut(table, snapshot_id, raw, loaded.table.metadata_location)
 
 

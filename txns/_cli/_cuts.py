@@ -14,8 +14,9 @@ from txns._cli._cut import ENGINES, cut_at, queries
 from txns._cli._health import health
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import DURATION, TS, say, say_json, say_table, time_of
+from txns._identifier import dotted_name
 from txns._log.entry import table_of
-from txns.errors import InvalidUsage, text
+from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from txns._cli._cut import Cut
@@ -72,7 +73,7 @@ def cut_json(parts: Parts, cut: Cut, names: tuple[str, ...]) -> dict[str, Any]:
     return {
         "ts": cut.ts,
         "time": time_of(cut.ts),
-        "snapshots": {text(each.table): each.snapshot_id for each in cut.tables},
+        "snapshots": {dotted_name(each.table): each.snapshot_id for each in cut.tables},
         "left_out": cut.left_out,
         "by_time": sorted(cut.by_time),
         "queries": {
@@ -110,11 +111,16 @@ def holds(lake: Lake, as_json: bool) -> None:  # noqa: FBT001 -- click's flag
     found = lake.handle.holds()
     if as_json:
         for each in found:
-            tables = {text(name): snapshot_id for name, snapshot_id in each.tables.items()}
+            tables = {dotted_name(name): snapshot_id for name, snapshot_id in each.tables.items()}
             say_json({**vars(each), "tables": tables, "tag": each.tag})
         return
     rows = [
-        (each.name, each.read_ts, time_of(each.expires_ms), ", ".join(map(text, each.tables)))
+        (
+            each.name,
+            each.read_ts,
+            time_of(each.expires_ms),
+            ", ".join(map(dotted_name, each.tables)),
+        )
         for each in found
     ]
     say_table(["hold", "read_ts", "until", "tables"], rows)
@@ -135,4 +141,4 @@ def release(lake: Lake, names: tuple[str, ...]) -> None:
         )
     for name in names:
         tables = lake.handle.release(name)
-        say(f"{name} is released on {', '.join(map(text, tables))}")
+        say(f"{name} is released on {', '.join(map(dotted_name, tables))}")

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from txns._admin.inventory import survey
+from txns._identifier import dotted_name
 from txns._log import commit_table
 from txns._log.entry import Kind, Operation
 from txns._table import mark
 from txns._table.data_tables import LESS_THAN_ALL
-from txns.errors import text
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._admin.inventory import Surveyed
+    from txns._identifier import Identifier
     from txns._log.commit_log import Head
     from txns._log.entry import Entry
     from txns._services import Parts
-    from txns.errors import Identifier
 
 SKEW_MAX_MS = 60_000
 _DEFAULT_REF_AGE_MS = 5 * 24 * 3600 * 1000
@@ -137,7 +137,7 @@ def outstanding(parts: Parts, head: Head) -> list[Outstanding]:
 
 
 def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
-    name = text(each.identifier)
+    name = dotted_name(each.identifier)
     count = sum(each.identifier in one.tables for one in left)
     if each.loaded is None:
         kind = "quarantine" if getattr(each.error, "sqlstate", "") == "55000" else "unreadable"
@@ -173,7 +173,7 @@ def _missing(head: Head, surveyed: list[Surveyed], left: list[Outstanding]) -> l
     )
     return [
         TableHealth(
-            text(name),
+            dotted_name(name),
             "quarantine",
             None,
             sum(name in one.tables for one in left),
@@ -215,7 +215,7 @@ def _retention_warnings(table: Identifier, metadata: TableMetadata) -> list[str]
     if keep >= mark.MIN_SNAPSHOTS_TO_KEEP and age_ms >= mark.MAX_SNAPSHOT_AGE_MS:
         return []
     words = (
-        f"{text(table)}: main keeps {keep} snapshots and {age_ms} ms, and should keep"
+        f"{dotted_name(table)}: main keeps {keep} snapshots and {age_ms} ms, and should keep"
         f" {mark.MIN_SNAPSHOTS_TO_KEEP} and a day; the next transaction that writes it puts it"
         " right"
     )

@@ -12,8 +12,8 @@ import click
 
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import say, say_json, say_table
+from txns._identifier import dotted_name
 from txns._log import commit_table as _commit_table
-from txns.errors import text
 
 if TYPE_CHECKING:
     from txns._cli._options import Lake
@@ -37,7 +37,7 @@ def init(lake: Lake, only_print: bool, as_json: bool) -> None:  # noqa: FBT001 -
     log = lake.parts.log
     created = not log.load_if_exists().exists
     head = log.load_or_create()
-    name = text(log.identifier)
+    name = dotted_name(log.identifier)
     if as_json:
         say_json({"commit_table": name, "uuid": head.uuid, "created": created})
     else:

@@ -17,12 +17,14 @@ from pyiceberg.table.refs import MAIN_BRANCH
 
 from txns._admin.inventory import survey
 from txns._cli._table_invariants import LoggedTables, Violation, check_table
+from txns._iceberg import snapshots
+from txns._identifier import dotted_name
 from txns._log import commit_table
 from txns._log import entry as _entry
 from txns._log.archive import entries_of
 from txns._log.entry import APPLIED_KINDS, Entry, Isolation, Kind, Operation
 from txns._table import mark
-from txns.errors import InvalidUsage, TxnsError, text
+from txns.errors import InvalidUsage, TxnsError
 
 if TYPE_CHECKING:
     from txns._log.commit_log import Head
@@ -64,7 +66,7 @@ def check_all(parts: Parts) -> Findings:
         Unsupported: The log asks for a version or feature that this program does not know.
     """
     found = Findings()
-    name = text(parts.log.identifier)
+    name = dotted_name(parts.log.identifier)
     try:
         table = parts.catalog.load_table(parts.log.identifier)
     except NoSuchTableError:
@@ -123,7 +125,7 @@ def _check_records(found: Findings, name: str, metadata: Any) -> None:
 
 def _check_archive(found: Findings, parts: Parts, head: Head) -> list[Entry]:
     """Check rows against each other and against the head (I1, I6, I8); give their entries."""
-    name = text(parts.log.identifier)
+    name = dotted_name(parts.log.identifier)
     assert head.table is not None
     try:
         # Of this very head: a tidy that comes now moves entries from the one to the other.
@@ -218,14 +220,14 @@ def _check_payloads(found: Findings, parts: Parts, head: Head) -> None:
             continue
         for change, request in zip(entry.changes, requests, strict=True):
             for invariant, words in _payload_problems(entry, change, request):
-                found.add(invariant, f"{where}, {text(change.table)}", words)
+                found.add(invariant, f"{where}, {dotted_name(change.table)}", words)
 
 
 def _payload_problems(entry: Entry, change: Any, request: Any) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     named = (*request.identifier.namespace.root, request.identifier.name)
     if named != change.table:
-        found.append(("4.5", f"its request names {text(named)}"))
+        found.append(("4.5", f"its request names {dotted_name(named)}"))
     refs = [each.ref_name for each in request.updates if each.action == "set-snapshot-ref"]
     found += [
         ("I2", f"it sets {ref} {count} times") for ref, count in Counter(refs).items() if count > 1
@@ -249,8 +251,8 @@ def _payload_problems(entry: Entry, change: Any, request: Any) -> list[tuple[str
             continue
         snapshot = each.snapshot
         marks = (
-            mark.summary_value(snapshot, mark.SNAPSHOT_COMMIT_TS),
-            mark.summary_value(snapshot, mark.SNAPSHOT_TXN_ID),
+            snapshots.summary_value(snapshot, mark.SNAPSHOT_COMMIT_TS),
+            snapshots.summary_value(snapshot, mark.SNAPSHOT_TXN_ID),
             snapshot.timestamp_ms,
         )
         if marks != (str(entry.commit_ts), entry.txn_id, entry.commit_ts):
@@ -272,7 +274,7 @@ def _check_missing(found: Findings, parts: Parts, head: Head, logged: LoggedTabl
         ]
         if change.operation is Operation.DROP or not archived:
             continue
-        where = text(change.table)
+        where = dotted_name(change.table)
         applied = parts.tables.applied_ts(change.table, uuid)
         if applied < 0:
             found.add(

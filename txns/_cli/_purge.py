@@ -14,12 +14,13 @@ from txns._admin.purge import Purger
 from txns._cli import _exit
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import DURATION, say, time_of
+from txns._identifier import dotted_name
 from txns._log.entry import table_of
-from txns.errors import TxnsError, text
+from txns.errors import TxnsError
 
 if TYPE_CHECKING:
     from txns._cli._options import Lake
-    from txns.errors import Identifier
+    from txns._identifier import Identifier
 
 
 @click.command(cls=TxnsCommand)
@@ -55,7 +56,7 @@ def purge(
         try:
             _one(purger, name, dry_run=dry_run)
         except TxnsError as error:
-            say(f"{text(name)} stays: {_exit.line(error)}")
+            say(f"{dotted_name(name)} stays: {_exit.line(error)}")
     if not dropped:
         say("no dropped table is in the catalog")
 
@@ -63,8 +64,11 @@ def purge(
 def _one(purger: Purger, name: Identifier, *, dry_run: bool) -> None:
     if dry_run:
         found = purger.check(name)
-        say(f"{text(name)}: dropped at {found.dropped_ts} ({time_of(found.dropped_ts)}), possible")
+        say(
+            f"{dotted_name(name)}: dropped at {found.dropped_ts} ({time_of(found.dropped_ts)}),"
+            " possible"
+        )
         return
     purged = purger.purge(name)
     kept = ", its data files stay (gc.enabled=false)" if purged.kept_data else ""
-    say(f"{text(purged.identifier)} is gone, {purged.deleted_files} files{kept}")
+    say(f"{dotted_name(purged.identifier)} is gone, {purged.deleted_files} files{kept}")

@@ -15,7 +15,7 @@ from txns._cli._cuts import cut_json, say_queries
 from txns._cli._health import health
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import age_of, say, say_json, say_table, time_of
-from txns.errors import text
+from txns._identifier import dotted_name
 
 if TYPE_CHECKING:
     from txns._cli._health import Health
@@ -53,7 +53,7 @@ def _json(parts: Parts, found: Health, cut: Cut | None) -> dict[str, Any]:
     state = found.head.state
     return {
         "catalog": parts.catalog.name,
-        "commit_table": text(parts.log.identifier),
+        "commit_table": dotted_name(parts.log.identifier),
         "commit_table_uuid": found.head.uuid,
         "upper": state.upper,
         "tidied_upto": state.tidied_upto,
@@ -66,7 +66,7 @@ def _json(parts: Parts, found: Health, cut: Cut | None) -> dict[str, Any]:
                 "txn_id": each.entry.txn_id,
                 "commit_ts": each.entry.commit_ts,
                 "age_ms": found.age_ms(each.entry),
-                "tables": [text(table) for table in each.tables],
+                "tables": [dotted_name(table) for table in each.tables],
             }
             for each in found.outstanding
         ],
@@ -77,7 +77,7 @@ def _json(parts: Parts, found: Health, cut: Cut | None) -> dict[str, Any]:
 
 def _say(parts: Parts, found: Health, cut: Cut | None) -> None:
     state = found.head.state
-    say(f"{text(parts.log.identifier)} in the catalog {parts.catalog.name}", style="bold")
+    say(f"{dotted_name(parts.log.identifier)} in the catalog {parts.catalog.name}", style="bold")
     say(f"  uuid         {found.head.uuid}")
     say(f"  upper        {state.upper} ({time_of(state.upper)})")
     say(f"  tidied-upto  {state.tidied_upto}, {len(state.entries)} entries in the head")
@@ -99,7 +99,7 @@ def _say(parts: Parts, found: Health, cut: Cut | None) -> None:
                 each.entry.commit_ts,
                 age_of(found.age_ms(each.entry)),
                 each.entry.txn_id,
-                ", ".join(map(text, each.tables)),
+                ", ".join(map(dotted_name, each.tables)),
             )
             for each in found.outstanding
         ]

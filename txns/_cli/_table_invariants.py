@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
+from txns._iceberg import snapshots
+from txns._iceberg.snapshots import REPLACE
+from txns._identifier import dotted_name
 from txns._log.entry import APPLIED_KINDS, Entry, Kind, derived_id
 from txns._table import mark as _mark
-from txns._table.logged_state import REPLACE, History, effective_ts, logged_state
+from txns._table.logged_state import LoggedHistory, effective_ts, logged_state
 from txns._table.purge_name import is_apart, name_before
-from txns.errors import Conflict, Quarantined, TxnsError, text
+from txns.errors import Conflict, Quarantined, TxnsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,7 +79,7 @@ class LoggedTables:
 
 def check_table(parts: Parts, head: Head, each: Surveyed, logged: LoggedTables) -> list[Violation]:
     """Check one table under care."""
-    name = text(each.identifier)
+    name = dotted_name(each.identifier)
     found = []
     if each.error is not None:
         found.append(_of_error(name, each.error))
@@ -136,7 +139,7 @@ class _TableCheck:
         self._logged = logged
         self._metadata = metadata
         self._uuid = str(metadata.table_uuid)
-        self._history = History(metadata)
+        self._history = LoggedHistory(metadata)
         mark = _mark.mark_of(metadata)
         self._mark = mark or _mark.TableMark("", "", 0, _mark.applied_ts(metadata))
         self._main = logged_state(metadata, self._mark).snapshot
@@ -157,7 +160,7 @@ class _TableCheck:
         """Check I7 and I9: each snapshot of ours, on any branch, carries an entry's stamp."""
         for snapshot in self._ours():
             at = f"snapshot {snapshot.snapshot_id}"
-            txn_id = _mark.summary_value(snapshot, _mark.SNAPSHOT_TXN_ID)
+            txn_id = snapshots.summary_value(snapshot, _mark.SNAPSHOT_TXN_ID)
             if txn_id is None:
                 yield "I7", f"{at} has no {_mark.SNAPSHOT_TXN_ID}"
                 continue
@@ -180,7 +183,7 @@ class _TableCheck:
         for snapshot in self._metadata.snapshots:
             if not _mark.is_ours(snapshot):
                 continue
-            txn_id = _mark.summary_value(snapshot, _mark.SNAPSHOT_TXN_ID)
+            txn_id = snapshots.summary_value(snapshot, _mark.SNAPSHOT_TXN_ID)
             if txn_id == self._registration_id(snapshot):
                 since = max(since, snapshot.sequence_number or 0)
         for snapshot in self._metadata.snapshots:
@@ -235,7 +238,7 @@ class _TableCheck:
         if _mark.PURGING in self._metadata.properties and not _mark.is_dropped(self._main):
             yield "6.8", f"{_mark.PURGING} is set, and the table is not dropped"
         if is_apart(self._name):
-            before = text(name_before(self._name))
+            before = dotted_name(name_before(self._name))
             yield "6.8", f"a purge that died has left {before} here: `txns purge {before}`"
 
     def reads(self) -> Iterator[Problem]:
@@ -280,7 +283,9 @@ class _TableCheck:
     def _shows(self, seen: int | None, change: Change) -> bool:
         """Whether a snapshot is a change's, or a stranger's compaction of it."""
         at = self._history.get(seen)
-        while at and at.snapshot_id != change.to_snapshot_id and _mark.operation_of(at) == REPLACE:
+        while (
+            at and at.snapshot_id != change.to_snapshot_id and snapshots.operation_of(at) == REPLACE
+        ):
             at = self._history.parent(at)
         return seen == change.to_snapshot_id or (
             at is not None and at.snapshot_id == change.to_snapshot_id

@@ -14,8 +14,9 @@ import click
 from txns._cli._health import outstanding
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import DURATION, TS, say, say_json, say_table, time_of
+from txns._identifier import dotted_name
 from txns._log.entry import table_of
-from txns.errors import InvalidUsage, text
+from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,7 +108,7 @@ def _history(parts: Parts, head: Head, after: int) -> Iterator[dict[str, Any]]:
     left = {each.entry.commit_ts: each.tables for each in unapplied}
     for entry in found:
         tables = left.get(entry.commit_ts, ())
-        yield _entry_json(entry, [text(name) for name in tables])
+        yield _entry_json(entry, [dotted_name(name) for name in tables])
 
 
 def _entry_json(entry: Entry, unapplied: list[str]) -> dict[str, Any]:
@@ -128,7 +129,7 @@ def _entry_json(entry: Entry, unapplied: list[str]) -> dict[str, Any]:
 
 def _change_json(change: Change) -> dict[str, Any]:
     return {
-        "table": text(change.table),
+        "table": dotted_name(change.table),
         "uuid": change.uuid,
         "operation": change.operation.value,
         "from_snapshot_id": change.from_snapshot_id,

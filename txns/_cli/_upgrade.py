@@ -14,9 +14,9 @@ import click
 
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import say, say_json
+from txns._iceberg.snapshots import summary_value
 from txns._log.entry import FORMAT_VERSION, KNOWN_FEATURES, READER_FEATURES, WRITER_FEATURES
 from txns._log.entry import features as features_of
-from txns._table.mark import summary_value
 
 if TYPE_CHECKING:
     from txns._cli._options import Lake

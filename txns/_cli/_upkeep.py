@@ -14,12 +14,12 @@ from txns._cli import _exit, _files
 from txns._cli._health import outstanding
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import DURATION, TS, age_of, complain, say, say_json, time_of
+from txns._identifier import dotted_name
 from txns._log.entry import table_of
-from txns.errors import text
 
 if TYPE_CHECKING:
     from txns._cli._options import Lake
-    from txns.errors import Identifier
+    from txns._identifier import Identifier
 
 
 @click.command(cls=TxnsCommand)
@@ -110,7 +110,7 @@ def on(lake: Lake) -> int:
     if not foreign:
         say("transactions are on")
         return _exit.FINE
-    names = ", ".join(map(text, foreign))
+    names = ", ".join(map(dotted_name, foreign))
     complain(f"transactions are on; not adopted: {names}: see `txns status`")
     return _exit.VIOLATION
 
@@ -141,6 +141,6 @@ def _say_left(left: list[Identifier], done: str) -> int:
     if not left:
         say(f"{done}; everything is applied")
         return _exit.FINE
-    names = ", ".join(map(text, left))
+    names = ", ".join(map(dotted_name, left))
     complain(f"{done}; entries are left on {names}: see `txns status`")
     return _exit.VIOLATION

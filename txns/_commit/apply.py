@@ -26,6 +26,7 @@ from pyiceberg.table.update import (
 )
 
 from txns._iceberg import manifests, requirements, timestamps
+from txns._identifier import dotted_name
 from txns._log.entry import Kind, LoggedChange
 from txns._log.state import without_ended
 from txns._logger import logger
@@ -35,7 +36,7 @@ from txns._table import mark as _mark
 from txns._table import overlay
 from txns._table.logged_state import MISSING, NAME_TAKEN, logged_state
 from txns._table.swap import swap
-from txns.errors import CorruptLog, Quarantined, TxnsError, text
+from txns.errors import CorruptLog, Quarantined, TxnsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,9 +47,9 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
     from txns._clock import Clock
+    from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog, Head
     from txns._table.data_tables import DataTables
-    from txns.errors import Identifier
 
 _LOG = logger(__name__)
 
@@ -78,11 +79,11 @@ class Applier:
         try:
             return self.apply_run(head, table, upto)
         except TxnsError as error:
-            _LOG.warning("entries of %s stay unapplied: %s", text(table), error)
+            _LOG.warning("entries of %s stay unapplied: %s", dotted_name(table), error)
         except Exception:  # noqa: BLE001 -- whatever it was, the entry stays for the next writer
             _LOG.warning(
                 "entries of %s stay unapplied, the next writer tries again",
-                text(table),
+                dotted_name(table),
                 exc_info=True,
             )
         return False
@@ -124,7 +125,7 @@ class Applier:
         if mark and ours and mark.commit_table_uuid != head.uuid:
             raise CorruptLog(
                 "the table was marked by another commit table of this name (was one restored from"
-                f" a backup?): nothing is applied to it; table=`{text(table)}`"
+                f" a backup?): nothing is applied to it; table=`{dotted_name(table)}`"
             )
 
     @staticmethod
@@ -170,7 +171,7 @@ class Applier:
         try:
             return self._try(table, change, real, head, repaired=repaired)
         except (CommitFailedException, TableAlreadyExistsError):
-            _LOG.debug("somebody else changed %s first", text(table), exc_info=True)
+            _LOG.debug("somebody else changed %s first", dotted_name(table), exc_info=True)
         real = self._load(table)
         try:
             return self._try(table, change, real, head, repaired=repaired)
@@ -182,7 +183,7 @@ class Applier:
                 _LOG.warning(
                     "entries of %s stay unapplied: the catalog refuses the swap, though nobody"
                     " has moved main",
-                    text(table),
+                    dotted_name(table),
                     exc_info=True,
                 )
             return None
@@ -205,7 +206,7 @@ class Applier:
         if self._moot(table, change, base):
             return real
         _mark.refuse_commit_table(table, base)
-        manifests.check_writable(base, text(table))
+        manifests.check_writable(base, dotted_name(table))
         mark = _mark.mark_of(base)
         if mark is None and not (repaired or forgets):
             raise Quarantined(table, "somebody took the protocol's mark from the table")
@@ -250,7 +251,7 @@ class Applier:
         real = self._tables.whole(table, head)
         uuid, applied = str(real.metadata.table_uuid), _mark.applied_ts(real.metadata)
         if head.state.changes(uuid, after=applied, upto=forget.commit_ts - 1):
-            raise CommitFailedException(f"the table was set back: {text(table)}")
+            raise CommitFailedException(f"the table was set back: {dotted_name(table)}")
         return real
 
     def _left(self, change: LoggedChange, real: Table) -> tuple[TableUpdate, ...]:
@@ -282,7 +283,7 @@ class Applier:
             raise Quarantined(table, *MISSING)
         now_ms = self._clock.now_ms()
         metadata = overlay.create(change, request, now_ms)
-        manifests.check_writable(metadata, text(table))
+        manifests.check_writable(metadata, dotted_name(table))
         io = self._tables.io_of(metadata)
         main = metadata.current_snapshot()
         if main and not io.new_input(main.manifest_list).exists():

@@ -16,21 +16,14 @@ from pyiceberg.exceptions import NoSuchTableError
 from txns import _engine
 from txns._commit.conflict import ConflictChecker
 from txns._commit.leftovers import Leftovers
+from txns._identifier import dotted_name
 from txns._log import payload as _payload
 from txns._log.entry import Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._logger import logger
 from txns._stage import change_builder, kept_tags, restage
 from txns._stage.read_set import ReadSet
 from txns._table import overlay
-from txns.errors import (
-    TOO_OLD,
-    CommitStateUnknown,
-    Conflict,
-    InvalidUsage,
-    TxnsError,
-    is_final,
-    text,
-)
+from txns.errors import TOO_OLD, CommitStateUnknown, Conflict, InvalidUsage, TxnsError, is_final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,12 +37,13 @@ if TYPE_CHECKING:
     from txns._commit.group_commit import CommitLoop
     from txns._commit.tidy import Tidier
     from txns._config import Config
+    from txns._identifier import Identifier
     from txns._log.archive import Archive
     from txns._log.commit_log import CommitLog, Head
     from txns._log.state import LogState
     from txns._stage.staged_table import StagedTable
     from txns._table.data_tables import DataTables
-    from txns.errors import Identifier, Winner
+    from txns.errors import Winner
 
 _LOG = logger(__name__)
 
@@ -346,7 +340,7 @@ class Committer:
         except (TxnsError, ValueError) as error:
             raise Conflict(
                 f"its change does not fit the table: {error}",
-                table=text(staged.identifier),
+                table=dotted_name(staged.identifier),
                 txn_id=request.key.txn_id,
                 least_ts=commit_ts,
             ) from error

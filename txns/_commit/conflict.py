@@ -17,9 +17,9 @@ from txns.errors import Conflict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from txns._identifier import Identifier
     from txns._stage.read_set import ReadSet
     from txns._stage.staged_table import StagedTable
-    from txns.errors import Identifier
 
 
 @dataclass(frozen=True, slots=True)

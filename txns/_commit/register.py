@@ -25,13 +25,14 @@ from txns._commit.committer import Request
 from txns._commit.drafts import transactions_off
 from txns._commit.group import Key, Origin
 from txns._iceberg import manifests, timestamps
+from txns._identifier import dotted_name
 from txns._log.entry import Change, Entry, Kind, Operation
 from txns._logger import logger
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
 from txns._table.swap import swap
-from txns.errors import Conflict, ForeignWrite, Quarantined, Unsupported, text
+from txns.errors import Conflict, ForeignWrite, Quarantined, Unsupported
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -44,10 +45,10 @@ if TYPE_CHECKING:
     from txns._commit.apply import Applier
     from txns._commit.committer import Committer
     from txns._commit.group_commit import CommitLoop
+    from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog, Head
     from txns._log.state import LogState
     from txns._table.data_tables import DataTables
-    from txns.errors import Identifier
 
 _LOG = logger(__name__)
 
@@ -113,7 +114,7 @@ class Registrar:
         assert loaded.view is not None
         if loaded.view.stranger:
             raise ForeignWrite(identifier, loaded.view.stranger.reason)
-        manifests.check_writable(loaded.metadata, text(identifier))
+        manifests.check_writable(loaded.metadata, dotted_name(identifier))
         applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
         staged = StagedTable(identifier, loaded.io, loaded.metadata, applied_ts=applied)
         marked = [key for key in _mark.KEYS if key in staged.base.properties]
@@ -131,10 +132,12 @@ class Registrar:
 
     def _check_registrable(self, identifier: Identifier, table: Table, uuid: str | None) -> None:
         if uuid not in {None, str(table.metadata.table_uuid)}:
-            raise NoSuchTableError(f"Another table stands under the name: {text(identifier)}")
+            raise NoSuchTableError(
+                f"Another table stands under the name: {dotted_name(identifier)}"
+            )
         _mark.refuse_commit_table(identifier, table.metadata)
         mark = _mark.mark_of(table.metadata)
-        name = text(identifier)
+        name = dotted_name(identifier)
         if mark and mark.commit_table != ".".join(self._log.identifier):
             raise Unsupported(
                 "the table is under the care of another commit table, forget it there first;"
@@ -161,7 +164,7 @@ class Registrar:
         try:
             return self._mark(identifier, table)
         except CommitFailedException:
-            _LOG.debug("somebody else changed %s first", text(identifier), exc_info=True)
+            _LOG.debug("somebody else changed %s first", dotted_name(identifier), exc_info=True)
         table = self._catalog.load_table(identifier)
         self._check_registrable(identifier, table, uuid)
         if _mark.mark_of(table.metadata) is None:
@@ -222,7 +225,7 @@ class Registrar:
         newest = self._catalog.load_table(identifier).metadata
         if _mark.mark_of(newest) is None and _lacks(newest, head):
             raise _not_applied(identifier, "registered")
-        raise CommitFailedException(f"somebody has registered the table: {text(identifier)}")
+        raise CommitFailedException(f"somebody has registered the table: {dotted_name(identifier)}")
 
     def _log_registration(self, table: Table, marking: Snapshot) -> int:
         txn_id = _mark.registration_id(table.metadata, marking)

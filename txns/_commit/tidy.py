@@ -23,13 +23,13 @@ from pyiceberg.types import LongType
 from txns import _engine
 from txns._iceberg import manifests, timestamps
 from txns._iceberg.recorded_io import RecordedIO
+from txns._iceberg.snapshots import summary_value
 from txns._log import archive, commit_table
 from txns._log import entry as _entry
 from txns._log.commit_log import Outcome
 from txns._log.entry import Entry, Kind
 from txns._logger import logger
 from txns._table.data_tables import LESS_THAN_ALL
-from txns._table.mark import summary_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._config import Config
+    from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog, Head
     from txns._log.state import LogState
     from txns._table.data_tables import DataTables
-    from txns.errors import Identifier
 
 _LOG = logger(__name__)
 

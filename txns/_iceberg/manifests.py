@@ -28,15 +28,6 @@ from pyiceberg.manifest import (
 )
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadataV1
-from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import (
-    Operation,
-    Snapshot,
-    SnapshotSummaryCollector,
-    Summary,
-    update_snapshot_summaries,
-)
-from pyiceberg.table.update import SetSnapshotRefUpdate
 
 from txns._logger import logger
 from txns.errors import Unsupported
@@ -47,6 +38,9 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import (
+        Snapshot,
+    )
 
 _LOG = logger(__name__)
 
@@ -276,60 +270,6 @@ def write_added(
     return writer.to_manifest_file()
 
 
-def new_snapshot(
-    metadata: TableMetadata,
-    manifest_list: str,
-    *,
-    snapshot_id: int,
-    parent_id: int | None,
-    operation: str,
-    summary: dict[str, str],
-    now_ms: int,
-) -> Snapshot:
-    """Give the next snapshot of a table; its `commit_ts` is stamped in later."""
-    return Snapshot(
-        snapshot_id=snapshot_id,
-        parent_snapshot_id=parent_id,
-        sequence_number=metadata.next_sequence_number(),
-        timestamp_ms=now_ms,
-        manifest_list=manifest_list,
-        summary=Summary(Operation(operation), **summary),
-        schema_id=metadata.current_schema_id,
-    )
-
-
-def append_summary(metadata: TableMetadata, files: Sequence[DataFile]) -> dict[str, str]:
-    """Give the keys of an append's summary, as pyiceberg's producers compute them."""
-    collector = SnapshotSummaryCollector()
-    for file in files:
-        collector.add_file(file, metadata.schema(), metadata.specs()[file.spec_id])
-    main = metadata.current_snapshot()
-    summary = update_snapshot_summaries(
-        Summary(Operation.APPEND, **collector.build()),
-        main.summary if main else None,
-    )
-    return dict(summary.additional_properties)
-
-
-def branch_at(
-    name: str,
-    snapshot_id: int,
-    *,
-    min_snapshots_to_keep: int | None = None,
-    max_snapshot_age_ms: int | None = None,
-    max_ref_age_ms: int | None = None,
-) -> SetSnapshotRefUpdate:
-    """Give the update that moves a branch, with its retention."""
-    return SetSnapshotRefUpdate(
-        ref_name=name,
-        type=SnapshotRefType.BRANCH,
-        snapshot_id=snapshot_id,
-        min_snapshots_to_keep=min_snapshots_to_keep,
-        max_snapshot_age_ms=max_snapshot_age_ms,
-        max_ref_age_ms=max_ref_age_ms,
-    )
-
-
 def last_sequence_number(metadata: TableMetadata) -> int:
     """Give a table's newest sequence number; 0 for format 1, which has none."""
     return 0 if isinstance(metadata, TableMetadataV1) else metadata.last_sequence_number
@@ -339,24 +279,6 @@ def empty_metadata() -> TableMetadata:
     """Give what the updates of a new table are laid over."""
     # As pyiceberg's own catalogs start: an invalid state that the updates complete.
     return TableMetadataV1.model_construct(last_column_id=-1)  # type: ignore[call-arg]
-
-
-def totals_of(snapshot: Snapshot | None) -> dict[str, str]:
-    """Give the `total-*` keys of a snapshot's summary; zeros for none."""
-    if snapshot is None or snapshot.summary is None:
-        return dict.fromkeys(
-            (
-                "total-data-files",
-                "total-delete-files",
-                "total-records",
-                "total-files-size",
-                "total-position-deletes",
-                "total-equality-deletes",
-            ),
-            "0",
-        )
-    properties = snapshot.summary.additional_properties
-    return {key: value for key, value in properties.items() if key.startswith("total-")}
 
 
 def _changed(manifest: ManifestFile, **changes: Any) -> ManifestFile:

@@ -13,7 +13,20 @@ from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, RESTError
 from pyiceberg.table import StagedTable
 from pyiceberg.table.locations import load_location_provider
-from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSchemaUpdate,
+    AddSortOrderUpdate,
+    AssignUUIDUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSortOrderUpdate,
+    SetDefaultSpecUpdate,
+    SetLocationUpdate,
+    SetPropertiesUpdate,
+    TableUpdate,
+    UpgradeFormatVersionUpdate,
+)
 from pyiceberg.typedef import EMPTY_DICT
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -25,7 +38,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.sorting import SortOrder
     from pyiceberg.typedef import Properties
 
-    from txns.errors import Identifier
+    from txns._identifier import Identifier
 
 
 def plan(
@@ -104,3 +117,24 @@ def has_view(catalog: Catalog, identifier: Identifier) -> bool:
 
 def _metadata_file(location: str, properties: Properties) -> str:
     return load_location_provider(location, properties).new_table_metadata_file_location()
+
+
+def creating_updates(first: TableMetadata) -> tuple[TableUpdate, ...]:
+    """
+    Give the updates that make a new table.
+
+    They say what is current, also where Iceberg's defaults would do, so that every
+    implementation replays them alike.
+    """
+    return (
+        AssignUUIDUpdate(uuid=first.table_uuid),
+        UpgradeFormatVersionUpdate(format_version=first.format_version),
+        AddSchemaUpdate(schema_=first.schema()),
+        SetCurrentSchemaUpdate(schema_id=-1),
+        AddPartitionSpecUpdate(spec=first.spec()),
+        SetDefaultSpecUpdate(spec_id=-1),
+        AddSortOrderUpdate(sort_order=first.sort_order()),
+        SetDefaultSortOrderUpdate(sort_order_id=-1),
+        SetLocationUpdate(location=first.location),
+        SetPropertiesUpdate(updates=first.properties),
+    )

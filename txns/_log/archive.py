@@ -25,16 +25,16 @@ from pyiceberg.expressions import (
 )
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
+from txns._identifier import dotted_name
 from txns._log.commit_table import SCHEMA
 from txns._log.entry import APPLIED_KINDS, Change, Entry, Isolation, Kind, Operation, table_of
-from txns.errors import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog, Head
     from txns._log.state import LogState
-    from txns.errors import Identifier
 
 ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(SCHEMA)
 
@@ -189,7 +189,7 @@ def _row(entry: Entry, change: Change | None) -> dict[str, Any]:
         "committed_at": datetime.fromtimestamp(entry.commit_ts / 1000, UTC),
         "txn_id": entry.txn_id,
         "kind": entry.kind.value,
-        "table_name": text(change.table) if change else None,
+        "table_name": dotted_name(change.table) if change else None,
         "table_uuid": change.uuid if change else None,
         "operation": change.operation.value if change else None,
         "parent_snapshot_id": change.from_snapshot_id if change else None,

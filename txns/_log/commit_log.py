@@ -28,13 +28,13 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, Asser
 
 from txns._iceberg import timestamps
 from txns._iceberg.manifests import last_sequence_number
+from txns._iceberg.snapshots import REPLACE, History, operation_of, summary_value
+from txns._identifier import dotted_name
 from txns._log import commit_table, payload
 from txns._log import entry as _entry
 from txns._log.state import EMPTY, LogState
 from txns._logger import logger
-from txns._table.logged_state import REPLACE, History
-from txns._table.mark import operation_of, summary_value
-from txns.errors import CorruptLog, InvalidUsage, TxnsError, text
+from txns.errors import CorruptLog, InvalidUsage, TxnsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from txns._clock import Clock
+    from txns._identifier import Identifier
     from txns._log.entry import Entry, LoggedChange
-    from txns.errors import Identifier
 
 _LOG = logger(__name__)
 
@@ -207,7 +207,7 @@ class CommitLog:
                 "another commit table stands where one was when this catalog was opened, and does"
                 " not hold what was committed there: restore the old one, or open the catalog again"
                 " and run the transaction again;"
-                f" commit_table=`{text(self.identifier)}` uuid=`{table.metadata.table_uuid}`"
+                f" commit_table=`{dotted_name(self.identifier)}` uuid=`{table.metadata.table_uuid}`"
                 f" expected=`{last.uuid}`",
             )
         return last_sequence_number(table.metadata) < last.sequence_number
@@ -231,7 +231,7 @@ class CommitLog:
             raise InvalidUsage(
                 "55000",
                 "the commit table is missing: open the catalog with the commit_table that cares for"
-                f" the table, or restore it; commit_table=`{text(self.identifier)}`",
+                f" the table, or restore it; commit_table=`{dotted_name(self.identifier)}`",
             )
         return head
 

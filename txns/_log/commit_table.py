@@ -18,17 +18,16 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from txns import _engine
-from txns._iceberg import manifests as _manifests
-from txns._iceberg.new_table import plan
+from txns._iceberg import snapshots
+from txns._iceberg.new_table import creating_updates, plan
 from txns._log import entry
-from txns._stage.staged_table import creation
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table.update import SetSnapshotRefUpdate
 
     from txns._clock import Clock
-    from txns.errors import Identifier
+    from txns._identifier import Identifier
 
 SCHEMA = Schema(
     NestedField(1, "commit_ts", LongType(), required=True),
@@ -63,7 +62,7 @@ MAX_SNAPSHOT_AGE_MS = 100 * 365 * 24 * 3600 * 1000
 
 def main_at(snapshot_id: int) -> SetSnapshotRefUpdate:
     """Give the update that moves the commit table's `main`, its retention repeated."""
-    return _manifests.branch_at(
+    return snapshots.branch_at(
         MAIN_BRANCH,
         snapshot_id,
         min_snapshots_to_keep=MIN_SNAPSHOTS_TO_KEEP,
@@ -99,25 +98,22 @@ def create(catalog: Catalog, identifier: Identifier, clock: Clock) -> None:
     )
     snapshot_id = clock.new_snapshot_id()
     path = f"{metadata.location}/metadata/snap-{snapshot_id}-0-{clock.new_uuid()}.avro"
-    _manifests.write_list(
+    snapshot = snapshots.new_snapshot(
         io,
         metadata,
         path,
         snapshot_id=snapshot_id,
-        parent_id=None,
-        sequence_number=1,
-        manifests=[],
-    )
-    snapshot = _manifests.new_snapshot(
-        metadata,
-        path,
-        snapshot_id=snapshot_id,
-        parent_id=None,
-        operation="append",
+        parent=None,
+        operation=snapshots.APPEND,
         summary=entry.to_summary(first),
+        manifests=[],
         now_ms=clock.now_ms(),
     )
-    updates = (*creation(metadata), AddSnapshotUpdate(snapshot=snapshot), main_at(snapshot_id))
+    updates = (
+        *creating_updates(metadata),
+        AddSnapshotUpdate(snapshot=snapshot),
+        main_at(snapshot_id),
+    )
     try:
         catalog.commit_table(planned, (AssertCreate(),), updates)
     except (TableAlreadyExistsError, CommitFailedException):

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from txns.errors import CorruptLog, Identifier, InvalidUsage, Unsupported, Winner, text
+from txns._identifier import Identifier, dotted_name
+from txns.errors import CorruptLog, InvalidUsage, Unsupported, Winner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -374,7 +375,7 @@ def _changes(stored: str) -> tuple[Change, ...]:
     for element in elements:
         change = _change(element if isinstance(element, dict) else {})
         if change.table in seen or change.uuid in seen:
-            raise CorruptLog(f"an entry names a table once; table=`{text(change.table)}`")
+            raise CorruptLog(f"an entry names a table once; table=`{dotted_name(change.table)}`")
         seen.update((change.table, change.uuid))
         changes.append(change)
     return tuple(changes)
@@ -416,7 +417,7 @@ def _change_json(change: Change) -> dict[str, Any]:
 def _text(element: dict[str, Any], name: str) -> str:
     value = element.get(name)
     if not isinstance(value, str):
-        raise CorruptLog(f"an element of {TABLES} has no text `{name}`")
+        raise CorruptLog(f"an element of {TABLES} has no dotted_name `{name}`")
     return value
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from txns._identifier import Identifier, dotted_name, folded
 from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
-from txns._stage.read_set import folded
-from txns.errors import CorruptLog, Identifier, text
+from txns.errors import CorruptLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -248,7 +248,7 @@ def _check_changes(entry: Entry, ends: set[object]) -> None:
     if not entry.applies:
         return
     for change in entry.changes:
-        at = f"{text(change.table)} at {entry.commit_ts}"
+        at = f"{dotted_name(change.table)} at {entry.commit_ts}"
         target, source = change.to_snapshot_id, (change.uuid, change.from_snapshot_id)
         _check(target is not None, "I2", f"a change does not move main: {at}")
         _check(target != change.from_snapshot_id, "I3", f"a change stands on itself: {at}")

@@ -37,9 +37,10 @@ from pyiceberg.table.update import (
 )
 
 from txns._iceberg import manifests as _manifests
+from txns._iceberg import snapshots
+from txns._iceberg.snapshots import APPEND, REPLACE
 from txns._log.entry import Change, Operation
 from txns._table import mark
-from txns._table.logged_state import APPEND, REPLACE
 from txns.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def stage_copy(
         operation: `append` for an empty snapshot, `overwrite` where rows change.
     """
     manifests = _manifests.manifests_of(staged.io, source.manifest_list) if source else []
-    summary = _manifests.totals_of(source)
+    summary = snapshots.totals_of(source)
     if source and source is not parent:
         summary[mark.SNAPSHOT_RESTORED] = str(source.snapshot_id)
     _stage_listing(
@@ -115,7 +116,7 @@ def footing(staged: StagedTable, clock: Clock) -> Snapshot:
         manifests=_manifests.manifests_of(staged.io, main.manifest_list) if main else [],
         parent=main,
         operation=REPLACE if main else "overwrite",
-        summary=_manifests.totals_of(main) | restored,
+        summary=snapshots.totals_of(main) | restored,
     )
 
 
@@ -147,7 +148,7 @@ def stage_append(
         manifests=manifests,
         parent=parent,
         operation=APPEND,
-        summary=_manifests.append_summary(base, files) | dict(properties or {}),
+        summary=snapshots.append_summary(base, files) | dict(properties or {}),
         snapshot_id=snapshot_id,
         appended=True,
     )
@@ -193,23 +194,15 @@ def _stage_listing(
     base = staged.current
     snapshot_id = snapshot_id or clock.new_snapshot_id()
     path = staged.metadata_path(f"snap-{snapshot_id}-0-{clock.new_uuid()}.avro")
-    parent_id = parent.snapshot_id if parent else None
-    _manifests.write_list(
+    snapshot = snapshots.new_snapshot(
         staged.io,
         base,
         path,
         snapshot_id=snapshot_id,
-        parent_id=parent_id,
-        sequence_number=base.next_sequence_number(),
-        manifests=manifests,
-    )
-    snapshot = _manifests.new_snapshot(
-        base,
-        path,
-        snapshot_id=snapshot_id,
-        parent_id=parent_id,
+        parent=parent,
         operation=operation,
         summary=summary,
+        manifests=manifests,
         now_ms=clock.now_ms(),
     )
     added = AddSnapshotUpdate(snapshot=snapshot)
@@ -355,7 +348,7 @@ def _change(staged: StagedTable, source: int | None) -> Change:
 
 
 def _count(staged: StagedTable, key: str) -> int:
-    return sum(int(mark.summary_value(each, key) or 0) for each in staged.snapshots())
+    return sum(int(snapshots.summary_value(each, key) or 0) for each in staged.snapshots())
 
 
 def operation_of(staged: StagedTable) -> Operation:
@@ -370,7 +363,7 @@ def operation_of(staged: StagedTable) -> Operation:
         moves_main = isinstance(update, SetSnapshotRefUpdate) and update.ref_name == MAIN_BRANCH
         if not isinstance(update, AddSnapshotUpdate) and not moves_main:
             return Operation.ALTER
-    operations = {mark.operation_of(snapshot) for snapshot in staged.snapshots()}
+    operations = {snapshots.operation_of(snapshot) for snapshot in staged.snapshots()}
     one_kind = operations in ({"append"}, {"delete"}, {"replace"})
     # After a rollback rows are gone, whatever was appended since.
     if one_kind and not staged.rolls_back:

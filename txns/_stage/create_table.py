@@ -17,12 +17,13 @@ from pyiceberg.table.update import AssignUUIDUpdate, update_table_metadata
 
 from txns._iceberg import manifests
 from txns._iceberg.new_table import has_view, plan
+from txns._identifier import dotted_name
 from txns._services import check_writable
 from txns._stage.recreate_table import is_base, recreation
 from txns._stage.staged_table import Point, StagedTable
 from txns._table import mark as _mark
 from txns._table.purge_claim import refuse_claimed
-from txns.errors import Conflict, Unsupported, text
+from txns.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
     from pyiceberg.typedef import Properties
 
+    from txns._identifier import Identifier
     from txns._services import Parts
     from txns._table.data_tables import Loaded
-    from txns.errors import Identifier
 
 
 class _Recreation(CreateTableTransaction):
@@ -80,7 +81,7 @@ def creation(
     if parts.config.register == "none":
         raise Unsupported(
             "a table created inside a transaction comes under care: open the catalog with"
-            f" register='created', or create it outside; table=`{text(identifier)}`"
+            f" register='created', or create it outside; table=`{dotted_name(identifier)}`"
         )
     users = _mark.without_reserved(properties)
     # A server plans no table of a name that it has.
@@ -88,8 +89,10 @@ def creation(
     name = identifier if dropped is None else unused
     planned = plan(parts.catalog, name, schema, location, spec, sort_order, users)
     if dropped is None and has_view(parts.catalog, identifier):
-        raise TableAlreadyExistsError(f"View with same name already exists: {text(identifier)}")
-    manifests.check_writable(planned.metadata, text(identifier))
+        raise TableAlreadyExistsError(
+            f"View with same name already exists: {dotted_name(identifier)}"
+        )
+    manifests.check_writable(planned.metadata, dotted_name(identifier))
     head = parts.log.load_or_create()
     mark = _mark.mark_properties(parts.log.identifier, head.uuid, str(planned.metadata.table_uuid))
     own = planned.metadata.properties
@@ -141,7 +144,7 @@ def dropped_table(loaded: Loaded) -> StagedTable:
         Quarantined: Strangers have written it since the drop; the message has the cure.
     """
     if loaded.view is None or not loaded.view.dropped:
-        raise TableAlreadyExistsError(f"Table {text(loaded.identifier)} already exists")
+        raise TableAlreadyExistsError(f"Table {dotted_name(loaded.identifier)} already exists")
     refuse_claimed(loaded.identifier, loaded.metadata)
     check_writable(loaded)
     applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0

@@ -24,11 +24,12 @@ from pyiceberg.table.update import (
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 from txns._iceberg import manifests as _manifests
-from txns._iceberg import timestamps
+from txns._iceberg import snapshots, timestamps
+from txns._iceberg.snapshots import APPEND, History
+from txns._identifier import dotted_name
 from txns._table import mark
-from txns._table.logged_state import APPEND, History
 from txns._table.swap import swap
-from txns.errors import Conflict, InvalidUsage, text
+from txns.errors import Conflict, InvalidUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -120,10 +121,10 @@ def _above(metadata: TableMetadata, source: Snapshot) -> Iterator[Snapshot]:
 
 def _removes(snapshot: Snapshot) -> bool:
     """Whether a snapshot may mark files as deleted: a copy has no manifest of its own."""
-    if mark.summary_value(snapshot, mark.SNAPSHOT_RESTORED) is not None:
+    if snapshots.summary_value(snapshot, mark.SNAPSHOT_RESTORED) is not None:
         return False
-    counts = (mark.summary_value(snapshot, key) for key in _REMOVED_COUNTS)
-    return mark.operation_of(snapshot) != APPEND or any(count is not None for count in counts)
+    counts = (snapshots.summary_value(snapshot, key) for key in _REMOVED_COUNTS)
+    return snapshots.operation_of(snapshot) != APPEND or any(count is not None for count in counts)
 
 
 def _coming_back(staged: StagedTable, source: Snapshot) -> set[str]:
@@ -212,5 +213,5 @@ def _gone(staged: StagedTable, source: Snapshot, what: object) -> InvalidUsage:
         "42704",
         "files of the snapshot are gone, so its rows cannot come back and nothing was committed:"
         " take another snapshot, or bring the file back from a backup;"
-        f" table=`{text(staged.identifier)}` snapshot=`{source.snapshot_id}` file=`{what}`",
+        f" table=`{dotted_name(staged.identifier)}` snapshot=`{source.snapshot_id}` file=`{what}`",
     )

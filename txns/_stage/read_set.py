@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from txns._identifier import folded
+
 if TYPE_CHECKING:
-    from txns.errors import Identifier
+    from txns._identifier import Identifier
 
 
 @dataclass
@@ -74,8 +76,3 @@ class ReadSet:
     def was_listed(self, namespace: Identifier) -> bool:
         """Whether the tables of a namespace were listed."""
         return folded(namespace) in map(folded, self.listed)
-
-
-def folded(name: Identifier) -> Identifier:
-    """In some catalogs `T` and `t` are one name; in others the two clash for once."""
-    return tuple(part.lower() for part in name)

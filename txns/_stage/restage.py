@@ -14,9 +14,9 @@ from pyiceberg.manifest import ManifestEntryStatus, clear_manifest_cache
 from pyiceberg.table.update import AddSnapshotUpdate
 
 from txns._iceberg import manifests as _manifests
+from txns._iceberg import snapshots
 from txns._stage.change_builder import main_at
 from txns._stage.staged_table import StagedTable
-from txns._table import mark
 from txns.errors import Conflict
 
 if TYPE_CHECKING:
@@ -90,22 +90,15 @@ def _append(restaged: StagedTable, snapshot: Snapshot, clock: Clock) -> None:
     standing = _manifests.manifests_of(restaged.io, main.manifest_list) if main else []
     restaged.replaced.append(snapshot.manifest_list)
     path = restaged.metadata_path(f"snap-{snapshot_id}-0-{clock.new_uuid()}.avro")
-    _manifests.write_list(
+    again = snapshots.new_snapshot(
         restaged.io,
         base,
         path,
         snapshot_id=snapshot_id,
-        parent_id=main.snapshot_id if main else None,
-        sequence_number=base.next_sequence_number(),
-        manifests=[*own, *standing],
-    )
-    again = _manifests.new_snapshot(
-        base,
-        path,
-        snapshot_id=snapshot_id,
-        parent_id=main.snapshot_id if main else None,
-        operation="append",
+        parent=main,
+        operation=snapshots.APPEND,
         summary=_summary(snapshot, main),
+        manifests=[*own, *standing],
         now_ms=clock.now_ms(),
     )
     added = AddSnapshotUpdate(snapshot=again)
@@ -143,7 +136,7 @@ def _summary(snapshot: Snapshot, main: Snapshot | None) -> dict[str, str]:
     """Give the append's own keys, with the totals of its new place."""
     own = snapshot.summary.additional_properties if snapshot.summary else {}
     summary = {key: value for key, value in own.items() if not key.startswith("total-")}
-    for key, value in _manifests.totals_of(main).items():
-        added = int(mark.summary_value(snapshot, _TOTALS.get(key, "")) or 0)
+    for key, value in snapshots.totals_of(main).items():
+        added = int(snapshots.summary_value(snapshot, _TOTALS.get(key, "")) or 0)
         summary[key] = str(int(value) + added)
     return summary

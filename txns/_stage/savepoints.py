@@ -12,8 +12,8 @@ from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from txns._iceberg.recorded_io import RecordedIO
+    from txns._identifier import Identifier
     from txns._stage.staged_table import Point, StagedTable
-    from txns.errors import Identifier
 
 
 class Savepoints:

@@ -15,27 +15,18 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
-    AddPartitionSpecUpdate,
-    AddSchemaUpdate,
     AddSnapshotUpdate,
-    AddSortOrderUpdate,
-    AssignUUIDUpdate,
     RemoveSnapshotRefUpdate,
-    SetCurrentSchemaUpdate,
-    SetDefaultSortOrderUpdate,
-    SetDefaultSpecUpdate,
-    SetLocationUpdate,
-    SetPropertiesUpdate,
     SetSnapshotRefUpdate,
-    UpgradeFormatVersionUpdate,
 )
 
-from txns._iceberg import manifests
+from txns._iceberg import manifests, snapshots
+from txns._iceberg.new_table import creating_updates
 from txns._iceberg.recorded_io import RecordedIO
+from txns._iceberg.snapshots import History
 from txns._iceberg.updates import laid_over
+from txns._identifier import dotted_name
 from txns._table import mark
-from txns._table.logged_state import History
-from txns.errors import text
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -43,7 +34,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
-    from txns.errors import Identifier
+    from txns._identifier import Identifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +82,7 @@ class StagedTable:
         self.applied_ts = applied_ts
         self.replaced: list[str] = []
         """Files of an older version of the same appends, which nothing needs once this commits."""
-        self.point = Point(base, creation(base) if create else (), appended=not create)
+        self.point = Point(base, creating_updates(base) if create else (), appended=not create)
 
     @property
     def current(self) -> TableMetadata:
@@ -140,7 +131,7 @@ class StagedTable:
                     at = parents[at]
                 if update.snapshot_id in parents and at != heads.get(update.ref_name):
                     raise CommitFailedException(
-                        f"`{update.ref_name}` has moved; table=`{text(self.identifier)}`"
+                        f"`{update.ref_name}` has moved; table=`{dotted_name(self.identifier)}`"
                     )
                 heads[update.ref_name] = update.snapshot_id
 
@@ -211,7 +202,7 @@ class StagedTable:
     def restored(self) -> int | None:
         """The snapshot of another state whose rows `main` is to have, or to go on from."""
         root = self.root_of_main
-        copied = mark.summary_value(root, mark.SNAPSHOT_RESTORED)
+        copied = snapshots.summary_value(root, mark.SNAPSHOT_RESTORED)
         if copied is not None:
             return int(copied)
         source = root.parent_snapshot_id if root else self.current.current_snapshot_id
@@ -258,24 +249,3 @@ class StagedTable:
         """Whether a dropped table is created again, on the same physical one."""
         base = self.base.current_snapshot()
         return not self.create and mark.is_dropped(base) and self.drops_main
-
-
-def creation(first: TableMetadata) -> tuple[TableUpdate, ...]:
-    """
-    Give the updates that make a new table.
-
-    They say what is current, also where Iceberg's defaults would do, so that every
-    implementation replays them alike.
-    """
-    return (
-        AssignUUIDUpdate(uuid=first.table_uuid),
-        UpgradeFormatVersionUpdate(format_version=first.format_version),
-        AddSchemaUpdate(schema_=first.schema()),
-        SetCurrentSchemaUpdate(schema_id=-1),
-        AddPartitionSpecUpdate(spec=first.spec()),
-        SetDefaultSpecUpdate(spec_id=-1),
-        AddSortOrderUpdate(sort_order=first.sort_order()),
-        SetDefaultSortOrderUpdate(sort_order_id=-1),
-        SetLocationUpdate(location=first.location),
-        SetPropertiesUpdate(updates=first.properties),
-    )

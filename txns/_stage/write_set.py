@@ -16,11 +16,11 @@ from pyiceberg.table.locations import load_location_provider
 from txns._catalog.table import TxnTable
 from txns._iceberg import manifests
 from txns._iceberg.recorded_io import RecordedIO
+from txns._identifier import dotted_name
 from txns._services import check_writable
 from txns._stage import create_table
 from txns._stage.staged_table import StagedTable
 from txns._table.mark import applied_ts, is_commit_table
-from txns.errors import text
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
     from txns._catalog.outcome import Options
     from txns._catalog.table import AppendFiles
+    from txns._identifier import Identifier
     from txns._log.commit_log import Head
     from txns._services import Parts
     from txns._stage.read_set import ReadSet
     from txns._table.data_tables import Loaded
-    from txns.errors import Identifier
 
 
 class Staging:
@@ -105,7 +105,7 @@ class Staging:
         """Register a table that the transaction touches first, where the handle says so."""
         stays = self._parts.config.register != "all" or is_commit_table(loaded.metadata)
         if stays or self.options.read_only:
-            self._reads.unprotected.add(text(loaded.identifier))
+            self._reads.unprotected.add(dotted_name(loaded.identifier))
             return loaded
         self._parts.registrar.register(loaded.identifier)
         head = self._parts.log.load()
@@ -159,7 +159,7 @@ class Staging:
         if staged is None:
             loaded = self.load(name)
             check_writable(loaded)
-            manifests.check_writable(loaded.metadata, text(name))
+            manifests.check_writable(loaded.metadata, dotted_name(name))
             applied = applied_ts(loaded.table.metadata) if loaded.table else 0
             files = self.files(name, loaded.io)
             staged = StagedTable(name, files, loaded.metadata, applied_ts=applied)
@@ -186,7 +186,7 @@ class Staging:
         """Stage a new table, or one that was dropped on its physical one."""
         name = table.name()
         if self.exists(name):
-            raise TableAlreadyExistsError(f"Table {text(name)} already exists")
+            raise TableAlreadyExistsError(f"Table {dotted_name(name)} already exists")
         self._reads.absent.add(name)
         staged = create_table.staged_creation(table, updates, self.dropped(name))
         self.staged[name] = staged

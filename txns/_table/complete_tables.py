@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
+from txns._identifier import dotted_name
 from txns._log.commit_log import LAG_MS
 from txns._log.entry import Kind
 from txns._table import mark
 from txns._table.logged_state import Stranger
-from txns.errors import Quarantined, text
+from txns.errors import Quarantined
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._clock import Clock
+    from txns._identifier import Identifier
     from txns._log.archive import Archive
     from txns._log.commit_log import Head
     from txns._log.entry import LoggedChange
-    from txns.errors import Identifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class CompleteTables:
             self.clock.back_off(wait_ms_max)
             table, lost_ts = self._load(identifier, head)
         if table is None:
-            raise NoSuchTableError(f"Table does not exist: {text(identifier)}")
+            raise NoSuchTableError(f"Table does not exist: {dotted_name(identifier)}")
         if lost_ts is None:
             return table, None
         self._refuse_second_name(identifier, table.metadata, head)
@@ -115,7 +116,7 @@ class CompleteTables:
         """Refuse a name whose table has what it lacks under the name that the log knows it by."""
         uuid, applied = str(metadata.table_uuid), mark.applied_ts(metadata)
         for name in sorted(self._names(uuid, applied, head)):
-            if text(name).casefold() == text(identifier).casefold():
+            if dotted_name(name).casefold() == dotted_name(identifier).casefold():
                 continue
             try:
                 other = self.catalog.load_table(name).metadata
@@ -125,7 +126,7 @@ class CompleteTables:
                 raise Quarantined(
                     identifier,
                     "the table stands under two names of the catalog, and was written under the"
-                    f" other one; other=`{text(name)}`",
+                    f" other one; other=`{dotted_name(name)}`",
                     "take this name out of the catalog without purging its files, which are the"
                     " other one's too",
                 )

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 
 from txns._iceberg.updates import laid_over
+from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._table import mark as _mark
 from txns._table import overlay
 from txns._table.complete_tables import CompleteTables
 from txns._table.logged_state import MISSING, NAME_TAKEN, Stranger, logged_state
 from txns._table.overlay import TableView
-from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported, text
+from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._clock import Clock
+    from txns._identifier import Identifier
     from txns._log.archive import Archive
     from txns._log.commit_log import CommitLog, Head
     from txns._log.entry import Change, LoggedChange
-    from txns.errors import Identifier
 
 LESS_THAN_ALL = -1
 """Less than every `commit_ts`."""
@@ -126,7 +127,7 @@ class DataTables:
         loaded = self.load_with_dropped(identifier, head, read_ts)
         _check_complete(loaded, read_ts)
         if loaded.registered and loaded.view and loaded.view.dropped:
-            raise NoSuchTableError(f"Table does not exist: {text(identifier)}")
+            raise NoSuchTableError(f"Table does not exist: {dotted_name(identifier)}")
         return loaded
 
     def load_in_transaction(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded:
@@ -148,7 +149,7 @@ class DataTables:
     def load_with_dropped(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded:
         """Load a table, for a caller that wants to see a dropped one's marker; see `load`."""
         if not identifier[:-1]:  # pyiceberg's catalogs have no tables outside of namespaces
-            raise NoSuchTableError(f"Table does not exist: {text(identifier)}")
+            raise NoSuchTableError(f"Table does not exist: {dotted_name(identifier)}")
         try:
             table, lost = self._complete.load(identifier, head)
         except NoSuchTableError:
@@ -365,7 +366,7 @@ class DataTables:
         if mark.commit_table != name:
             raise Unsupported(
                 "the table is under the care of another commit table: open the catalog with"
-                f" commit_table='{mark.commit_table}'; table=`{text(identifier)}`"
+                f" commit_table='{mark.commit_table}'; table=`{dotted_name(identifier)}`"
             )
         known = head.exists and mark.applied <= head.upper
         newer = head if known else self._log.load_at_least(mark.applied)
@@ -374,6 +375,6 @@ class DataTables:
                 "the table and the commit table do not belong together (was one restored from a"
                 " backup?): restore the other one to that moment, too, or unset the table's"
                 " property txns.commit-table outside the protocol, which keeps it as the catalog"
-                f" has it, then register it; table=`{text(identifier)}` applied=`{mark.applied}`"
-                f" upper=`{newer.upper}` commit_table=`{name}`"
+                f" has it, then register it; table=`{dotted_name(identifier)}`"
+                f" applied=`{mark.applied}` upper=`{newer.upper}` commit_table=`{name}`"
             )

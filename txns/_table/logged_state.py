@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
+from txns._iceberg import snapshots
+from txns._iceberg.snapshots import APPEND, REPLACE, History
 from txns._table import mark as _mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
     from txns._log.entry import LoggedChange
 
-REPLACE = "replace"
-APPEND = "append"
 
 MISSING = (
     "a table of the log is not in the catalog: somebody dropped it, or renamed it",
@@ -105,26 +105,12 @@ class LoggedState:
     stranger: Stranger | None = None
 
 
-class History:
-    """The snapshots of one table by id: walks are linear in their length, not its square."""
+class LoggedHistory(History):
+    """The snapshots of a table in our care, with the entries that put them there."""
 
     def __init__(self, metadata: TableMetadata) -> None:
-        self._by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+        super().__init__(metadata)
         self._ours_ts: dict[int, int] = {}
-
-    def get(self, snapshot_id: int | None) -> Snapshot | None:
-        """Give a snapshot by its id; None for one that is not, or no longer, there."""
-        return None if snapshot_id is None else self._by_id.get(snapshot_id)
-
-    def parent(self, snapshot: Snapshot) -> Snapshot | None:
-        """Give a snapshot's parent; None where there is none, or it has been expired."""
-        return self.get(snapshot.parent_snapshot_id)
-
-    def ancestors(self, snapshot: Snapshot | None) -> Iterator[Snapshot]:
-        """Give a snapshot and its ancestors, newest first."""
-        while snapshot is not None:
-            yield snapshot
-            snapshot = self.parent(snapshot)
 
     def ours_below(self, snapshot: Snapshot) -> int:
         """Give the `commit_ts` in ms of the newest ancestor of ours; 0 where there is none."""
@@ -173,7 +159,7 @@ def logged_state(
                 return LoggedState(logged, stranger)
             rolled_back = True  # an older one of ours, or one inside the newest transaction
             break
-        if _mark.operation_of(at) == REPLACE:
+        if snapshots.operation_of(at) == REPLACE:
             same_rows = same_rows or at
         else:
             same_rows = None
@@ -222,10 +208,10 @@ def _below_mark(metadata: TableMetadata, mark: Snapshot, run: Sequence[LoggedCha
             break
         if _mark.is_ours(at):
             stretches.append([])
-        elif _mark.operation_of(at) != REPLACE:
+        elif snapshots.operation_of(at) != REPLACE:
             stretches[-1].append(at)
     above = meeting is not None and meeting.snapshot_id == mark.snapshot_id
-    same = all(_mark.operation_of(at) == REPLACE or _mark.marks(metadata, at) for at in left)
+    same = all(snapshots.operation_of(at) == REPLACE or _mark.marks(metadata, at) for at in left)
     moved = meeting is None or not (above or same)
     return _Below([stretch for stretch in stretches if stretch], moved)
 
@@ -256,7 +242,7 @@ def stranger_above(metadata: TableMetadata, head_snapshot_id: int) -> Stranger |
     foreign = [
         at
         for at in branch_line(metadata, head_snapshot_id).theirs
-        if _mark.operation_of(at) != REPLACE and at.snapshot_id not in adopted
+        if snapshots.operation_of(at) != REPLACE and at.snapshot_id not in adopted
     ]
     return stranger_of(head_snapshot_id, foreign) if foreign else None
 
@@ -272,7 +258,7 @@ def is_of_dropped(metadata: TableMetadata, head_snapshot_id: int) -> bool:
     stands_on = branch_line(metadata, head_snapshot_id).stands_on
     if mark is None or stands_on is None:
         return False
-    return effective_ts(History(metadata), mark, stands_on) < mark.created
+    return effective_ts(LoggedHistory(metadata), mark, stands_on) < mark.created
 
 
 class BranchLine(NamedTuple):
@@ -318,13 +304,13 @@ def stranger_of(head_snapshot_id: int, foreign: list[Snapshot]) -> Stranger:
     return Stranger(
         head_snapshot_id,
         tuple(snapshot.snapshot_id for snapshot in foreign),
-        all(_mark.operation_of(snapshot) == APPEND for snapshot in foreign),
+        all(snapshots.operation_of(snapshot) == APPEND for snapshot in foreign),
         "somebody wrote the table outside the protocol"
-        f" ({_mark.operation_of(newest)} by snapshot {newest.snapshot_id})",
+        f" ({snapshots.operation_of(newest)} by snapshot {newest.snapshot_id})",
     )
 
 
-def effective_ts(history: History, mark: _mark.TableMark, snapshot: Snapshot) -> int:
+def effective_ts(history: LoggedHistory, mark: _mark.TableMark, snapshot: Snapshot) -> int:
     """
     Give the `commit_ts` in ms that a snapshot of the logged ancestry stands for.
 
@@ -335,7 +321,7 @@ def effective_ts(history: History, mark: _mark.TableMark, snapshot: Snapshot) ->
     for at in history.ancestors(snapshot):
         if _mark.is_ours(at):
             return _mark.commit_ts_of(at)
-        if _mark.operation_of(at) != REPLACE:
+        if snapshots.operation_of(at) != REPLACE:
             return max(at.timestamp_ms, history.ours_below(at))
     # Its parents have been expired; pyiceberg's expiry leaves no trace of them (schedule 19).
     return mark.applied
@@ -350,7 +336,7 @@ def needed_since(metadata: TableMetadata, ts: int) -> set[int]:
     """
     mark = _mark.mark_of(metadata)
     needed: set[int] = set()
-    history = History(metadata)
+    history = LoggedHistory(metadata)
     main = metadata.current_snapshot()
     if main is None and mark is not None:
         main = logged_state(metadata, mark).snapshot
@@ -389,11 +375,11 @@ def _newest(metadata: TableMetadata, ts: int) -> tuple[Snapshot | None, bool]:
     shown = [ours[each.snapshot_id] for each in metadata.snapshot_log if each.snapshot_id in ours]
     last = max(shown or ours.values(), key=lambda one: one.sequence_number or 0, default=None)
     # Forget and register may share a timestamp, but not a transaction.
-    txn_id = _mark.summary_value(last, _mark.SNAPSHOT_TXN_ID)
+    txn_id = snapshots.summary_value(last, _mark.SNAPSHOT_TXN_ID)
     same = [
         one
         for one in shown or ours.values()
-        if _mark.summary_value(one, _mark.SNAPSHOT_TXN_ID) == txn_id
+        if snapshots.summary_value(one, _mark.SNAPSHOT_TXN_ID) == txn_id
     ]
     return (same[0], True) if shown else (_likely_main(metadata, same), False)
 

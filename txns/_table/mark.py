@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
 
+from txns._iceberg.snapshots import summary_value
 from txns._iceberg.updates import properties_changed, summary_keys
+from txns._identifier import dotted_name
 from txns._log import entry
-from txns.errors import InvalidUsage, Unsupported, text
+from txns.errors import InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
-    from txns.errors import Identifier
+    from txns._identifier import Identifier
 
 PREFIX = "txns."
 """What keys of the protocol begin with, of properties and of summaries."""
@@ -133,7 +135,7 @@ def refuse_reserved(table: Identifier, keys: Iterable[str]) -> None:
                 "properties that begin with txns. are the protocol's own, of snapshots and of"
                 " tables under care: leave it out, or give it another name; forget takes a table"
                 " from care;"
-                f" key=`{key}` table=`{text(table)}`",
+                f" key=`{key}` table=`{dotted_name(table)}`",
             )
 
 
@@ -178,7 +180,7 @@ def written_by_protocol_only(table: Identifier) -> Unsupported:
     """Give the error for a write to a commit table."""
     return Unsupported(
         "this is a commit table, which is written by the protocol only and never comes under care:"
-        f" read it, and write other tables; table=`{text(table)}`"
+        f" read it, and write other tables; table=`{dotted_name(table)}`"
     )
 
 
@@ -269,18 +271,6 @@ def _least(properties: Mapping[str, str], key: str, default: int) -> int:
         return int(properties.get(key, default))
     except ValueError:  # somebody's slip: no expiry can read it either
         return 0
-
-
-def summary_value(snapshot: Snapshot | None, key: str) -> str | None:
-    """Give a key of a snapshot's summary, but for `operation`."""
-    if snapshot is None or snapshot.summary is None:
-        return None
-    return snapshot.summary.additional_properties.get(key)
-
-
-def operation_of(snapshot: Snapshot) -> str | None:
-    """Give a snapshot's operation; None for one without a summary."""
-    return None if snapshot.summary is None else snapshot.summary.operation.value
 
 
 def is_ours(snapshot: Snapshot) -> bool:

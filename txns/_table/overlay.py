@@ -27,19 +27,21 @@ from pyiceberg.table.update import (
 )
 
 from txns._iceberg import removals, requirements, schemas, timestamps
-from txns._iceberg.manifests import branch_at, empty_metadata, last_sequence_number
+from txns._iceberg.manifests import empty_metadata, last_sequence_number
+from txns._iceberg.snapshots import History, branch_at
 from txns._iceberg.updates import laid_over
+from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._table import mark as _mark
 from txns._table.logged_state import (
-    History,
+    LoggedHistory,
     Stranger,
     effective_ts,
     kept_length,
     logged_state,
     stranger_above,
 )
-from txns.errors import Conflict, CorruptLog, Quarantined, text
+from txns.errors import Conflict, CorruptLog, Quarantined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,8 +51,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
+    from txns._identifier import Identifier
     from txns._log.entry import Change, LoggedChange
-    from txns.errors import Identifier
 
 Requests = Callable[["LoggedChange"], "CommitTableRequest"]
 """Where the request of a logged change comes from: the entry's payload."""
@@ -258,7 +260,7 @@ def check_chain(table: Identifier, run: list[LoggedChange]) -> None:
             raise CorruptLog(
                 f"invariant I3 does not hold: the change at {after.commit_ts} stands on snapshot"
                 f" {after.change.from_snapshot_id}, not on {before.change.to_snapshot_id};"
-                f" table=`{text(table)}`"
+                f" table=`{dotted_name(table)}`"
             )
 
 
@@ -294,7 +296,7 @@ def incomplete(table: Identifier, reason: str) -> Quarantined:
     """Describe a table that lacks what the log has of it: readers have nothing to stay on."""
     cure = (
         "register its newest metadata in the catalog again, or take it as it stands with `txns"
-        f" repair adopt {text(table)}`"
+        f" repair adopt {dotted_name(table)}`"
     )
     return Quarantined(table, reason, cure)
 
@@ -335,7 +337,7 @@ def _earlier(
     read_ts: int,
 ) -> TableMetadata:
     """Put main where it was at `read_ts`, with the schema of that time."""
-    history = History(loaded)
+    history = LoggedHistory(loaded)
     for at in history.ancestors(logged):
         if effective_ts(history, mark, at) <= read_ts:
             view = _with_main(loaded, at)

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH
 
+from txns._iceberg import snapshots
+from txns._iceberg.snapshots import History
+from txns._identifier import dotted_name
 from txns._table import mark as _mark
-from txns._table.logged_state import History, is_cut_off, logged_state, stranger_above
-from txns.errors import Conflict, text
+from txns._table.logged_state import is_cut_off, logged_state, stranger_above
+from txns.errors import Conflict
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
-    from txns.errors import Identifier
+    from txns._identifier import Identifier
 
 CLAIM_MS = 10 * 60 * 1000
 """For so long nobody takes over another purger's claim, in ms."""
@@ -44,7 +47,7 @@ def claimed_ts(metadata: TableMetadata) -> int | None:
     if claim_id is None:
         return None
     for at in metadata.snapshots:
-        if _mark.summary_value(at, _mark.SNAPSHOT_TXN_ID) == claim_id:
+        if snapshots.summary_value(at, _mark.SNAPSHOT_TXN_ID) == claim_id:
             return _mark.commit_ts_of(at)
     return 0  # expired: it is old
 
@@ -96,7 +99,7 @@ def being_purged(table: Identifier, since: int) -> Conflict:
     """Give the error for a table that somebody purges, since a timestamp in ms."""
     return Conflict(
         f"the dropped table of this name is being purged since {time_of(since)}; a purge that died"
-        f" is gone on with by `txns purge {text(table)}`, possible from"
+        f" is gone on with by `txns purge {dotted_name(table)}`, possible from"
         f" {time_of(since + CLAIM_MS)} on",
         what="table is not free yet, try again",
         table=table,

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from txns.errors import Identifier
+    from txns._identifier import Identifier
 
 _INFIX = "__txns_purge_"
 _APART = re.compile(rf"(.+){_INFIX}[0-9a-f]{{12}}", re.DOTALL)

@@ -12,7 +12,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
 from txns._iceberg import timestamps
-from txns.errors import text
+from txns._identifier import dotted_name
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -44,5 +44,7 @@ def swap(
     try:
         response = catalog.commit_table(table, required, updates)
     except (KeyError, ValueError) as error:
-        raise CommitFailedException(f"the table has moved; table={text(table.name())}") from error
+        raise CommitFailedException(
+            f"the table has moved; table={dotted_name(table.name())}"
+        ) from error
     return Table(table.name(), response.metadata, response.metadata_location, table.io, catalog)

@@ -1,0 +1,165 @@
+"""
+Snapshots of a table: what they say, where they stand, and how a new one is made.
+
+No I/O, but for the manifest list of a new one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import (
+    Operation,
+    Snapshot,
+    SnapshotSummaryCollector,
+    Summary,
+    update_snapshot_summaries,
+)
+from pyiceberg.table.update import SetSnapshotRefUpdate
+
+from txns._iceberg import manifests as _manifests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile, ManifestFile
+    from pyiceberg.table.metadata import TableMetadata
+
+
+REPLACE = "replace"
+
+
+APPEND = "append"
+
+
+class History:
+    """The snapshots of one table by id: walks are linear in their length, not its square."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+
+    def get(self, snapshot_id: int | None) -> Snapshot | None:
+        """Give a snapshot by its id; None for one that is not, or no longer, there."""
+        return None if snapshot_id is None else self._by_id.get(snapshot_id)
+
+    def parent(self, snapshot: Snapshot) -> Snapshot | None:
+        """Give a snapshot's parent; None where there is none, or it has been expired."""
+        return self.get(snapshot.parent_snapshot_id)
+
+    def ancestors(self, snapshot: Snapshot | None) -> Iterator[Snapshot]:
+        """Give a snapshot and its ancestors, newest first."""
+        while snapshot is not None:
+            yield snapshot
+            snapshot = self.parent(snapshot)
+
+
+def summary_value(snapshot: Snapshot | None, key: str) -> str | None:
+    """Give a key of a snapshot's summary, but for `operation`."""
+    if snapshot is None or snapshot.summary is None:
+        return None
+    return snapshot.summary.additional_properties.get(key)
+
+
+def operation_of(snapshot: Snapshot) -> str | None:
+    """Give a snapshot's operation; None for one without a summary."""
+    return None if snapshot.summary is None else snapshot.summary.operation.value
+
+
+def new_snapshot(
+    io: FileIO,
+    metadata: TableMetadata,
+    path: str,
+    *,
+    snapshot_id: int,
+    parent: Snapshot | None,
+    operation: str,
+    summary: dict[str, str],
+    manifests: Iterable[ManifestFile],
+    now_ms: int,
+) -> Snapshot:
+    """
+    Write the manifest list of a table's next snapshot; give the snapshot.
+
+    Args:
+        io: Where the list is written.
+        metadata: The table that it is the next snapshot of.
+        path: The list's.
+        snapshot_id: Its id.
+        parent: What it stands on; None for nothing.
+        operation: Its operation, as Iceberg names it.
+        summary: The other keys of its summary.
+        manifests: What it lists; those without a sequence number take the snapshot's.
+        now_ms: Its time, which may have to be moved to follow the table's.
+    """
+    parent_id = parent.snapshot_id if parent else None
+    sequence_number = metadata.next_sequence_number()
+    _manifests.write_list(
+        io,
+        metadata,
+        path,
+        snapshot_id=snapshot_id,
+        parent_id=parent_id,
+        sequence_number=sequence_number,
+        manifests=manifests,
+    )
+    return Snapshot(
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent_id,
+        sequence_number=sequence_number,
+        timestamp_ms=now_ms,
+        manifest_list=path,
+        summary=Summary(Operation(operation), **summary),
+        schema_id=metadata.current_schema_id,
+    )
+
+
+def append_summary(metadata: TableMetadata, files: Sequence[DataFile]) -> dict[str, str]:
+    """Give the keys of an append's summary, as pyiceberg's producers compute them."""
+    collector = SnapshotSummaryCollector()
+    for file in files:
+        collector.add_file(file, metadata.schema(), metadata.specs()[file.spec_id])
+    main = metadata.current_snapshot()
+    summary = update_snapshot_summaries(
+        Summary(Operation.APPEND, **collector.build()),
+        main.summary if main else None,
+    )
+    return dict(summary.additional_properties)
+
+
+def branch_at(
+    name: str,
+    snapshot_id: int,
+    *,
+    min_snapshots_to_keep: int | None = None,
+    max_snapshot_age_ms: int | None = None,
+    max_ref_age_ms: int | None = None,
+) -> SetSnapshotRefUpdate:
+    """Give the update that moves a branch, with its retention."""
+    return SetSnapshotRefUpdate(
+        ref_name=name,
+        type=SnapshotRefType.BRANCH,
+        snapshot_id=snapshot_id,
+        min_snapshots_to_keep=min_snapshots_to_keep,
+        max_snapshot_age_ms=max_snapshot_age_ms,
+        max_ref_age_ms=max_ref_age_ms,
+    )
+
+
+def totals_of(snapshot: Snapshot | None) -> dict[str, str]:
+    """Give the `total-*` keys of a snapshot's summary; zeros for none."""
+    if snapshot is None or snapshot.summary is None:
+        return dict.fromkeys(
+            (
+                "total-data-files",
+                "total-delete-files",
+                "total-records",
+                "total-files-size",
+                "total-position-deletes",
+                "total-equality-deletes",
+            ),
+            "0",
+        )
+    properties = snapshot.summary.additional_properties
+    return {key: value for key, value in properties.items() if key.startswith("total-")}

@@ -1,0 +1,31 @@
+"""Names of tables: as they are typed, as people read them, and as catalogs may confuse them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Identifier = tuple[str, ...]
+"""The parts of a name, the namespace's first."""
+
+
+def dotted_name(table: Sequence[str] | str) -> str:
+    """
+    Give a table's name as people read it and the archive stores it.
+
+    Parts are joined by dots; a part that has a dot or a backtick stands in backticks.
+    """
+    if isinstance(table, str):
+        return table
+    return ".".join(_part(part) for part in table)
+
+
+def _part(part: str) -> str:
+    return "`" + part.replace("`", "``") + "`" if "." in part or "`" in part else part
+
+
+def folded(name: Identifier) -> Identifier:
+    """In some catalogs `T` and `t` are one name; in others the two clash for once."""
+    return tuple(part.lower() for part in name)
