@@ -23,7 +23,8 @@ from pyiceberg.table.update import (
 from txns._commit.committer import Request
 from txns._commit.drafts import transactions_off
 from txns._commit.group import Key, Origin
-from txns._iceberg import manifests, schemas, timestamps
+from txns._iceberg import manifests, timestamps
+from txns._iceberg.updates import reads_as
 from txns._identifier import dotted_name
 from txns._log.commit_log import REFUSALS
 from txns._log.entry import Isolation, Kind, derived_id
@@ -337,7 +338,7 @@ def _check_columns(staged: StagedTable, theirs: TableMetadata, snapshot: Snapsho
             continue
         ours, other = logged.find_column_name(field_id), schema.find_column_name(field_id)
         kind = written[field_id].field_type
-        if ours == other and not schemas.reads_as(kind, field.field_type):
+        if ours == other and not reads_as(kind, field.field_type):
             ours, other = f"{ours} {field.field_type}", f"{other} {kind}"
         if ours != other:
             raise Unsupported(

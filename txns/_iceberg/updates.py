@@ -1,8 +1,7 @@
 """
-Metadata updates laid over table metadata, without copying what does not change.
+Metadata updates laid over table metadata: over any state of it, without needless copies.
 
 Pure.
-Imports: nothing of this package. Used by: _mark, _overlay, _staged, _tables.
 """
 
 from __future__ import annotations
@@ -10,18 +9,42 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSchemaUpdate,
     AddSnapshotUpdate,
+    RemovePartitionSpecsUpdate,
+    RemovePartitionStatisticsUpdate,
     RemovePropertiesUpdate,
+    RemoveSchemasUpdate,
+    RemoveSnapshotsUpdate,
+    RemoveStatisticsUpdate,
+    SetCurrentSchemaUpdate,
+    SetPartitionStatisticsUpdate,
     SetPropertiesUpdate,
+    SetStatisticsUpdate,
     _apply_table_update,
     _TableMetadataUpdateContext,
+)
+from pyiceberg.types import (
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    PrimitiveType,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
+
+
+_LAST_ADDED = -1
 
 
 def laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMetadata:
@@ -46,6 +69,21 @@ def laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMetad
     return metadata
 
 
+def with_known_references(
+    base: TableMetadata | None, updates: Iterable[TableUpdate]
+) -> Iterator[TableUpdate]:
+    """
+    Give the same updates, fitted to a table that may not be the one they were made for.
+
+    Removals are cut down to what is there, and schemas have ids that are free.
+
+    Args:
+        base: What they are to be laid over; None for a new table.
+        updates: As they were logged.
+    """
+    return _with_free_schema_ids(base, _with_removals_of_what_is_there(base, updates))
+
+
 def properties_changed(base: TableMetadata, updates: Iterable[TableUpdate]) -> Iterator[str]:
     """Give the keys of table properties that updates set to something else, or take away."""
     for update in updates:
@@ -60,3 +98,133 @@ def summary_keys(updates: Iterable[TableUpdate]) -> Iterator[str]:
     for update in updates:
         if isinstance(update, AddSnapshotUpdate) and update.snapshot.summary is not None:
             yield from update.snapshot.summary.additional_properties
+
+
+class _There:
+    """What a table has, while updates are laid over it."""
+
+    def __init__(self, base: TableMetadata | None) -> None:
+        self.properties = set(base.properties) if base else set()
+        self.snapshots = {each.snapshot_id for each in base.snapshots} if base else set()
+        self.statistics = {each.snapshot_id for each in base.statistics} if base else set()
+        self.specs = {each.spec_id for each in base.partition_specs} if base else set()
+        self.partitions = (
+            {each.snapshot_id for each in base.partition_statistics} if base else set()
+        )
+
+    def add(self, update: TableUpdate) -> None:
+        match update:
+            case SetPropertiesUpdate():
+                self.properties.update(update.updates)
+            case AddSnapshotUpdate():
+                self.snapshots.add(update.snapshot.snapshot_id)
+            case AddPartitionSpecUpdate():
+                self.specs.add(update.spec.spec_id)
+            case SetStatisticsUpdate():
+                self.statistics.add(update.statistics.snapshot_id)
+            case SetPartitionStatisticsUpdate():
+                self.partitions.add(update.partition_statistics.snapshot_id)
+
+    def removed(self, update: TableUpdate) -> TableUpdate | None:
+        match update:
+            case RemovePropertiesUpdate():
+                keys = [key for key in update.removals if key in self.properties]
+                self.properties.difference_update(keys)
+                return RemovePropertiesUpdate(removals=keys)
+            case RemoveSnapshotsUpdate():
+                ids = [each for each in update.snapshot_ids if each in self.snapshots]
+                self.snapshots.difference_update(ids)
+                self.statistics.difference_update(ids)
+                return RemoveSnapshotsUpdate(snapshot_ids=ids) if ids else None
+            case RemovePartitionSpecsUpdate():
+                ids = [each for each in update.spec_ids if each in self.specs]
+                self.specs.difference_update(ids)
+                return RemovePartitionSpecsUpdate(spec_ids=ids) if ids else None
+            case RemoveStatisticsUpdate() | RemovePartitionStatisticsUpdate():
+                plain = isinstance(update, RemoveStatisticsUpdate)
+                known = self.statistics if plain else self.partitions
+                if update.snapshot_id not in known:
+                    return None
+                known.remove(update.snapshot_id)
+        return update
+
+
+def _with_removals_of_what_is_there(
+    base: TableMetadata | None, updates: Iterable[TableUpdate]
+) -> Iterator[TableUpdate]:
+    """
+    Give the same updates, without the removal of what is not there.
+
+    pyiceberg refuses that, Java does not; and a stranger's expiry may have been faster.
+    """
+    there = _There(base)
+    for update in updates:
+        there.add(update)
+        kept = there.removed(update)
+        if kept is not None:
+            yield kept
+
+
+def _with_free_schema_ids(
+    base: TableMetadata | None, updates: Iterable[TableUpdate]
+) -> Iterator[TableUpdate]:
+    """
+    Give the same updates; what names a schema whose id is taken names another one.
+
+    A stranger may have taken an id in between. Java's metadata builder gives another one then,
+    pyiceberg's would have two schemas of one id.
+    """
+    known = {schema.schema_id: schema for schema in base.schemas} if base else {}
+    ids: dict[int, int] = {}
+    last = _LAST_ADDED
+    for update in updates:
+        match update:
+            case AddSchemaUpdate():
+                schema = update.schema_
+                here = ids[schema.schema_id] = _id_of(known, schema)
+                last = here if here in known else _LAST_ADDED
+                if here not in known:
+                    known[here] = schema.model_copy(update={"schema_id": here})
+                    yield AddSchemaUpdate(schema_=known[here])
+            case SetCurrentSchemaUpdate():
+                wanted = update.schema_id
+                current = last if wanted == _LAST_ADDED else ids.get(wanted, wanted)
+                yield SetCurrentSchemaUpdate(schema_id=current)
+            case AddSnapshotUpdate():
+                yield AddSnapshotUpdate(snapshot=_of_schema(update.snapshot, ids))
+            case RemoveSchemasUpdate():
+                gone = [ids.get(each, each) for each in update.schema_ids]
+                there = [each for each in gone if known.pop(each, None)]
+                if there:
+                    yield RemoveSchemasUpdate(schema_ids=there)
+            case _:
+                yield update
+
+
+def reads_as(written: IcebergType, wanted: IcebergType) -> bool:
+    """
+    Whether every library reads a column of one type as another; the columns in it aside.
+
+    pyiceberg's own `promote` has more, and says nothing of a decimal's scale.
+    """
+    if not isinstance(wanted, PrimitiveType):
+        return type(written) is type(wanted)
+    if isinstance(written, DecimalType) and isinstance(wanted, DecimalType):
+        return written.scale == wanted.scale and written.precision <= wanted.precision
+    widened = isinstance(written, IntegerType) and isinstance(wanted, LongType)
+    doubled = isinstance(written, FloatType) and isinstance(wanted, DoubleType)
+    return written == wanted or widened or doubled
+
+
+def _id_of(known: dict[int, Schema], schema: Schema) -> int:
+    """Give the id of an equal schema, or the next free one, as Java's builder does."""
+    equal = (schema_id for schema_id, other in known.items() if other == schema)
+    return next(equal, max(known) + 1 if known else schema.schema_id)
+
+
+def _of_schema(snapshot: Snapshot, ids: dict[int, int]) -> Snapshot:
+    if snapshot.schema_id is None or ids.get(snapshot.schema_id, snapshot.schema_id) == (
+        snapshot.schema_id
+    ):
+        return snapshot
+    return snapshot.model_copy(update={"schema_id": ids[snapshot.schema_id]})

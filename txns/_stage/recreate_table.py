@@ -28,7 +28,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns._iceberg.schemas import reads_as
+from txns._iceberg.updates import reads_as
 from txns._table import mark
 
 if TYPE_CHECKING:

@@ -26,10 +26,10 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 
-from txns._iceberg import removals, requirements, schemas, timestamps
+from txns._iceberg import requirements, timestamps
 from txns._iceberg.manifests import empty_metadata, last_sequence_number
 from txns._iceberg.snapshots import History, branch_at
-from txns._iceberg.updates import laid_over
+from txns._iceberg.updates import laid_over, with_known_references
 from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._table import mark as _mark
@@ -311,7 +311,7 @@ def fitted(
     sequence_number = last_sequence_number(base) if base else 0
     next_row_id = (base.next_row_id or 0) if isinstance(base, TableMetadataV3) else 0
     taken: list[TableUpdate] = []
-    for update in schemas.fitted(base, removals.fitted(base, updates)):
+    for update in with_known_references(base, updates):
         if not isinstance(update, AddSnapshotUpdate):
             taken.append(update)
             continue
