@@ -120,7 +120,7 @@ def _commit(handle, outcome, number, pair, *, overwrites) -> None:
         txn.load_table(pair[1]).append(row)
 
     try:
-        txns.run(handle, callback, max_attempts=200)
+        txns.run_transaction(handle, callback, max_attempts=200)
     finally:
         outcome.conflicts += len(attempts) - 1
     outcome.committed[number] = pair

@@ -83,7 +83,7 @@ def _count_up(uri: str, table: str, number: int, answers: Any) -> None:
         loaded.append(rows(max(ids_of(loaded)) + 1))
 
     for _ in range(TRANSACTIONS):
-        txns.run(handle, next_one, max_attempts=100)
+        txns.run_transaction(handle, next_one, max_attempts=100)
     answers.put((number, tries))
 
 

@@ -18,7 +18,7 @@ pointers are in memory), `commit_at` (the swap: durable, visible), `Committed.ap
 entries become rows of the commit table). Spark sessions take part in the same
 transactions through the same log: docs/spec.md is all that the two share.
 
-A lost race raises `Conflict` (SQLSTATE 40001): `txns.run` runs the callback again.
+A lost race raises `Conflict` (SQLSTATE 40001): `txns.run_transaction` runs the callback again.
 What each isolation level allows is in docs/isolation.md, the guide in docs/python.md.
 Not offered: writing tables of format version 3 (pyiceberg cannot), a transaction over two
 catalogs.
@@ -31,7 +31,7 @@ from txns._catalog.transaction import Transaction
 from txns._clock import Clock, SystemClock
 from txns._handle import Handle, open  # noqa: A004 -- txns.open() is how a user says it
 from txns._log.entry import Isolation
-from txns._retry import run
+from txns._retry import run_transaction
 from txns.errors import (
     CommitStateUnknown,
     Conflict,
@@ -66,7 +66,7 @@ __all__ = [
     "Unsupported",
     "__version__",
     "open",
-    "run",
+    "run_transaction",
 ]
 
 __version__ = "0.1.0"

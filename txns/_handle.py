@@ -15,19 +15,19 @@ from txns._admin import switch
 from txns._admin.history import transactions
 from txns._admin.inventory import survey
 from txns._admin.purge import Purger
+from txns._admin.repair import Repairer
 from txns._catalog import wait as _wait
 from txns._catalog.autocommit import AutocommitCatalog
 from txns._catalog.base import SnapshotCatalog
 from txns._catalog.changefeed import Delivery, subscribe
-from txns._catalog.outcome import Committed, Options
+from txns._catalog.outcome import Committed
 from txns._catalog.transaction import Transaction
 from txns._clock import Clock, SystemClock
-from txns._commit import control
-from txns._commit.drafts import transactions_off
 from txns._config import Config
-from txns._log.entry import Isolation, Kind, check_txn_id
+from txns._log.entry import Isolation, check_txn_id
 from txns._services import Parts
-from txns.errors import InvalidUsage
+from txns._stage.write_set import BeginOptions
+from txns.errors import InvalidUsage, transactions_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -145,7 +145,7 @@ class Handle:
             )
         if txn_id is not None:
             check_txn_id(txn_id)
-        options = Options(
+        options = BeginOptions(
             txn_id=txn_id or clock.new_txn_id(),
             fresh_id=txn_id is None,
             isolation=self._isolation(isolation, as_of),
@@ -198,14 +198,7 @@ class Handle:
         Args:
             read_ts: In ms; the upper where it is not given.
         """
-        head = self._parts.log.load()
-        if read_ts is not None and read_ts > head.upper:
-            raise InvalidUsage(
-                "25000",
-                "nothing has committed at that time yet: read at the upper or below, or advance"
-                f" it; read_ts=`{read_ts}` upper=`{head.upper}`",
-            )
-        return SnapshotCatalog(self._parts, head, head.upper if read_ts is None else read_ts)
+        return SnapshotCatalog.at(self._parts, read_ts)
 
     # ---------------------------------------------------------------- care
 
@@ -232,11 +225,11 @@ class Handle:
 
     def repair_adopt(self, table: str | Identifier) -> int:
         """Take in what strangers wrote to a table, as an entry; gives its `commit_ts` in ms."""
-        return self._parts.repairer.adopt(_name(table))
+        return Repairer(self._parts).adopt(_name(table))
 
     def repair_reject(self, table: str | Identifier) -> int:
         """Set aside what strangers wrote, on a branch; gives the entry's `commit_ts` in ms."""
-        return self._parts.repairer.reject(_name(table))
+        return Repairer(self._parts).reject(_name(table))
 
     def dropped(self) -> list[Identifier]:
         """Give the dropped tables that the catalog still has, by name; see `purge`."""
@@ -299,7 +292,7 @@ class Handle:
         Returns:
             The upper, which may be greater.
         """
-        return control.advance(self._parts, ts)
+        return switch.advance(self._parts, ts)
 
     def off(self) -> list[Identifier]:
         """
@@ -308,7 +301,7 @@ class Handle:
         Returns:
             The tables with entries left.
         """
-        control.append(self._parts, Kind.OFF)
+        switch.off(self._parts)
         return self.apply_le()
 
     def on(self) -> list[Identifier]:

@@ -6,7 +6,7 @@ Imports: _committed, _log, errors. Used by: the package's users.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from txns._catalog.outcome import State
 from txns._log.commit_log import is_transient
@@ -16,15 +16,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from txns._catalog.transaction import Transaction
-    from txns._handle import Handle
 
 Result = TypeVar("Result")
 _BACK_OFF_MS = 10
 _BACK_OFF_MAX_MS = 1000
 
 
-def run(
-    handle: Handle,
+class Begins(Protocol):
+    """What begins transactions: a `Handle`."""
+
+    @property
+    def begin(self) -> Callable[..., Transaction]:
+        """Begin one; the options are `Handle.begin`'s."""
+
+    def back_off(self, max_ms: int) -> None:
+        """Pause 1 to `max_ms` ms, jittered."""
+
+
+def run_transaction(
+    handle: Begins,
     callback: Callable[[Transaction], Result],
     *,
     max_attempts: int = 10,
@@ -68,7 +78,7 @@ def run(
     raise AssertionError
 
 
-def _commit(handle: Handle, txn: Transaction, max_attempts: int) -> None:
+def _commit(handle: Begins, txn: Transaction, max_attempts: int) -> None:
     for attempt in range(1, max_attempts + 1):
         if txn.state is not State.ACTIVE:
             return  # the callback has ended it
@@ -93,5 +103,5 @@ def _has_landed(txn: Transaction) -> bool:
     return txn.state is State.COMMITTED
 
 
-def _back_off(handle: Handle, attempt: int) -> None:
+def _back_off(handle: Begins, attempt: int) -> None:
     handle.back_off(min(_BACK_OFF_MS * 2**attempt, _BACK_OFF_MAX_MS))

@@ -189,3 +189,12 @@ def shown(words: str) -> str:
     """Give somebody's words as messages show them: in one line that is cut, without backticks."""
     safe = _message.message(words[: SHOWN_MAX + 1]).replace("`", "'")
     return safe if len(safe) <= SHOWN_MAX else safe[: SHOWN_MAX - 3] + "..."
+
+
+def transactions_off() -> Unsupported:
+    """Say that something needs the log, while it takes no writers."""
+    return Unsupported(
+        "transactions are off for this commit table: `txns on` or CALL system.on() lets writers in;"
+        " until then single operations read and write, as plain Iceberg does, the tables to which"
+        " everything is applied"
+    )

@@ -126,10 +126,10 @@ def lose_a_race(folder: str, handle: txns.Handle, flights: pa.Table) -> None:
                 _cancel(other, 5, flights)
 
     try:
-        txns.run(handle, correct, max_attempts=1, comment="correct")
+        txns.run_transaction(handle, correct, max_attempts=1, comment="correct")
     except txns.Conflict as error:
         say(f"   {error}")
-    txns.run(handle, correct, comment="correct")
+    txns.run_transaction(handle, correct, comment="correct")
     check("attempts", 2, len(attempts))
     check("flights of the corrected day", *_counts(handle.snapshot()))
     say(f"   run again, and committed: {_counts(handle.snapshot())[1]} flights")

@@ -16,7 +16,7 @@ from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import Violation
 from tests.simulation.table_checks import is_marked
 from tests.simulation.upkeep import check_hold, check_read
-from txns._commit import control
+from txns._admin import switch
 from txns._log.entry import Kind
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
 
@@ -37,7 +37,7 @@ def audit(lake: Lake, *, reject: bool) -> None:
     """
     lake.world.auditor.begin_action(lake.world.seed, "audit", lake.world.now_ms)
     handle = lake.open()
-    control.append(handle.parts, Kind.ON)  # without adoption: what strangers did is still there
+    switch._append(handle.parts, Kind.ON)  # without adoption: what strangers did is still there
     _read_everything(lake, handle)  # before: strangers and entries that are not applied
     _settle(lake, handle, reject=reject)
     left = [name for name in handle.apply_le() if folded(name) not in lake.observer.history.upset]

@@ -33,8 +33,8 @@ from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 import txns._catalog.changefeed
-import txns._catalog.table
 import txns._commit.group
+import txns._stage.txn_table
 from tests.simulation.rows import data_file, rows_of
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def simulated(world: World) -> Iterator[None]:
         (txns._catalog.changefeed, "ArrowScan", RowScan),
         (pyiceberg.io.pyarrow, "ArrowScan", _scan),
         (pyiceberg.io.pyarrow, "_dataframe_to_data_files", partial(row_files, world)),
-        (txns._catalog.table, "_dataframe_to_data_files", partial(row_files, world)),
+        (txns._stage.txn_table, "_dataframe_to_data_files", partial(row_files, world)),
         (uuid, "os", seeded_os),
         (ExecutorFactory, "_instance", SynchronousExecutor()),
         (ExecutorFactory, "_instance_pid", os.getpid()),

@@ -299,7 +299,7 @@ def test_rollback_after_a_dropped_connection(lake):
 
 
 def test_run_commits_again(lake):
-    """`txns.run` tries a commit again with what was staged: the callback runs once."""
+    """`txns.run_transaction` tries a commit again with what was staged: the callback runs once."""
     a = lake.table("a", [1])
     catalog = Wrapped(lake.another_catalog())
     handle = lake.open(catalog)
@@ -313,7 +313,7 @@ def test_run_commits_again(lake):
         calls.append(1)
         catalog.load = load
 
-    txns.run(handle, work)
+    txns.run_transaction(handle, work)
     assert [1] == calls
     assert [1, 2] == lake.plain_ids(a)
 

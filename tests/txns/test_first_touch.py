@@ -121,7 +121,7 @@ def test_a_registration_that_never_wins(lake, late):
     with pytest.raises(txns.Conflict, match="registered"), handle.begin() as txn:
         txn.load_table("shop.a")
     late.before += [refuse, refuse]
-    txns.run(handle, lambda txn: txn.load_table("shop.a").append(rows(2)))
+    txns.run_transaction(handle, lambda txn: txn.load_table("shop.a").append(rows(2)))
     assert [1, 2] == lake.plain_ids("shop.a")
 
 

@@ -242,7 +242,7 @@ def test_as_of(lake, handle):
 
 
 def test_run_again(lake, handle):
-    """txns.run runs the callback again on a conflict, and gives its result."""
+    """txns.run_transaction runs the callback again on a conflict, and gives its result."""
     a = lake.table("a", [1])
     attempts = []
 
@@ -255,12 +255,12 @@ def test_run_again(lake, handle):
         table.append(rows(2))
         return "done"
 
-    assert "done" == txns.run(handle, callback)
+    assert "done" == txns.run_transaction(handle, callback)
     assert 3 == len(set(attempts))
     assert [2, 11, 12] == lake.plain_ids(a)
     with pytest.raises(txns.Conflict):
         attempts.clear()
-        txns.run(handle, callback, max_attempts=1)
+        txns.run_transaction(handle, callback, max_attempts=1)
 
 
 def test_unknown_level(handle):

@@ -96,7 +96,7 @@ def test_run_gives_the_result_of_what_has_landed(lake):
         calls.append(txn)
         return "done"
 
-    assert "done" == txns.run(handle, work)
+    assert "done" == txns.run_transaction(handle, work)
     assert [txns.State.COMMITTED] == [txn.state for txn in calls]
     assert [1, 2] == ids(lake.open().snapshot().load_table(a))
 

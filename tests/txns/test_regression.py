@@ -268,7 +268,7 @@ def test_an_interrupt_between_the_swap_and_its_answer(lake, handle, monkeypatch)
         block.load_table(a).append(rows(3))
         block.commit()
     with pytest.raises(KeyboardInterrupt):
-        txns.run(handle, lambda txn: txn.load_table(a).append(rows(4)))
+        txns.run_transaction(handle, lambda txn: txn.load_table(a).append(rows(4)))
     assert [1, 2, 3, 4] == ids(lake.open().snapshot().load_table(a))
 
 

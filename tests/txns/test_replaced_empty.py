@@ -21,7 +21,8 @@ import txns
 from tests.txns.lake import SCHEMA, SteppingClock, ids, rows
 from txns._iceberg.snapshots import branch_at
 from txns._table import mark
-from txns._table.logged_state import logged_state, needed_since
+from txns._table.logged_state import logged_state
+from txns._table.retention import needed_since
 
 if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate

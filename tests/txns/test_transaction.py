@@ -326,7 +326,7 @@ def test_too_old(lake):
         lake.clock.ahead_ms += 2000
 
     with pytest.raises(txns.InvalidUsage, match="max_age_s") as refusal:
-        txns.run(handle, work)
+        txns.run_transaction(handle, work)
     assert ("25P04", [1]) == (refusal.value.sqlstate, calls)
     assert before == lake.files()
 

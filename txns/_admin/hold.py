@@ -20,7 +20,7 @@ from txns._catalog.base import SnapshotCatalog
 from txns._iceberg.snapshots import History
 from txns._identifier import dotted_name
 from txns._log.entry import Isolation
-from txns._retry import run
+from txns._retry import run_transaction
 from txns._table.logged_state import LoggedHistory, effective_ts
 from txns._table.mark import REF_PREFIX
 from txns._table.overlay import TableView
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from txns._catalog.transaction import Transaction
-    from txns._handle import Handle
     from txns._identifier import Identifier
     from txns._log.commit_log import Head
+    from txns._retry import Begins
     from txns._services import Parts
-    from txns._table.data_tables import Loaded
+    from txns._table.loaded import Loaded
 
 TAG = f"{REF_PREFIX}hold-"
 """Tags of a hold are named this and the hold's name."""
@@ -69,7 +69,7 @@ class Hold:
 
 
 def hold(
-    handle: Handle,
+    handle: Begins,
     parts: Parts,
     name: str,
     tables: Iterable[Identifier],
@@ -83,8 +83,8 @@ def hold(
         raise InvalidUsage("42000", f"a hold lasts for some time; ttl_ms=`{ttl_ms}`")
     if not names:
         raise InvalidUsage("42000", f"a hold names at least one table; hold=`{name}`")
-    at = handle.upper if read_ts is None else read_ts
-    held = handle.snapshot(at)
+    held = SnapshotCatalog.at(parts, read_ts)
+    at = held.read_ts
     snapshots = {table: _held_snapshot(held, table, at) for table in names}
 
     def set_tags(txn: Transaction) -> None:
@@ -110,14 +110,14 @@ def hold(
             ).commit()
 
     comment = f"hold {name} at {at}"
-    run(handle, set_tags, isolation=Isolation.SNAPSHOT, comment=comment)
+    run_transaction(handle, set_tags, isolation=Isolation.SNAPSHOT, comment=comment)
     made = {table: snapshot.snapshot_id for table, snapshot in snapshots.items()}
     ends_ms = parts.clock.now_ms() + ttl_ms
     # A table that cannot be loaded just now is left out of the survey; the hold stands.
     return next((one for one in holds(parts) if one.name == name), Hold(name, made, at, ends_ms))
 
 
-def release(handle: Handle, parts: Parts, name: str) -> tuple[Identifier, ...]:
+def release(handle: Begins, parts: Parts, name: str) -> tuple[Identifier, ...]:
     """Remove the tags of a hold, in one transaction; give the tables that had one."""
     tag = _tag(name)
     found = _find(parts, name)
@@ -128,7 +128,7 @@ def release(handle: Handle, parts: Parts, name: str) -> tuple[Identifier, ...]:
             if tag in staged.metadata.refs:  # an expiry may have been faster
                 staged.manage_snapshots().remove_tag(tag).commit()
 
-    run(handle, remove_tags, isolation=Isolation.SNAPSHOT, comment=f"release {name}")
+    run_transaction(handle, remove_tags, isolation=Isolation.SNAPSHOT, comment=f"release {name}")
     return tuple(found.tables)
 
 

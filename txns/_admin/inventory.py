@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from txns._identifier import Identifier
     from txns._log.commit_log import Head
     from txns._services import Parts
-    from txns._table.data_tables import Loaded
+    from txns._table.loaded import Loaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,10 @@ from txns._iceberg import manifests
 from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._logger import logger
-from txns._services import check_writable
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table import mark, purge_claim, purge_name
+from txns._table.loaded import check_writable
 from txns.errors import Conflict, InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from txns._identifier import Identifier
     from txns._log.commit_log import Head
     from txns._services import Parts
-    from txns._table.data_tables import Loaded
+    from txns._table.loaded import Loaded
 
 _LOG = logger(__name__)
 

@@ -21,7 +21,6 @@ from pyiceberg.table.update import (
 )
 
 from txns._commit.committer import Request
-from txns._commit.drafts import transactions_off
 from txns._commit.group import Key, Origin
 from txns._iceberg import manifests, timestamps
 from txns._iceberg.updates import reads_as
@@ -34,20 +33,17 @@ from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
 from txns._table.logged_state import is_cut_off, is_of_dropped, stranger_above
 from txns._table.swap import swap
-from txns.errors import Conflict, Quarantined, Unsupported
+from txns.errors import Conflict, Quarantined, Unsupported, transactions_off
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from txns._clock import Clock
-    from txns._commit.apply import Applier
-    from txns._commit.committer import Committer
     from txns._identifier import Identifier
-    from txns._log.commit_log import CommitLog, Head
-    from txns._table.data_tables import DataTables, Loaded
+    from txns._log.commit_log import Head
+    from txns._services import Parts
+    from txns._table.loaded import Loaded
     from txns._table.logged_state import Stranger
 
 _LOG = logger(__name__)
@@ -56,21 +52,13 @@ _LOG = logger(__name__)
 class Repairer:
     """Ends quarantines and foreign writes of one catalog's tables."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        log: CommitLog,
-        tables: DataTables,
-        applier: Applier,
-        committer: Committer,
-        clock: Clock,
-    ) -> None:
-        self._catalog = catalog
-        self._log = log
-        self._tables = tables
-        self._applier = applier
-        self._committer = committer
-        self._clock = clock
+    def __init__(self, parts: Parts) -> None:
+        self._catalog = parts.catalog
+        self._log = parts.log
+        self._tables = parts.tables
+        self._applier = parts.applier
+        self._committer = parts.committer
+        self._clock = parts.clock
 
     def adopt(self, identifier: Identifier) -> int:
         """

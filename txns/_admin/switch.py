@@ -9,21 +9,51 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from txns._admin.inventory import Surveyed, survey
-from txns._commit import control
+from txns._admin.repair import Repairer
+from txns._commit.drafts import checked_ts, control_entry
+from txns._commit.group import Key
 from txns._identifier import dotted_name
-from txns._log.entry import Kind
+from txns._log.entry import Entry, Kind
 from txns._logger import logger
+from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from txns._identifier import Identifier
+    from txns._log.commit_log import Head
+    from txns._log.state import LogState
     from txns._services import Parts
 
 _LOG = logger(__name__)
 
 
+def advance(parts: Parts, ts: int) -> int:
+    """Move the upper to a timestamp in ms; gives the upper, which may be greater."""
+    upper = parts.log.load().upper
+    if upper >= ts:
+        return upper
+    key = Key.fresh(parts.clock.new_txn_id())
+
+    def attempt(state: LogState, _head: Head, _next: int) -> Entry:
+        commit_ts = checked_ts(ts, state.upper, parts.clock.now_ms())
+        return control_entry(Kind.ADVANCE, key.txn_id, state, commit_ts)
+
+    try:
+        return parts.loop.append(key, attempt).commit_ts
+    except InvalidUsage:
+        upper = parts.log.load().upper
+        if upper >= ts:
+            return upper  # somebody else has moved it
+        raise
+
+
+def off(parts: Parts) -> None:
+    """Turn the protocol's writers away, from the next entry on; see `Handle.off`."""
+    _append(parts, Kind.OFF)
+
+
 def on(parts: Parts) -> list[Identifier]:
     """See `Handle.on`."""
-    control.append(parts, Kind.ON)
+    _append(parts, Kind.ON)
     return [
         each.identifier
         for each in survey(parts, parts.log.load())
@@ -38,8 +68,16 @@ def _adopts(parts: Parts, table: Surveyed) -> bool:
         _LOG.warning("%s is not adopted: %s", dotted_name(table.identifier), view.stranger.reason)
         return False
     try:
-        parts.repairer.adopt(table.identifier)
+        Repairer(parts).adopt(table.identifier)
     except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
         _LOG.warning("%s is not adopted: %s", dotted_name(table.identifier), error)
         return False
     return True
+
+
+def _append(parts: Parts, kind: Kind) -> None:
+    """Append an entry of a kind that has nothing to apply."""
+    key = Key.fresh(parts.clock.new_txn_id())
+    parts.loop.append(
+        key, lambda state, _head, commit_ts: control_entry(kind, key.txn_id, state, commit_ts)
+    )

@@ -28,7 +28,6 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, SetSnapshotR
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._catalog.base import TxnCatalog
-from txns._catalog.table import TxnTable
 from txns._commit.committer import Request
 from txns._commit.group import Key
 from txns._iceberg import manifests, timestamps
@@ -37,10 +36,11 @@ from txns._iceberg.updates import laid_over
 from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._logger import logger
-from txns._services import check_writable
 from txns._stage import change_builder
 from txns._stage import create_table as _creation
 from txns._stage.staged_table import StagedTable
+from txns._stage.txn_table import TxnTable
+from txns._table.loaded import check_writable
 from txns._table.mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved_in
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from txns._identifier import Identifier
     from txns._log.commit_log import Head
-    from txns._table.data_tables import Loaded
+    from txns._table.loaded import Loaded
 
 _LOG = logger(__name__)
 
@@ -152,8 +152,7 @@ class AutocommitCatalog(TxnCatalog):
             return self._parts.catalog.create_table_transaction(
                 identifier, schema, location, partition_spec, sort_order, properties
             )
-        return _creation.creation(
-            self._parts,
+        return self._parts.new_tables.plan(
             self,
             name,
             schema,

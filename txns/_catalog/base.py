@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from txns._identifier import Identifier
     from txns._log.commit_log import Head
     from txns._services import Parts
-    from txns._table.data_tables import Loaded
+    from txns._table.loaded import Loaded
 
 NameLike = "str | Identifier"
 
@@ -254,6 +254,23 @@ class SnapshotCatalog(TxnCatalog):
         super().__init__(parts)
         self._at = head
         self.read_ts = read_ts
+
+    @staticmethod
+    def at(parts: Parts, read_ts: int | None) -> SnapshotCatalog:
+        """
+        Give all tables as of a timestamp in ms; None for the upper.
+
+        Raises:
+            InvalidUsage: 25000, nothing has committed at that time yet.
+        """
+        head = parts.log.load()
+        if read_ts is not None and read_ts > head.upper:
+            raise InvalidUsage(
+                "25000",
+                "nothing has committed at that time yet: read at the upper or below, or advance"
+                f" it; read_ts=`{read_ts}` upper=`{head.upper}`",
+            )
+        return SnapshotCatalog(parts, head, head.upper if read_ts is None else read_ts)
 
     def _head(self) -> Head:
         return self._at

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from txns._log.commit_log import Head
     from txns._log.entry import Change
     from txns._services import Parts
-    from txns._table.data_tables import Loaded
+    from txns._table.loaded import Loaded
 
 _POLL_MS = 100
 

@@ -1,5 +1,5 @@
 """
-What a transaction was begun with, and what became of it.
+What became of a transaction.
 
 Imports: _entry, _parts. Used by: _transaction, _handle.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from txns._identifier import Identifier
-    from txns._log.entry import Entry, Isolation
+    from txns._log.entry import Entry
     from txns._services import Parts
 
 
@@ -74,15 +74,3 @@ class Committed:
         if self.applied is not True and self._entry and self._parts:
             self.applied = self._parts.committer.apply(self._entry)
         return Applied(self.commit_ts, complete=bool(self.applied))
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a transaction was begun."""
-
-    txn_id: str
-    fresh_id: bool
-    isolation: Isolation
-    read_only: bool
-    read_ts: int
-    born_ms: int

@@ -19,17 +19,17 @@ from pyiceberg.table.update import AssertCreate
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._catalog.base import TxnCatalog
-from txns._catalog.outcome import Committed, Options, State
-from txns._catalog.table import TxnTable
+from txns._catalog.outcome import Committed, State
 from txns._commit.committer import Request
 from txns._commit.group import Attempts, Key, Origin
 from txns._commit.leftovers import Leftovers
 from txns._identifier import dotted_name, folded
 from txns._log.entry import Entry, Isolation, Kind
-from txns._stage import change_builder, create_table
+from txns._stage import change_builder
 from txns._stage.read_set import ReadSet
 from txns._stage.savepoints import Savepoints
-from txns._stage.write_set import Staging
+from txns._stage.txn_table import TxnTable
+from txns._stage.write_set import BeginOptions, WriteSet
 from txns._table.mark import refuse_reserved, refuse_reserved_in
 from txns.errors import CommitStateUnknown, InvalidUsage, Unsupported, is_final
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from txns._log.commit_log import Head
     from txns._services import Parts
     from txns._stage.staged_table import StagedTable
-    from txns._table.data_tables import Loaded
+    from txns._table.loaded import Loaded
 
 
 class Transaction(TxnCatalog):
@@ -62,7 +62,7 @@ class Transaction(TxnCatalog):
     and rolls back on an exception. Threads may share it.
     """
 
-    def __init__(self, parts: Parts, head: Head, options: Options, comment: str) -> None:
+    def __init__(self, parts: Parts, head: Head, options: BeginOptions, comment: str) -> None:
         super().__init__(parts)
         self._at = head
         self.options = options
@@ -71,11 +71,22 @@ class Transaction(TxnCatalog):
         self.state = State.ACTIVE
         self.committed: Committed | None = None
         """What became of it; set from the start where its id had committed before."""
-        self._staging = Staging(parts, head, options, self.reads)
+        self._write_set = WriteSet(
+            parts.tables,
+            head,
+            options,
+            self.reads,
+            expiry=parts.kept_by_expiry,
+            take_care=self._take_care if parts.config.register == "all" else None,
+        )
         self._savepoints = Savepoints()
         self._attempts = Attempts()
         self._leftovers = Leftovers()
         self._lock = threading.RLock()
+
+    def _take_care(self, table: Identifier) -> Head:
+        self._parts.registrar.register(table)
+        return self._parts.log.load()
 
     @property
     def parts(self) -> Parts:
@@ -100,7 +111,7 @@ class Transaction(TxnCatalog):
     @property
     def tables(self) -> tuple[Identifier, ...]:
         """The tables that it has written."""
-        return self.committed.tables if self.committed else tuple(self._staging.writes())
+        return self.committed.tables if self.committed else tuple(self._write_set.writes())
 
     @property
     def unprotected(self) -> tuple[str, ...]:
@@ -118,17 +129,17 @@ class Transaction(TxnCatalog):
         name = self.identifier_to_tuple(identifier)
         with self._lock:
             self._check_active()
-            staged = self._staging.staged.get(name)
+            staged = self._write_set.staged.get(name)
             if staged is not None and staged.dropped:
                 raise NoSuchTableError(f"Table does not exist: {dotted_name(name)}")
-            return self._staging.table(name, self, partial(self._stage_append, name))
+            return self._write_set.table(name, self, partial(self._stage_append, name))
 
     def table_exists(self, identifier: str | Identifier) -> bool:
         """Whether a table exists for this transaction."""
         name = self.identifier_to_tuple(identifier)
         with self._lock:
             self._check_active()
-            exists = self._staging.exists(name)
+            exists = self._write_set.exists(name)
             if exists:
                 self.reads.present.add(name)
             return exists
@@ -140,7 +151,7 @@ class Transaction(TxnCatalog):
             self._check_active()
             self.reads.listed.add(space)
             tables = dict.fromkeys(super().list_tables(namespace))
-            for name, staged in self._staging.staged.items():
+            for name, staged in self._write_set.staged.items():
                 if name[:-1] != space:
                     continue
                 listed = self._listed_as(name, staged, tables)
@@ -181,10 +192,9 @@ class Transaction(TxnCatalog):
         with self._lock:
             self._check_writable()
             self._refuse_commit_table(name)
-            if self._staging.exists(name):
+            if self._write_set.exists(name):
                 raise TableAlreadyExistsError(f"Table {dotted_name(name)} already exists")
-            return create_table.creation(
-                self._parts,
+            return self._parts.new_tables.plan(
                 self,
                 name,
                 schema,
@@ -192,8 +202,8 @@ class Transaction(TxnCatalog):
                 partition_spec,
                 sort_order,
                 properties,
-                dropped=self._staging.dropped(name),
-                files=self._staging.files,
+                dropped=self._write_set.dropped(name),
+                files=self._write_set.files,
             )
 
     def commit_table(
@@ -209,11 +219,11 @@ class Transaction(TxnCatalog):
             self._refuse_commit_table(name)
             refuse_reserved_in(name, table.metadata, updates)
             if any(isinstance(requirement, AssertCreate) for requirement in requirements):
-                staged = self._staging.stage_create(table, updates)
+                staged = self._write_set.stage_create(table, updates)
             else:
                 appended = isinstance(table, TxnTable) and table.made_by_appends(updates)
-                staged = self._staging.stage(name, requirements, updates, appended=appended)
-            self._staging.show(staged)
+                staged = self._write_set.stage(name, requirements, updates, appended=appended)
+            self._write_set.show(staged)
             return CommitTableResponse(
                 metadata=staged.current, metadata_location=table.metadata_location
             )
@@ -226,9 +236,9 @@ class Transaction(TxnCatalog):
             self._check_writable()
             self._refuse_commit_table(name)
             refuse_reserved(name, properties)
-            staged = self._staging.writable(name)
+            staged = self._write_set.writable(name)
             change_builder.stage_append(staged, self._parts.clock, files, properties)
-            self._staging.show(staged)
+            self._write_set.show(staged)
 
     def drop_table(self, identifier: str | Identifier) -> None:
         """Drop a table with this transaction; its files stay until they are purged."""
@@ -237,7 +247,7 @@ class Transaction(TxnCatalog):
             self._check_writable()
             self._refuse_commit_table(name)
             self.load_table(name)
-            staged = self._staging.drop(name)
+            staged = self._write_set.drop(name)
             if staged is not None:
                 change_builder.stage_drop(staged, self._parts.clock)
 
@@ -309,14 +319,14 @@ class Transaction(TxnCatalog):
         """
         with self._lock:
             if self.committed is not None:
-                self._staging.discard()
+                self._write_set.discard()
                 self.state = State.COMMITTED
                 return self.committed
             self._check_active()
-            writes = self._staging.writes()
+            writes = self._write_set.writes()
             if not writes:
                 self.state = State.COMMITTED
-                self._staging.delete_passing()
+                self._write_set.delete_passing()
                 self.committed = Committed(
                     self.txn_id, self.read_ts, self.read_ts, (), applied=True
                 )
@@ -325,7 +335,7 @@ class Transaction(TxnCatalog):
             entry = self._append(writes, ts)
             self.state = State.COMMITTED
             self.committed = Committed.of(entry, self._parts)
-            self._staging.delete_passing()
+            self._write_set.delete_passing()
             return self.committed
 
     def _key(self, ts: int | None = None) -> Key:
@@ -356,7 +366,7 @@ class Transaction(TxnCatalog):
                 self.state = State.ACTIVE  # no outcome: what was staged stays
                 raise
             self.state = State.ROLLED_BACK
-            self._staging.discard()
+            self._write_set.discard()
             raise
 
     def rollback(self) -> None:
@@ -376,7 +386,7 @@ class Transaction(TxnCatalog):
                 return
             self._leftovers.remove(self._parts.log, None)
             self.state = State.ROLLED_BACK
-            self._staging.discard()
+            self._write_set.discard()
 
     def rollback_after(self, error: BaseException) -> None:
         """Undo everything because of an error; an interrupt is not hidden, see `rollback`."""
@@ -410,7 +420,7 @@ class Transaction(TxnCatalog):
         """Remember this moment under a name; a name used again hides the older one."""
         with self._lock:
             self._check_unattempted()
-            self._savepoints.remember(name, self._staging.staged)
+            self._savepoints.remember(name, self._write_set.staged)
 
     def rollback_to(self, name: str) -> None:
         """
@@ -421,8 +431,8 @@ class Transaction(TxnCatalog):
         """
         with self._lock:
             self._check_unattempted()
-            staged, undone = self._savepoints.back_to(name, self._staging.staged)
-            self._staging.restore(staged)
+            staged, undone = self._savepoints.back_to(name, self._write_set.staged)
+            self._write_set.restore(staged)
             for files, locations in undone:
                 files.delete_of(locations)
 
@@ -447,7 +457,7 @@ class Transaction(TxnCatalog):
         return self.options.read_ts
 
     def _load(self, identifier: Identifier) -> Loaded:
-        return self._staging.load(identifier)
+        return self._write_set.load(identifier)
 
     def _check_active(self) -> None:
         if self.state is not State.ACTIVE:

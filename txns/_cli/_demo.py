@@ -89,8 +89,8 @@ def _race(handle: txns.Handle) -> None:
         late.commit()
     except Conflict as error:
         say(f"   {error}")
-    txns.run(handle, lambda txn: _sell(txn, 2), comment="the second, run again")
-    say(f"   run again by txns.run    {_seen(handle.snapshot())}")
+    txns.run_transaction(handle, lambda txn: _sell(txn, 2), comment="the second, run again")
+    say(f"   run again by txns.run_transaction    {_seen(handle.snapshot())}")
 
 
 def _crash(handle: txns.Handle, catalog: Catalog) -> None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txns import _engine
 from txns._cli import _exit
 from txns._cli._options import Lake, common_options
 from txns._cli._words import complain
+from txns._log.entry import THIS_ENGINE
 from txns._logger import logger, masked_traceback
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class TxnsGroup(click.Group):
 
     def __init__(self, *, commands: Sequence[click.Command], **settings: Any) -> None:
         version = click.version_option(
-            message=_engine.NAME, help="Show the versions of Python, pyiceberg and txns."
+            message=THIS_ENGINE, help="Show the versions of Python, pyiceberg and txns."
         )
         super().__init__(commands=commands, params=common_options(), **settings)
         version(self)

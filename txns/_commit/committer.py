@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from txns import _engine
 from txns._commit.conflict import ConflictChecker
 from txns._commit.leftovers import Leftovers
 from txns._identifier import dotted_name
 from txns._log import payload as _payload
-from txns._log.entry import Change, Entry, Isolation, Kind, LoggedChange, Operation
+from txns._log.entry import THIS_ENGINE, Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._logger import logger
 from txns._stage import change_builder, kept_tags, restage
 from txns._stage.read_set import ReadSet
@@ -312,7 +311,7 @@ class Committer:
             prev_ts=state.upper,
             read_ts=request.read_ts,
             isolation=request.isolation,
-            engine=_engine.NAME,
+            engine=THIS_ENGINE,
             comment=request.comment,
             changes=tuple(changes),
             payload=payload,

@@ -11,11 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from txns import _engine
 from txns._commit.group import Origin
-from txns._log.entry import Entry, Kind
+from txns._log.entry import THIS_ENGINE, Change, Entry, Kind
 from txns._logger import logger
-from txns.errors import Conflict, CorruptLog, InvalidUsage, Unsupported
+from txns.errors import Conflict, CorruptLog, InvalidUsage, transactions_off
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -107,7 +106,7 @@ class Drafts:
             commit_ts=commit_ts,
             prev_ts=self.state.upper,
             read_ts=key.since_ts,
-            engine=_engine.NAME,
+            engine=THIS_ENGINE,
         )
 
     def _make(self, member: Member) -> Entry:
@@ -131,15 +130,6 @@ def barred(member: Member, ts: int) -> Conflict:
         "a try under its id was refused after this one began",
         txn_id=member.key.txn_id,
         least_ts=ts,
-    )
-
-
-def transactions_off() -> Unsupported:
-    """Say that something needs the log, while it takes no writers."""
-    return Unsupported(
-        "transactions are off for this commit table: `txns on` or CALL system.on() lets writers in;"
-        " until then single operations read and write, as plain Iceberg does, the tables to which"
-        " everything is applied"
     )
 
 
@@ -173,3 +163,20 @@ def _check_invariants(state: LogState, entry: Entry) -> None:
         state.validate()
     except CorruptLog as error:
         raise Conflict(f"refused: {error}", txn_id=entry.txn_id, least_ts=entry.prev_ts) from error
+
+
+def control_entry(
+    kind: Kind, txn_id: str, state: LogState, commit_ts: int, changes: tuple[Change, ...] = ()
+) -> Entry:
+    """Give an entry that has nothing to apply: it moves the upper, or turns writers away."""
+    return Entry(
+        kind,
+        txn_id,
+        upper=commit_ts,
+        tidied_upto=state.tidied_upto,
+        commit_ts=commit_ts,
+        prev_ts=state.upper,
+        read_ts=state.upper,
+        engine=THIS_ENGINE,
+        changes=changes,
+    )

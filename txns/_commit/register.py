@@ -20,9 +20,8 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns._commit import control
 from txns._commit.committer import Request
-from txns._commit.drafts import transactions_off
+from txns._commit.drafts import control_entry
 from txns._commit.group import Key, Origin
 from txns._iceberg import manifests, timestamps
 from txns._identifier import dotted_name
@@ -32,7 +31,7 @@ from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
 from txns._table.swap import swap
-from txns.errors import Conflict, ForeignWrite, Quarantined, Unsupported
+from txns.errors import Conflict, ForeignWrite, Quarantined, Unsupported, transactions_off
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -248,7 +247,7 @@ class Registrar:
                     table=change.table,
                     least_ts=head.upper,
                 )
-            return control.entry(Kind.REGISTER, txn_id, state, commit_ts, (change,))
+            return control_entry(Kind.REGISTER, txn_id, state, commit_ts, (change,))
 
         return self._loop.append(Key(txn_id, 0, Origin.DERIVED), attempt).commit_ts
 

@@ -20,14 +20,13 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 from pyiceberg.types import LongType
 
-from txns import _engine
 from txns._iceberg import manifests, timestamps
 from txns._iceberg.recorded_io import RecordedIO
 from txns._iceberg.snapshots import summary_value
 from txns._log import archive, commit_table
 from txns._log import entry as _entry
 from txns._log.commit_log import Outcome
-from txns._log.entry import Entry, Kind
+from txns._log.entry import THIS_ENGINE, Entry, Kind
 from txns._logger import logger
 from txns._table.data_tables import LESS_THAN_ALL
 
@@ -140,7 +139,7 @@ class Tidier:
             self._clock.new_txn_id(),
             upper=state.upper,
             tidied_upto=max(state.tidied_upto, done[-1].commit_ts),
-            engine=_engine.NAME,
+            engine=THIS_ENGINE,
         )
         try:
             small = _mergeable(table)

@@ -17,10 +17,10 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from txns import _engine
 from txns._iceberg import snapshots
 from txns._iceberg.new_table import creating_updates, plan
 from txns._log import entry
+from txns._log.entry import THIS_ENGINE
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -94,7 +94,7 @@ def create(catalog: Catalog, identifier: Identifier, clock: Clock) -> None:
     )
     metadata, io = planned.metadata, planned.io
     first = entry.Entry(
-        entry.Kind.TIDY, clock.new_txn_id(), upper=0, tidied_upto=0, engine=_engine.NAME
+        entry.Kind.TIDY, clock.new_txn_id(), upper=0, tidied_upto=0, engine=THIS_ENGINE
     )
     snapshot_id = clock.new_snapshot_id()
     path = f"{metadata.location}/metadata/snap-{snapshot_id}-0-{clock.new_uuid()}.avro"

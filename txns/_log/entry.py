@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import re
 import unicodedata
 import uuid
 from dataclasses import dataclass, field
 from enum import Enum
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from txns._identifier import Identifier, dotted_name
@@ -50,6 +52,12 @@ INT64_MAX = (1 << 63) - 1
 TXN_ID_MAX_CHARACTERS = 255
 _NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+THIS_ENGINE = (
+    f"python {platform.python_version()}, pyiceberg {version('pyiceberg')},"
+    f" txns {version('iceberg-txns')}"
+)
+"""Who writes the entries of this process, for people who read the log."""
 
 
 class Kind(Enum):

@@ -8,6 +8,7 @@ _staging, _transaction, _autocommit.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import TableAlreadyExistsError
@@ -18,10 +19,10 @@ from pyiceberg.table.update import AssignUUIDUpdate, update_table_metadata
 from txns._iceberg import manifests
 from txns._iceberg.new_table import has_view, plan
 from txns._identifier import dotted_name
-from txns._services import check_writable
 from txns._stage.recreate_table import is_base, recreation
 from txns._stage.staged_table import Point, StagedTable
 from txns._table import mark as _mark
+from txns._table.loaded import check_writable
 from txns._table.purge_claim import refuse_claimed
 from txns.errors import Conflict, Unsupported
 
@@ -39,9 +40,11 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
     from pyiceberg.typedef import Properties
 
+    from txns._clock import Clock
+    from txns._config import Config
     from txns._identifier import Identifier
-    from txns._services import Parts
-    from txns._table.data_tables import Loaded
+    from txns._log.commit_log import CommitLog
+    from txns._table.loaded import Loaded
 
 
 class _Recreation(CreateTableTransaction):
@@ -56,56 +59,67 @@ class _Recreation(CreateTableTransaction):
         self._updates += self._recreation
 
 
-def creation(
-    parts: Parts,
-    catalog: Catalog,
-    identifier: Identifier,
-    schema: Schema | pa.Schema,
-    location: str | None,
-    spec: PartitionSpec,
-    sort_order: SortOrder,
-    properties: Properties,
-    *,
-    dropped: StagedTable | None,
-    files: Callable[[Identifier, FileIO], FileIO],
-) -> CreateTableTransaction:
-    """
-    Begin a new table that comes under care, on the physical one of a dropped table of its name.
+@dataclass(frozen=True, slots=True)
+class NewTables:
+    """Plans tables that come under care with their first rows."""
 
-    `files` gives the FileIO through which the new table's files are written.
+    catalog: Catalog
+    config: Config
+    log: CommitLog
+    clock: Clock
 
-    Raises:
-        TableAlreadyExistsError: A view has the name: the catalog would never create the table.
-        Unsupported: New tables do not come under care here, or format 3 is asked for.
-    """
-    if parts.config.register == "none":
-        raise Unsupported(
-            "a table created inside a transaction comes under care: open the catalog with"
-            f" register='created', or create it outside; table=`{dotted_name(identifier)}`"
+    def plan(
+        self,
+        catalog: Catalog,
+        identifier: Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None,
+        spec: PartitionSpec,
+        sort_order: SortOrder,
+        properties: Properties,
+        *,
+        dropped: StagedTable | None,
+        files: Callable[[Identifier, FileIO], FileIO],
+    ) -> CreateTableTransaction:
+        """
+        Begin a new table that comes under care, on the physical one of a dropped table of its name.
+
+        `files` gives the FileIO through which the new table's files are written.
+
+        Raises:
+            TableAlreadyExistsError: A view has the name: the catalog would never create the table.
+            Unsupported: New tables do not come under care here, or format 3 is asked for.
+        """
+        if self.config.register == "none":
+            raise Unsupported(
+                "a table created inside a transaction comes under care: open the catalog with"
+                f" register='created', or create it outside; table=`{dotted_name(identifier)}`"
+            )
+        users = _mark.without_reserved(properties)
+        # A server plans no table of a name that it has.
+        unused = (*identifier[:-1], f"{identifier[-1]}-{self.clock.new_uuid()}")
+        name = identifier if dropped is None else unused
+        planned = plan(self.catalog, name, schema, location, spec, sort_order, users)
+        if dropped is None and has_view(self.catalog, identifier):
+            raise TableAlreadyExistsError(
+                f"View with same name already exists: {dotted_name(identifier)}"
+            )
+        manifests.check_writable(planned.metadata, dotted_name(identifier))
+        head = self.log.load_or_create()
+        mark = _mark.mark_properties(
+            self.log.identifier, head.uuid, str(planned.metadata.table_uuid)
         )
-    users = _mark.without_reserved(properties)
-    # A server plans no table of a name that it has.
-    unused = (*identifier[:-1], f"{identifier[-1]}-{parts.clock.new_uuid()}")
-    name = identifier if dropped is None else unused
-    planned = plan(parts.catalog, name, schema, location, spec, sort_order, users)
-    if dropped is None and has_view(parts.catalog, identifier):
-        raise TableAlreadyExistsError(
-            f"View with same name already exists: {dotted_name(identifier)}"
-        )
-    manifests.check_writable(planned.metadata, dotted_name(identifier))
-    head = parts.log.load_or_create()
-    mark = _mark.mark_properties(parts.log.identifier, head.uuid, str(planned.metadata.table_uuid))
-    own = planned.metadata.properties
-    properties = {**own, **_mark.retention_properties(own), **mark}
-    new = planned.metadata.model_copy(update={"properties": properties})
-    io = files(identifier, dropped.io.inner if dropped else planned.io)
-    if dropped is None:
-        table = PlannedTable(identifier, new, planned.metadata_location, io, catalog)
-        return CreateTableTransaction(table)
-    old = dropped.current
-    path = dropped.metadata_path("txns-staged.metadata.json")
-    table = PlannedTable(identifier, old, path, io, catalog)
-    return _Recreation(table, recreation(old, new, location))
+        own = planned.metadata.properties
+        properties = {**own, **_mark.retention_properties(own), **mark}
+        new = planned.metadata.model_copy(update={"properties": properties})
+        io = files(identifier, dropped.io.inner if dropped else planned.io)
+        if dropped is None:
+            table = PlannedTable(identifier, new, planned.metadata_location, io, catalog)
+            return CreateTableTransaction(table)
+        old = dropped.current
+        path = dropped.metadata_path("txns-staged.metadata.json")
+        table = PlannedTable(identifier, old, path, io, catalog)
+        return _Recreation(table, recreation(old, new, location))
 
 
 def staged_creation(

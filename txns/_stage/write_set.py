@@ -7,41 +7,92 @@ _transaction.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table.locations import load_location_provider
 
-from txns._catalog.table import TxnTable
 from txns._iceberg import manifests
 from txns._iceberg.recorded_io import RecordedIO
 from txns._identifier import dotted_name
-from txns._services import check_writable
 from txns._stage import create_table
 from txns._stage.staged_table import StagedTable
+from txns._stage.txn_table import TxnTable
+from txns._table.loaded import check_writable
 from txns._table.mark import applied_ts, is_commit_table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
-    from txns._catalog.outcome import Options
-    from txns._catalog.table import AppendFiles
     from txns._identifier import Identifier
     from txns._log.commit_log import Head
-    from txns._services import Parts
+    from txns._log.entry import Isolation
     from txns._stage.read_set import ReadSet
-    from txns._table.data_tables import Loaded
+    from txns._stage.txn_table import AppendFiles
+    from txns._table.data_tables import DataTables
+    from txns._table.loaded import Loaded
+
+    Expiry = Callable[[TableMetadata, tuple[TableUpdate, ...]], tuple[TableUpdate, ...]]
 
 
-class Staging:
+@dataclass(frozen=True, slots=True)
+class BeginOptions:
+    """
+    How a transaction was begun.
+
+    Attributes:
+        txn_id: Its id: the idempotence key.
+        fresh_id: Whether nobody else can know the id.
+        isolation: What is validated at its commit.
+        read_only: Whether writes are refused.
+        read_ts: What every table is read at, in ms.
+        born_ms: When it began, by the handle's clock.
+    """
+
+    txn_id: str
+    fresh_id: bool
+    isolation: Isolation
+    read_only: bool
+    read_ts: int
+    born_ms: int
+
+
+class WriteSet:
     """The tables of one transaction."""
 
-    def __init__(self, parts: Parts, head: Head, options: Options, reads: ReadSet) -> None:
-        self._parts = parts
+    def __init__(
+        self,
+        tables: DataTables,
+        head: Head,
+        options: BeginOptions,
+        reads: ReadSet,
+        *,
+        expiry: Expiry,
+        take_care: Callable[[Identifier], Head] | None,
+    ) -> None:
+        """
+        Begin with nothing loaded or staged.
+
+        Args:
+            tables: The catalog's.
+            head: What was loaded at its beginning.
+            options: How it was begun.
+            reads: What it notes reads in.
+            expiry: Takes from updates what running transactions forbid.
+            take_care: Registers a table that is touched first, and gives the head after that; None
+                where tables do not come under care by themselves.
+        """
+        self._tables = tables
+        self._expiry = expiry
+        self._register = take_care
         self._head = head
         self.options = options
         self._reads = reads
@@ -89,9 +140,7 @@ class Staging:
         if known is not None:
             return known
         try:
-            loaded = self._parts.tables.load_in_transaction(
-                identifier, self._head, self.options.read_ts
-            )
+            loaded = self._tables.load_in_transaction(identifier, self._head, self.options.read_ts)
         except NoSuchTableError:
             self._reads.absent.add(identifier)
             raise
@@ -103,13 +152,12 @@ class Staging:
 
     def _take_care(self, loaded: Loaded) -> Loaded:
         """Register a table that the transaction touches first, where the handle says so."""
-        stays = self._parts.config.register != "all" or is_commit_table(loaded.metadata)
-        if stays or self.options.read_only:
+        register = None if is_commit_table(loaded.metadata) else self._register
+        if register is None or self.options.read_only:
             self._reads.unprotected.add(dotted_name(loaded.identifier))
             return loaded
-        self._parts.registrar.register(loaded.identifier)
-        head = self._parts.log.load()
-        return self._parts.tables.load_in_transaction(loaded.identifier, head, self.options.read_ts)
+        head = register(loaded.identifier)
+        return self._tables.load_in_transaction(loaded.identifier, head, self.options.read_ts)
 
     def exists(self, name: Identifier) -> bool:
         """Whether a table exists, with what was staged."""
@@ -179,7 +227,7 @@ class Staging:
         for requirement in requirements:
             requirement.validate(staged.current)
         staged.check_base(updates)
-        staged.stage(self._parts.kept_by_expiry(staged.current, updates), appended=appended)
+        staged.stage(self._expiry(staged.current, updates), appended=appended)
         return staged
 
     def stage_create(self, table: Table, updates: tuple[TableUpdate, ...]) -> StagedTable:
@@ -203,7 +251,7 @@ class Staging:
         if name in self.staged:
             return self.staged[name]
         try:
-            loaded = self._parts.tables.load_with_dropped(name, self._head, self.options.read_ts)
+            loaded = self._tables.load_with_dropped(name, self._head, self.options.read_ts)
         except NoSuchTableError:
             return None
         return create_table.dropped_table(loaded)

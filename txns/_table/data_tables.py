@@ -8,7 +8,7 @@ _commit, _apply, _tidy, _register, _repair, _transaction, _handle.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -19,6 +19,7 @@ from txns._log.entry import Kind
 from txns._table import mark as _mark
 from txns._table import overlay
 from txns._table.complete_tables import CompleteTables
+from txns._table.loaded import Loaded
 from txns._table.logged_state import MISSING, NAME_TAKEN, Stranger, logged_state
 from txns._table.overlay import TableView
 from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported
@@ -37,50 +38,6 @@ if TYPE_CHECKING:
 
 LESS_THAN_ALL = -1
 """Less than every `commit_ts`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """
-    A data table as the catalog has it and as the protocol sees it.
-
-    Attributes:
-        identifier: Its name.
-        table: The catalog's table; None for one that is logged and not created yet.
-        mark: None for a table that is not under care.
-        view: As of a timestamp; None for a table that is not under care, unless `forgotten`, and
-            for one that is `plain`.
-        io: Its files.
-    """
-
-    identifier: Identifier
-    table: Table | None
-    mark: _mark.TableMark | None
-    view: TableView | None
-    io: FileIO
-
-    @property
-    def registered(self) -> bool:
-        """Whether it is under care."""
-        return self.mark is not None
-
-    @property
-    def plain(self) -> bool:
-        """Whether it is read and written as the catalog has it: transactions are off."""
-        return self.mark is not None and self.view is None
-
-    @property
-    def forgotten(self) -> bool:
-        """Whether the log has taken it from care, and the table does not say so yet."""
-        return self.mark is None and self.view is not None
-
-    @property
-    def metadata(self) -> TableMetadata:
-        """What a reader sees."""
-        if self.view is not None:
-            return self.view.metadata
-        assert self.table is not None
-        return self.table.metadata
 
 
 def _behind(created: Loaded, other: TableMetadata, read_ts: int) -> Loaded:

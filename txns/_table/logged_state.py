@@ -327,35 +327,6 @@ def effective_ts(history: LoggedHistory, mark: _mark.TableMark, snapshot: Snapsh
     return mark.applied
 
 
-def needed_since(metadata: TableMetadata, ts: int) -> set[int]:
-    """
-    Give the snapshots that a read at a timestamp in ms, or above it, can need.
-
-    And those that tell what is open on strangers' branches: pyiceberg's expiry leaves their heads
-    alone, whatever they are to keep.
-    """
-    mark = _mark.mark_of(metadata)
-    needed: set[int] = set()
-    history = LoggedHistory(metadata)
-    main = metadata.current_snapshot()
-    if main is None and mark is not None:
-        main = logged_state(metadata, mark).snapshot
-    for name, ref in metadata.refs.items():
-        if name.startswith(_mark.FOREIGN_BRANCH):
-            theirs, stands_on = branch_line(metadata, ref.snapshot_id)
-            needed.update(at.snapshot_id for at in (*theirs, stands_on) if at)
-    for at in history.ancestors(main):
-        needed.add(at.snapshot_id)
-        if mark is None:
-            break
-        # Below a forget, reads start from what it was staged on: what others wrote in between
-        # does not end the walk.
-        foreign = not _mark.is_ours(at) and history.ours_below(at) > 0
-        if effective_ts(history, mark, at) <= ts and not foreign:
-            break
-    return needed
-
-
 def _newest(metadata: TableMetadata, ts: int) -> tuple[Snapshot | None, bool]:
     """
     Give the snapshot on which the entry at `ts` left `main`, whether it is still there or not.
