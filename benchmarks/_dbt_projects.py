@@ -3,8 +3,6 @@ dbt projects in folders of their own, run by processes as users run them.
 
 Targets on the same kind of catalog, SQLite and local files: ours, and dbt-spark's on plain Iceberg
 or on a transactional catalog. Jars and options are the same but for what makes it transactional.
-
-Imports: txns_spark. Used by: dbt_build, integration_tests/compliance/dbt.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Past transactions for a log, made faster than by living through them.
-
-Imports: txns. Used by: the benchmarks.
-"""
+"""Past transactions for a log, made faster than by living through them."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ Compare ways to do the same thing, in one run, and write down what came out.
 A time by itself says more about the machine than about the program. So the ways take
 turns, each turn gives one ratio, and the median of the ratios is the result, with the
 interval that a bootstrap gives. Nothing here asserts on time.
-
-Imports: nothing of the project. Used by: the benchmarks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Several processes that run transactions on the same lake, and what came out.
-
-Imports: txns. Used by: python_processes, integration_tests/test_processes.py.
-"""
+"""Several processes that run transactions on the same lake, and what came out."""
 
 from __future__ import annotations
 

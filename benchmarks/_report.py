@@ -6,8 +6,6 @@ last section is what suites of tests came to, from results/suites.json. A test h
 them.
 
     python benchmarks/_report.py
-
-Imports: nothing of the project. Used by: make bench; tests/test_benchmark_report.py.
 """
 
 from __future__ import annotations

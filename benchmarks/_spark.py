@@ -2,8 +2,6 @@
 Spark sessions for the benchmarks: catalogs of transactions, and plain Iceberg beside them.
 
 Every catalog is SQLite and local files in a folder of its own, and none keeps tables cached.
-
-Imports: txns_spark. Used by: the benchmarks of Spark.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ with dbt-spark, which allows no other. Before the turns each project is built fr
 then rebuilds what is there.
 
     make bench NAME=dbt_build
-
-Imports: _dbt_projects, _measure. Used by: make bench.
 """
 
 from __future__ import annotations

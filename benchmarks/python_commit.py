@@ -7,8 +7,6 @@ swap alone for 1 to 20 tables, and a whole transaction with 10 and 1,000 registe
 and with 100 and 10,000 past transactions.
 
     make bench NAME=python_commit
-
-Imports: _history, _measure, txns. Used by: make bench.
 """
 
 from __future__ import annotations

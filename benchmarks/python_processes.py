@@ -5,8 +5,6 @@ Over five tables that all share, and over five of each process's own; in a SQLit
 in PostgreSQL, which the package pgserver brings. Every row is accounted for.
 
     make bench NAME=python_processes
-
-Imports: _measure, _processes. Used by: make bench.
 """
 
 from __future__ import annotations

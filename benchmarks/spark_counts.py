@@ -7,8 +7,6 @@ table that has position delete files, which manifests count. Ours run in a trans
 not commit, those of plain Iceberg do. On small tables, and on 5 million rows.
 
     make bench NAME=spark_counts
-
-Imports: _measure, _spark. Used by: make bench.
 """
 
 from __future__ import annotations

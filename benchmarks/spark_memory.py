@@ -9,8 +9,6 @@ and caches are filled, are left out. Threads are those of Spark's pools, which c
 The same statements on plain Iceberg, each in a commit of its own, stand beside it.
 
     make bench NAME=spark_memory
-
-Imports: _measure, _spark. Used by: make bench.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ for transactions over 1, 5 and 20 tables; and the small tables again on a lake w
 registered tables and 10,000 past transactions, against an empty one.
 
     make bench NAME=spark_statements
-
-Imports: _history, _measure, _spark, txns. Used by: make bench.
 """
 
 from __future__ import annotations

@@ -10,9 +10,6 @@ transaction that is open already), and the COMMIT of a transaction that has inse
 (the INSERT is not part of it). The servers of `connect` and `thrift` run on this machine.
 
     make bench NAME=sqlalchemy_flush
-
-Imports: _measure, integration_tests (servers, sessions), sqlalchemy_txns, txns_spark.
-Used by: make bench.
 """
 
 from __future__ import annotations

@@ -10,8 +10,6 @@ the model has committed:
 3. remove what stepped aside; or, when the model has failed, give it its name back.
 
 Who dies in between leaves it aside, and the next run gives it its name back before it builds.
-
-Imports: connections, dbt. Used by: impl.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ A statement belongs to a transaction while its thread is inside a node's scope (
 `pre_model_hook` and `post_model_hook`); outside of one, such as when dbt lists schemas, it is
 committed by itself. An error does not roll back here: Spark keeps the transaction aborted
 (25P02), so that macros that go on after an error commit nothing, and whoever began it ends it.
-
-Imports: credentials, handle, scope, dbt-spark, txns_spark.dbapi. Used by: impl, __init__.
 """
 
 from __future__ import annotations

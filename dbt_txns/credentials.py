@@ -1,8 +1,4 @@
-"""
-What a profile says: where Spark is, which catalog, and how models are committed.
-
-Imports: dbt-adapters, txns_spark._secrets, txns_spark.dbapi. Used by: connections, __init__.
-"""
+"""What a profile says: where Spark is, which catalog, and how models are committed."""
 
 from __future__ import annotations
 

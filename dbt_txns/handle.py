@@ -1,8 +1,4 @@
-"""
-What dbt sees of a connection: cursors whose statements may end with a semicolon.
-
-Imports: dbt-spark, txns_spark.dbapi. Used by: connections.
-"""
+"""What dbt sees of a connection: cursors whose statements may end with a semicolon."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-The adapter: what dbt asks of a database, and the transaction around each model.
-
-Imports: aside, connections, recompile, relation, rows, scope, dbt-spark. Used by: __init__.
-"""
+"""The adapter: what dbt asks of a database, and the transaction around each model."""
 
 from __future__ import annotations
 

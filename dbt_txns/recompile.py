@@ -5,8 +5,6 @@ A model may read while it is compiled (`run_query`), and the values are in its t
 dbt compiles before it runs the materialization, so these reads begin the model's transaction; where
 that one has ended without the model, because it lost a race or because a hook was to run outside
 of it, the text is of a past that the next transaction does not validate.
-
-Imports: dbt-core, in the way of its own compiler. Used by: impl.
 """
 
 from __future__ import annotations

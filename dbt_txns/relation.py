@@ -1,8 +1,4 @@
-"""
-A relation with three names: catalog (dbt's `database`), schema, identifier.
-
-Imports: dbt-spark. Used by: impl, __init__.
-"""
+"""A relation with three names: catalog (dbt's `database`), schema, identifier."""
 
 from __future__ import annotations
 

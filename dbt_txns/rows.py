@@ -1,8 +1,4 @@
-"""
-A seed's rows as text columns, which Spark casts to the seed's types.
-
-Imports: nothing of this package. Used by: impl.
-"""
+"""A seed's rows as text columns, which Spark casts to the seed's types."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-One node's materialization: what its transactions are to be like, and what came of them.
-
-Imports: credentials, dbt. Used by: connections, impl.
-"""
+"""One node's materialization: what its transactions are to be like, and what came of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-Run something beside a test, in a thread of its own.
-
-Imports: nothing of the project. Used by: tests.
-"""
+"""Run something beside a test, in a thread of its own."""
 
 from __future__ import annotations
 

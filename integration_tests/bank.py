@@ -4,8 +4,6 @@ A bank over three tables, whose sum no transaction changes, for writers of both 
 Each transaction leaves one row with its label in each of the tables. An append moves an
 amount by these rows alone; a transfer reads and changes the balances of two tables, and its
 rows say by how much. So whatever a reader sees at one moment can be checked by itself.
-
-Imports: python_lake, txns, txns_spark. Used by: driver_program, python_program, bank_checks, tests.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Read the bank beside its writers, and check its tables when they have ended.
-
-Imports: bank, python_lake, sessions, txns. Used by: tests.
-"""
+"""Read the bank beside its writers, and check its tables when they have ended."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-One lake for both languages: sessions and handles over it, and readers that know no txns.
-
-Imports: checks, python_lake, sessions. Used by: tests.
-"""
+"""One lake for both languages: sessions and handles over it, and readers that know no txns."""
 
 from __future__ import annotations
 

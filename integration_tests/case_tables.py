@@ -1,8 +1,4 @@
-"""
-The tables that cases of statements run on, and what a user can see of them afterwards.
-
-Imports: statement_cases. Used by: tests.
-"""
+"""The tables that cases of statements run on, and what a user can see of them afterwards."""
 
 from __future__ import annotations
 

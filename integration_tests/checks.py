@@ -1,8 +1,4 @@
-"""
-Ask a session, and expect errors.
-
-Imports: txns_spark. Used by: tests.
-"""
+"""Ask a session, and expect errors."""
 
 from __future__ import annotations
 

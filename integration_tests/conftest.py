@@ -1,8 +1,4 @@
-"""
-Fixtures of the integration tests: one Spark for all of them, new sessions for each.
-
-Imports: rest_server, servers, sessions, txns_spark. Used by: pytest.
-"""
+"""Fixtures of the integration tests: one Spark for all of them, new sessions for each."""
 
 from __future__ import annotations
 

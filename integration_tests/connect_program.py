@@ -8,8 +8,6 @@ It reads requests from standard input, a line of JSON each, and answers each wit
     {"close": 1}                     ends the session on the server
 
 Values are given as JSON has them, and as text where it has none.
-
-Imports: nothing of the project. Used by: front_ends, as a process.
 """
 
 from __future__ import annotations

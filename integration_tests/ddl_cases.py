@@ -1,8 +1,4 @@
-"""
-Changes of a table (id, v, day) and of its history, for tests that run them in several ways.
-
-Imports: statement_cases. Used by: test_statement_matrix.
-"""
+"""Changes of a table (id, v, day) and of its history, for tests that run them in several ways."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@ A Spark driver of its own, which a test kills: `python -m integration_tests.driv
 
 It works on the tables that the test has made, and prints a line for each step that is
 done. It ends when its standard input does.
-
-Imports: bank, sessions, txns_spark. Used by: drivers.
 """
 
 from __future__ import annotations

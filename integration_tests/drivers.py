@@ -1,8 +1,4 @@
-"""
-Start Spark drivers and Python writers in processes of their own, and kill them.
-
-Imports: driver_program, python_program and load_program, as processes. Used by: tests.
-"""
+"""Start Spark drivers and Python writers in processes of their own, and kill them."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@ The ways in which users send SQL to Spark, behind one face for tests.
 
 A client runs statements and returns rows of text, as `spark-sql` prints them: so a test can
 say what it expects once. An error arrives as SqlError, made of what that client tells.
-
-Imports: servers, txns_spark. Used by: conftest, tests.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 Victims: Spark drivers that stop at one point of the protocol, to be killed there.
 
 Their catalog is the real one with KillPoints of the Java tests around its swaps and files.
-
-Imports: drivers, sessions. Used by: tests.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ A Spark driver with OpenLineage: `python -m integration_tests.lineage_program FO
 It runs the same statements over plain Iceberg and over a catalog of transactions, and leaves
 OpenLineage's events in FOLDER/events.json. Both catalogs are of Iceberg's kind `hadoop`:
 OpenLineage does not know tables of JDBC catalogs (its issue 4677).
-
-Imports: sessions, txns_spark. Used by: test_lineage.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@ A loader of its own, which a test kills: `python -m integration_tests.load_progr
 
 It loads into `lake.db` through SQLAlchemy, as users' programs do, and stops for ever where
 its option `stop` says, before a statement or a COMMIT is sent.
-
-Imports: migrations, sessions. Used by: drivers, as a process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Write a folder of Alembic migrations, with the env.py that docs/sqlalchemy.md shows.
-
-Imports: nothing of the project. Used by: tests.
-"""
+"""Write a folder of Alembic migrations, with the env.py that docs/sqlalchemy.md shows."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@ SQLAlchemy's "ORM Quick Start" (docs.sqlalchemy.org/en/21/orm/quickstart.html), 
 
 Only the URL of create_engine is another one, `echo` is off, and what the page prints is
 returned.
-
-Imports: nothing of the project. Used by: test_sqlalchemy.
 """
 
 # ruff: noqa: B018, UP006, UP035, UP045

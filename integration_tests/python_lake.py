@@ -2,8 +2,6 @@
 The tables of a Spark session's catalog `lake`, seen from Python.
 
 Both languages find the same rows of the SQL catalog only under the same catalog name.
-
-Imports: txns. Used by: python_program, tests.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 A Python writer of its own, which a test kills: `python -m integration_tests.python_program`.
 
 It works on the tables that a test has made, and prints a line for each step that is done.
-
-Imports: bank, python_lake. Used by: drivers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Iceberg's REST catalog fixture, run on loopback.
-
-Imports: nothing of the project. Used by: conftest.
-"""
+"""Iceberg's REST catalog fixture, run on loopback."""
 
 from __future__ import annotations
 

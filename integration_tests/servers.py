@@ -4,8 +4,6 @@ Start Spark's servers with our jar, for clients that have no JVM of their own.
 Both are started as docs/spark.md says, by spark-submit from the installed pyspark, listen on
 the loopback address alone, and are killed when their block ends. Each has the embedded
 catalog `lake` below a folder; several servers and sessions may share one.
-
-Imports: sessions. Used by: conftest, front_ends, tests.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@ Start Spark for the integration tests, and give its sessions catalogs.
 
 Spark makes catalogs per session, when they are first needed. So a session can be given a
 catalog of its own, or see the tables of `lake` through plain Iceberg, by its settings.
-
-Imports: txns_spark. Used by: conftest, driver_program, servers, tests.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Statements of every sort on a table (id, v, day), for tests that run them in several ways.
-
-Imports: nothing of the project. Used by: ddl_cases, test_statement_matrix.
-"""
+"""Statements of every sort on a table (id, v, day), for tests that run them in several ways."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-OpenLineage sees through our commands what it sees on plain Iceberg.
-
-Imports: lineage_program, as a process. Used by: pytest.
-"""
+"""OpenLineage sees through our commands what it sees on plain Iceberg."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-Two writes of one table at once: under care, and on a plain Iceberg table.
-
-Imports: python_lake, sessions, write_cases, txns_spark. Used by: test_write_matrix.
-"""
+"""Two writes of one table at once: under care, and on a plain Iceberg table."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@ Writes of a table (id, v), each with what it makes of rows: the cases of test_wr
 
 Every write is about the keys 1, which is there at first, and 5, which is not; or about the whole
 table. So any two of them meet.
-
-Imports: nothing of the project. Used by: two_writers, test_write_matrix.
 """
 
 from __future__ import annotations

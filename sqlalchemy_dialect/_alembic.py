@@ -1,8 +1,4 @@
-"""
-Alembic's implementation for the dialect.
-
-Imports: _ddl. Used by: base, when alembic is installed.
-"""
+"""Alembic's implementation for the dialect."""
 
 from __future__ import annotations
 

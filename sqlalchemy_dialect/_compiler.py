@@ -4,8 +4,6 @@ Statements in Spark's SQL, and what an INSERT leaves to the database elsewhere.
 Iceberg has no autoincrement and Spark's tables no defaults. So an INSERT that does not name an
 integer primary key gets ids from the client, and one that does not name a column with
 `server_default` gets that expression.
-
-Imports: _ddl, _ids, txns_spark.dbapi. Used by: base.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ DDL: CREATE TABLE for Iceberg, and keys that are kept and not enforced.
 Spark's catalogs know neither keys nor checks nor indexes. What a Table says about them is kept
 in table properties, `sqlalchemy.constraint.NAME` and `sqlalchemy.index.NAME`, from where
 reflection takes it.
-
-Imports: _ids, txns_spark.dbapi. Used by: _alembic, _compiler, _reflection, base.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Run statements: many rows in one statement.
 An executemany of an ORM flush is one Spark job per row, if it is sent row by row. UPDATE by
 key becomes one MERGE, DELETE by key one DELETE; INSERT becomes one with many rows, from a
 temporary view of Arrow rows where the driver can make one.
-
-Imports: txns_spark.dbapi. Used by: base.
 """
 
 from __future__ import annotations

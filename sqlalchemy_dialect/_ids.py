@@ -9,8 +9,6 @@ The process that created a table counts from 1 instead, as tutorials and tests e
 others stay above 2³². That it was this process that created it, is a token among the table's
 properties: the CREATE may have been rolled back, and another one may have come first. Tables in
 schemas that a `schema_translate_map` chooses have no such count.
-
-Imports: nothing of this package. Used by: _compiler, _ddl, _execution, _orm.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@ Ids for new objects of the ORM, before a flush sorts its rows.
 
 An object without an id would be inserted by a statement of its own, because the ORM wants to
 read the id back. With one, a flush sends all rows of a table at once.
-
-Imports: _ids. Used by: base.
 """
 
 from __future__ import annotations

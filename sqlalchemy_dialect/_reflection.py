@@ -2,8 +2,6 @@
 What is in a catalog: schemas, tables, views, columns, comments, and the keys that are kept.
 
 One SHOW CREATE TABLE tells all of a table; it is asked once per table and Inspector.
-
-Imports: _ddl, types. Used by: base.
 """
 
 from __future__ import annotations

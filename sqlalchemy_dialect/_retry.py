@@ -1,8 +1,4 @@
-"""
-Run a transaction again when it lost a race.
-
-Imports: _ids, txns_spark.dbapi. Used by: __init__.
-"""
+"""Run a transaction again when it lost a race."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""
-The dialect `txns`: what all drivers share.
-
-Imports: _compiler, _ddl, _execution, _ids, _orm, _reflection, types, txns_spark._secrets,
-txns_spark.dbapi. Used by: __init__, session, connect, thrift.
-"""
+"""The dialect `txns`: what all drivers share."""
 
 from __future__ import annotations
 

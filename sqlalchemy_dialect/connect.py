@@ -1,8 +1,4 @@
-"""
-The driver `connect`: a Spark Connect server. `txns+connect://host:15002/catalog/schema`.
-
-Imports: base. Used by: SQLAlchemy, by its entry point.
-"""
+"""The driver `connect`: a Spark Connect server. `txns+connect://host:15002/catalog/schema`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-The driver `session`: Spark in this process. `txns://`, `txns+session:///catalog/schema`.
-
-Imports: base. Used by: SQLAlchemy, by its entry point.
-"""
+"""The driver `session`: Spark in this process. `txns://`, `txns+session:///catalog/schema`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-The driver `thrift`: a Spark Thrift server. `txns+thrift://user@host:10000/catalog/schema`.
-
-Imports: base. Used by: SQLAlchemy, by its entry point.
-"""
+"""The driver `thrift`: a Spark Thrift server. `txns+thrift://user@host:10000/catalog/schema`."""
 
 from __future__ import annotations
 

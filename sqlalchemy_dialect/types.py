@@ -1,8 +1,4 @@
-"""
-Types of Spark and Iceberg in SQLAlchemy, both ways.
-
-Imports: txns_spark.dbapi. Used by: _compiler, _reflection, base, __init__.
-"""
+"""Types of Spark and Iceberg in SQLAlchemy, both ways."""
 
 from __future__ import annotations
 

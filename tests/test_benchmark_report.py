@@ -1,8 +1,4 @@
-"""
-docs/benchmarks.md says what the committed results say.
-
-Imports: benchmarks/_report.py, by its path. Used by: pytest.
-"""
+"""docs/benchmarks.md says what the committed results say."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 The only source of time, randomness and ids (ruff forbids others).
 
 A simulation puts its own clock in, so that one seed replays a whole run.
-Imports: nothing. Used by: every part that does I/O.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-The options of a handle, with their defaults.
-
-Imports: _entry, errors. Used by: _handle and what it builds.
-"""
+"""The options of a handle, with their defaults."""
 
 from __future__ import annotations
 

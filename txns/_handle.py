@@ -1,8 +1,4 @@
-"""
-The protocol over one catalog: begin transactions, put tables under care, apply, tidy.
-
-Imports: every part. Used by: the package's users.
-"""
+"""The protocol over one catalog: begin transactions, put tables under care, apply, tidy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
-Loggers whose records hold no secret: what a catalog says of a failure may hold its own options.
+Loggers whose records hold no secret.
 
-Imports: _message. Used by: every part that logs, the command line.
+What a catalog says of a failure may hold its own options.
 """
 
 from __future__ import annotations

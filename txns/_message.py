@@ -2,7 +2,6 @@
 What may stand in a message: no secret, and no character that moves a terminal.
 
 `docs/golden/messages.json` has cases, which txns_spark and the jar have to tell alike. Pure.
-Imports: nothing. Used by: errors, the command line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Run a transaction again when it lost a race, and commit again what a failure left staged.
-
-Imports: _committed, _log, errors. Used by: the package's users.
-"""
+"""Run a transaction again when it lost a race, and commit again what a failure left staged."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-The parts of the protocol over one catalog, wired together.
-
-Imports: every part below the catalogs. Used by: _catalog, _transaction, _autocommit, _handle.
-"""
+"""The parts of the protocol over one catalog, wired together."""
 
 from __future__ import annotations
 

@@ -14,7 +14,6 @@ A conflict says who came first, with the comment of its entry. That may be anybo
 shown in one line, without control characters, and not longer than `SHOWN_MAX`.
 
 Names that do not exist give pyiceberg's own errors (`NoSuchTableError`, ...).
-Imports: _message. Used by: every part.
 """
 
 from __future__ import annotations

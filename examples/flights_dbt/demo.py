@@ -3,8 +3,6 @@ Build one dbt project twice, with transactions and with dbt-spark, and kill both
 
 `make demo` runs it as its second half; README.md says what it shows. It stops with an error where
 something is not as it says.
-
-Imports: lakes; data and show, of ../flights_demo. Used by: nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-The folder of the example: deliveries, a seed, and two catalogs of the same kind.
-
-Imports: demo_folder, of ../flights_demo; txns_spark. Used by: demo.
-"""
+"""The folder of the example: deliveries, a seed, and two catalogs of the same kind."""
 
 from __future__ import annotations
 

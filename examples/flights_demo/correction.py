@@ -1,8 +1,4 @@
-"""
-The daily correction: one day's flights are replaced, and what depends on them follows.
-
-Imports: nothing of the demo. Used by: demo, race, tears, crash_child.
-"""
+"""The daily correction: one day's flights are replaced, and what depends on them follows."""
 
 from __future__ import annotations
 

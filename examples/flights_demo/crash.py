@@ -1,8 +1,4 @@
-"""
-Scene: a driver is killed after its commit, before anything of it is in the data tables.
-
-Imports: correction, lake, show. Used by: demo.
-"""
+"""Scene: a driver is killed after its commit, before anything of it is in the data tables."""
 
 from __future__ import annotations
 

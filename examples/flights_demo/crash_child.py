@@ -3,8 +3,6 @@ A driver process that commits and then waits to be killed; started by crash.py.
 
 It corrects another day with `txns.apply=next`, so that its COMMIT ends with the entry in
 the commit table, and the data tables still as they were. It prints the commit_ts.
-
-Imports: correction, data, lake. Used by: crash.
 """
 
 from __future__ import annotations

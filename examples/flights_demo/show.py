@@ -1,8 +1,4 @@
-"""
-Print what the demo does: headings, text, tables, and how long the steps take.
-
-Imports: nothing of the demo. Used by: all its modules.
-"""
+"""Print what the demo does: headings, text, tables, and how long the steps take."""
 
 from __future__ import annotations
 

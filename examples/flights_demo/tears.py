@@ -1,8 +1,4 @@
-"""
-Scene: a second session reads all the time while the correction runs.
-
-Imports: correction, show. Used by: demo.
-"""
+"""Scene: a second session reads all the time while the correction runs."""
 
 from __future__ import annotations
 

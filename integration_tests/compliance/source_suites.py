@@ -1,8 +1,4 @@
-"""
-The suites that others ship in the source distributions of their packages.
-
-Imports: nothing of ours. Used by: pyiceberg.run, dbt.dbt_spark, sqlalchemy.suites.
-"""
+"""The suites that others ship in the source distributions of their packages."""
 
 from __future__ import annotations
 

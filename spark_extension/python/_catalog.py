@@ -1,8 +1,4 @@
-"""
-Choose a catalog's options from its URI.
-
-Imports: errors. Used by: _configure.
-"""
+"""Choose a catalog's options from its URI."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-Configure a Spark session's builder for transactions.
-
-Imports: _catalog, _jar, _settings, _versions, errors. Used by: __init__.
-"""
+"""Configure a Spark session's builder for transactions."""
 
 from __future__ import annotations
 

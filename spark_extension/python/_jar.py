@@ -1,8 +1,4 @@
-"""
-Find the Spark extension's jar.
-
-Imports: errors. Used by: _configure, __init__.
-"""
+"""Find the Spark extension's jar."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 Secrets, which stand in no message, no repr and no log.
 
 `docs/golden/messages.json` has cases, which the Python core and the jar have to tell alike. Pure.
-Imports: nothing of this package. Used by: errors, dbapi, and the dialect and the dbt adapter.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ Spark has two precedences. `spark.jars` and `spark.jars.packages` are read when
 the JVM is launched, where PYSPARK_SUBMIT_ARGS wins over the builder; everything
 else is read when the context starts, where the builder wins. Both win over
 spark-defaults.conf.
-
-Imports: errors. Used by: _configure.
 """
 
 from __future__ import annotations

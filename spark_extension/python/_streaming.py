@@ -1,8 +1,4 @@
-"""
-Make each batch of a streaming query one transaction, committed once.
-
-Imports: errors, retries. Used by: __init__.
-"""
+"""Make each batch of a streaming query one transaction, committed once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-Say which versions of Spark and Iceberg the jar runs on, and refuse others.
-
-Imports: errors. Used by: _configure.
-"""
+"""Say which versions of Spark and Iceberg the jar runs on, and refuse others."""
 
 from __future__ import annotations
 

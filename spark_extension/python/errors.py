@@ -25,9 +25,6 @@ them into the classes above; every other exception passes unchanged::
         spark.sql("COMMIT")
 
 No message holds a secret that an option or a URI has brought.
-
-Imports: _secrets.
-Used by: _jar, _versions, _settings, _streaming, _configure, dbapi.
 """
 
 from __future__ import annotations

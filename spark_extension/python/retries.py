@@ -1,8 +1,4 @@
-"""
-How long who lost a race waits before the next attempt.
-
-Imports: nothing of this package. Used by: _streaming, and the dialect and the dbt adapter.
-"""
+"""How long who lost a race waits before the next attempt."""
 
 from __future__ import annotations
 

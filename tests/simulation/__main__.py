@@ -7,8 +7,6 @@
     python -m tests.simulation --only stale-heads,keys       what every seed has, and nothing else
     python -m tests.simulation --digest [--seeds 200]        a hash of all that happens in them
     python -m tests.simulation --record FOLDER [--seeds 20]  moments, for the Java half
-
-Imports: mutations, plan, recording, run, settings, shrink. Used by: the Makefile.
 """
 
 from __future__ import annotations

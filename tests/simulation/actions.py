@@ -1,8 +1,4 @@
-"""
-Random transactions: what a process of a user does to its tables.
-
-Imports: history, keys, rows, settings, worker. Used by: plan.
-"""
+"""Random transactions: what a process of a user does to its tables."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-The end of a run: everything is settled without faults, then all of history is read.
-
-Imports: history, upkeep, worker. Used by: run.
-"""
+"""The end of a run: everything is settled without faults, then all of history is read."""
 
 from __future__ import annotations
 

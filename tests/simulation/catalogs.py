@@ -5,7 +5,6 @@ Two simulated catalogs over one registry of tables.
 can lose the race although every requirement held. `ServerCatalog` validates requirements
 against the newest metadata in one step, as a REST server does: a commit without a
 requirement that fails is accepted, whatever it was based on.
-Imports: history, scheduler, settings, storage, table_checks. Used by: run, actions, scenarios.
 """
 
 from __future__ import annotations

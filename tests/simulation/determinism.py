@@ -3,7 +3,6 @@ Puts the world's time, randomness and order in the place of the machine's.
 
 Of the core only locks and the reading of data files are replaced: it gets its clock as an
 argument.
-Imports: rows, scheduler. Used by: run, test_simulation.
 """
 
 from __future__ import annotations

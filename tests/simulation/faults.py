@@ -3,7 +3,6 @@ What can go wrong at a step of I/O, and when it does.
 
 Each action draws its faults from a stream of its own, so that a failing seed shrinks:
 leaving out one action or one fault leaves the others where they were.
-Imports: settings. Used by: scheduler, run, shrink.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ The model of history: what every table holds at every timestamp, if the log is r
 
 A version of a table follows from the version before it and from what the committing
 process meant to do, never from what the core stored; `observer` compares the two.
-Imports: rows, scheduler. Used by: observer, actions, audit.
 """
 
 from __future__ import annotations

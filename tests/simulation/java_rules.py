@@ -3,7 +3,6 @@ What Iceberg Java asks of metadata before it loads a table.
 
 Source: the constructor of org.apache.iceberg.TableMetadata. pyiceberg asks for none of it, so
 a table may be fine here and unreadable for every engine on the JVM.
-Imports: scheduler. Used by: observer.
 """
 
 from __future__ import annotations

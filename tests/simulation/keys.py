@@ -3,7 +3,6 @@ Conditional writes of keys: what is written depends on what was found, if that w
 
 A key is a row that several users may want in a table: there twice it is a violation, which
 `rows` finds. pyiceberg's own upsert, overwrite and delete run, only Parquet is left out.
-Imports: history, rows. Used by: actions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Protections taken away on purpose, one at a time: the simulation has to notice each.
-
-Imports: mutations_of_loads, settings, the core's private parts. Used by: test_mutations, __main__.
-"""
+"""Protections taken away on purpose, one at a time: the simulation has to notice each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
-Protections from what catalogs answer, taken away: replicas, refusals, letters, clocks, old tables.
+Protections from what catalogs answer, taken away.
 
-Imports: the core's private parts. Used by: mutations.
+Of replicas, refusals, letters, clocks, old tables.
 """
 
 from __future__ import annotations

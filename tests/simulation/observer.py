@@ -3,7 +3,6 @@ Watches every swap of every table, and checks what must hold from then on.
 
 Nothing can change between two swaps, so checking each one is checking after each step.
 It decodes what it needs itself: the core's own reading is under test.
-Imports: history, java_rules, rows, scheduler, settings, storage, catalogs. Used by: run, scenarios.
 """
 
 from __future__ import annotations

@@ -1,10 +1,4 @@
-"""
-From a seed to everything that is going to happen, but for the order of steps.
-
-Imports: actions, races, scheduler, settings, strangers, subscriptions, threads, upkeep, upsets,
-worker.
-Used by: run, shrink.
-"""
+"""From a seed to everything that is going to happen, but for the order of steps."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-Processes that meet at one name: some create it, some rely on its absence, some purge it.
-
-Imports: actions, history. Used by: plan.
-"""
+"""Processes that meet at one name: some create it, some rely on its absence, some purge it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ What the Python half made of moments of random runs, for the Java half to compar
 One JSON file per moment: the log's records and the tables' metadata as stored, and what
 follows from them: the state of the head, the view of each table at each timestamp, and
 whether a transaction that has read it then would clash.
-Imports: observer, plan, run, settings. Used by: __main__.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ Rows without data files: a file's path says which rows it holds.
 
 `.../data/7+9-3.parquet` holds the rows 7 and 9. So what a snapshot holds follows from its
 manifests, a compaction writes other files with the same rows, and no parquet is needed.
-Imports: storage. Used by: actions, strangers, history, checks, audit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Runs one seed, from an empty lake to the audit.
-
-Imports: plan and everything below it. Used by: shrink, __main__, test_simulation.
-"""
+"""Runs one seed, from an empty lake to the audit."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@ Processes, time and steps of a simulated world, all from one seed.
 
 A process is a greenlet. Before each step of I/O it hands over to the hub, which picks
 who goes on; so one step runs at a time, and a seed gives one order of steps.
-Imports: faults. Used by: every module of the simulation.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Faults and actions that can be switched on and off, each for itself.
-
-Imports: nothing. Used by: faults, plan, catalogs, __main__.
-"""
+"""Faults and actions that can be switched on and off, each for itself."""
 
 from __future__ import annotations
 

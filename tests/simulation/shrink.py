@@ -1,8 +1,4 @@
-"""
-Makes a failing seed small: leaves out actions and faults while the same promise breaks.
-
-Imports: plan, run. Used by: __main__, test_simulation.
-"""
+"""Makes a failing seed small: leaves out actions and faults while the same promise breaks."""
 
 from __future__ import annotations
 

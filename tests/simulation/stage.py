@@ -2,7 +2,6 @@
 A lake on which a race is played by hand: who goes on is said step by step.
 
 The observer watches as in a random run, so a scenario asserts only what it is about.
-Imports: run and everything below it. Used by: test_schedules.
 """
 
 from __future__ import annotations

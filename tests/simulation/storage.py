@@ -3,7 +3,6 @@ Storage in memory: files by location, with every opening and closing a step.
 
 Metadata files are kept as parsed objects: reading JSON again and again would be most of
 a run's time. The final audit writes and reads them once.
-Imports: scheduler. Used by: catalogs, rows, audit.
 """
 
 from __future__ import annotations

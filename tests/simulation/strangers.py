@@ -1,8 +1,4 @@
-"""
-Writers that know nothing of the protocol: engines, services and people.
-
-Imports: rows, table_checks, worker, history. Used by: plan, scenarios.
-"""
+"""Writers that know nothing of the protocol: engines, services and people."""
 
 from __future__ import annotations
 

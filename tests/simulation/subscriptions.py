@@ -1,8 +1,4 @@
-"""
-Subscribers: a table's changes, replayed, are the table at each timestamp.
-
-Imports: history, scheduler. Used by: plan.
-"""
+"""Subscribers: a table's changes, replayed, are the table at each timestamp."""
 
 from __future__ import annotations
 

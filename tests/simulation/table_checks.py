@@ -1,8 +1,4 @@
-"""
-What must hold whenever a data table is swapped.
-
-Imports: history, rows, scheduler. Used by: observer.
-"""
+"""What must hold whenever a data table is swapped."""
 
 from __future__ import annotations
 

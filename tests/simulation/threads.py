@@ -1,8 +1,4 @@
-"""
-Threads of one simulated process: they share its handle, so they share swaps.
-
-Imports: actions, scheduler, settings, worker. Used by: plan.
-"""
+"""Threads of one simulated process: they share its handle, so they share swaps."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-What else processes of users do: register, apply, tidy, repair, hold, read the past.
-
-Imports: history, rows, worker. Used by: plan.
-"""
+"""What else processes of users do: register, apply, tidy, repair, hold, read the past."""
 
 from __future__ import annotations
 

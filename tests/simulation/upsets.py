@@ -3,7 +3,6 @@ What strangers do to a table as a whole: rename it, put an older one in its plac
 
 Or to the commit table: move it away. They have access to the catalog and know nothing of the
 protocol, or restore what they had saved.
-Imports: history, observer, scheduler, table_checks, worker. Used by: plan.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Whether runs use what mutations replace: to take away what nobody asks proves nothing.
-
-Imports: mutations. Used by: test_mutations.
-"""
+"""Whether runs use what mutations replace: to take away what nobody asks proves nothing."""
 
 from __future__ import annotations
 

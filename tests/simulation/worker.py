@@ -3,7 +3,6 @@ A simulated process of a user: it opens a handle and works off its actions, one 
 
 When it dies in the middle of one, another process takes over, with a handle of its own;
 a transaction with an id of its own is then tried again under that id.
-Imports: history, observer, scheduler, catalogs. Used by: run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-What has committed: head and archive together.
-
-Imports: _archive, _parts. Used by: _handle.
-"""
+"""What has committed: head and archive together."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@ Holds: tags on the snapshots that a `read_ts` resolves to, so that no engine exp
 
 A hold is set and released by a transaction like any other; whoever reads it needs the tag
 only, also when the snapshots around the held ones have been expired.
-Imports: _catalog, _logged, _overlay, _run, _survey, errors. Used by: _handle, _cli.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Looks at every table under care, also at those that cannot be read.
-
-Imports: _log, _mark, _tables, errors. Used by: _handle, _switch, _hold, _cli.
-"""
+"""Looks at every table under care, also at those that cannot be read."""
 
 from __future__ import annotations
 

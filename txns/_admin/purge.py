@@ -5,8 +5,6 @@ A catalog drops by name, whatever stands under it. So a purger first claims the 
 change like any other, which clashes in the log with whoever creates the name again; and what it
 drops in the end is a name that only it has ever used, after a look at what stands there.
 Docs/spec.md 6.8.
-Imports: _change, _claim, _commit, _entry, _group, _hold, _manifests, _mark, _parts, _purge_name,
-_purged_files, _staged, errors. Used by: _handle.
 """
 
 from __future__ import annotations

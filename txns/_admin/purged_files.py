@@ -3,7 +3,6 @@ The files of a dropped table, deleted in an order that a purge which died can be
 
 Data files, then the manifests that name them, then the lists that name those; the table's
 marker and its metadata files last, when the catalog has it no more.
-Imports: _manifests. Used by: _purge.
 """
 
 from __future__ import annotations

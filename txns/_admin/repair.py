@@ -2,8 +2,6 @@
 Ends what strangers did to a table: takes it in, or puts the logged state back.
 
 Docs/spec.md 9.3 and 9.4.
-Imports: _change, _commit, _drafts, _entry, _group, _log, _logged, _manifests, _mark, _schemas,
-_staged, _swap, _tables, _timestamps, errors. Used by: _parts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Turn the protocol's writers away, and let them in again: the way out in an incident, and back.
-
-Imports: _entry, _marks, _survey, errors. Used by: _handle.
-"""
+"""Turn the protocol's writers away, and let them in again: the way out in an incident, and back."""
 
 from __future__ import annotations
 

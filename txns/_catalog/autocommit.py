@@ -1,9 +1,4 @@
-"""
-A catalog outside of any transaction: every pyiceberg operation is one of its own.
-
-Imports: _catalog, _change, _commit, _creation, _group, _parts, _staged, _timestamps,
-_txn_table, _updates, errors. Used by: _handle.
-"""
+"""A catalog outside of any transaction: every pyiceberg operation is one of its own."""
 
 from __future__ import annotations
 

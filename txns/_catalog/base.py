@@ -2,8 +2,6 @@
 The tables of a handle as a pyiceberg catalog.
 
 What does not concern tables (namespaces, views) goes to the catalog underneath.
-Imports: _entry, _log, _purge_name, _read_set, _tables, errors.
-Used by: _transaction, _autocommit, _handle.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Each transaction's rows per table, in `commit_ts` order and without gaps.
-
-Imports: _entry, _mark, _overlay, _parts, _read_set, errors. Used by: _handle.
-"""
+"""Each transaction's rows per table, in `commit_ts` order and without gaps."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-What became of a transaction.
-
-Imports: _entry, _parts. Used by: _transaction, _handle.
-"""
+"""What became of a transaction."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""
-A transaction as a catalog: staged changes over many tables, what was read, savepoints.
-
-Imports: _catalog, _change, _commit, _committed, _creation, _entry, _group, _leftovers,
-_read_set, _savepoints, _staging, errors. Used by: _handle.
-"""
+"""A transaction as a catalog: staged changes over many tables, what was read, savepoints."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-Wait for the log: until its upper is reached, or until somebody has written a table.
-
-Imports: errors. Used by: _handle.
-"""
+"""Wait for the log: until its upper is reached, or until somebody has written a table."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@ The command line `txns`: what an administrator does without writing a program.
 
 Guide: docs/python.md. Other packages add commands under the entry-point group
 `txns.commands`: the name of the entry point is the command's, its object a `click.Command`.
-Imports: its modules, one per group of commands. Used by: the console script.
 """
 
 from txns._cli._care import forget, register, repair

@@ -1,8 +1,4 @@
-"""
-`txns register`, `txns forget` and `txns repair`: which tables are under care.
-
-Imports: _options, _words. Used by: txns._cli.
-"""
+"""`txns register`, `txns forget` and `txns repair`: which tables are under care."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-`txns check`: hold a real catalog against every invariant of the specification.
-
-Imports: _exit, _invariants, _options, _words. Used by: txns._cli.
-"""
+"""`txns check`: hold a real catalog against every invariant of the specification."""
 
 from __future__ import annotations
 

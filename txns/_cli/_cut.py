@@ -3,7 +3,6 @@ A consistent cut as query dotted_name for engines outside the protocol.
 
 A time is printed only where every table was checked to resolve to the right snapshot by
 that engine's own rule; the snapshot ids otherwise.
-Imports: _health, _words. Used by: _cuts, _status.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-`txns read-at`, `txns hold`, `txns holds` and `txns release`: one timestamp for all tables.
-
-Imports: _cut, _health, _options, _words. Used by: txns._cli.
-"""
+"""`txns read-at`, `txns hold`, `txns holds` and `txns release`: one timestamp for all tables."""
 
 from __future__ import annotations
 

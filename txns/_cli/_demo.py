@@ -1,8 +1,4 @@
-"""
-`txns demo`: what transactions do, in a temporary catalog of its own.
-
-Imports: _words. Used by: txns._cli.
-"""
+"""`txns demo`: what transactions do, in a temporary catalog of its own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-Exit codes, and errors in one line.
-
-Imports: _message, errors. Used by: every module of the command line.
-"""
+"""Exit codes, and errors in one line."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@ Files of the commit table that nothing refers to: what owners that died have lef
 
 Only files below the commit table's location, of the kinds that the protocol writes, and
 older than the grace period, are ever named.
-Imports: nothing of the command line. Used by: _upkeep.
 """
 
 from __future__ import annotations

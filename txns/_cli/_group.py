@@ -1,8 +1,4 @@
-"""
-The root of the command line: commands of this package and of others, errors in one line.
-
-Imports: _exit, _message, _options, _words. Used by: txns._cli.
-"""
+"""The root of the command line: commands of this package and of others, errors in one line."""
 
 from __future__ import annotations
 

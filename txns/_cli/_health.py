@@ -1,8 +1,4 @@
-"""
-What is outstanding and what is wrong in a catalog: the facts behind `txns status`.
-
-Imports: the core. Used by: _status, _cut, _cuts, _check, _upkeep.
-"""
+"""What is outstanding and what is wrong in a catalog: the facts behind `txns status`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-`txns init`: create the commit table, or say what an administrator has to prepare.
-
-Imports: _options, _words. Used by: txns._cli.
-"""
+"""`txns init`: create the commit table, or say what an administrator has to prepare."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 Every invariant of docs/spec.md, section 12, held against a real catalog.
 
 The log here; data tables in `_table_invariants`. Nothing stops at the first violation.
-Imports: _table_invariants. Used by: _check.
 """
 
 from __future__ import annotations

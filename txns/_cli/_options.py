@@ -2,7 +2,6 @@
 The options that every command takes, and the catalog that they open.
 
 They may stand before or behind the command's name.
-Imports: _embedded, _exit. Used by: every command.
 """
 
 from __future__ import annotations

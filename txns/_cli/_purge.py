@@ -1,8 +1,4 @@
-"""
-`txns purge`: takes dropped tables out of the catalog for good.
-
-Imports: _exit, _options, _words. Used by: txns._cli.
-"""
+"""`txns purge`: takes dropped tables out of the catalog for good."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-`txns status`: how the log and the tables under care are.
-
-Imports: _cut, _cuts, _health, _options, _words. Used by: txns._cli.
-"""
+"""`txns status`: how the log and the tables under care are."""
 
 from __future__ import annotations
 

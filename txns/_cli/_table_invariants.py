@@ -1,8 +1,4 @@
-"""
-The invariants that one data table shows, held against its metadata and the log.
-
-Imports: the core. Used by: _invariants.
-"""
+"""The invariants that one data table shows, held against its metadata and the log."""
 
 from __future__ import annotations
 

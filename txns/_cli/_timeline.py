@@ -1,8 +1,4 @@
-"""
-`txns log` and `txns show`: what has committed.
-
-Imports: _options, _words. Used by: txns._cli.
-"""
+"""`txns log` and `txns show`: what has committed."""
 
 from __future__ import annotations
 

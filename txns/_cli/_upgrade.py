@@ -3,7 +3,6 @@
 
 Format version 1 has no features (docs/spec.md, section 2), so there is none to add: the
 command says what is there, and refuses every name.
-Imports: _options, _words. Used by: txns._cli.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-`txns apply`, `tidy`, `advance`, `off`, `on` and `wait`: upkeep of the log.
-
-Imports: _exit, _files, _health, _options, _words. Used by: txns._cli.
-"""
+"""`txns apply`, `tidy`, `advance`, `off`, `on` and `wait`: upkeep of the log."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-How the command line reads and writes timestamps, times and tables of text.
-
-Imports: _message. Used by: every command.
-"""
+"""How the command line reads and writes timestamps, times and tables of text."""
 
 from __future__ import annotations
 

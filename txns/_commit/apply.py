@@ -2,8 +2,6 @@
 Carries logged changes over to their data tables; idempotent, by anyone.
 
 In `commit_ts` order, one table commit per entry (docs/spec.md 8.1).
-Imports: _change, _kept, _log, _logged, _manifests, _mark, _overlay, _rewound, _staged, _swap,
-_tables, errors. Used by: _commit, _register, _repair, _handle.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 The phases of a commit in their order: apply what is outstanding, swap, apply, tidy.
 
 Docs/spec.md 11.1.
-Imports: _apply, _archive, _change, _conflict, _kept, _leftovers, _log, _loop, _overlay,
-_restage, _tables, _tidy. Used by: _transaction, _register, _repair, _handle.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ Validates a transaction once, from its `read_ts` to the head, at the level of ta
 
 Never statement by statement: replaying the checks of single operations loses updates
 (schedule 13 of the protocol's races). Docs/isolation.md. Pure.
-Imports: _entry, _read_set, _staged, errors. Used by: _commit.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ What one swap is to append: an entry per id, made by the members that wait for i
 
 Docs/spec.md 11.1. Each is validated against those before it. A conflict under a caller's own id is
 told when an abort stands under it: then that is what is drafted.
-Imports: _engine, _entry, _group, errors. Used by: _handle, _loop, _marks, _parts, _register.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 The entries of one process that wait to be appended: one thread leads them through a swap.
 
 Docs/spec.md 11.1.
-Imports: _state. Used by: _autocommit, _commit, _drafts, _loop, _marks, _purge, _register, _repair,
-_transaction.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ Docs/spec.md 11.1. An attempt whose answer was lost, or was a refusal, is settle
 the entry is there, or the head has moved past what the attempt stood on and it can never land.
 A conflict under a caller's own id is told when an abort stands under it: earlier tries may be on
 their way.
-Imports: _drafts, _group, _log, _state, errors. Used by: _commit, _parts, _register.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 What attempts to commit have written, and the entry may not need.
 
 What is known not to be referenced goes; what an attempt may still land with stays.
-Imports: _log, _payload. Used by: _commit, _transaction.
 """
 
 from __future__ import annotations

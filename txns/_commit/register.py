@@ -2,8 +2,6 @@
 Puts tables under care, and takes them from it.
 
 Docs/spec.md 6.2 and 6.3.
-Imports: _apply, _change, _commit, _drafts, _entry, _group, _log, _loop, _manifests, _mark, _marks,
-_staged, _swap, _tables, _timestamps, errors. Used by: _parts.
 """
 
 from __future__ import annotations

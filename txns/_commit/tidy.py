@@ -3,8 +3,6 @@ Moves applied entries out of the head into the commit table's rows, in one swap.
 
 Docs/spec.md 10. A lost swap is left to whoever commits next: nothing depends on it now. What it
 has written goes once a newer head tells that it is lost, and stays until then.
-Imports: _archive, _commit_table, _engine, _entry, _log, _manifests, _recorded_io, _tables,
-_timestamps. Used by: _commit, _handle.
 """
 
 from __future__ import annotations

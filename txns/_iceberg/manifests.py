@@ -3,7 +3,6 @@ Manifest lists and manifests that pyiceberg's producers do not write.
 
 Invariant I2 wants a list of its own for every snapshot: empty, marker, copied, restaged
 and renumbered ones. Format 2 only, like all writing of pyiceberg 0.12.
-Imports: errors. Used by: _staged, _change, _restage, _apply, _register, _repair, _tidy, _catalog.
 """
 
 from __future__ import annotations

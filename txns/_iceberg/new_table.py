@@ -1,8 +1,4 @@
-"""
-The first metadata of a new table, as the catalog itself would make it.
-
-Imports: nothing of this package. Used by: _commit_table, _catalog.
-"""
+"""The first metadata of a new table, as the catalog itself would make it."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@ A FileIO that remembers what was created through it.
 
 So a rollback deletes what the transaction wrote, and nothing that it was given
 (`add_files`) or that was there before.
-Imports: nothing of this package. Used by: _staged, _transaction, _catalog.
 """
 
 from __future__ import annotations

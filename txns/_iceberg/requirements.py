@@ -3,7 +3,6 @@ The state that a logged change was staged on, where strangers have altered the t
 
 Readers lay such a change over that state (I10), while apply leaves it until it is repaired.
 Pure.
-Imports: nothing of this package. Used by: _overlay, _apply.
 """
 
 from __future__ import annotations

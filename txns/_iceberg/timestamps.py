@@ -3,7 +3,6 @@ The times in a table's metadata (docs/spec.md 8.3).
 
 Iceberg's Java cannot load a table whose times go back by more than a minute. So what a table has
 beats every clock: a fast one may have written it, a slow one may be ours. No I/O.
-Imports: _clock. Used by: every part that commits to a table, _overlay.
 """
 
 from __future__ import annotations

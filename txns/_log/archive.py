@@ -2,8 +2,6 @@
 The commit table's rows: entries that have left the head, one row per entry and change.
 
 Docs/spec.md 3.1.
-Imports: _commit_table, _entry, _log. Used by: _loop, _commit, _tidy, _wait,
-_subscribe.
 """
 
 from __future__ import annotations

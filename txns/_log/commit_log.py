@@ -2,8 +2,6 @@
 The commit table: load its head, and replace it by the next one if nobody else did.
 
 Docs/spec.md 3 to 5. The one retry loop over it is `_loop`.
-Imports: _commit_table, _entry, _payload, _state, _timestamps, errors. Used by: _loop, _tables,
-_apply, _tidy, _archive, _handle.
 """
 
 from __future__ import annotations

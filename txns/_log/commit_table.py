@@ -2,7 +2,6 @@
 What the commit table is made of: its columns, its properties, its first record.
 
 Docs/spec.md 3.
-Imports: _engine, _entry, _manifests, _new_table, _staged. Used by: _log, _archive, _tidy.
 """
 
 from __future__ import annotations

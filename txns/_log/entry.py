@@ -3,7 +3,6 @@ Entries of the log and their bytes: one snapshot summary of the commit table eac
 
 Written by hand from docs/spec.md, sections 2 and 4; docs/golden holds what must
 decode and what must be refused. Pure.
-Imports: errors. Used by: every part.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 Payloads of entries: the `CommitTransactionRequest` of the Iceberg REST specification.
 
 Docs/spec.md 4.5. Inline up to 64 KiB, in a file beside the commit table's metadata above.
-Imports: _entry, errors. Used by: _log, _leftovers, _commit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-What a head of the commit table says: plain data with rules, no I/O.
-
-Imports: _entry, _read_set, errors. Used by: _log, _tables, _commit, _apply, _tidy.
-"""
+"""What a head of the commit table says: plain data with rules, no I/O."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@ Turns what was staged on a table into the change that its entry logs.
 
 Invariants I2 and I7 are made true here: every change moves `main` once, to one new
 snapshot, and every snapshot of it is stamped (docs/spec.md 7).
-Imports: _entry, _manifests, _mark, _staged. Used by: _commit, _register, _repair, _catalog.
 """
 
 from __future__ import annotations

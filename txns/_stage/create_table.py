@@ -2,8 +2,6 @@
 New tables inside the protocol: staged in memory, created by apply.
 
 Docs/spec.md 6.4 and 6.5: a name that was dropped is created again on its physical table.
-Imports: _claim, _manifests, _mark, _new_table, _parts, _recreation, _staged, errors. Used by:
-_staging, _transaction, _autocommit.
 """
 
 from __future__ import annotations

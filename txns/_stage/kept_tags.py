@@ -4,7 +4,6 @@ Tags on the snapshots whose files a change makes live again.
 Iceberg's expiry deletes what an expired ancestor of `main` marked as deleted, and does not ask
 whether a later snapshot has it again, unless it keeps a snapshot beside main's history: what is
 left of it behind an expired ancestor, when it is tagged (docs/spec.md 6.9).
-Imports: _logged, _manifests, _mark, _swap, _timestamps, errors. Used by: _commit, _apply.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 What a transaction has read: tables with their filters, names found absent, namespaces listed.
 
 And which tables it has written by what they hold. Pure.
-Imports: errors. Used by: _catalog, _conflict, _subscribe, _transaction.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ A dropped name created again, on its physical table: a new table with the old on
 
 As Iceberg's own replacement of a table (`TableMetadata.buildReplacement` in its Java library): what
 is there keeps its ids, and what is new gets ids that nothing has had. Docs/spec.md 6.5. Pure.
-Imports: _mark, _schemas. Used by: _creation.
 """
 
 from __future__ import annotations

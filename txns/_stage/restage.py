@@ -3,7 +3,6 @@ Rebuilds staged appends on a newer base, without rewriting their data files.
 
 Snapshots get new ids: a change of another entry may already stand on the old ones
 (schedule 3 of the protocol's races).
-Imports: _manifests, _mark, _change, _staged, errors. Used by: _commit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Savepoints of a transaction.
-
-Imports: _staged, errors. Used by: _transaction.
-"""
+"""Savepoints of a transaction."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 One table inside a transaction: what it stands on, and the changes kept in memory.
 
 Data files, manifests and manifest lists are in storage already; only pointers are here.
-Imports: _logged, _manifests, _mark, _recorded_io. Used by: _change, _restage, _transaction,
-_commit, _catalog.
 """
 
 from __future__ import annotations

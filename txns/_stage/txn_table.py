@@ -1,8 +1,4 @@
-"""
-Tables that a transaction hands out: ordinary pyiceberg tables that note what is read.
-
-Imports: _mark, errors. Used by: _staging, _autocommit.
-"""
+"""Tables that a transaction hands out: ordinary pyiceberg tables that note what is read."""
 
 from __future__ import annotations
 

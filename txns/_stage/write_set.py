@@ -1,9 +1,4 @@
-"""
-What one transaction has loaded and staged, table by table.
-
-Imports: _creation, _parts, _read_set, _recorded_io, _staged, _txn_table. Used by:
-_transaction.
-"""
+"""What one transaction has loaded and staged, table by table."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@ Data tables as the catalog has them, with all that the log has of them.
 
 Docs/spec.md 9.1 and 11.2. A replica of the catalog may lag, and gives a table as it was; somebody
 may have set one back to older metadata; or one may stand under two names.
-Imports: _archive, _entry, _log, _logged, _mark, errors. Used by: _tables.
 """
 
 from __future__ import annotations

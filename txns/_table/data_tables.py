@@ -2,8 +2,6 @@
 Loads data tables from the catalog, and lays the log over them.
 
 Docs/spec.md 11.2.
-Imports: _archive, _complete, _entry, _log, _mark, _logged, _overlay, _updates, errors. Used by:
-_commit, _apply, _tidy, _register, _repair, _transaction, _handle.
 """
 
 from __future__ import annotations

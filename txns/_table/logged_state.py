@@ -2,7 +2,6 @@
 Where the protocol left `main` of a data table, and who has been there since.
 
 Docs/spec.md 9.1. Pure.
-Imports: _mark. Used by: _overlay, _apply, _repair.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 The mark in a data table's properties that puts it under a commit table's care.
 
 Docs/spec.md 6.1. Pure.
-Imports: _entry, _updates, errors. Used by: _logged, _overlay, _tables, _apply, _register, _repair.
 """
 
 from __future__ import annotations

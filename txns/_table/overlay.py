@@ -3,8 +3,6 @@ Table metadata plus logged changes: what readers see before apply, and what appl
 
 Docs/spec.md 8.1 to 8.3, 9.1 and 11.2. One function serves both, so that a reader sees
 what will be there. Pure: who commits passes a `Renumber` that writes files.
-Imports: _entry, _mark, _logged, _removals, _rewound, _schemas, _timestamps, errors. Used by:
-_tables, _apply, _commit.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 A purger's claim on a dropped table, as the table's metadata shows it.
 
 Docs/spec.md 6.8. Pure.
-Imports: _logged, _mark, errors. Used by: _creation, _purge.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 Names of tables that a purger has moved aside, to drop what nobody else can stand under.
 
 Docs/spec.md 6.8. Pure.
-Imports: errors. Used by: _catalog, _purge, _cli.
 """
 
 from __future__ import annotations

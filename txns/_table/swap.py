@@ -1,8 +1,4 @@
-"""
-The protocol's swap of a data table (docs/spec.md 8.3).
-
-Imports: _timestamps, errors. Used by: _apply, _kept, _register, _repair.
-"""
+"""The protocol's swap of a data table (docs/spec.md 8.3)."""
 
 from __future__ import annotations
 

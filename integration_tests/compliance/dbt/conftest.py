@@ -1,8 +1,4 @@
-"""
-The target of dbt's own test suite: an embedded lake, one Spark for all tests of the process.
-
-Imports: dbt-tests-adapter, sessions. Used by: the suites of this folder.
-"""
+"""The target of dbt's own test suite: an embedded lake, one Spark for all tests of the process."""
 
 from __future__ import annotations
 

@@ -5,8 +5,6 @@ They come out of the source distribution of the dbt-spark that is installed. Thr
 are changed: the target, which is ours; formats that a transactional catalog does not have (delta,
 parquet), which become iceberg; and that a column without a comment has NULL for it, because Spark
 describes tables and views of catalogs with an empty one. What dbt-spark skips by profile is run.
-
-Imports: source_suites. Used by: run; and as `pytest -p dbt_spark`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 A plugin of pytest that counts what came of a suite, and which of dbt's classes it inherits.
 
 It also keeps what tests have counted themselves: `record_property("counted", "torn=3 of 20")`.
-
-Imports: nothing of ours. Used by: run, as `pytest -p outcomes`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-What a project's tables and the log hold, for tests.
-
-Imports: txns_spark.dbapi. Used by: the tests of this folder.
-"""
+"""What a project's tables and the log hold, for tests."""
 
 from __future__ import annotations
 

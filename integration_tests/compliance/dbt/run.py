@@ -7,8 +7,6 @@ own functional tests on our target. With arguments, which are those of pytest, t
 
 Prints the reasons of skips with their counts, what tests have counted, the counts of each suite,
 how many of dbt's classes are inherited, and as its last line the counts of all.
-
-Imports: dbt_spark; outcomes, as a plugin of pytest. Used by: make.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ Run Iceberg's own suites over ours: for catalogs, with JdbcCatalog beside it, an
     make compliance-iceberg SUITES="catalog TestConflictValidation"
 
 The last line counts the runs over ours. Exit code 1 where any of them failed.
-Imports: spark_suites. Used by: make compliance-iceberg.
 """
 
 from __future__ import annotations

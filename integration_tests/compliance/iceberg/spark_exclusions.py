@@ -1,8 +1,4 @@
-"""
-Tests of Iceberg's Spark suites that fail over ours, each with the rule behind it.
-
-Imports: nothing of the project. Used by: spark_suites.
-"""
+"""Tests of Iceberg's Spark suites that fail over ours, each with the rule behind it."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@ Run Iceberg's own Spark suites over our Spark catalogs, a JVM for each.
 
 A suite is inherited by a generated class, which puts our catalogs into its parameter rows and our
 extension behind Iceberg's. Spark itself comes from pyspark.
-
-Imports: spark_exclusions. Used by: run.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@ Tests of pyiceberg's suite that contradict the design, with the rule that they c
 
 An excluded test is run and must fail with the named error: one that passes is a failure of
 the run.
-
-Imports: txns. Used by: catalogs.
 """
 
 from __future__ import annotations

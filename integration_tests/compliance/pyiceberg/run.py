@@ -11,8 +11,6 @@ distribution of the version that is installed. It runs over
 - `transaction`: `handle.begin()`.
 
 Prints a line of counts for each, with the rules that exclude cases, and one for all.
-
-Imports: source_suites; txns_catalogs, as a plugin of pytest. Used by: make.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@ A plugin for pytest that hands catalogs of ours to pyiceberg's own suite.
 
 The suite's conftest makes its catalogs by factories: each is wrapped, so that ours stands on
 the same plain catalog. Nothing of the suite is changed.
-
-Imports: exclusions, txns. Used by: run, as `pytest -p txns_catalogs`.
 """
 
 from __future__ import annotations

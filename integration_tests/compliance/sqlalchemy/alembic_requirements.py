@@ -1,8 +1,4 @@
-"""
-What of Alembic's suite is asked of Iceberg tables in Spark.
-
-Imports: txns_requirements. Used by: the suite.
-"""
+"""What of Alembic's suite is asked of Iceberg tables in Spark."""
 
 from __future__ import annotations
 

@@ -1,7 +1,3 @@
-"""
-Alembic's own suite for dialects, inherited.
-
-Imports: nothing of the project. Used by: suites, as tests.
-"""
+"""Alembic's own suite for dialects, inherited."""
 
 from alembic.testing.suite import *  # noqa: F403  (all of it)

@@ -1,7 +1,3 @@
-"""
-SQLAlchemy's own dialect suite, inherited.
-
-Imports: nothing of the project. Used by: suites, as tests.
-"""
+"""SQLAlchemy's own dialect suite, inherited."""
 
 from sqlalchemy.testing.suite import *  # noqa: F403  (all of it)

@@ -2,8 +2,6 @@
 Tests of the suites that SQLite passes and the dialect does not, each with its reason.
 
 The tests that a missing requirement leaves out have theirs in txns_requirements.
-
-Imports: txns_requirements. Used by: run.
 """
 
 from __future__ import annotations

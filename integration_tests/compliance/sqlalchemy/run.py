@@ -14,8 +14,6 @@ Every test that SQLite passes (passes_on_sqlite/) passes here, too, or has its r
 exclusions.py or txns_requirements.py. Excluded tests are run, those of txns_requirements are
 not. Exit code 1 if a test has failed without a reason, or a reason is not true any more, or
 less than SHARE_MIN of what SQLite passes passes here. The last line has the counts.
-
-Imports: exclusions, suites, txns_requirements. Used by: make.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ Write down which tests SQLite passes, by the projects' own requirements of it.
     make compliance-sqlalchemy-lists
 
 Run it when SQLAlchemy or Alembic has a new version; the lists are committed.
-Imports: suites. Used by: make.
 """
 
 from __future__ import annotations

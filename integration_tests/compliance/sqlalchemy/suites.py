@@ -1,8 +1,4 @@
-"""
-The suites of SQLAlchemy and Alembic, and how pytest runs one of them over a database.
-
-Imports: source_suites; txns_plugin, as a plugin of pytest. Used by: run, sqlite.
-"""
+"""The suites of SQLAlchemy and Alembic, and how pytest runs one of them over a database."""
 
 from __future__ import annotations
 

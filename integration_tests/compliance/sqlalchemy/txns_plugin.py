@@ -1,8 +1,4 @@
-"""
-What the suites need around them: SQLAlchemy's plugin, two schemas, Spark for small data.
-
-Imports: sessions, txns_spark, sqlalchemy_txns. Used by: suites, as a plugin of pytest.
-"""
+"""What the suites need around them: SQLAlchemy's plugin, two schemas, Spark for small data."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-What of SQLAlchemy's suites is asked of Iceberg tables in Spark, and why not the rest.
-
-Imports: nothing of the project. Used by: alembic_requirements, exclusions, the suites.
-"""
+"""What of SQLAlchemy's suites is asked of Iceberg tables in Spark, and why not the rest."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-Open connections: in this process, to a Spark Connect server, to a Thrift server.
-
-Imports: _connection, _literals, _spark, _thrift, errors, txns_spark. Used by: __init__.
-"""
+"""Open connections: in this process, to a Spark Connect server, to a Thrift server."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-A connection: one Spark session, and the transaction that is open in it.
-
-Imports: _cursor, _literals, _markers, _session, errors. Used by: _connect.
-"""
+"""A connection: one Spark session, and the transaction that is open in it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-A cursor: one statement after the other, and the rows of the last one.
-
-Imports: _markers, _session, _types, errors. Used by: _connection.
-"""
+"""A cursor: one statement after the other, and the rows of the last one."""
 
 from __future__ import annotations
 

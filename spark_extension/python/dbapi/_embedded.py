@@ -1,8 +1,4 @@
-"""
-The Spark session of this process, which connections make theirs from.
-
-Imports: _literals, txns_spark. Used by: _connect.
-"""
+"""The Spark session of this process, which connections make theirs from."""
 
 from __future__ import annotations
 

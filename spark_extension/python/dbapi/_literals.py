@@ -4,8 +4,6 @@ Bind parameters: to Spark's own markers where it takes them, as literals elsewhe
 A literal is text that no setting of a session can make into something else: a string with a
 quote, a backslash, a control character or a variable in it is written in hexadecimal. That is an
 expression, which LIKE ... ESCAPE and COMMENT ON do not take: where Spark binds, it is left to it.
-
-Imports: _markers, errors. Used by: _connect, _connection, _embedded, _spark, _thrift, __init__.
 """
 
 from __future__ import annotations

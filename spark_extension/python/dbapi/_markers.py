@@ -1,8 +1,4 @@
-"""
-Find a statement's markers: the question marks that Spark's own lexer takes for parameters.
-
-Imports: errors. Used by: _connection, _cursor, _literals, _thrift, __init__.
-"""
+"""Find a statement's markers: the question marks that Spark's own lexer takes for parameters."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""
-What a connection needs of a Spark session, however it is reached.
-
-Imports: nothing of this package. Used by: _connection, _cursor, _spark, _thrift.
-"""
+"""What a connection needs of a Spark session, however it is reached."""
 
 from __future__ import annotations
 

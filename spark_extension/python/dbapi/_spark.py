@@ -1,8 +1,4 @@
-"""
-A connection's Spark session in this process, or behind Spark Connect.
-
-Imports: _literals, _session. Used by: _connection.
-"""
+"""A connection's Spark session in this process, or behind Spark Connect."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@ A connection's session of a Spark Thrift server.
 
 The Thrift protocol of HiveServer2 has neither parameters nor all of Spark's types: values go
 as literals, and of nested columns the rows come as JSON.
-
-Imports: _literals, _markers, _session, _types, errors. Used by: _connection.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""
-Types of Spark SQL: as text, as Arrow has them, and PEP 249's type objects.
-
-Imports: errors. Used by: _cursor, _thrift, __init__; sqlalchemy_txns.
-"""
+"""Types of Spark SQL: as text, as Arrow has them, and PEP 249's type objects."""
 
 from __future__ import annotations
 

@@ -18,9 +18,6 @@ Error:
 
 An error of a transaction is a class of `txns_spark.errors` as well: whoever catches
 `txns_spark.errors.TransactionConflict` catches it here, too.
-
-Imports: txns_spark._secrets, txns_spark.errors.
-Used by: _connection, _cursor, _literals, _rows, _spark, _thrift.
 """
 
 from __future__ import annotations
