@@ -3,7 +3,6 @@ Which catalog is meant where none is named: the embedded default, and a database
 
 The embedded default is the one that `txns_spark.configure` makes without arguments: a catalog
 `lake` in SQLite, and files below ./txns-warehouse.
-Imports: nothing of the command line. Used by: _init, _options.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from txns._entry import table_of
+from txns._log.entry import table_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

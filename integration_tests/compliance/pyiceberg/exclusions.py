@@ -59,7 +59,7 @@ IN_MEMORY = (
     " metadata log"
 )
 ONE_OBJECT = (
-    "txns/_staging.py: inside a transaction one Table object stands for a table, so that its"
+    "txns/_stage/write_set.py: inside a transaction one Table object stands for a table, so that its"
     " operations see each other: they cannot clash"
 )
 SCHEMA_IDS = (
