@@ -15,7 +15,7 @@ Who dies in between leaves it aside, and the next run gives it its name back bef
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.events.logging import AdapterLogger
@@ -23,17 +23,38 @@ from dbt.adapters.txns.connections import CommitError
 from dbt_common.exceptions import DbtRuntimeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from dbt.adapters.base.relation import BaseRelation
-    from dbt.adapters.txns.impl import TxnsAdapter
 
 logger = AdapterLogger("txns")
 
 _SUFFIX = "__dbt_old"
 
 
-def put_back(adapter: TxnsAdapter, relation: BaseRelation) -> bool:
+class Relations(Protocol):
+    """What of the adapter is needed here."""
+
+    def cached(self, relation: BaseRelation) -> BaseRelation | None:
+        """Find what has a relation's name in dbt's cache."""
+
+    def remove(self, relation: BaseRelation) -> None:
+        """Take a relation out of the catalog at once."""
+
+    def rename_relation(self, from_relation: BaseRelation, to_relation: BaseRelation) -> None:
+        """Give a relation another name, in the catalog and in dbt's cache."""
+
+    def cache_renamed(
+        self, from_relation: BaseRelation | None, to_relation: BaseRelation | None
+    ) -> str:
+        """Give a relation another name in dbt's cache alone."""
+
+    @property
+    def execute(self) -> Callable[..., Any]:
+        """Run a statement."""
+
+
+def put_back(adapter: Relations, relation: BaseRelation) -> bool:
     """Give what a run that died has left aside its name back; False if there is nothing."""
     if adapter.cached(relation) is not None:
         return False
@@ -46,7 +67,7 @@ def put_back(adapter: TxnsAdapter, relation: BaseRelation) -> bool:
 
 
 @contextmanager
-def making_way(adapter: TxnsAdapter, relation: BaseRelation, kind: str | None) -> Iterator[None]:
+def making_way(adapter: Relations, relation: BaseRelation, kind: str | None) -> Iterator[None]:
     """
     Have a relation of another kind than `kind` step aside while the block builds the model.
 
@@ -79,7 +100,7 @@ def making_way(adapter: TxnsAdapter, relation: BaseRelation, kind: str | None) -
         )
 
 
-def _come_back(adapter: TxnsAdapter, aside: BaseRelation, old: BaseRelation) -> None:
+def _come_back(adapter: Relations, aside: BaseRelation, old: BaseRelation) -> None:
     """Give it its name back; a view that the failed model has made before goes."""
     try:
         if aside.type != RelationType.View:
@@ -89,10 +110,10 @@ def _come_back(adapter: TxnsAdapter, aside: BaseRelation, old: BaseRelation) -> 
         logger.warning(f"{aside} cannot be {old} again; the next run will try: {error}")
 
 
-def _rename(adapter: TxnsAdapter, source: BaseRelation, target: BaseRelation) -> None:
+def _rename(adapter: Relations, source: BaseRelation, target: BaseRelation) -> None:
     target = target.incorporate(type=source.type)  # type: ignore[no-untyped-call]
     try:
-        adapter.rename_relation(source, target)  # type: ignore[no-untyped-call]
+        adapter.rename_relation(source, target)
     except DbtRuntimeError:
         # dbt changes its cache first.
         adapter.cache_renamed(target, source)

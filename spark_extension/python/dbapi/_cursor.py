@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 
@@ -13,12 +13,39 @@ from txns_spark.dbapi._types import type_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from txns_spark.dbapi._connection import Connection
     from txns_spark.dbapi._session import Answer
 
 _AFFECTED = "num_affected_rows"
 # One statement with so many rows is parsed in about a second.
 _VALUES_MAX = 20_000
+
+
+class Runs(Protocol):
+    """What a cursor needs of its `Connection`."""
+
+    def _execute(
+        self,
+        sql: str,
+        parameters: Sequence[Any],
+        batch_rows: int | None,
+        *,
+        inline: bool = False,
+    ) -> Answer:
+        """
+        Run a statement in the connection's session.
+
+        Args:
+            sql: With question marks.
+            parameters: A value for each.
+            batch_rows: How many rows a batch has; None for all in one.
+            inline: Whether values are written into the statement.
+        """
+
+    def cancel(self) -> None:
+        """Stop the statement that runs."""
+
+    def _translating(self, batches: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Yield batches as they arrive; what goes wrong meanwhile, in our classes."""
 
 
 class Column(NamedTuple):
@@ -49,7 +76,7 @@ class Cursor:
         lastrowid: None; rows have no ids.
     """
 
-    def __init__(self, connection: Connection, *, streaming: bool) -> None:
+    def __init__(self, connection: Runs, *, streaming: bool) -> None:
         self.connection = connection
         self.arraysize = 1000 if streaming else 1
         self.rowcount = -1
