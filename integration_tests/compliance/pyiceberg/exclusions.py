@@ -59,8 +59,8 @@ IN_MEMORY = (
     " metadata log"
 )
 ONE_OBJECT = (
-    "txns/_stage/write_set.py: inside a transaction one Table object stands for a table, so that its"
-    " operations see each other: they cannot clash"
+    "txns/_stage/write_set.py: inside a transaction one Table object stands for a table, so that"
+    " its operations see each other: they cannot clash"
 )
 SCHEMA_IDS = (
     "docs/spec.md 7: a schema whose id the table has already gets the next free one, as in Java;"
