@@ -21,7 +21,7 @@ from txns._clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "python.md"
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "python.md"
 DAY_MS = 24 * 3600 * 1000
 
 

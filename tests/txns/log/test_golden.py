@@ -26,7 +26,7 @@ from txns.errors import CorruptLog, TxnsError, Unsupported
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-GOLDEN = Path(__file__).resolve().parents[2] / "docs" / "golden"
+GOLDEN = Path(__file__).resolve().parents[3] / "docs" / "golden"
 COMMITS = ("txns", "commits")
 ERRORS: dict[str, type[TxnsError]] = {"CORRUPT_LOG": CorruptLog, "UNSUPPORTED": Unsupported}
 

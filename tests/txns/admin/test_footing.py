@@ -12,7 +12,7 @@ from pyiceberg.exceptions import (
 
 import txns
 from tests.txns.lake import ids, rows
-from tests.txns.test_set_back import set_back
+from tests.txns.table.test_set_back import set_back
 from txns._stage.change_builder import main_at
 
 A = "shop.a"

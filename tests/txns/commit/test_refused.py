@@ -8,9 +8,9 @@ import pytest
 from pyiceberg.exceptions import ForbiddenError
 
 import txns
+from tests.txns.commit.test_commit_loop import COMMITS, Wrapped
 from tests.txns.lake import ids, rows
-from tests.txns.test_commit_loop import COMMITS, Wrapped
-from tests.txns.test_kept import removed, tags
+from tests.txns.stage.test_kept import removed, tags
 
 
 class Refusing:

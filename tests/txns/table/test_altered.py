@@ -20,8 +20,8 @@ from pyiceberg.types import (
 )
 
 import txns
+from tests.txns.commit.test_clocks import racing
 from tests.txns.lake import SCHEMA, ids, rows
-from tests.txns.test_clocks import racing
 
 
 @pytest.fixture
