@@ -8,7 +8,7 @@ only, also when the snapshots around the held ones have been expired.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
@@ -20,6 +20,7 @@ from txns._iceberg.snapshots import History
 from txns._identifier import dotted_name
 from txns._log.entry import Isolation
 from txns._retry import run_transaction
+from txns._table.loaded import Registered
 from txns._table.logged_state import LoggedHistory, effective_ts
 from txns._table.mark import REF_PREFIX
 from txns._table.overlay import TableView
@@ -169,8 +170,7 @@ class _HeldCatalog(SnapshotCatalog):
                 f"Table is not part of the hold {self._hold.name}: {dotted_name(identifier)}"
             )
         loaded = self._parts.tables.load_with_dropped(identifier, self._at, self._at.upper)
-        view = _main_on(loaded.metadata, snapshot_id)
-        return replace(loaded, view=TableView(view, self.read_ts))
+        return loaded.showing(TableView(_main_on(loaded.metadata, snapshot_id), self.read_ts))
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         """List the held tables of a namespace."""
@@ -201,7 +201,7 @@ def tagged(metadata: TableMetadata) -> Iterator[tuple[str, Snapshot, int | None]
 
 
 def _effective_ts(loaded: Loaded, snapshot: Snapshot) -> int:
-    assert loaded.mark is not None
+    assert isinstance(loaded, Registered)
     return effective_ts(LoggedHistory(loaded.metadata), loaded.mark, snapshot)
 
 

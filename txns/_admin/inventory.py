@@ -38,13 +38,12 @@ class Surveyed:
     @property
     def dropped(self) -> bool:
         """Whether a drop has hidden it."""
-        return bool(self.loaded and self.loaded.view and self.loaded.view.dropped)
+        return bool(self.loaded and self.loaded.dropped)
 
     @property
     def foreign(self) -> bool:
         """Whether it shows something that a stranger did, or cannot be read."""
-        view = self.loaded.view if self.loaded else None
-        return self.loaded is None or bool(view and view.stranger)
+        return self.loaded is None or self.loaded.stranger is not None
 
 
 def survey(parts: Parts, head: Head) -> list[Surveyed]:

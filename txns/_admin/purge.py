@@ -20,14 +20,12 @@ from txns._admin.hold import tagged
 from txns._admin.purged_files import PurgedFiles
 from txns._commit.committer import Request
 from txns._commit.group import Key
-from txns._iceberg import manifests
 from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._logger import logger
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table import mark, purge_claim, purge_name
-from txns._table.loaded import check_writable
 from txns.errors import Conflict, InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
@@ -143,8 +141,7 @@ class Purger:
                 "the table is not under care: drop it with the catalog's own purge_table;"
                 f" table=`{dotted_name(name)}`",
             )
-        assert loaded.view is not None
-        if not loaded.view.dropped:
+        if not loaded.dropped:
             raise InvalidUsage(
                 "42809",
                 f"only a dropped table is purged: drop it first; table=`{dotted_name(name)}`",
@@ -153,9 +150,7 @@ class Purger:
 
     def _checked(self, loaded: Loaded, head: Head) -> Purgeable:
         name = dotted_name(loaded.identifier)
-        check_writable(loaded)
-        metadata = loaded.metadata
-        manifests.check_writable(metadata, name)
+        metadata = loaded.writable().metadata
         now_ms = max(self._parts.clock.now_ms(), head.upper)
         self._refuse_foreign_branches(metadata, loaded.identifier)
         held = [one for one, _at, ends in tagged(metadata) if ends is None or ends > now_ms]
@@ -209,15 +204,13 @@ class Purger:
         elif not _is_of(loaded.metadata, earlier_id):
             raise _written_since(name)
         txn_id = clock.new_txn_id()
-        applied = mark.applied_ts(loaded.table.metadata) if loaded.table else 0
-        staged = StagedTable(name, loaded.io, loaded.metadata, applied_ts=applied)
+        staged = StagedTable.of(loaded)
         staged.stage((SetPropertiesUpdate(updates={mark.PURGING: txn_id}),))
         change_builder.stage_drop(staged, clock)
-        assert loaded.view is not None
         request = Request(
             kind=Kind.COMMIT,
             key=Key.fresh(txn_id),
-            read_ts=loaded.view.read_ts,
+            read_ts=loaded.read_ts,
             born_ms=clock.now_ms(),
             writes={name: staged},
             comment="purge",

@@ -67,7 +67,7 @@ class Repairer:
             Quarantined: No repair ends what was done to the table.
         """
         head, loaded = self._newest(identifier)
-        if loaded.view and loaded.view.dropped:
+        if loaded.dropped:
             raise Unsupported(
                 "the log has dropped the table, so nothing is adopted into it: reject what was"
                 f" written, which keeps it on a branch; table=`{dotted_name(identifier)}`"
@@ -144,7 +144,7 @@ class Repairer:
         assert loaded.table is not None
         table = self._with_footing(loaded.identifier, loaded.table, head)
         again = self._tables.seen(loaded.identifier, table, head)
-        stranger = again.view.stranger if again.view else None
+        stranger = again.stranger
         same = _mark.applied_ts(table.metadata) == _mark.applied_ts(loaded.table.metadata)
         kept = stranger and not stranger.adoptable and bool(stranger.lost) == bool(judged.lost)
         if not (same and kept):
@@ -196,8 +196,7 @@ class Repairer:
     ) -> int:
         # Of the table, not of the view: whoever comes before a repair is applied makes the same.
         # It may be set back twice to the same metadata, from another place each time.
-        applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
-        applied = stranger.lost[1] if stranger.lost else applied
+        applied = stranger.lost[1] if stranger.lost else loaded.applied_ts
         uuid = str(staged.base.table_uuid)
         txn_id = derived_id(deed, uuid, stranger.head_snapshot_id or 0, applied)
         return self._commit(kind, Key(txn_id, 0, Origin.DERIVED), loaded, staged, marks)
@@ -205,11 +204,10 @@ class Repairer:
     def _commit(
         self, kind: Kind, key: Key, loaded: Loaded, staged: StagedTable, marks: dict[str, str]
     ) -> int:
-        assert loaded.view is not None
         request = Request(
             kind=kind,
             key=key,
-            read_ts=loaded.view.read_ts,
+            read_ts=loaded.read_ts,
             born_ms=self._clock.now_ms(),
             writes={loaded.identifier: staged},
             isolation=Isolation.SNAPSHOT,
@@ -225,7 +223,7 @@ class Repairer:
             _LOG.info("entries of %s stay unapplied before its repair", dotted_name(identifier))
         newest = self._log.load_if_exists()
         loaded = self._tables.load_with_dropped(identifier, newest, newest.upper)
-        stranger = loaded.view.stranger if loaded.view else None
+        stranger = loaded.stranger
         if stranger and stranger.cure:
             raise Quarantined(identifier, stranger.reason, stranger.cure)
         return newest, loaded
@@ -233,24 +231,23 @@ class Repairer:
 
 def _staged(loaded: Loaded) -> StagedTable:
     manifests.check_writable(loaded.metadata, dotted_name(loaded.identifier))
-    applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
-    return StagedTable(loaded.identifier, loaded.io, loaded.metadata, applied_ts=applied)
+    return StagedTable.of(loaded)
 
 
 def _stranger(loaded: Loaded) -> Stranger:
-    if not loaded.registered or loaded.view is None or loaded.view.stranger is None:
+    if not loaded.registered or loaded.stranger is None:
         raise Unsupported(
             "there is nothing to repair: nobody wrote the table outside the protocol;"
             f" table=`{dotted_name(loaded.identifier)}`"
         )
-    return loaded.view.stranger
+    return loaded.stranger
 
 
 def _refuse_outstanding(head: Head, loaded: Loaded, stranger: Stranger) -> None:
     """Refuse a state that lacks what is logged since, unless the table was set back: that ends."""
     uuid = str(loaded.metadata.table_uuid)
-    applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
-    if not stranger.lost and head.state.changes(uuid, after=applied, upto=head.upper):
+    changes = head.state.changes(uuid, after=loaded.applied_ts, upto=head.upper)
+    if changes and not stranger.lost:
         raise Unsupported(
             "other transactions have committed to the table since: reject what was written,"
             " and put what is on the branch back by hand;"
@@ -283,7 +280,7 @@ def _on_branch(loaded: Loaded, staged: StagedTable) -> Stranger | None:
     Returns:
         None where a stranger stands on main, or none is left.
     """
-    if not loaded.registered or (loaded.view and loaded.view.stranger):
+    if not loaded.registered or loaded.stranger:
         return None
     refused = ""
     for name, ref in staged.current.refs.items():

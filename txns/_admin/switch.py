@@ -59,9 +59,9 @@ def on(parts: Parts) -> list[Identifier]:
 
 def _adopts(parts: Parts, table: Surveyed) -> bool:
     """Adopt a table; one that lacks what was acknowledged is left to a person."""
-    view = table.loaded.view if table.loaded else None
-    if view and view.stranger and view.stranger.lost:
-        _LOG.warning("%s is not adopted: %s", dotted_name(table.identifier), view.stranger.reason)
+    stranger = table.loaded.stranger if table.loaded else None
+    if stranger and stranger.lost:
+        _LOG.warning("%s is not adopted: %s", dotted_name(table.identifier), stranger.reason)
         return False
     try:
         Repairer(parts).adopt(table.identifier)

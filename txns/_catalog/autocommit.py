@@ -35,8 +35,8 @@ from txns._stage import change_builder
 from txns._stage import create_table as _creation
 from txns._stage.staged_table import StagedTable
 from txns._stage.txn_table import TxnTable
-from txns._table.loaded import check_writable
-from txns._table.mark import applied_ts, mark_of, refuse_commit_table, refuse_reserved_in
+from txns._table.loaded import Forgotten, SwitchedOff, Unregistered
+from txns._table.mark import mark_of, refuse_commit_table, refuse_reserved_in
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class AutocommitCatalog(TxnCatalog):
         if plain is not None:
             return plain
         loaded = self._parts.tables.load(identifier, head, head.upper)
-        if loaded.forgotten and self._parts.applier.apply(head, identifier):
+        if isinstance(loaded, Forgotten) and self._parts.applier.apply(head, identifier):
             return self._parts.tables.load(identifier, head, head.upper)
         return loaded
 
@@ -92,21 +92,20 @@ class AutocommitCatalog(TxnCatalog):
         """Load a table as of now, every committed transaction included."""
         name = self.identifier_to_tuple(identifier)
         loaded = self._load(name)
-        if loaded.plain or (not loaded.registered and self._parts.config.register != "all"):
+        cared_for = loaded.registered or self._parts.config.register == "all"
+        if isinstance(loaded, SwitchedOff) or not cared_for:
             assert loaded.table is not None
             table = loaded.table
             return Table(
                 table.name(), table.metadata, table.metadata_location, table.io, self, table.config
             )
-        location = loaded.table.metadata_location if loaded.table else loaded.metadata.location
-        read_ts = loaded.view.read_ts if loaded.view else 0
         return TxnTable(
             name,
             loaded.metadata,
-            location,
+            loaded.location,
             loaded.io,
             self,
-            read_ts=read_ts,
+            read_ts=loaded.read_ts,
             on_read=_ignore_read,
         )
 
@@ -176,14 +175,12 @@ class AutocommitCatalog(TxnCatalog):
         loaded = self._load(name)
         if not loaded.registered and self._parts.config.register == "all":
             return self._commit_unregistered(table, requirements, updates)
-        check_writable(loaded)
-        manifests.check_writable(loaded.metadata, dotted_name(name))
+        loaded = loaded.writable()
         base = table.metadata
         for requirement in requirements:
             # Whether main has moved since is the log's to say, but it is built on this base.
             requirement.validate(base if is_about_main(requirement) else loaded.metadata)
-        applied = applied_ts(loaded.table.metadata) if loaded.table else 0
-        staged = StagedTable(name, table.io, base, applied_ts=applied)
+        staged = StagedTable(name, table.io, base, applied_ts=loaded.applied_ts)
         staged.check_base(updates)
         # What is no append pyiceberg validates on the newer state, as on a plain table.
         appended = table.made_by_appends(updates)
@@ -203,8 +200,8 @@ class AutocommitCatalog(TxnCatalog):
         if isinstance(table, TxnTable):
             if not table.is_same(newest.metadata):
                 return CommitTableResponse(metadata=staged.current, metadata_location=location)
-            if newest.view:
-                table.seen(newest.metadata, newest.view.read_ts)
+            if not isinstance(newest, Unregistered | SwitchedOff):
+                table.seen(newest.metadata, newest.read_ts)
         if newest.table:
             location = newest.table.metadata_location
         return CommitTableResponse(metadata=newest.metadata, metadata_location=location)
@@ -218,13 +215,9 @@ class AutocommitCatalog(TxnCatalog):
             refuse_commit_table(name, loaded.metadata)
             self._parts.catalog.drop_table(identifier)
             return
-        check_writable(loaded)
-        manifests.check_writable(loaded.metadata, dotted_name(name))
-        assert loaded.view is not None
-        applied = applied_ts(loaded.table.metadata) if loaded.table else 0
-        staged = StagedTable(name, loaded.io, loaded.metadata, applied_ts=applied)
+        staged = StagedTable.of(loaded.writable())
         change_builder.stage_drop(staged, self._parts.clock)
-        self._commit(staged, loaded.view.read_ts)
+        self._commit(staged, loaded.read_ts)
 
     def purge_table(self, identifier: str | Identifier) -> None:
         """Drop a table that is not under care, and delete its files."""
@@ -232,7 +225,7 @@ class AutocommitCatalog(TxnCatalog):
         self._refuse_commit_table(name)
         loaded = self._load(name)
         if loaded.registered:
-            check_writable(loaded)
+            loaded.writable()
             raise Unsupported(
                 "a registered table's files may be needed by what is not applied yet, and by"
                 f" readers of older timestamps: handle.forget('{dotted_name(name)}') first, then"
@@ -405,7 +398,7 @@ class AutocommitCatalog(TxnCatalog):
         clock = self._parts.clock
         plain = self._parts.catalog.load_table(name)
         if mark_of(plain.metadata) is not None:
-            if not self._load(name).plain:
+            if not isinstance(self._load(name), SwitchedOff):
                 raise CommitFailedException(
                     "the table has come under care, or transactions were turned on, since it was"
                     f" loaded: load it again; {dotted_name(name)}"

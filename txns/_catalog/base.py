@@ -283,8 +283,7 @@ class SnapshotCatalog(TxnCatalog):
     def load_table(self, identifier: str | Identifier) -> Table:
         """Load a table as of `read_ts`."""
         loaded = self._load(self.identifier_to_tuple(identifier))
-        location = loaded.table.metadata_location if loaded.table else loaded.metadata.location
-        return Table(loaded.identifier, loaded.metadata, location, loaded.io, self)
+        return Table(loaded.identifier, loaded.metadata, loaded.location, loaded.io, self)
 
     def commit_table(
         self,

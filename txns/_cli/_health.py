@@ -140,7 +140,7 @@ def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
         return TableHealth(name, kind, None, count, str(each.error))
     raw = each.loaded.table
     applied = mark.applied_ts(raw.metadata) if raw else None
-    stranger = each.loaded.view.stranger if each.loaded.view else None
+    stranger = each.loaded.stranger
     if stranger:
         state = "foreign write" if stranger.adoptable else "quarantine"
         repair = f"`txns repair adopt {name}` or `txns repair reject {name}`"

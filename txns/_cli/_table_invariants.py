@@ -79,8 +79,8 @@ def check_table(parts: Parts, head: Head, each: Surveyed, logged: LoggedTables) 
     found = []
     if each.error is not None:
         found.append(_of_error(name, each.error))
-    elif each.loaded and each.loaded.view and each.loaded.view.stranger:
-        stranger = each.loaded.view.stranger
+    elif each.loaded and each.loaded.stranger:
+        stranger = each.loaded.stranger
         cure = stranger.cure or f"`txns repair adopt {name}` or `reject`"
         words = f"{stranger.reason}: {cure}"
         found.append(Violation("stranger", name, words))

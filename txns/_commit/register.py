@@ -108,18 +108,16 @@ class Registrar:
             return head.upper
         if head.state.off:
             raise transactions_off()  # a stranger's write is no reason before this
-        assert loaded.view is not None
-        if loaded.view.stranger:
-            raise ForeignWrite(identifier, loaded.view.stranger.reason)
+        if loaded.stranger:
+            raise ForeignWrite(identifier, loaded.stranger.reason)
         manifests.check_writable(loaded.metadata, dotted_name(identifier))
-        applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
-        staged = StagedTable(identifier, loaded.io, loaded.metadata, applied_ts=applied)
+        staged = StagedTable.of(loaded)
         marked = [key for key in _mark.KEYS if key in staged.base.properties]
         staged.stage((RemovePropertiesUpdate(removals=marked),))
         request = Request(
             kind=Kind.FORGET,
             key=Key.fresh(self._clock.new_txn_id()),
-            read_ts=loaded.view.read_ts,
+            read_ts=loaded.read_ts,
             born_ms=self._clock.now_ms(),
             writes={identifier: staged},
         )

@@ -20,7 +20,6 @@ from txns._identifier import dotted_name
 from txns._stage.recreate_table import is_base, recreation
 from txns._stage.staged_table import Point, StagedTable
 from txns._table import mark as _mark
-from txns._table.loaded import check_writable
 from txns._table.purge_claim import refuse_claimed
 from txns.errors import Conflict, Unsupported
 
@@ -155,9 +154,7 @@ def dropped_table(loaded: Loaded) -> StagedTable:
         Conflict: It is being purged.
         Quarantined: Strangers have written it since the drop; the message has the cure.
     """
-    if loaded.view is None or not loaded.view.dropped:
+    if not loaded.dropped:
         raise TableAlreadyExistsError(f"Table {dotted_name(loaded.identifier)} already exists")
     refuse_claimed(loaded.identifier, loaded.metadata)
-    check_writable(loaded)
-    applied = _mark.applied_ts(loaded.table.metadata) if loaded.table else 0
-    return StagedTable(loaded.identifier, loaded.io, loaded.metadata, applied_ts=applied)
+    return StagedTable.of(loaded.writable())

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
     from txns._identifier import Identifier
+    from txns._table.loaded import Loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,13 @@ class StagedTable:
         self.replaced: list[str] = []
         """Files of an older version of the same appends, which nothing needs once this commits."""
         self.point = Point(base, creating_updates(base) if create else (), appended=not create)
+
+    @staticmethod
+    def of(loaded: Loaded, io: FileIO | None = None) -> StagedTable:
+        """Start from a table that was loaded; `io` gives its files where something counts them."""
+        return StagedTable(
+            loaded.identifier, io or loaded.io, loaded.metadata, applied_ts=loaded.applied_ts
+        )
 
     @property
     def current(self) -> TableMetadata:

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table.locations import load_location_provider
 
-from txns._iceberg import manifests
 from txns._iceberg.recorded_io import RecordedIO
 from txns._identifier import dotted_name
 from txns._stage import create_table
 from txns._stage.staged_table import StagedTable
 from txns._stage.txn_table import TxnTable
-from txns._table.loaded import check_writable
-from txns._table.mark import applied_ts, is_commit_table
+from txns._table.mark import is_commit_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,12 +198,8 @@ class WriteSet:
         """Give the staged table to write to; refuse one that cannot be written."""
         staged = self.staged.get(name)
         if staged is None:
-            loaded = self.load(name)
-            check_writable(loaded)
-            manifests.check_writable(loaded.metadata, dotted_name(name))
-            applied = applied_ts(loaded.table.metadata) if loaded.table else 0
-            files = self.files(name, loaded.io)
-            staged = StagedTable(name, files, loaded.metadata, applied_ts=applied)
+            loaded = self.load(name).writable()
+            staged = StagedTable.of(loaded, self.files(name, loaded.io))
             self.staged[name] = staged
         return staged
 

@@ -17,7 +17,7 @@ from txns._log.entry import Kind
 from txns._table import mark as _mark
 from txns._table import overlay
 from txns._table.complete_tables import CompleteTables
-from txns._table.loaded import Loaded
+from txns._table.loaded import Forgotten, Loaded, Registered, SwitchedOff, Unregistered, seen
 from txns._table.logged_state import MISSING, NAME_TAKEN, Stranger, logged_state
 from txns._table.overlay import TableView
 from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported
@@ -43,12 +43,12 @@ def _behind(created: Loaded, other: TableMetadata, read_ts: int) -> Loaded:
     reason, cure = NAME_TAKEN
     stranger = Stranger(other.current_snapshot_id, (), adoptable=False, reason=reason, cure=cure)
     view = TableView(created.metadata, read_ts, stranger)
-    return replace(created, view=view)
+    return created.showing(view)
 
 
 def _check_complete(loaded: Loaded, read_ts: int) -> None:
     """Refuse to read what was acknowledged from a table that somebody has set back."""
-    stranger = loaded.view.stranger if loaded.view else None
+    stranger = loaded.stranger
     if stranger and stranger.lost and stranger.lost[0] < read_ts:
         raise overlay.incomplete(loaded.identifier, stranger.reason)
 
@@ -81,7 +81,7 @@ class DataTables:
         """
         loaded = self.load_with_dropped(identifier, head, read_ts)
         _check_complete(loaded, read_ts)
-        if loaded.registered and loaded.view and loaded.view.dropped:
+        if loaded.registered and loaded.dropped:
             raise NoSuchTableError(f"Table does not exist: {dotted_name(identifier)}")
         return loaded
 
@@ -142,9 +142,9 @@ class DataTables:
         forget = self._forget_before_mark(table.metadata, read_ts)
         if forget is not None:
             view = overlay.before_forget(identifier, table.metadata, forget, read_ts)
-            return Loaded(identifier, table, mark, view, table.io)
+            return Registered(identifier, table.io, table, view, mark)
         view = self._view(identifier, table.metadata, mark, head, read_ts, lost=lost)
-        return Loaded(identifier, table, _mark.mark_of(view.metadata), view, table.io)
+        return seen(identifier, table.io, table, view)
 
     def load_plain(self, identifier: Identifier, head: Head) -> Loaded | None:
         """
@@ -166,7 +166,7 @@ class DataTables:
         outstanding = head.state.changes(uuid, after=mark.applied, upto=head.upper)
         if outstanding or _mark.is_dropped(logged_state(table.metadata, mark).snapshot):
             return None
-        return Loaded(identifier, table, mark, None, table.io)
+        return SwitchedOff(identifier, table.io, table)
 
     def applied_ts(self, identifier: Identifier, uuid: str) -> int:
         """Give `txns.applied` in ms as the catalog has it now, of the table of that uuid."""
@@ -243,16 +243,16 @@ class DataTables:
         if not lost and not head.state.changes(uuid, after=applied, upto=head.upper):
             forget = self.forget_above(read_ts, uuid) if applied > read_ts else None
             if forget is None:
-                return Loaded(identifier, table, None, None, table.io)
+                return Unregistered(identifier, table.io, table)
             view = overlay.before_forget(identifier, metadata, forget, read_ts)
-            return Loaded(identifier, table, taken, view, table.io)
+            return Registered(identifier, table.io, table, view, taken)
         view = self._view(identifier, metadata, taken, head, read_ts, lost=lost)
         if lost or _mark.mark_of(view.metadata):  # or a repair has put the mark back
-            return Loaded(identifier, table, taken, view, table.io)
+            return Registered(identifier, table.io, table, view, taken)
         reason = "somebody took the protocol's mark from the table"
         stranger = Stranger(metadata.current_snapshot_id, (), adoptable=False, reason=reason)
         marked = TableView(view.metadata, read_ts, stranger)
-        return Loaded(identifier, table, taken, marked, table.io)
+        return Registered(identifier, table.io, table, marked, taken)
 
     @staticmethod
     def _leaving(
@@ -266,9 +266,9 @@ class DataTables:
         forget = run[0]
         if read_ts < forget.commit_ts:
             view = overlay.before_forget(identifier, metadata, forget.change, read_ts)
-            return Loaded(identifier, table, mark, view, table.io)
+            return Registered(identifier, table.io, table, view, mark)
         left = laid_over(metadata, _mark.leaving(metadata, forget.commit_ts))
-        return Loaded(identifier, table, None, TableView(left, read_ts), table.io)
+        return Forgotten(identifier, table.io, table, TableView(left, read_ts))
 
     def _forget_before_mark(self, metadata: TableMetadata, read_ts: int) -> Change | None:
         """Give the change that took a table from care above `read_ts`, which a mark followed."""
@@ -307,8 +307,7 @@ class DataTables:
             metadata = overlay.replay(
                 metadata, change, self._log.request(change), now_ms, overlay.renumber_in_memory
             )
-        view = TableView(metadata, read_ts)
-        return Loaded(identifier, None, _mark.mark_of(metadata), view, self.io_of(metadata))
+        return seen(identifier, self.io_of(metadata), None, TableView(metadata, read_ts))
 
     def io_of(self, metadata: TableMetadata) -> FileIO:
         """Give the files of a table that the catalog does not have yet."""

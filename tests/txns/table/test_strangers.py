@@ -16,6 +16,7 @@ from pyiceberg.types import StringType
 
 import txns
 from tests.txns.lake import Lake, ids, rows
+from txns._table.loaded import Registered
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -543,7 +544,7 @@ def test_an_adoption_on_a_table_that_was_written_since_is_refused(lake):
 
     def raced(key, attempt):
         # A writer that had the table open before the stranger came.
-        with mock.patch("txns._stage.write_set.check_writable", return_value=None):
+        with mock.patch.object(Registered, "writable", lambda loaded: loaded):
             writer = other.begin()
             writer.load_table(a).append(rows(3))
             writer.commit()
