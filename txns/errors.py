@@ -184,6 +184,21 @@ def is_final(error: BaseException) -> bool:
     return isinstance(error, TxnsError) and not isinstance(error, CommitStateUnknown)
 
 
+def refuse_without_namespace(table: Identifier) -> None:
+    """
+    Refuse a name that pyiceberg's catalogs cannot have.
+
+    Raises:
+        InvalidUsage: 42602, it has no namespace, or a part without a name.
+    """
+    if not table[:-1] or not all(table):
+        raise InvalidUsage(
+            "42602",
+            "a table needs a namespace: give its name as default.orders, say;"
+            f" table=`{dotted_name(table)}`",
+        )
+
+
 def shown(words: str) -> str:
     """Give somebody's words as messages show them: in one line that is cut, without backticks."""
     safe = _message.message(words[: SHOWN_MAX + 1]).replace("`", "'")

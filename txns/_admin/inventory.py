@@ -85,12 +85,21 @@ def _is_elsewhere(parts: Parts, name: Identifier) -> bool:
 
 
 def namespaces(catalog: Catalog) -> list[Identifier]:
-    """Give every namespace of a catalog, nested ones included, by name."""
+    """Give every namespace that has a name of a catalog, nested ones included, by name."""
     found: list[Identifier] = []
-    waiting = list(catalog.list_namespaces())
+    waiting = [each for each in catalog.list_namespaces() if _is_named(each)]
     while waiting:
         namespace = waiting.pop()
         found.append(namespace)
         deeper = catalog.list_namespaces(namespace)
         waiting += [each for each in deeper if each not in found and each != namespace]
     return sorted(found)
+
+
+def has_nameless(catalog: Catalog) -> bool:
+    """Say whether tables have no namespace: other engines make such, pyiceberg loads none."""
+    return not all(map(_is_named, catalog.list_namespaces()))
+
+
+def _is_named(namespace: Identifier) -> bool:
+    return bool(namespace) and all(namespace)

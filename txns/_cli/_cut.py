@@ -95,6 +95,8 @@ def cut_at(parts: Parts, health: Health, ts: int) -> Cut:
             left_out[dotted_name(each.identifier)] = (
                 f"it cannot be read that far back, least_ts=`{error.least_ts}`"
             )
+        except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
+            left_out[dotted_name(each.identifier)] = f"it cannot be read: {error}"
     if not tables and left_out:
         raise InvalidUsage(
             "25000",

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from txns._admin.inventory import survey
+from txns._admin.inventory import has_nameless, survey
 from txns._identifier import dotted_name
 from txns._log import commit_table
 from txns._log.entry import Kind, Operation
 from txns._table import mark
-from txns._table.data_tables import LESS_THAN_ALL
+from txns._table.data_tables import LESS_THAN_ALL, UNKNOWN
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from txns._services import Parts
 
 SKEW_MAX_MS = 60_000
+NAMELESS = (
+    "there are tables without a namespace, which only Spark can read: rename each of them there,"
+    " ALTER TABLE {catalog}.t RENAME TO default.t"
+)
 _DEFAULT_REF_AGE_MS = 5 * 24 * 3600 * 1000
+_GONE = (
+    "the catalog has no such table under care: somebody dropped, replaced or renamed it; of one"
+    " that was renamed, the next write tells the log its new name"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +108,8 @@ def health(parts: Parts) -> Health:
     found = Health(head, parts.clock.now_ms(), left, surveyed)
     found.tables.extend(_table_health(each, left) for each in surveyed)
     found.tables.extend(_missing(head, surveyed, left))
+    if has_nameless(parts.catalog):
+        found.warnings.append(NAMELESS.format(catalog=parts.catalog.name))
     found.warnings.extend(_commit_table_warnings(head.metadata))
     for each in surveyed:
         if each.loaded is not None and each.loaded.table is not None:
@@ -112,7 +122,11 @@ def health(parts: Parts) -> Health:
 
 
 def outstanding(parts: Parts, head: Head) -> list[Outstanding]:
-    """Give the entries of a head that some table of theirs does not show, ascending."""
+    """
+    Give the entries of a head that some table of theirs does not show, ascending.
+
+    A table that cannot be read shows none.
+    """
     applied: dict[str, int] = {}
     found = []
     for entry in head.state.entries if head.exists else ():
@@ -122,7 +136,7 @@ def outstanding(parts: Parts, head: Head) -> list[Outstanding]:
                 continue
             name = head.state.name_of(change)
             if change.uuid not in applied:
-                applied[change.uuid] = parts.tables.applied_ts(name, change.uuid)
+                applied[change.uuid] = _applied_ts(parts, name, change.uuid)
             if entry.kind is Kind.FORGET and applied[change.uuid] == LESS_THAN_ALL:
                 continue  # the table was dropped after it had left care
             if applied[change.uuid] < entry.commit_ts:
@@ -130,6 +144,13 @@ def outstanding(parts: Parts, head: Head) -> list[Outstanding]:
         if left:
             found.append(Outstanding(entry, tuple(left)))
     return found
+
+
+def _applied_ts(parts: Parts, name: Identifier, uuid: str) -> int:
+    try:
+        return parts.tables.applied_ts(name, uuid)
+    except Exception:  # noqa: BLE001 -- the survey says why; one table hides no other
+        return UNKNOWN
 
 
 def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
@@ -170,11 +191,10 @@ def _missing(head: Head, surveyed: list[Surveyed], left: list[Outstanding]) -> l
     return [
         TableHealth(
             dotted_name(name),
-            "quarantine",
+            "quarantine" if name[:-1] else "unreadable",
             None,
             sum(name in one.tables for one in left),
-            "the catalog has no such table under care: somebody dropped, replaced or renamed it;"
-            " of one that was renamed, the next write tells the log its new name",
+            _GONE if name[:-1] else "it has no namespace",
         )
         for name in names
     ]

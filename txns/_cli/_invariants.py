@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from txns._admin.inventory import survey
+from txns._admin.inventory import has_nameless, survey
+from txns._cli._health import NAMELESS
 from txns._cli._table_invariants import LoggedTables, Violation, check_table
 from txns._iceberg import snapshots
 from txns._identifier import dotted_name
@@ -84,6 +85,9 @@ def check_all(parts: Parts) -> Findings:
     found.checked["entries in the head"] = len(head.state.entries)
     found.checked["archived entries"] = len(archived)
     logged = LoggedTables.of([*archived, *head.state.entries])
+    if has_nameless(parts.catalog):
+        words = NAMELESS.format(catalog=parts.catalog.name)
+        found.violations.append(Violation("unreadable", parts.catalog.name, words))
     surveyed = survey(parts, head)
     for each in surveyed:
         found.violations.extend(check_table(parts, head, each, logged))
@@ -273,6 +277,8 @@ def _check_missing(found: Findings, parts: Parts, head: Head, logged: LoggedTabl
         ]
         if change.operation is Operation.DROP or not archived:
             continue
+        if not change.table[:-1]:
+            continue  # it cannot be read, which is said once
         where = dotted_name(change.table)
         applied = parts.tables.applied_ts(change.table, uuid)
         if applied < 0:

@@ -29,7 +29,14 @@ from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
 from txns._table.swap import swap
-from txns.errors import Conflict, ForeignWrite, Quarantined, Unsupported, transactions_off
+from txns.errors import (
+    Conflict,
+    ForeignWrite,
+    Quarantined,
+    Unsupported,
+    refuse_without_namespace,
+    transactions_off,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -83,9 +90,11 @@ class Registrar:
             uuid: The table that is meant, where another one may stand under the name.
 
         Raises:
+            InvalidUsage: 42602, the name has no namespace.
             NoSuchTableError: There is none, or it has another uuid.
             Quarantined: The log has more of it than it shows.
         """
+        refuse_without_namespace(identifier)
         head = self._log.load_or_create()
         if head.state.off:
             raise transactions_off()  # before the table is marked

@@ -27,6 +27,8 @@ from pyiceberg.typedef import EMPTY_DICT
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from txns.errors import refuse_without_namespace
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.partitioning import PartitionSpec
@@ -60,7 +62,9 @@ def plan(
 
     Raises:
         NoSuchNamespaceError: The namespace does not exist.
+        InvalidUsage: 42602, the name has none.
     """
+    refuse_without_namespace(identifier)
     if not isinstance(catalog, MetastoreCatalog):
         transaction = catalog.create_table_transaction(
             identifier, schema, location, spec, sort_order, dict(properties)
@@ -72,7 +76,7 @@ def plan(
         return table
     # pyiceberg's own planning takes names of two parts only.
     namespace = identifier[:-1]
-    if not namespace or not catalog.namespace_exists(namespace):
+    if not catalog.namespace_exists(namespace):
         raise NoSuchNamespaceError(f"Namespace does not exist: {namespace}")
     version = int(properties.get("format-version", 2))
     converted = catalog._convert_schema_if_needed(schema, version)  # type: ignore[arg-type]  # noqa: SLF001

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 LESS_THAN_ALL = -1
 """Less than every `commit_ts`."""
+UNKNOWN = 0
+"""Of a table that is there, perhaps, and cannot be read: less than every `commit_ts`, too."""
 
 
 def _behind(created: Loaded, other: TableMetadata, read_ts: int) -> Loaded:
@@ -169,7 +171,14 @@ class DataTables:
         return SwitchedOff(identifier, table.io, table)
 
     def applied_ts(self, identifier: Identifier, uuid: str) -> int:
-        """Give `txns.applied` in ms as the catalog has it now, of the table of that uuid."""
+        """
+        Give `txns.applied` in ms as the catalog has it now, of the table of that uuid.
+
+        Of a table without a namespace, which Spark can make and pyiceberg cannot load, that is
+        `UNKNOWN`.
+        """
+        if not identifier[:-1]:
+            return UNKNOWN
         try:
             metadata = self.catalog.load_table(identifier).metadata
         except NoSuchTableError:

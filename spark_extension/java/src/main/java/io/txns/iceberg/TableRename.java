@@ -24,6 +24,7 @@ final class TableRename {
   void rename(TableIdentifier from, TableIdentifier to) {
     handle.checks().refuseCommitTable(from);
     handle.checks().refuseCommitTable(to);
+    WriteChecks.refuseWithoutNamespace(handle.catalogName(), to);
     String uuid = uuidUnderCare(from);
     handle.checks().refuseLogged(to); // before the table is taken from care for it
     if (uuid == null) {

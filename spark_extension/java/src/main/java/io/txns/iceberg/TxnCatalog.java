@@ -311,6 +311,7 @@ public final class TxnCatalog
 
   @Override
   public Table registerTable(TableIdentifier identifier, String metadataFileLocation) {
+    WriteChecks.refuseWithoutNamespace(handle.catalogName(), identifier);
     handle.checks().refuseCommitTable(identifier);
     try {
       handle.checks().refuseLogged(identifier);

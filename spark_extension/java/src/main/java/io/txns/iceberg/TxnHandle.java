@@ -200,6 +200,7 @@ public final class TxnHandle implements Closeable {
 
   /** Put a table under care; idempotent. Gives the {@code commit_ts} from which it is. */
   public long register(TableIdentifier table) {
+    WriteChecks.refuseWithoutNamespace(catalogName, table);
     return registrar.register(table);
   }
 

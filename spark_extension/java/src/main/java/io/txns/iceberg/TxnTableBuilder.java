@@ -92,6 +92,7 @@ final class TxnTableBuilder implements TableBuilder {
 
   @Override
   public org.apache.iceberg.Transaction createTransaction() {
+    WriteChecks.refuseWithoutNamespace(handle.catalogName(), identifier);
     handle.checks().refuseCommitTable(identifier);
     if (!registers()) {
       refuseDropped();
@@ -125,6 +126,7 @@ final class TxnTableBuilder implements TableBuilder {
     if (existing != null || isStagedCreate()) {
       return replacement(existing, true);
     }
+    WriteChecks.refuseWithoutNamespace(handle.catalogName(), identifier);
     if (!registers()) {
       refuseDropped();
       return plain.createOrReplaceTransaction();

@@ -81,6 +81,22 @@ final class WriteChecks {
   }
 
   /**
+   * Refuse a name without a namespace: pyiceberg, and REST catalogs, have no such tables.
+   *
+   * @throws TxnException 42602, with a name that works
+   */
+  static void refuseWithoutNamespace(String catalogName, TableIdentifier table) {
+    if (table.namespace().isEmpty()) {
+      throw TxnException.invalidUsage(
+          "42602",
+          String.format(
+              "a table needs a namespace: name it %s.default.%s, say, or begin in one by the catalog"
+                  + " option default-namespace; table=`%s`",
+              catalogName, table.name(), table));
+    }
+  }
+
+  /**
    * Refuse a name that the log has given to a table which the catalog does not have: whatever takes
    * it there would stand in the way of what was committed. Of other names the catalog tells.
    *
