@@ -2,51 +2,65 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from txns._cli._cut import ENGINES, Cut, cut_at
-from txns._cli._cuts import cut_json, say_queries
+from txns._cli._cuts import cut_json
 from txns._cli._health import health
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import age_of, say, say_json, say_table, time_of
 from txns._identifier import dotted_name
+from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from txns._cli._health import Health
     from txns._cli._options import Lake
+    from txns._identifier import Identifier
     from txns._services import Parts
 
 _ALL = tuple(engine.name for engine in ENGINES)
-_TABLES_SHOWN = 8
-"""Up to so many tables the queries of the cut are shown, too."""
+_SHOWN = 3
+"""How many of a kind are shown where there are more: together they fit a screen."""
+_TABLES_SHOWN = 10
+"""Up to so many tables each of them is shown; above, how many are in which state."""
 
 _STYLES = {"quarantine": "red", "unreadable": "red", "foreign write": "yellow"}
+"""States in which something is wrong, the worst first."""
+_ALL_SHOWS = "`txns status --all` shows each"
 
 
 @click.command(cls=TxnsCommand)
+@click.option("--all", "everything", is_flag=True, help="Show every table, entry and warning.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_lake
-def status(lake: Lake, as_json: bool) -> None:  # noqa: FBT001 -- click's flag
+def status(lake: Lake, everything: bool, as_json: bool) -> None:  # noqa: FBT001 -- click's flags
     """
-    Show what is outstanding and what is wrong.
+    Show what is wrong, then what is outstanding, on one screen.
 
-    The tables under care, entries that are not applied, the newest consistent cut with
-    queries for other engines, and settings that endanger the log.
+    Tables in quarantine or written by strangers, entries that are not applied, settings that
+    endanger the log; then the log, the newest consistent cut and the tables under care.
     """
     parts = lake.parts
     found = health(parts)
-    readable = any(not each.dropped for each in found.surveyed)
-    cut = cut_at(parts, found, found.cut_ts) if found.cut_ts and readable else None
     if as_json:
-        say_json(_json(parts, found, cut))
-    else:
-        _say(parts, found, cut)
+        say_json(_json(parts, found))
+        return
+    name = dotted_name(parts.log.identifier)
+    say(f"{name} in the catalog {parts.catalog.name}", style="bold")
+    shown = None if everything else _SHOWN
+    _say_wrong(found, shown)
+    _say_outstanding(found, shown)
+    _say_some([(f"warning: {each}", "yellow") for each in found.warnings], "warnings", shown)
+    _say_log(found)
+    _say_tables(parts, found, everything=everything)
 
 
-def _json(parts: Parts, found: Health, cut: Cut | None) -> dict[str, Any]:
+def _json(parts: Parts, found: Health) -> dict[str, Any]:
     state = found.head.state
+    cut = _cut(parts, found)
     return {
         "catalog": parts.catalog.name,
         "commit_table": dotted_name(parts.log.identifier),
@@ -71,49 +85,89 @@ def _json(parts: Parts, found: Health, cut: Cut | None) -> dict[str, Any]:
     }
 
 
-def _say(parts: Parts, found: Health, cut: Cut | None) -> None:
+def _cut(parts: Parts, found: Health) -> Cut | None:
+    """Give the newest consistent cut; None where no table can be read at it."""
+    if not found.cut_ts or all(each.dropped for each in found.surveyed):
+        return None
+    try:
+        return cut_at(parts, found, found.cut_ts)
+    except InvalidUsage:
+        return None
+
+
+def _say_wrong(found: Health, shown: int | None) -> None:
+    """Print the tables with which something is wrong, the worst first."""
+    states = [*_STYLES]
+    wrong = [each for each in found.tables if each.state in _STYLES or each.words]
+    wrong.sort(key=lambda each: states.index(each.state) if each.state in states else len(states))
+    _say_some(
+        [(f"{each.name}: {each.state}: {each.words}", _STYLES.get(each.state)) for each in wrong],
+        "tables with something wrong",
+        shown,
+    )
+
+
+def _say_outstanding(found: Health, shown: int | None) -> None:
+    if not found.outstanding:
+        return
+    tables = {name for each in found.outstanding for name in each.tables}
+    say(
+        f"not applied: {len(found.outstanding)} entries, on {len(tables)} tables, the oldest for"
+        f" {age_of(found.age_ms(found.outstanding[0].entry))}: `txns apply`",
+        style="yellow",
+    )
+    if shown is not None and len(found.outstanding) > shown:
+        return
+    rows = [
+        (
+            each.entry.commit_ts,
+            age_of(found.age_ms(each.entry)),
+            each.entry.txn_id,
+            _names(each.tables, shown),
+        )
+        for each in found.outstanding
+    ]
+    say_table(["  commit_ts", "age", "txn_id", "tables"], rows)
+
+
+def _names(tables: tuple[Identifier, ...], shown: int | None) -> str:
+    more = 0 if shown is None else max(0, len(tables) - shown)
+    names = ", ".join(map(dotted_name, tables[: len(tables) - more]))
+    return f"{names} and {more} more" if more else names
+
+
+def _say_some(lines: list[tuple[str, str | None]], what: str, shown: int | None) -> None:
+    """Print lines, each in its style; where there are more than shown, how many are left."""
+    for line, style in lines[:shown]:
+        say(line, style=style)
+    if shown is not None and len(lines) > shown:
+        say(f"{len(lines) - shown} more {what}: {_ALL_SHOWS}")
+
+
+def _say_log(found: Health) -> None:
     state = found.head.state
-    say(f"{dotted_name(parts.log.identifier)} in the catalog {parts.catalog.name}", style="bold")
+    if state.off:
+        say("transactions are off: `txns on` lets writers in again", style="yellow")
     say(f"  uuid         {found.head.uuid}")
     say(f"  upper        {state.upper} ({time_of(state.upper)})")
     say(f"  tidied-upto  {state.tidied_upto}, {len(state.entries)} entries in the head")
-    if state.off:
-        say("  transactions are off: `txns on` lets writers in again", style="yellow")
-    say()
-    if found.tables:
-        _say_tables(found)
-    else:
+    if found.cut_ts:
+        cut = f"{found.cut_ts} ({time_of(found.cut_ts)})"
+        say(f"  cut          {cut}, everything at and below it is applied: `txns read-at`")
+
+
+def _say_tables(parts: Parts, found: Health, *, everything: bool) -> None:
+    if not found.tables:
         say(
             "No table is under care: `txns register TABLE`. Catalogs in a database keep their"
             f" tables by the catalog's name: is it {parts.catalog.name}?"
         )
-    if found.outstanding:
-        say()
-        say("Not applied: `txns apply`", style="yellow")
-        rows = [
-            (
-                each.entry.commit_ts,
-                age_of(found.age_ms(each.entry)),
-                each.entry.txn_id,
-                ", ".join(map(dotted_name, each.tables)),
-            )
-            for each in found.outstanding
-        ]
-        say_table(["commit_ts", "age", "txn_id", "tables"], rows)
-    if cut is not None and cut.tables:
-        say()
-        say(f"Newest consistent cut: {cut.ts} ({time_of(cut.ts)})", style="bold")
-        if len(cut.tables) <= _TABLES_SHOWN:
-            say_queries(parts, cut, _ALL)
-        else:
-            say("  `txns read-at` prints its queries for other engines")
-    for warning in found.warnings:
-        say(f"warning: {warning}", style="yellow")
-
-
-def _say_tables(found: Health) -> None:
+        return
+    if not everything and len(found.tables) > _TABLES_SHOWN:
+        counts = Counter(each.state for each in found.tables)
+        states = ", ".join(f"{count} {state}" for state, count in counts.most_common())
+        say(f"  tables       {len(found.tables)}: {states}; {_ALL_SHOWS}")
+        return
+    say()
     rows = [(each.name, each.state, each.applied, each.unapplied or "") for each in found.tables]
     say_table(["table", "state", "applied", "unapplied"], rows)
-    for each in found.tables:
-        if each.words:
-            say(f"  {each.name}: {each.words}", style=_STYLES.get(each.state))

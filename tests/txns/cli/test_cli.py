@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -310,15 +312,69 @@ def test_status_warns_of_a_fast_clock(shop, cli):
 def test_status_for_people(shop, cli):
     _died(shop)
     shown = cli("status").stdout
-    for words in ("shop.a  unapplied", "Not applied: `txns apply`", "Newest consistent cut"):
+    for words in ("not applied: 1 entries, on 2 tables", "shop.a, shop.b", "shop.a  unapplied"):
         assert words in shown
+    assert re.search(r"  cut +\d+ \(.*Z\), everything at and below it is applied", shown)
+    assert "SELECT" not in shown
 
 
-def test_status_of_many_tables_is_short(lake, cli):
-    with lake.open().begin() as txn:
-        for number in range(9):
-            txn.create_table(f"shop.t{number}", rows(1).schema)
-    assert "`txns read-at` prints its queries" in cli("status").stdout
+def test_status_says_first_what_is_wrong(shop, cli):
+    """The tables, the worst first; then the entries; then the log."""
+    shop.table("c", [1])
+    _died(shop)
+    shop.catalog.load_table("shop.b").append(rows(9))
+    shop.catalog.load_table("shop.c").delete("id = 1")
+    first, second, third, fourth, *rest = cli("status").stdout.splitlines()
+    assert "txns.commits in the catalog lake" == first
+    assert second.startswith("shop.c: quarantine: ")
+    assert third.startswith("shop.b: foreign write: ")
+    assert "`txns repair adopt shop.b` or `txns repair reject shop.b`" in third
+    assert fourth.startswith("not applied: 1 entries, on 2 tables, the oldest for ")
+    assert any(line.startswith("  upper ") for line in rest)
+
+
+SCREEN_LINES, SCREEN_COLUMNS = 24, 120
+
+
+def _copies(lake: Lake, count: int) -> list[str]:
+    """Put tables under care that are copies of one, quicker than by transactions."""
+    location = lake.catalog.load_table(lake.table("a", [1])).metadata_location
+    path = Path(location.removeprefix("file://"))
+    stored = path.read_text("utf-8")
+    uuid = json.loads(stored)["table-uuid"]
+    names = [f"t{number:03}" for number in range(count)]
+    rows = []
+    for number, name in enumerate(names):
+        copy = path.with_name(f"{name}.metadata.json")
+        copy.write_text(stored.replace(uuid, f"{uuid[:-3]}{number:03x}"), "utf-8")
+        rows.append(("lake", "shop", name, f"file://{copy}", "TABLE"))
+    columns = "catalog_name, table_namespace, table_name, metadata_location, iceberg_type"
+    with closing(sqlite3.connect(lake.folder / "catalog.db")) as database, database:
+        database.executemany(f"INSERT INTO iceberg_tables ({columns}) VALUES (?, ?, ?, ?, ?)", rows)
+    return [f"shop.{name}" for name in names]
+
+
+def test_status_of_200_tables_fits_a_screen(lake, cli):
+    """Also where more is wrong than a screen has lines."""
+    names = _copies(lake, 199)
+    for name in names[:8]:  # which also ends what main keeps: a warning each
+        lake.catalog.load_table(name).append(rows(1))
+    handle = lake.open(apply="next")
+    for name in names[16:24]:
+        with handle.begin() as txn:
+            txn.load_table(name).append(rows(1))
+    lines = cli("status").stdout.splitlines()
+    assert SCREEN_LINES >= sum(1 + len(line) // SCREEN_COLUMNS for line in lines)
+    for words in (
+        "5 more tables with something wrong: `txns status --all` shows each",
+        "not applied: 8 entries, on 8 tables",
+        "5 more warnings",
+        "200: 184 ok, 8 foreign write, 8 unapplied",
+    ):
+        assert any(words in line for line in lines), words
+    everything = cli("status", "--all").stdout
+    assert [] == [name for name in names if f"\n{name} " not in everything]
+    assert 8 == everything.count(": foreign write: ")
 
 
 def test_status_says_why_there_may_be_no_tables(handle, cli):
