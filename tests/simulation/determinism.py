@@ -34,6 +34,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 import txns._catalog.changefeed
 import txns._commit.group
 import txns._stage.txn_table
+from tests.simulation import shortcuts
 from tests.simulation.rows import data_file, rows_of
 
 if TYPE_CHECKING:
@@ -213,6 +214,7 @@ def simulated(world: World) -> Iterator[None]:
         (uuid, "os", seeded_os),
         (ExecutorFactory, "_instance", SynchronousExecutor()),
         (ExecutorFactory, "_instance_pid", os.getpid()),
+        *shortcuts.replaced(),
     ]
     patches = [mock.patch.object(owner, name, value) for owner, name, value in replaced]
     for patch in patches:
