@@ -92,16 +92,18 @@ COMPLIANCE := integration_tests/compliance/pyiceberg
 	TXNS_SKIP_JAR=1 .venv-compliance/bin/pip install --quiet -e . -r $(COMPLIANCE)/requirements.txt
 	touch $@
 
-# mypy and import-linter know packages by their folders' names: link them under their own.
-.make/packages: $(SETUP)
-	mkdir -p $@
-	ln -sfn ../../txns $@/txns
-	ln -sfn ../../spark_extension/python $@/txns_spark
-	ln -sfn ../../sqlalchemy_dialect $@/sqlalchemy_txns
-	mkdir -p $@/dbt/adapters $@/dbt/include
-	ln -sfn ../../../../dbt_txns $@/dbt/adapters/txns
-	ln -sfn ../../../../macros $@/dbt/include/txns
+# The folders under their packages' names, as an editable installation has them too.
+.make/packages: $(SETUP) | $(VENV)/.installed
+	$(BIN)/python -c 'import setup; setup.link_packages()'
 	touch $@
+
+# ------------------------------------------------------------ a distribution
+
+# By way of the sdist: what stands in build/ or jars/ from before gets into no wheel.
+DIST ?= dist
+.PHONY: dist
+dist: $(VENV)/.installed ## build the sdist, and from it the wheel with the jar, into dist/
+	$(BIN)/python -m build --no-isolation --outdir $(DIST) .
 
 # ------------------------------------------------------------ checks
 

@@ -2,8 +2,9 @@
 Map the repository's folders to import packages, and build the jar.
 
 Metadata and dependencies are in pyproject.toml. Here is what it cannot say:
-which folder becomes which package, and the command `build_jar`, which runs
-before `build_py` so that the jar is package data of `txns_spark`.
+which folder becomes which package, also in an editable installation, and the
+command `build_jar`, which runs before `build_py` so that the jar is package
+data of `txns_spark`.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from pathlib import Path
 
 from setuptools import Command, find_namespace_packages, find_packages, setup
 from setuptools.command.build import build
+from setuptools.command.editable_wheel import editable_wheel
 
 ROOT = Path(__file__).resolve().parent
+LINKS = ".make/packages"
 JAVA = ROOT / "spark_extension" / "java"
 JAR_NAME = "txns-spark-4.1_2.13-0.1.0.jar"
 JAVA_VERSION_MIN = 17
@@ -130,6 +133,30 @@ class Build(build):
     sub_commands = [("build_jar", None), *build.sub_commands]
 
 
+class EditableWheel(editable_wheel):
+    """
+    An editable installation: the path of one folder, in which each package has its own name.
+
+    Where folders have other names than their packages, setuptools installs a finder in its
+    place, which type checkers and editors do not follow, and which it warns of.
+    """
+
+    def finalize_options(self) -> None:
+        """Let setuptools find the packages by links to their folders."""
+        link_packages()
+        self.distribution.package_dir = {"": LINKS}
+        super().finalize_options()
+
+
+def link_packages() -> None:
+    """Link the folders under the names of their packages, below `.make/packages`."""
+    for package, folder in FOLDERS.items():
+        link = ROOT / LINKS / package.replace(".", "/")
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.is_symlink():
+            link.symlink_to(os.path.relpath(ROOT / folder, link.parent))
+
+
 def _packages() -> list[str]:
     """List the five packages with whatever sub-packages their folders hold."""
     return [
@@ -161,5 +188,5 @@ if __name__ == "__main__":
                 "for_spark/macros/*.sql",
             ],
         },
-        cmdclass={"build": Build, "build_jar": BuildJar},
+        cmdclass={"build": Build, "build_jar": BuildJar, "editable_wheel": EditableWheel},
     )

@@ -112,6 +112,23 @@ def test_skipping_the_jar_needs_no_tools(sdist: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_an_editable_installation_finds_every_package_and_warns_of_nothing(
+    sdist: Path, tmp_path: Path
+) -> None:
+    """It is a path entry, which type checkers and editors follow, and no finder."""
+    build = f"import setuptools.build_meta as b; b.build_editable({str(tmp_path)!r})"
+    done = run(sys.executable, "-c", build, cwd=sdist, TXNS_SKIP_JAR="1")
+    assert done.returncode == 0, done.stderr
+    assert "BuildBackendWarning" not in done.stderr
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        entries = [name for name in opened.namelist() if "/" not in name]
+        assert ["__editable__.iceberg_txns-0.1.0.pth"] == entries
+        [path] = opened.read(entries[0]).decode().splitlines()
+    for package, folder in PACKAGES.items():
+        assert (Path(path) / package.replace(".", "/")).samefile(sdist / folder)
+
+
 def test_folders_are_mapped_to_the_five_packages(root: Path) -> None:
     done = run(sys.executable, "-c", "import setup; print(setup.FOLDERS)", cwd=root)
     assert str(PACKAGES) == done.stdout.strip()
