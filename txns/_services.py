@@ -12,6 +12,7 @@ from txns._commit.register import Registrar
 from txns._commit.tidy import Tidier
 from txns._log.archive import Archive
 from txns._log.commit_log import CommitLog
+from txns._log.timeline import Timeline
 from txns._logger import logger
 from txns._stage.create_table import NewTables
 from txns._table import retention
@@ -38,7 +39,7 @@ class Parts:
     log: CommitLog
     tables: DataTables
     new_tables: NewTables
-    archive: Archive
+    timeline: Timeline
     loop: CommitLoop
     applier: Applier
     tidier: Tidier
@@ -49,12 +50,12 @@ class Parts:
     def of(catalog: Catalog, config: Config, clock: Clock) -> Parts:
         """Wire the parts over a catalog."""
         log = CommitLog(catalog, config.commit_table, clock)
-        archive = Archive(log)
-        tables = DataTables(catalog, log, archive, clock)
-        loop = CommitLoop(log, archive, clock)
+        timeline = Timeline(Archive(log))
+        tables = DataTables(catalog, log, timeline, clock)
+        loop = CommitLoop(log, timeline, clock)
         applier = Applier(catalog, log, tables, clock)
         tidier = Tidier(config, log, tables, clock)
-        committer = Committer(catalog, config, log, loop, archive, tables, applier, tidier, clock)
+        committer = Committer(catalog, config, log, loop, timeline, tables, applier, tidier, clock)
         registrar = Registrar(catalog, log, loop, tables, applier, committer, clock)
         return Parts(
             catalog,
@@ -63,7 +64,7 @@ class Parts:
             log,
             tables,
             NewTables(catalog, config, log, clock),
-            archive,
+            timeline,
             loop,
             applier,
             tidier,

@@ -232,7 +232,7 @@ MUTANTS = (
     Mutant(
         "python-id-in-the-archive",
         Part.PYTHON,
-        "if committed(standing) or head.state.tidied_upto <= since_ts:",
+        "if committed(standing) or state.tidied_upto <= since_ts:",
         "if committed(standing) or since_ts >= 0:",
         "an abort bars the tries before it, also when it has left the head",
         "tests/txns/**/test_tries.py::test_an_earlier_try_is_refused_when_the_abort_has_left_the_head",

@@ -15,10 +15,10 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 from tests.simulation import mutations_of_loads as of_loads
 from tests.simulation.settings import Switch
 from txns._admin import purge
-from txns._commit import apply, committer, conflict, group_commit, register, tidy
+from txns._commit import apply, committer, conflict, group_commit, outstanding, register
 from txns._commit import drafts as _drafts
 from txns._iceberg import manifests as _manifests
-from txns._log import archive, commit_log
+from txns._log import commit_log, timeline
 from txns._log import entry as _entry
 from txns._log import state as _state
 from txns._stage import change_builder
@@ -96,12 +96,12 @@ def apply_past_quarantine() -> list[Patch]:
 
 def tidy_before_apply() -> list[Patch]:
     """Archive entries that no table shows yet (I6)."""
-    return [(tidy.Tidier, "_is_applied", lambda *_a, **_k: True)]
+    return [(outstanding.AppliedTo, "everywhere", lambda *_a, **_k: True)]
 
 
 def look_up_forgotten() -> list[Patch]:
     """Try again after a lost answer, without a look whether it has landed (I8)."""
-    return [(group_commit.CommitLoop, "_under", lambda *_a, **_k: [])]
+    return [(timeline.Timeline, "under", lambda *_a, **_k: [])]
 
 
 def maybe_called_refused() -> list[Patch]:
@@ -160,7 +160,7 @@ def absence_check_dropped() -> list[Patch]:
 
 def tidied_upto_ignored() -> list[Patch]:
     """Validate, and deliver to subscribers, what stands in the head only (I6)."""
-    return [(archive.Archive, "newer", lambda _self, state, ts: list(state.after(ts)))]
+    return [(timeline.Timeline, "above", lambda _self, state, ts: list(state.after(ts)))]
 
 
 def restage_under_the_same_id() -> list[Patch]:

@@ -106,7 +106,7 @@ class TxnCatalog(Catalog):
         # The catalog's list is of now: what others have created or dropped since is in it, and
         # what was applied and tidied since it was made is in neither of it and the newest head.
         newest = self._parts.log.load_if_exists()
-        dropped = set(map(folded, self._parts.archive.dropped(newest)))
+        dropped = set(map(folded, self._parts.timeline.archive.dropped(newest)))
         names: dict[Identifier, Operation | None] = {
             table: None for table in tables if is_apart(table) or folded(table) in dropped
         }
@@ -126,12 +126,12 @@ class TxnCatalog(Catalog):
         self, namespace: Identifier, head: Head, newest: Head, read_ts: int
     ) -> dict[Identifier, Operation | None]:
         """Give what the log has created or dropped in a namespace: the first above `read_ts`."""
-        archived = newest.state.tidied_upto
-        entries = [*head.state.entries, *newest.state.entries]
-        if archived > read_ts:
-            entries += self._parts.archive.between(read_ts, archived)
+        entries = {entry.commit_ts: entry for entry in head.state.entries}
+        entries |= {entry.commit_ts: entry for entry in newest.state.entries}
+        later = self._parts.timeline.above(newest.state, read_ts)
+        entries |= {entry.commit_ts: entry for entry in later}
         names: dict[Identifier, Operation | None] = {}
-        for entry in sorted(entries, key=lambda entry: entry.commit_ts):
+        for _, entry in sorted(entries.items()):
             for change in entry.changes:
                 if change.operation in {Operation.CREATE, Operation.DROP}:
                     above = change.operation if entry.commit_ts > read_ts else None

@@ -77,7 +77,7 @@ def subscribe(
     while until is None or done < until:
         head = parts.log.load()
         upper = head.upper if until is None else min(until, head.upper)
-        for entry in parts.archive.newer(head.state, done):
+        for entry in parts.timeline.above(head.state, done):
             if entry.commit_ts > upper:
                 continue
             rows = tuple(

@@ -40,7 +40,7 @@ def for_write(parts: Parts, table: Identifier, after_ts: int, timeout_ms: int) -
         state = parts.log.load().state
         written = [
             entry.commit_ts
-            for entry in parts.archive.newer(state, seen_ts)
+            for entry in parts.timeline.above(state, seen_ts)
             if any(change.table == table for change in entry.changes)
         ]
         if written:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from txns._admin.inventory import has_nameless, survey
+from txns._commit.outstanding import Outstanding, outstanding
 from txns._identifier import dotted_name
 from txns._log import commit_table
-from txns._log.entry import Kind, Operation
+from txns._log.entry import Operation
 from txns._table import mark
-from txns._table.data_tables import LESS_THAN_ALL, UNKNOWN
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -33,14 +33,6 @@ _GONE = (
     "the catalog has no such table under care: somebody dropped, replaced or renamed it; of one"
     " that was renamed, the next write tells the log its new name"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Outstanding:
-    """An entry that is not applied to some of its tables, by their newest names."""
-
-    entry: Entry
-    tables: tuple[Identifier, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +95,7 @@ class Health:
 def health(parts: Parts) -> Health:
     """Look at the log, then at every table under care."""
     head = parts.log.load()
-    left = outstanding(parts, head)
+    left = outstanding(parts.tables, head)
     surveyed = survey(parts, head)
     found = Health(head, parts.clock.now_ms(), left, surveyed)
     found.tables.extend(_table_health(each, left) for each in surveyed)
@@ -119,38 +111,6 @@ def health(parts: Parts) -> Health:
             f"the log is {found.skew_ms // 1000} s ahead of this clock: some clock is fast"
         )
     return found
-
-
-def outstanding(parts: Parts, head: Head) -> list[Outstanding]:
-    """
-    Give the entries of a head that some table of theirs does not show, ascending.
-
-    A table that cannot be read shows none.
-    """
-    applied: dict[str, int] = {}
-    found = []
-    for entry in head.state.entries if head.exists else ():
-        left = []
-        for change in entry.changes if entry.applies else ():
-            if head.state.forgotten_ts(change.uuid) > entry.commit_ts:
-                continue
-            name = head.state.name_of(change)
-            if change.uuid not in applied:
-                applied[change.uuid] = _applied_ts(parts, name, change.uuid)
-            if entry.kind is Kind.FORGET and applied[change.uuid] == LESS_THAN_ALL:
-                continue  # the table was dropped after it had left care
-            if applied[change.uuid] < entry.commit_ts:
-                left.append(name)
-        if left:
-            found.append(Outstanding(entry, tuple(left)))
-    return found
-
-
-def _applied_ts(parts: Parts, name: Identifier, uuid: str) -> int:
-    try:
-        return parts.tables.applied_ts(name, uuid)
-    except Exception:  # noqa: BLE001 -- the survey says why; one table hides no other
-        return UNKNOWN
 
 
 def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:

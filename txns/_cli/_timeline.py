@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txns._cli._health import outstanding
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import DURATION, TS, say, say_json, say_table, time_of
+from txns._commit.outstanding import outstanding
 from txns._identifier import dotted_name
 from txns._log.entry import table_of
 from txns.errors import InvalidUsage
@@ -99,8 +99,8 @@ def show(lake: Lake, txn: str, payload: bool, as_json: bool) -> None:  # noqa: F
 
 def _history(parts: Parts, head: Head, after: int) -> Iterator[dict[str, Any]]:
     """Give the entries above a timestamp, ascending, as plain data."""
-    found = parts.archive.newer(head.state, after)
-    unapplied = outstanding(parts, head) if found else []
+    found = parts.timeline.above(head.state, after)
+    unapplied = outstanding(parts.tables, head) if found else []
     left = {each.entry.commit_ts: each.tables for each in unapplied}
     for entry in found:
         tables = left.get(entry.commit_ts, ())

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from txns._cli import _exit, _files
-from txns._cli._health import outstanding
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import DURATION, TS, age_of, complain, say, say_json, time_of
+from txns._commit.outstanding import outstanding
 from txns._identifier import dotted_name
 from txns._log.entry import table_of
 
@@ -29,7 +29,9 @@ def apply(lake: Lake, ts: int | None) -> int:
     """
     parts = lake.parts
     head = parts.log.load()
-    due = [each for each in outstanding(parts, head) if ts is None or each.entry.commit_ts <= ts]
+    due = [
+        each for each in outstanding(parts.tables, head) if ts is None or each.entry.commit_ts <= ts
+    ]
     left = lake.handle.apply_le(ts)
     return _say_left(left, f"{len(due)} entries were outstanding")
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from txns._commit.tidy import Tidier
     from txns._config import Config
     from txns._identifier import Identifier
-    from txns._log.archive import Archive
     from txns._log.commit_log import CommitLog, Head
     from txns._log.state import LogState
+    from txns._log.timeline import Timeline
     from txns._stage.staged_table import StagedTable
     from txns._table.data_tables import DataTables
     from txns.errors import Winner
@@ -84,7 +84,7 @@ class Committer:
         config: Config,
         log: CommitLog,
         loop: CommitLoop,
-        archive: Archive,
+        timeline: Timeline,
         tables: DataTables,
         applier: Applier,
         tidier: Tidier,
@@ -94,7 +94,7 @@ class Committer:
         self._config = config
         self._log = log
         self._loop = loop
-        self._archive = archive
+        self._timeline = timeline
         self._tables = tables
         self._applier = applier
         self._tidier = tidier
@@ -232,7 +232,7 @@ class Committer:
         entries that never landed.
         """
         writes = dict(request.writes)
-        newer = self._archive.newer(state, request.read_ts)
+        newer = self._timeline.above(state, request.read_ts)
         checker = ConflictChecker(request.key.txn_id, request.isolation, request.reads, writes)
         checker.validate(newer)
         moved = {change.table: entry.winner for entry in newer for change in entry.changes}

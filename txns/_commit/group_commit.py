@@ -23,9 +23,9 @@ from txns.errors import CommitStateUnknown, Conflict
 if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._commit.group import Attempt, Key
-    from txns._log.archive import Archive
     from txns._log.commit_log import CommitLog, Head, Swap
     from txns._log.entry import Entry
+    from txns._log.timeline import Timeline
 
 _LOG = logger(__name__)
 
@@ -37,9 +37,9 @@ BACK_OFF_MAX_MS = 5
 class CommitLoop:
     """Appends entries, those of several threads in one swap (`CommitGroup`)."""
 
-    def __init__(self, log: CommitLog, archive: Archive, clock: Clock) -> None:
+    def __init__(self, log: CommitLog, timeline: Timeline, clock: Clock) -> None:
         self._log = log
-        self._archive = archive
+        self._timeline = timeline
         self._clock = clock
         self._group = CommitGroup()
 
@@ -74,14 +74,7 @@ class CommitLoop:
 
     def find(self, head: Head, txn_id: str, since_ts: int) -> Entry | None:
         """Find a transaction by its id in a head, and in rows that left the head since a ts."""
-        return committed(self._under(head, txn_id, since_ts))
-
-    def _under(self, head: Head, txn_id: str, since_ts: int) -> list[Entry]:
-        """Give the entries under an id, ascending: once one has committed there is no abort."""
-        standing = head.state.under(txn_id)
-        if committed(standing) or head.state.tidied_upto <= since_ts:
-            return standing
-        return [*self._archive.under(txn_id, since_ts), *standing]
+        return committed(self._timeline.under(head.state, txn_id, since_ts))
 
     def settle(self, key: Key) -> Entry | None:
         """
@@ -173,7 +166,7 @@ class CommitLoop:
         """Learn from a head who has landed, and whose attempts never will."""
         for member in _open(members):
             key = member.key
-            under = self._under(head, key.txn_id, member.since_ts)
+            under = self._timeline.under(head.state, key.txn_id, member.since_ts)
             if known := committed(under):
                 member.entry = known
                 continue

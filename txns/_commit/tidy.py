@@ -18,6 +18,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 from pyiceberg.types import LongType
 
+from txns._commit.outstanding import AppliedTo
 from txns._iceberg import manifests, timestamps
 from txns._iceberg.recorded_io import RecordedIO
 from txns._iceberg.snapshots import summary_value
@@ -26,7 +27,6 @@ from txns._log import entry as _entry
 from txns._log.commit_log import Outcome
 from txns._log.entry import THIS_ENGINE, Entry, Kind
 from txns._logger import logger
-from txns._table.data_tables import LESS_THAN_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from txns._config import Config
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog, Head
-    from txns._log.state import LogState
     from txns._table.data_tables import DataTables
 
 _LOG = logger(__name__)
@@ -176,30 +175,17 @@ class Tidier:
     def _done(self, head: Head) -> list[Entry]:
         """Give the entries that every table of theirs shows; an open `off` stays."""
         state = head.state
-        applied: dict[str, int] = {}
+        applied = AppliedTo(self._tables, state)
         done: list[Entry] = []
         known: dict[str, Identifier] = {}  # by those that stay, their tables' names by uuid
         for entry in state.entries:
             keeps_off = state.off and entry.kind is Kind.OFF
-            shown = not entry.applies or self._is_applied(state, entry, applied)
+            shown = applied.everywhere(entry)
             if shown and not keeps_off and not _is_needed(entry, known):
                 done.append(entry)
             else:
                 known |= {change.uuid: change.table for change in entry.changes}
         return done
-
-    def _is_applied(self, state: LogState, entry: Entry, applied: dict[str, int]) -> bool:
-        for change in entry.changes:
-            if state.forgotten_ts(change.uuid) > entry.commit_ts:
-                continue
-            if change.uuid not in applied:
-                name = state.name_of(change)
-                applied[change.uuid] = self._tables.applied_ts(name, change.uuid)
-            if entry.kind is Kind.FORGET and applied[change.uuid] == LESS_THAN_ALL:
-                continue  # somebody has dropped it since, as they may
-            if applied[change.uuid] < entry.commit_ts:
-                return False
-        return True
 
 
 def _superseded(

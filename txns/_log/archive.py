@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog, Head
-    from txns._log.state import LogState
 
 ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(SCHEMA)
 
@@ -96,15 +95,6 @@ class Archive:
         """Give the archived entries above one timestamp and not above another, ascending."""
         condition = And(_above(after), LessThanOrEqual(term=Reference("commit_ts"), value=upto))
         return entries_of(self.rows(condition))
-
-    def newer(self, state: LogState, after: int) -> list[Entry]:
-        """Give every entry above a timestamp in ms: of a head, and what has left it since (I6)."""
-        entries = {entry.commit_ts: entry for entry in state.after(after)}
-        if state.tidied_upto > after:
-            # The archive may be newer than the head, and hold what stands there.
-            for entry in self.between(after, state.tidied_upto):
-                entries.setdefault(entry.commit_ts, entry)
-        return [entries[ts] for ts in sorted(entries)]
 
     def dropped(self, head: Head) -> frozenset[Identifier]:
         """

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._identifier import Identifier
-    from txns._log.archive import Archive
     from txns._log.commit_log import Head
     from txns._log.entry import LoggedChange
+    from txns._log.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class CompleteTables:
     """Loads tables until they have what the log has of them, or tells what they lack."""
 
     catalog: Catalog
-    archive: Archive
+    timeline: Timeline
     clock: Clock
 
     def load(self, identifier: Identifier, head: Head) -> tuple[Table, Stranger | None]:
@@ -84,7 +84,7 @@ class CompleteTables:
         is not always the newest creation: a table is created again on what the first one made.
         """
         ts = first.commit_ts
-        newest = self.archive.newest_applied(head, first.change.uuid, ts, marked=True)
+        newest = self.timeline.archive.newest_applied(head, first.change.uuid, ts, marked=True)
         return newest if newest > ts else None
 
     def lost(self, metadata: TableMetadata, head: Head) -> Stranger | None:
@@ -106,7 +106,7 @@ class CompleteTables:
         if run and unfit is None and run[0].entry.kind is Kind.REPAIR:
             return None
         marked = mark.mark_of(metadata) is not None
-        newest = self.archive.newest_applied(head, uuid, applied, marked=marked)
+        newest = self.timeline.archive.newest_applied(head, uuid, applied, marked=marked)
         return newest if newest > applied else unfit
 
     def _refuse_second_name(
@@ -134,7 +134,7 @@ class CompleteTables:
         """Give the names by which a table was written above a `commit_ts` in ms."""
         return {
             change.table
-            for entry in self.archive.newer(head.state, above)
+            for entry in self.timeline.above(head.state, above)
             for change in entry.changes
             if change.uuid == uuid
         }

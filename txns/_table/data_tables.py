@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._identifier import Identifier
-    from txns._log.archive import Archive
     from txns._log.commit_log import CommitLog, Head
     from txns._log.entry import Change, LoggedChange
+    from txns._log.timeline import Timeline
 
 LESS_THAN_ALL = -1
 """Less than every `commit_ts`."""
@@ -58,12 +58,12 @@ def _check_complete(loaded: Loaded, read_ts: int) -> None:
 class DataTables:
     """The data tables of one catalog."""
 
-    def __init__(self, catalog: Catalog, log: CommitLog, archive: Archive, clock: Clock) -> None:
+    def __init__(self, catalog: Catalog, log: CommitLog, timeline: Timeline, clock: Clock) -> None:
         self.catalog = catalog
         self._log = log
-        self._archive = archive
+        self._timeline = timeline
         self._clock = clock
-        self._complete = CompleteTables(catalog, archive, clock)
+        self._complete = CompleteTables(catalog, timeline, clock)
 
     def load(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded:
         """
@@ -288,12 +288,8 @@ class DataTables:
     def forget_above(self, ts: int, uuid: str) -> Change | None:
         """Give the change that first took a table from care above a timestamp in ms."""
         newest = self._log.load_if_exists()
-        entries = list(newest.state.after(ts))
-        if newest.state.tidied_upto > ts:
-            entries += self._archive.between(ts, newest.state.tidied_upto)
-        forgets = [entry for entry in entries if entry.kind is Kind.FORGET]
-        for entry in sorted(forgets, key=lambda entry: entry.commit_ts):
-            for change in entry.changes:
+        for entry in self._timeline.above(newest.state, ts):
+            for change in entry.changes if entry.kind is Kind.FORGET else ():
                 if change.uuid == uuid:
                     return change
         return None

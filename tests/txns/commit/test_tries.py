@@ -215,9 +215,11 @@ def test_what_the_archive_is_asked_for(lake, monkeypatch):
 
     catalog = Wrapped(lake.another_catalog(), swap)
     handle = lake.open(catalog, tidy_after=1000)
-    under = handle.parts.archive.under
+    under = handle.parts.timeline.archive.under
     monkeypatch.setattr(
-        type(handle.parts.archive), "under", lambda _, *how: asked.append(how[1]) or under(*how)
+        type(handle.parts.timeline.archive),
+        "under",
+        lambda _, *how: asked.append(how[1]) or under(*how),
     )
     staged(handle, b, 1).commit()
     handle.catalog().load_table(b).append(rows(2))

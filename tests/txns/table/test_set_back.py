@@ -321,7 +321,7 @@ def test_a_table_is_not_judged_again_by_a_newer_archive(lake, monkeypatch):
     writer.catalog().load_table(b).append(rows(2))
     assert writer.tidy()
     reader = lake.open(lake.another_catalog())
-    archive, looks = reader.parts.archive, []
+    archive, looks = reader.parts.timeline.archive, []
     newest = type(archive).newest_applied
 
     def meanwhile(self, *args, **options):
