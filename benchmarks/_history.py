@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from txns._cli._invariants import check_all
+from txns._admin.invariants import check_all
 from txns._commit import tidy
 from txns._log import archive
 from txns._log.commit_log import Outcome

@@ -7,6 +7,7 @@ What may stand in a message: no secret, and no character that moves a terminal.
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 HIDDEN = "***"
 
@@ -105,3 +106,14 @@ def _escaped(found: re.Match[str]) -> str:
     character = found[0]
     number = ord(character)
     return _SHORT.get(character) or (f"\\x{number:02x}" if number < _BYTES else f"\\u{number:04x}")
+
+
+def time_of(ts: int | None) -> str:
+    """Write a timestamp in ms as a time of UTC."""
+    if not ts:
+        return "never"
+    try:
+        at = datetime.fromtimestamp(ts / 1000, UTC)
+    except (ValueError, OverflowError):
+        return str(ts)
+    return f"{at:%Y-%m-%d %H:%M:%S}.{ts % 1000:03d}Z"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import say, time_of
+from txns._cli._words import say
 from txns._identifier import dotted_name
 from txns._log.entry import table_of
+from txns._message import time_of
 
 if TYPE_CHECKING:
     from txns._cli._options import Lake

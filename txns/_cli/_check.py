@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from txns._admin.invariants import INVARIANTS, check_all
 from txns._cli import _exit
-from txns._cli._invariants import INVARIANTS, check_all
 from txns._cli._options import TxnsCommand, pass_lake
 from txns._cli._words import say, say_json
 

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txns._cli._cut import ENGINES, cut_at, queries
-from txns._cli._health import health
+from txns._admin.consistent_cut import ENGINES, cut_at, queries
+from txns._admin.health import health
 from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import DURATION, TS, say, say_json, say_table, time_of
+from txns._cli._words import DURATION, TS, say, say_json, say_table
 from txns._identifier import dotted_name
 from txns._log.entry import table_of
+from txns._message import time_of
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
-    from txns._cli._cut import Cut
+    from txns._admin.consistent_cut import Cut
     from txns._cli._options import Lake
     from txns._services import Parts
 

@@ -9,9 +9,10 @@ import click
 from txns._admin.purge import Purger
 from txns._cli import _exit
 from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import DURATION, say, time_of
+from txns._cli._words import DURATION, say
 from txns._identifier import dotted_name
 from txns._log.entry import table_of
+from txns._message import time_of
 from txns.errors import TxnsError
 
 if TYPE_CHECKING:

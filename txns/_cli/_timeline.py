@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import DURATION, TS, say, say_json, say_table, time_of
+from txns._cli._words import DURATION, TS, say, say_json, say_table
 from txns._commit.outstanding import outstanding
 from txns._identifier import dotted_name
 from txns._log.entry import table_of
+from txns._message import time_of
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:

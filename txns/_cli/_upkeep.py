@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from txns._cli import _exit, _files
+from txns._admin import orphans
+from txns._cli import _exit
 from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import DURATION, TS, age_of, complain, say, say_json, time_of
+from txns._cli._words import DURATION, TS, age_of, complain, say, say_json
 from txns._commit.outstanding import outstanding
 from txns._identifier import dotted_name
 from txns._log.entry import table_of
+from txns._message import time_of
 
 if TYPE_CHECKING:
     from txns._cli._options import Lake
@@ -52,20 +54,20 @@ def tidy(lake: Lake, files: bool, dry_run: bool, as_json: bool) -> None:  # noqa
     parts = lake.parts
     head = parts.log.load()
     tidied = parts.tidier.due(head) if dry_run else lake.handle.tidy()
-    orphans = _files.orphans(parts) if files else []
+    found = orphans.orphans(parts) if files else []
     if not dry_run:
-        _files.remove(parts, orphans)
+        orphans.remove(parts, found)
     if as_json:
-        paths = [each.path for each in orphans]
+        paths = [each.path for each in found]
         say_json({"dry_run": dry_run, "tidied_entries": tidied, "files": paths})
         return
     would = "would leave" if dry_run else "left"
     say(f"{tidied} entries {would} the head")
     if files:
-        for each in orphans:
+        for each in found:
             say(f"  {each.path}  {each.size_bytes} bytes, {age_of(each.age_ms)} old")
-        size_bytes = sum(each.size_bytes for each in orphans)
-        say(f"{len(orphans)} files, {size_bytes} bytes {'to remove' if dry_run else 'removed'}")
+        size_bytes = sum(each.size_bytes for each in found)
+        say(f"{len(found)} files, {size_bytes} bytes {'to remove' if dry_run else 'removed'}")
 
 
 @click.command(cls=TxnsCommand)

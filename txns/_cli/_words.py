@@ -69,17 +69,6 @@ TS = Timestamp()
 DURATION = Duration()
 
 
-def time_of(ts: int | None) -> str:
-    """Write a timestamp in ms as a time of UTC."""
-    if not ts:
-        return "never"
-    try:
-        at = datetime.fromtimestamp(ts / 1000, UTC)
-    except (ValueError, OverflowError):
-        return str(ts)
-    return f"{at:%Y-%m-%d %H:%M:%S}.{ts % 1000:03d}Z"
-
-
 def age_of(ms: int) -> str:
     """Write a length of time in ms, to its largest unit."""
     for unit in ("d", "h", "m", "s"):

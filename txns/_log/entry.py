@@ -424,7 +424,7 @@ def _change_json(change: Change) -> dict[str, Any]:
 def _text(element: dict[str, Any], name: str) -> str:
     value = element.get(name)
     if not isinstance(value, str):
-        raise CorruptLog(f"an element of {TABLES} has no dotted_name `{name}`")
+        raise CorruptLog(f"an element of {TABLES} has no text `{name}`")
     return value
 
 

@@ -9,7 +9,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from tests.txns.lake import SCHEMA, ids, rows
-from txns._cli._health import health
+from txns._admin.health import health
 
 
 class Late(SqlCatalog):

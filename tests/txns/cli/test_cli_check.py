@@ -13,7 +13,7 @@ from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 import txns
 from tests.txns.lake import Lake, rows
 from tests.txns.table.test_set_back import set_back
-from txns._cli._invariants import INVARIANTS, check_all
+from txns._admin.invariants import INVARIANTS, check_all
 from txns._cli._options import Lake as Opened
 from txns._log import entry
 

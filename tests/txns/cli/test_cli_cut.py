@@ -10,8 +10,8 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.txns.lake import rows
-from txns._cli._cut import ENGINES, Cut, cut_at, queries
-from txns._cli._health import health
+from txns._admin.consistent_cut import ENGINES, Cut, cut_at, queries
+from txns._admin.health import health
 
 if TYPE_CHECKING:
     from tests.txns.lake import Lake

@@ -8,7 +8,7 @@ import pytest
 
 import txns
 from tests.txns.lake import ids, rows
-from txns._cli._invariants import check_all
+from txns._admin.invariants import check_all
 from txns._cli._options import Lake as Opened
 from txns._stage import kept_tags
 

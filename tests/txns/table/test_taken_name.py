@@ -6,8 +6,8 @@ import pytest
 
 import txns
 from tests.txns.lake import SCHEMA, ids, rows
-from txns._cli._health import health
-from txns._cli._invariants import check_all
+from txns._admin.health import health
+from txns._admin.invariants import check_all
 
 
 @pytest.fixture

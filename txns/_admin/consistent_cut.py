@@ -1,5 +1,5 @@
 """
-A consistent cut as query dotted_name for engines outside the protocol.
+A consistent cut as query text for engines outside the protocol.
 
 A time is printed only where every table was checked to resolve to the right snapshot by
 that engine's own rule; the snapshot ids otherwise.
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
-from txns._cli._words import time_of
 from txns._identifier import dotted_name
+from txns._message import time_of
 from txns.errors import Conflict, CorruptLog, InvalidUsage
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
-    from txns._cli._health import Health
+    from txns._admin.health import Health
     from txns._identifier import Identifier
     from txns._services import Parts
 

@@ -1,7 +1,7 @@
 """
 Every invariant of docs/spec.md, section 12, held against a real catalog.
 
-The log here; data tables in `_table_invariants`. Nothing stops at the first violation.
+The log here; data tables in `table_invariants`. Nothing stops at the first violation.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH
 
+from txns._admin.health import NAMELESS
 from txns._admin.inventory import has_nameless, survey
-from txns._cli._health import NAMELESS
-from txns._cli._table_invariants import LoggedTables, Violation, check_table
+from txns._admin.table_invariants import LoggedTables, Violation, check_table
 from txns._iceberg import snapshots
 from txns._identifier import dotted_name
 from txns._log import commit_table
