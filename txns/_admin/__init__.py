@@ -1,1 +1,1 @@
-"""What an operator does and asks: repair, purge, hold, switch, inventory, history."""
+"""What an operator does and asks: repair, purge, hold, health, invariants."""
