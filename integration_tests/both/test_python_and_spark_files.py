@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.expressions import EqualTo
 
-from integration_tests.both import T, batch, everywhere, make_lake
 from integration_tests.checks import one, rows
 from integration_tests.python_lake import rows as python_rows
+from integration_tests.shared_lake import T, batch, everywhere, make_lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from integration_tests.both import Lake
+    from integration_tests.shared_lake import Lake
 
 COMPACTION = "CALL lake.system.rewrite_data_files('db.t', options => map('rewrite-all', 'true'))"
 

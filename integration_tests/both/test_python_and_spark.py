@@ -12,10 +12,10 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 import txns
-from integration_tests.both import SCHEMA, T, batch, everywhere, make_lake
 from integration_tests.checks import one, rows
 from integration_tests.drivers import Driver, PythonDriver
 from integration_tests.python_lake import rows as python_rows
+from integration_tests.shared_lake import SCHEMA, T, batch, everywhere, make_lake
 from txns._clock import SystemClock
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from integration_tests.both import Lake
+    from integration_tests.shared_lake import Lake
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from integration_tests.servers import ConnectServer
 
-_ROOT = Path(__file__).parent.parent
+_ROOT = Path(__file__).parents[2]
 
 
 def _run(code: str, folder: Path) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration_tests.both import T, batch, everywhere, make_lake
 from integration_tests.checks import one, refused, rows
+from integration_tests.shared_lake import T, batch, everywhere, make_lake
 from txns._table import purge_claim
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration_tests.both import SCHEMA, batch, make_lake
 from integration_tests.checks import one, rows
 from integration_tests.python_lake import rows as python_rows
+from integration_tests.shared_lake import SCHEMA, batch, make_lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     import txns
-    from integration_tests.both import Lake
+    from integration_tests.shared_lake import Lake
 
 TABLES = ("db.t", "db.u")
 IDS = 6

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 # What runs a statement of ours around Iceberg's own plan is a job too, without tables.
 COMMAND = "execute_txn_dml_command"
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import txns
-from integration_tests.both import SCHEMA, batch, everywhere, make_lake
 from integration_tests.checks import one, refused, rows
+from integration_tests.shared_lake import SCHEMA, batch, everywhere, make_lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from integration_tests.both import Lake
+    from integration_tests.shared_lake import Lake
 
 
 @pytest.fixture

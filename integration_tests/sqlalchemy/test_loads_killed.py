@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 # pandas has `delete_rows` from 3.0 on; Spark 4.1's own Arrow path is not made for it.
-_PANDAS_3 = Path(__file__).parent.parent / ".venv-pandas3" / "bin" / "python"
+_PANDAS_3 = Path(__file__).parents[2] / ".venv-pandas3" / "bin" / "python"
 # Between two looks of a reader.
 _PAUSE_S = 0.3
 _STATE = "SELECT id, run FROM lake.db.t"

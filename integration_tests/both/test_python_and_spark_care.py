@@ -13,9 +13,9 @@ from pyiceberg.exceptions import NamespaceNotEmptyError
 
 import txns
 from integration_tests.background import Background
-from integration_tests.both import SCHEMA, T, batch, everywhere, make_lake
 from integration_tests.checks import one, refused, rows
 from integration_tests.python_lake import rows as python_rows
+from integration_tests.shared_lake import SCHEMA, T, batch, everywhere, make_lake
 from txns_spark.errors import Unsupported, translated
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from integration_tests.both import Lake
+    from integration_tests.shared_lake import Lake
 
 
 @pytest.fixture
