@@ -1,5 +1,6 @@
 package io.txns.iceberg;
 
+import io.txns.iceberg.log.Entry;
 import java.util.List;
 
 /**
@@ -14,7 +15,7 @@ import java.util.List;
  */
 public record Committed(
     String txnId, long commitTs, long readTs, boolean applied, List<String> tables) {
-  static Committed of(Entry entry, boolean applied) {
+  public static Committed of(Entry entry, boolean applied) {
     List<String> names = entry.changes().stream().map(change -> change.table().toString()).toList();
     return new Committed(entry.txnId(), entry.commitTs(), entry.readTs(), applied, names);
   }

@@ -22,7 +22,7 @@ public enum Isolation {
   }
 
   /** The stored spelling, for example {@code strict-serializable}. */
-  String stored() {
+  public String stored() {
     return name().toLowerCase(Locale.ROOT).replace('_', '-');
   }
 

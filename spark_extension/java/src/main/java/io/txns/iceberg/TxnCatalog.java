@@ -1,5 +1,20 @@
 package io.txns.iceberg;
 
+import io.txns.iceberg.catalog.WriteChecks;
+
+import io.txns.iceberg.catalog.TableDrop;
+import io.txns.iceberg.catalog.TableIdentity;
+import io.txns.iceberg.catalog.TableListing;
+import io.txns.iceberg.catalog.TableRename;
+import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.catalog.TxnTable;
+import io.txns.iceberg.catalog.TxnTableBuilder;
+import io.txns.iceberg.catalog.TxnTableOperations;
+import io.txns.iceberg.catalog.UnregisteredOperations;
+import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.TableMark;
+import io.txns.iceberg.table.TableView;
 import java.io.Closeable;
 import java.io.IOException;
 import java.util.HashMap;

@@ -53,13 +53,13 @@ public class TxnException extends RuntimeException {
   }
 
   /** A lost race over {@code table}: definitely not committed, to be run again from the start. */
-  static TxnException conflict(
+  public static TxnException conflict(
       TableIdentifier table, String txnId, Winner winner, long leastTs, String reason) {
     return conflict("transaction lost a race, run it again", table, txnId, winner, leastTs, reason);
   }
 
   /** A transaction above the maximum age: it would be as old the next time. */
-  static TxnException overAge(String txnId, long ageMs, long maxAgeMs) {
+  public static TxnException overAge(String txnId, long ageMs, long maxAgeMs) {
     String message =
         String.format(
             "the transaction is %d s old, and may be %d s: it would be as old the next time, so"
@@ -69,12 +69,12 @@ public class TxnException extends RuntimeException {
   }
 
   /** A dropped table that is being purged: neither creators nor other purgers may have it. */
-  static TxnException notFree(TableIdentifier table, long leastTs, String reason) {
+  public static TxnException notFree(TableIdentifier table, long leastTs, String reason) {
     return conflict("table is not free, try again", table, "", Winner.NOBODY, leastTs, reason);
   }
 
   /** A table object whose table has another name by now, or none: its name is another one's. */
-  static TxnException anotherTable(TableIdentifier table) {
+  public static TxnException anotherTable(TableIdentifier table) {
     return notCommitted(
             ErrorKind.CONFLICT,
             String.format(
@@ -85,7 +85,8 @@ public class TxnException extends RuntimeException {
   }
 
   /** A read before all that is left of a table (invariant I11). */
-  static TxnException tooOld(TableIdentifier table, long readTs, long leastTs, String reason) {
+  public static TxnException tooOld(
+      TableIdentifier table, long readTs, long leastTs, String reason) {
     String what = "too old, read at a newer timestamp";
     return conflict(
         what,
@@ -139,7 +140,7 @@ public class TxnException extends RuntimeException {
    * The catalog refuses to let the entry into the log, and no head has it. It says nothing of what
    * may be deleted, since a request before the refused one may still land.
    */
-  static TxnException refused(String txnId, RuntimeException cause) {
+  public static TxnException refused(String txnId, RuntimeException cause) {
     String sqlState = cause instanceof ForbiddenException ? "42501" : "58000";
     sqlState = cause instanceof NotAuthorizedException ? "28000" : sqlState;
     String message =
@@ -154,7 +155,7 @@ public class TxnException extends RuntimeException {
    * Whether an error of a commit is its outcome: not committed, and not by another try either. What
    * a catalog or a storage says is none, nor is a call that can be changed.
    */
-  static boolean isFinal(RuntimeException e) {
+  public static boolean isFinal(RuntimeException e) {
     return e instanceof TxnException known
         && known.kind != ErrorKind.COMMIT_STATE_UNKNOWN
         && (known.kind != ErrorKind.INVALID_USAGE || OVER_AGE.equals(known.sqlState));
@@ -177,7 +178,7 @@ public class TxnException extends RuntimeException {
   }
 
   /** The same of one that no repair ends. */
-  static TxnException quarantined(TableIdentifier table, String reason, String cure) {
+  public static TxnException quarantined(TableIdentifier table, String reason, String cure) {
     return notCommitted(
             ErrorKind.QUARANTINED, String.format("%s; %s; table=`%s`", reason, cure, table))
         .with(TABLE, String.valueOf(table));
@@ -196,7 +197,7 @@ public class TxnException extends RuntimeException {
   }
 
   /** A table that lacks what the log has of it: readers have nothing to stay on. */
-  static TxnException incomplete(TableIdentifier table, String reason) {
+  public static TxnException incomplete(TableIdentifier table, String reason) {
     return notCommitted(
             ErrorKind.QUARANTINED,
             String.format(
@@ -207,7 +208,7 @@ public class TxnException extends RuntimeException {
   }
 
   /** A table that the catalog does not have any more, and of which the log does not have all. */
-  static TxnException missing(TableIdentifier table) {
+  public static TxnException missing(TableIdentifier table) {
     return notCommitted(
             ErrorKind.QUARANTINED,
             String.format(
@@ -219,7 +220,7 @@ public class TxnException extends RuntimeException {
   }
 
   /** A name of a table that was written under another one, which the catalog has, too. */
-  static TxnException secondName(TableIdentifier table, TableIdentifier other) {
+  public static TxnException secondName(TableIdentifier table, TableIdentifier other) {
     return notCommitted(
             ErrorKind.QUARANTINED,
             String.format(
@@ -247,7 +248,7 @@ public class TxnException extends RuntimeException {
   }
 
   /** What needs the log, while it takes no writers. */
-  static TxnException off() {
+  public static TxnException off() {
     return unsupported(
         "transactions are off for this commit table: CALL system.on() or `txns on` lets writers in;"
             + " until then single statements read and write, as plain Iceberg does, the tables to which"

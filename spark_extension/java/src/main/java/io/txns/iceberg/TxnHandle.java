@@ -1,5 +1,25 @@
 package io.txns.iceberg;
 
+import io.txns.iceberg.admin.OffSwitch;
+import io.txns.iceberg.admin.Purger;
+import io.txns.iceberg.admin.Repairer;
+import io.txns.iceberg.catalog.StatementCommit;
+import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.catalog.WriteChecks;
+import io.txns.iceberg.commit.Applier;
+import io.txns.iceberg.commit.CommitGroup;
+import io.txns.iceberg.commit.CommitLoop;
+import io.txns.iceberg.commit.Committer;
+import io.txns.iceberg.commit.Registrar;
+import io.txns.iceberg.commit.Tidier;
+import io.txns.iceberg.log.Archive;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.table.Claim;
+import io.txns.iceberg.table.DataTables;
 import java.io.Closeable;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -209,7 +229,7 @@ public final class TxnHandle implements Closeable {
    *
    * @throws NoSuchTableException where it does not
    */
-  long register(TableIdentifier table, String uuid) {
+  public long register(TableIdentifier table, String uuid) {
     return registrar.register(table, uuid);
   }
 
@@ -246,7 +266,7 @@ public final class TxnHandle implements Closeable {
   }
 
   /** The same, with another time for which nobody takes over a claim, in ms. */
-  Purged purge(TableIdentifier table, long claimMs) {
+  public Purged purge(TableIdentifier table, long claimMs) {
     return new Purger(this, committer, applier, tidier, claimMs).purge(table);
   }
 
@@ -311,41 +331,41 @@ public final class TxnHandle implements Closeable {
     return log.loadIfExists().upper();
   }
 
-  String catalogName() {
+  public String catalogName() {
     return catalogName;
   }
 
-  Catalog delegate() {
+  public Catalog delegate() {
     return delegate;
   }
 
-  TxnClock clock() {
+  public TxnClock clock() {
     return clock;
   }
 
-  TxnConfig config() {
+  public TxnConfig config() {
     return config.get();
   }
 
-  DataTables tables() {
+  public DataTables tables() {
     return tables;
   }
 
-  CommitLog log() {
+  public CommitLog log() {
     return log;
   }
 
-  Archive archive() {
+  public Archive archive() {
     return archive;
   }
 
   /** Commits of one operation each, outside explicit transactions. */
-  StatementCommit statementCommit() {
+  public StatementCommit statementCommit() {
     return new StatementCommit(log, tables, committer, config(), clock);
   }
 
   /** A table as of the newest head; as the catalog has it while transactions are off. */
-  DataTables.Loaded loadNewest(TableIdentifier table) {
+  public DataTables.Loaded loadNewest(TableIdentifier table) {
     return load(table, log.loadIfExists());
   }
 
@@ -354,7 +374,7 @@ public final class TxnHandle implements Closeable {
   }
 
   /** A table as the newest head has it, whether transactions are off or not. */
-  DataTables.Loaded loadLogged(TableIdentifier table) {
+  public DataTables.Loaded loadLogged(TableIdentifier table) {
     return loadLogged(table, log.loadIfExists());
   }
 
@@ -367,13 +387,13 @@ public final class TxnHandle implements Closeable {
   }
 
   /** The same, for a caller that wants to see a dropped table's marker. */
-  DataTables.Loaded loadNewestWithDropped(TableIdentifier table) {
+  public DataTables.Loaded loadNewestWithDropped(TableIdentifier table) {
     Head head = log.loadIfExists();
     return tables.loadWithDropped(table, head, head.upper());
   }
 
   /** Whether there is a dropped table of this name whose physical one still stands. */
-  boolean hasDropped(TableIdentifier table, Transaction running) {
+  public boolean hasDropped(TableIdentifier table, Transaction running) {
     if (running != null && running.drops(table)) {
       return true;
     }
@@ -386,17 +406,17 @@ public final class TxnHandle implements Closeable {
   }
 
   /** A table as of {@code readTs}, with the newest head. */
-  DataTables.Loaded loadAt(TableIdentifier table, long readTs) {
+  public DataTables.Loaded loadAt(TableIdentifier table, long readTs) {
     return tables.load(table, log.loadIfExists(), readTs);
   }
 
   /** What may be written. */
-  WriteChecks checks() {
+  public WriteChecks checks() {
     return checks;
   }
 
   /** Commit what an explicit transaction has staged. */
-  Committed commit(Transaction transaction, Map<TableIdentifier, StagedTable> writes) {
+  public Committed commit(Transaction transaction, Map<TableIdentifier, StagedTable> writes) {
     return committer.commit(
         new Committer.Request(
             EntryKind.COMMIT,
@@ -421,7 +441,7 @@ public final class TxnHandle implements Closeable {
   }
 
   /** Ask the log what became of a transaction's refused commit: the entry where it has landed. */
-  Optional<Entry> settle(Transaction transaction) {
+  public Optional<Entry> settle(Transaction transaction) {
     return loop.settle(key(transaction));
   }
 
@@ -434,7 +454,7 @@ public final class TxnHandle implements Closeable {
   }
 
   /** What an entry says of the transaction that it is; no failure hides that it has committed. */
-  Committed committed(Entry entry) {
+  public Committed committed(Entry entry) {
     boolean applied = false;
     try {
       applied = isApplied(entry, log.loadIfExists());

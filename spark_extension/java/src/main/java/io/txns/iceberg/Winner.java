@@ -1,5 +1,7 @@
 package io.txns.iceberg;
 
+import io.txns.iceberg.log.Entry;
+
 /**
  * The transaction that came first, for the error of the one that lost to it.
  *
@@ -10,17 +12,17 @@ package io.txns.iceberg;
  * @param engine who wrote it, as messages show it
  * @param comment the words of its user, as messages show them
  */
-record Winner(String txnId, String engine, String comment) {
-  static final Winner NOBODY = new Winner("", "", "");
+public record Winner(String txnId, String engine, String comment) {
+  public static final Winner NOBODY = new Winner("", "", "");
 
   private static final int SHOWN_MAX = 200;
 
-  Winner {
+  public Winner {
     engine = shown(engine);
     comment = shown(comment);
   }
 
-  static Winner of(Entry entry) {
+  public static Winner of(Entry entry) {
     return new Winner(entry.txnId(), entry.engine(), entry.comment());
   }
 

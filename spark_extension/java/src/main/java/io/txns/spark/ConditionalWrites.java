@@ -1,6 +1,6 @@
 package io.txns.spark;
 
-import io.txns.iceberg.TxnTable;
+import io.txns.iceberg.catalog.TxnTable;
 import java.util.Optional;
 import org.apache.iceberg.spark.source.SparkTable;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;

@@ -1,6 +1,6 @@
 package io.txns.spark;
 
-import io.txns.iceberg.Transaction;
+import io.txns.iceberg.catalog.Transaction;
 import io.txns.spark.WritePlans.ParsedDml;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;

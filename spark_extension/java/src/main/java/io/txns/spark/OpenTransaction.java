@@ -2,9 +2,9 @@ package io.txns.spark;
 
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Committed;
-import io.txns.iceberg.Transaction;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.catalog.Transaction;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;

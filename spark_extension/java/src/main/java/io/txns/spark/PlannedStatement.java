@@ -1,7 +1,7 @@
 package io.txns.spark;
 
-import io.txns.iceberg.Transaction;
-import io.txns.iceberg.TxnTable;
+import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.catalog.TxnTable;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;

@@ -1,6 +1,6 @@
 package io.txns.spark;
 
-import io.txns.iceberg.WrittenSnapshot;
+import io.txns.iceberg.stage.WrittenSnapshot;
 import io.txns.spark.WritePlans.Dml;
 import java.util.List;
 import java.util.OptionalLong;

@@ -1,7 +1,7 @@
 package io.txns.spark;
 
 import io.txns.iceberg.Committed;
-import io.txns.iceberg.Transaction;
+import io.txns.iceberg.catalog.Transaction;
 import java.util.List;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;

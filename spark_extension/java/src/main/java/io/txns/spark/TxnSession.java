@@ -1,9 +1,9 @@
 package io.txns.spark;
 
 import io.txns.iceberg.Committed;
-import io.txns.iceberg.Transaction;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.catalog.Transaction;
 import java.lang.ref.WeakReference;
 import java.util.ArrayList;
 import java.util.Collections;

@@ -1,12 +1,12 @@
 package io.txns.spark;
 
-import io.txns.iceberg.Transaction;
 import io.txns.iceberg.TxnCatalog;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
-import io.txns.iceberg.TxnTable;
+import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.catalog.TxnTable;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;

@@ -1,6 +1,6 @@
 package io.txns.spark;
 
-import io.txns.iceberg.Transaction;
+import io.txns.iceberg.catalog.Transaction;
 import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.function.Supplier;

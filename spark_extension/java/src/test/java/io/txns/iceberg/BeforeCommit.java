@@ -11,7 +11,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.ForbiddenException;
 
 /** A catalog, of any kind, in which something happens before each commit of one table. */
-final class BeforeCommit extends BaseMetastoreCatalog {
+public final class BeforeCommit extends BaseMetastoreCatalog {
   private final Catalog real;
   private final TableIdentifier table;
   private final Runnable deed;
@@ -19,14 +19,14 @@ final class BeforeCommit extends BaseMetastoreCatalog {
   /**
    * @param deed what it throws is thrown in place of the commit
    */
-  BeforeCommit(Catalog real, TableIdentifier table, Runnable deed) {
+  public BeforeCommit(Catalog real, TableIdentifier table, Runnable deed) {
     this.real = real;
     this.table = table;
     this.deed = deed;
   }
 
   /** A catalog in which one table may be read and not written. */
-  static BeforeCommit forbidding(Catalog real, TableIdentifier table) {
+  public static BeforeCommit forbidding(Catalog real, TableIdentifier table) {
     return new BeforeCommit(
         real,
         table,

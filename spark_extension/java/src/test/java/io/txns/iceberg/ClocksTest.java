@@ -6,6 +6,8 @@ import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.meta.Timestamps;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -43,7 +45,7 @@ import org.junit.jupiter.params.provider.ValueSource;
  * times go back by more than a minute, and others go on.
  */
 @Timeout(120)
-class ClocksTest {
+public class ClocksTest {
   private static final long YEAR_MS = 365L * 24 * 3600 * 1000;
 
   @TempDir Path folder;

@@ -5,6 +5,7 @@ import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
+import io.txns.iceberg.catalog.Transaction;
 import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.Statement;

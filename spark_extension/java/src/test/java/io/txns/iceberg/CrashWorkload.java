@@ -4,6 +4,7 @@ import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
 import static io.txns.iceberg.Lake.overwrite;
 
+import io.txns.iceberg.catalog.Transaction;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.stream.LongStream;

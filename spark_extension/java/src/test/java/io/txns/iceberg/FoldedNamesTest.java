@@ -4,6 +4,7 @@ import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;
 
+import io.txns.iceberg.catalog.Transaction;
 import java.util.Locale;
 import java.util.Map;
 import org.apache.iceberg.Table;

@@ -12,17 +12,17 @@ import org.apache.iceberg.jdbc.JdbcCatalog;
  * Kills this process, as {@code kill -9} does, at the n-th call that writes: before and after every
  * catalog swap, at every new file, at every deletion.
  */
-final class Halt {
+public final class Halt {
   private static final AtomicInteger CALLS = new AtomicInteger();
   private static volatile int at = Integer.MAX_VALUE;
 
   private Halt() {}
 
-  static void at(int call) {
+  public static void at(int call) {
     at = call;
   }
 
-  static int calls() {
+  public static int calls() {
     return CALLS.get();
   }
 
@@ -33,7 +33,7 @@ final class Halt {
   }
 
   /** The real catalog, with a tick around every swap. */
-  static final class HaltingCatalog extends JdbcCatalog {
+  public static final class HaltingCatalog extends JdbcCatalog {
     @Override
     protected TableOperations newTableOps(TableIdentifier identifier) {
       return new HookedOperations(

@@ -1,27 +1,28 @@
 package io.txns.iceberg;
 
+import io.txns.iceberg.meta.DelegatingOperations;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 
 /** Real table operations, with a test's own code in place of the commit. */
-class HookedOperations extends DelegatingOperations {
+public class HookedOperations extends DelegatingOperations {
   private final TableOperations real;
   private final Hook hook;
 
-  HookedOperations(TableOperations real, Hook hook) {
+  public HookedOperations(TableOperations real, Hook hook) {
     this.real = real;
     this.hook = hook;
   }
 
   /** What is done instead of {@code real.commit(base, next)}, which it may call. */
-  interface Hook {
+  public interface Hook {
     void commit(TableOperations real, TableMetadata base, TableMetadata next);
   }
 
   /** A client of the lake's catalog that has the hook around the swaps of one table. */
-  static JdbcCatalog catalog(Lake lake, TableIdentifier table, Hook hook) {
+  public static JdbcCatalog catalog(Lake lake, TableIdentifier table, Hook hook) {
     JdbcCatalog catalog =
         new JdbcCatalog() {
           @Override
@@ -35,7 +36,7 @@ class HookedOperations extends DelegatingOperations {
   }
 
   @Override
-  TableOperations real() {
+  public TableOperations real() {
     return real;
   }
 

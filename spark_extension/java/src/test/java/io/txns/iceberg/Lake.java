@@ -3,6 +3,7 @@ package io.txns.iceberg;
 import static org.apache.iceberg.types.Types.NestedField.optional;
 import static org.apache.iceberg.types.Types.NestedField.required;
 
+import io.txns.iceberg.catalog.Transaction;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
@@ -36,8 +37,8 @@ import org.apache.iceberg.rest.RESTCatalog;
 import org.apache.iceberg.types.Types;
 
 /** A catalog in a folder, as users of the embedded default have it, and rows to put into it. */
-final class Lake {
-  static final Schema SCHEMA =
+public final class Lake {
+  public static final Schema SCHEMA =
       new Schema(
           required(1, "id", Types.LongType.get()), optional(2, "name", Types.StringType.get()));
 
@@ -46,7 +47,7 @@ final class Lake {
 
   private final Path folder;
 
-  Lake(Path folder) {
+  public Lake(Path folder) {
     this.folder = folder;
   }
 
@@ -55,7 +56,7 @@ final class Lake {
    * Iceberg REST server at {@code -Dtxns.test.rest.uri}, whose warehouse is the folder {@code
    * -Dtxns.test.rest.warehouse}.
    */
-  <T extends Catalog & SupportsNamespaces> T catalog() {
+  public <T extends Catalog & SupportsNamespaces> T catalog() {
     @SuppressWarnings("unchecked")
     T catalog = (T) (REST_URI == null ? jdbcCatalog() : restCatalog());
     return catalog;
@@ -78,18 +79,18 @@ final class Lake {
     return catalog;
   }
 
-  static boolean isRest() {
+  public static boolean isRest() {
     return REST_URI != null;
   }
 
   /** Where the files of the tables are. */
-  Path files() {
+  public Path files() {
     return REST_URI == null
         ? folder.resolve("files")
         : Path.of(System.getProperty("txns.test.rest.warehouse"));
   }
 
-  Map<String, String> options() {
+  public Map<String, String> options() {
     Map<String, String> options = new TreeMap<>();
     options.put(
         CatalogProperties.URI,
@@ -101,20 +102,20 @@ final class Lake {
     return options;
   }
 
-  TxnHandle open(Map<String, String> txnOptions) {
+  public TxnHandle open(Map<String, String> txnOptions) {
     return TxnHandle.open("lake", catalog(), TxnConfig.from(txnOptions), TxnClock.system());
   }
 
-  TxnHandle open() {
+  public TxnHandle open() {
     return open(Map.of());
   }
 
-  static TableIdentifier id(String name) {
+  public static TableIdentifier id(String name) {
     return TableIdentifier.parse(name);
   }
 
   /** Create plain tables of format version 2 and register them. */
-  void create(TxnHandle handle, String... names) {
+  public void create(TxnHandle handle, String... names) {
     Catalog plain = catalog();
     for (String name : names) {
       TableIdentifier table = id(name);
@@ -124,7 +125,7 @@ final class Lake {
     }
   }
 
-  static void createNamespace(Catalog catalog, Namespace namespace) {
+  public static void createNamespace(Catalog catalog, Namespace namespace) {
     SupportsNamespaces namespaces = (SupportsNamespaces) catalog;
     if (!namespaces.namespaceExists(namespace)) {
       namespaces.createNamespace(namespace);
@@ -132,7 +133,7 @@ final class Lake {
   }
 
   /** Write a data file of rows {@code (id, "n" + id)}; nothing points to it yet. */
-  static DataFile file(Table table, long... ids) {
+  public static DataFile file(Table table, long... ids) {
     String name = UUID.randomUUID() + ".parquet";
     var file =
         EncryptedFiles.encryptedOutput(
@@ -153,17 +154,17 @@ final class Lake {
     }
   }
 
-  static void append(Table table, long... ids) {
+  public static void append(Table table, long... ids) {
     table.newAppend().appendFile(file(table, ids)).commit();
   }
 
   /** A write in a transaction whose data files are its own, as those of an engine's tasks are. */
-  static void written(Transaction txn, Runnable write) throws Exception {
+  public static void written(Transaction txn, Runnable write) throws Exception {
     txn.writes().ofTasks(Executors.callable(write));
   }
 
   /** Replace all rows by others, in one operation that read the whole table. */
-  static void overwrite(Table table, long... ids) {
+  public static void overwrite(Table table, long... ids) {
     var overwrite = table.newOverwrite();
     try (CloseableIterable<org.apache.iceberg.FileScanTask> tasks = table.newScan().planFiles()) {
       tasks.forEach(task -> overwrite.deleteFile(task.file()));
@@ -174,7 +175,7 @@ final class Lake {
   }
 
   /** The ids in a table, ascending. */
-  static List<Long> ids(Table table) {
+  public static List<Long> ids(Table table) {
     List<Long> ids = new ArrayList<>();
     try (CloseableIterable<Record> records = IcebergGenerics.read(table).build()) {
       records.forEach(record -> ids.add((Long) record.getField("id")));
@@ -186,12 +187,12 @@ final class Lake {
   }
 
   /** The ids in a table as a reader outside the protocol sees it. */
-  List<Long> plainIds(String name) {
+  public List<Long> plainIds(String name) {
     return ids(catalog().loadTable(id(name)));
   }
 
   /** The ids in a table as a new reader of the protocol sees it. */
-  List<Long> txnIds(String name) {
+  public List<Long> txnIds(String name) {
     return ids(open().catalog(() -> null).loadTable(id(name)));
   }
 }

@@ -1,12 +1,12 @@
 package io.txns.iceberg;
 
 /** The system's clock, some time ahead of it or behind: by less than Iceberg tolerates. */
-class MovedClock implements TxnClock {
-  long aheadMs;
+public class MovedClock implements TxnClock {
+  public long aheadMs;
 
-  MovedClock() {}
+  public MovedClock() {}
 
-  MovedClock(long aheadMs) {
+  public MovedClock(long aheadMs) {
     this.aheadMs = aheadMs;
   }
 

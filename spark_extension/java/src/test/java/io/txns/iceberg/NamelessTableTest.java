@@ -1,5 +1,7 @@
 package io.txns.iceberg;
 
+import io.txns.iceberg.catalog.Transaction;
+
 import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;

@@ -8,6 +8,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
+import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.commit.Applier;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.table.DataTables;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;

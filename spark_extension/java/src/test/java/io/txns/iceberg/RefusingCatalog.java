@@ -1,5 +1,6 @@
 package io.txns.iceberg;
 
+import io.txns.iceberg.meta.DelegatingOperations;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.iceberg.TableMetadata;
@@ -35,7 +36,7 @@ public final class RefusingCatalog extends JdbcCatalog {
     }
 
     @Override
-    TableOperations real() {
+    public TableOperations real() {
       return real;
     }
 

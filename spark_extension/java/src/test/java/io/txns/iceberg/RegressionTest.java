@@ -6,6 +6,10 @@ import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.catalog.TxnTable;
+import io.txns.iceberg.log.Archive;
+import io.txns.iceberg.log.Entry;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;

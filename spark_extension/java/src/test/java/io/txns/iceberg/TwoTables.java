@@ -10,16 +10,16 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.io.TempDir;
 
 /** A lake with `shop.a`, which has one row, and `shop.b`; who writes with us and past us. */
-abstract class TwoTables {
-  @TempDir Path folder;
-  Lake lake;
-  TxnHandle handle;
-  TxnHandle lazy;
-  TxnCatalog ours;
-  Catalog outside;
+public abstract class TwoTables {
+  @TempDir protected Path folder;
+  protected Lake lake;
+  protected TxnHandle handle;
+  protected TxnHandle lazy;
+  protected TxnCatalog ours;
+  protected Catalog outside;
 
   @BeforeEach
-  void open() {
+  public void open() {
     lake = new Lake(folder);
     handle = lake.open();
     lazy = lake.open(Map.of("txns.apply", "next"));

@@ -3,8 +3,8 @@ package io.txns.spark;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.txns.iceberg.BeginOptions;
-import io.txns.iceberg.Transaction;
 import io.txns.iceberg.TxnCatalog;
+import io.txns.iceberg.catalog.Transaction;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutorService;

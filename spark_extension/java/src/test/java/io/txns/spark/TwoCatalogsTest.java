@@ -2,7 +2,7 @@ package io.txns.spark;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.txns.iceberg.TxnTable;
+import io.txns.iceberg.catalog.TxnTable;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;

@@ -1,8 +1,0 @@
-package io.txns.iceberg;
-
-/** A change together with the entry it belongs to. */
-record LoggedChange(Entry entry, Change change) {
-  long commitTs() {
-    return entry.commitTs();
-  }
-}

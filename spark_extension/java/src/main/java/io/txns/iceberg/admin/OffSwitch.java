@@ -1,0 +1,109 @@
+package io.txns.iceberg.admin;
+
+import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.commit.CommitLoop;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.Operation;
+import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Stranger;
+import java.util.ArrayDeque;
+import java.util.Comparator;
+import java.util.Deque;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.TreeSet;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.SupportsNamespaces;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Turns the protocol's writers away, and lets them in again: the way out in an incident. */
+public final class OffSwitch {
+  private static final Logger LOG = LoggerFactory.getLogger(OffSwitch.class);
+
+  private final TxnHandle handle;
+  private final CommitLoop loop;
+
+  public OffSwitch(TxnHandle handle, CommitLoop loop) {
+    this.handle = handle;
+    this.loop = loop;
+  }
+
+  /** Gives the number of tables with entries left. */
+  public int off() {
+    append(EntryKind.OFF);
+    return handle.apply();
+  }
+
+  /** Gives the tables that others wrote and that cannot be adopted, each with the reason. */
+  public Map<TableIdentifier, String> on() {
+    append(EntryKind.ON);
+    Map<TableIdentifier, String> left = new LinkedHashMap<>();
+    for (TableIdentifier table : tables()) {
+      try {
+        Optional<Stranger> stranger = strangerOf(table);
+        if (stranger.isPresent() && stranger.get().lost() != null) {
+          left.put(table, stranger.get().reason()); // a person has to give those rows up
+        } else if (stranger.isPresent()) {
+          handle.repairAdopt(table);
+        }
+      } catch (RuntimeException e) { // one that is broken keeps no other from it
+        LOG.warn("{} is not adopted", table, LoggedFailure.of(e));
+        left.put(table, e.getMessage());
+      }
+    }
+    return left;
+  }
+
+  private void append(EntryKind kind) {
+    String txnId = handle.clock().newTxnId();
+    loop.append(
+        CommitLoop.Key.fresh(txnId),
+        (head, commitTs) -> Entry.withoutPayload(kind, head, commitTs, txnId, List.of()));
+  }
+
+  /** What somebody did to a table outside the protocol; errors are its own. */
+  private Optional<Stranger> strangerOf(TableIdentifier table) {
+    try {
+      DataTables.Loaded loaded = handle.loadNewestWithDropped(table);
+      return loaded.registered() ? loaded.view().stranger() : Optional.empty();
+    } catch (NoSuchTableException e) {
+      return Optional.empty(); // gone meanwhile, or no table of data
+    } catch (TxnException e) {
+      if (e.kind() == ErrorKind.CONFLICT || e.kind() == ErrorKind.UNSUPPORTED) {
+        return Optional.empty(); // not there at its head yet, or another commit table's
+      }
+      throw e;
+    }
+  }
+
+  /** The catalog's tables, and those that the log is to create. */
+  private Set<TableIdentifier> tables() {
+    Set<TableIdentifier> tables = new TreeSet<>(Comparator.comparing(TableIdentifier::toString));
+    handle.log().loadIfExists().state().entries().stream()
+        .flatMap(entry -> entry.changes().stream())
+        .filter(change -> change.operation() == Operation.CREATE)
+        .forEach(change -> tables.add(change.table()));
+    if (handle.delegate() instanceof SupportsNamespaces catalog) {
+      Deque<Namespace> waiting = new ArrayDeque<>(catalog.listNamespaces());
+      while (!waiting.isEmpty()) {
+        Namespace namespace = waiting.pop();
+        waiting.addAll(catalog.listNamespaces(namespace));
+        tables.addAll(handle.delegate().listTables(namespace));
+      }
+    } else {
+      tables.addAll(handle.delegate().listTables(Namespace.empty()));
+    }
+    tables.remove(handle.log().identifier());
+    return tables;
+  }
+}

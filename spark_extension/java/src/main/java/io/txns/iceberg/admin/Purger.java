@@ -1,0 +1,317 @@
+package io.txns.iceberg.admin;
+
+import io.txns.iceberg.Isolation;
+import io.txns.iceberg.Purged;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.catalog.TableDrop;
+import io.txns.iceberg.commit.Applier;
+import io.txns.iceberg.commit.CommitLoop;
+import io.txns.iceberg.commit.Committer;
+import io.txns.iceberg.commit.Tidier;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.stage.Leftovers;
+import io.txns.iceberg.stage.ReadSet;
+import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.table.Claim;
+import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.NameAside;
+import io.txns.iceberg.table.TableMark;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Takes a dropped table out of the catalog for good, and deletes its files (docs/spec.md 6.8).
+ *
+ * <p>A catalog drops by name, whatever stands under it. So a purger first claims the marker with a
+ * change like any other, which clashes in the log with whoever creates the name again; and what it
+ * drops in the end is a name that only it has ever used, after a look at what stands there.
+ */
+public final class Purger {
+  private static final Logger LOG = LoggerFactory.getLogger(Purger.class);
+  private static final int SETTLE_ATTEMPTS = 5;
+
+  private final TxnHandle handle;
+  private final Committer committer;
+  private final Applier applier;
+  private final Tidier tidier;
+  private final long claimMs;
+
+  /**
+   * A purger over one catalog.
+   *
+   * @param claimMs for how long nobody takes over another purger's claim
+   */
+  public Purger(
+      TxnHandle handle, Committer committer, Applier applier, Tidier tidier, long claimMs) {
+    this.handle = handle;
+    this.committer = committer;
+    this.applier = applier;
+    this.tidier = tidier;
+    this.claimMs = claimMs;
+  }
+
+  /** Remove a dropped table and its files; see {@link TxnHandle#purge}. */
+  public Purged purge(TableIdentifier table) {
+    if (NameAside.is(table)) {
+      return finish(table, null);
+    }
+    List<Purged> left = leftBehind(table).stream().map(aside -> finish(aside, null)).toList();
+    try {
+      check(dropped(table));
+    } catch (NoSuchTableException e) {
+      if (left.isEmpty()) {
+        throw e;
+      }
+      return left.get(0);
+    }
+    return remove(table);
+  }
+
+  /** What purges of a table that died have moved aside. */
+  private List<TableIdentifier> leftBehind(TableIdentifier table) {
+    return handle.delegate().listTables(table.namespace()).stream()
+        .filter(one -> NameAside.is(one) && NameAside.before(one).equals(table))
+        .toList();
+  }
+
+  private Purged remove(TableIdentifier table) {
+    settle(table);
+    String claimId = claim(table, null);
+    long claimedMs = handle.clock().nowMs();
+    TableOperations real = claimed(table, claimId);
+    int deleted = new PurgedFiles(real.io(), real.current()).deleteUnreachable();
+    if (handle.clock().nowMs() - claimedMs > claimMs / 2) {
+      claimId = claim(table, claimId); // deleting has taken long
+    }
+    claimed(table, claimId);
+    Purged finished = finish(movedAside(table), claimId);
+    return new Purged(table, deleted + finished.deletedFiles(), finished.keptData());
+  }
+
+  // ---------------------------------------------------------------- may it be?
+
+  /** A table whose view ends at a marker. */
+  private DataTables.Loaded dropped(TableIdentifier table) {
+    DataTables.Loaded loaded = handle.loadNewestWithDropped(table);
+    if (!loaded.registered()) {
+      throw TxnException.invalidUsage(
+          "42809",
+          String.format(
+              "the table is not under care: DROP TABLE ... PURGE removes it; table=`%s`", table));
+    }
+    if (!loaded.view().dropped()) {
+      throw TxnException.invalidUsage(
+          "42809",
+          String.format("only a dropped table is purged: drop it first; table=`%s`", table));
+    }
+    return loaded;
+  }
+
+  private void check(DataTables.Loaded loaded) {
+    handle.checks().checkWritable(loaded);
+    TableIdentifier table = loaded.identifier();
+    TableMetadata metadata = loaded.view().metadata();
+    long nowMs = Math.max(handle.clock().nowMs(), handle.upper());
+    Claim.foreignBranch(metadata)
+        .ifPresent(
+            branch -> {
+              throw TxnException.unsupported(
+                  String.format(
+                      "the branch %s holds rows that somebody wrote outside the protocol: copy what"
+                          + " is needed, then drop the branch with the catalog itself; table=`%s`",
+                      branch, table));
+            });
+    List<String> held = holds(metadata, nowMs);
+    if (!held.isEmpty()) {
+      throw TxnException.unsupported(
+          String.format(
+              "a hold needs what the table was: `txns release %s` first; table=`%s` holds=`%s`",
+              held.get(0), table, String.join(", ", held)));
+    }
+    long droppedTs = Claim.droppedTs(metadata);
+    long possibleTs = droppedTs + handle.config().maxAgeMs();
+    if (nowMs < possibleTs) {
+      throw TxnException.unsupported(
+          String.format(
+              "the drop is too young, transactions that began before it may read the table:"
+                  + " possible from %s on; table=`%s` dropped_ts=`%d`",
+              Claim.time(possibleTs), table, droppedTs));
+    }
+    Claim.ts(metadata)
+        .filter(since -> nowMs < since + claimMs)
+        .ifPresent(
+            since -> {
+              throw Claim.beingPurged(handle.catalogName(), table, since);
+            });
+  }
+
+  /** The names of holds that have not come to their end. */
+  private static List<String> holds(TableMetadata metadata, long nowMs) {
+    List<String> names = new ArrayList<>();
+    for (Map.Entry<String, SnapshotRef> ref : metadata.refs().entrySet()) {
+      if (ref.getKey().startsWith(TableMark.HOLD_TAG)) {
+        Long ageMs = ref.getValue().maxRefAgeMs();
+        long sinceMs = metadata.snapshot(ref.getValue().snapshotId()).timestampMillis();
+        if (ageMs == null || sinceMs + ageMs > nowMs) {
+          names.add(ref.getKey().substring(TableMark.HOLD_TAG.length()));
+        }
+      }
+    }
+    return names;
+  }
+
+  // ---------------------------------------------------------------- the claim
+
+  /**
+   * Log another marker that claims the table, and see it applied. Gives the claim's id.
+   *
+   * <p>What is claimed is looked at as of the head that the claim is validated against: the name
+   * may have had another life since any look before.
+   *
+   * @param earlierId the claim of this purger that is to last longer; null for its first one
+   */
+  private String claim(TableIdentifier table, String earlierId) {
+    DataTables.Loaded loaded = dropped(table);
+    TableMetadata base = loaded.view().metadata();
+    if (earlierId == null) {
+      check(loaded);
+    } else if (!Claim.stands(base, earlierId)) {
+      throw writtenSince(table);
+    }
+    String txnId = handle.clock().newTxnId();
+    StagedTable staged = new StagedTable(table, loaded.real(), base, false);
+    TableMetadata claimed =
+        TableMetadata.buildFrom(base).setProperties(Map.of(TableMark.PURGING, txnId)).build();
+    staged.stage(base, TableDrop.marked(claimed, loaded.real()));
+    committer.commitOnce(
+        new Committer.Request(
+            EntryKind.COMMIT,
+            CommitLoop.Key.fresh(txnId),
+            loaded.view().readTs(),
+            handle.clock().nowMs(),
+            Isolation.SNAPSHOT,
+            "purge",
+            new ReadSet(),
+            Map.of(table, staged),
+            Map.of(),
+            new Leftovers(handle.log())),
+        List.of());
+    settle(table);
+    return txnId;
+  }
+
+  /** Apply and tidy all that the log says of a table: what is gone cannot show an entry. */
+  private void settle(TableIdentifier table) {
+    for (int attempt = 0; attempt < SETTLE_ATTEMPTS; attempt++) {
+      Head head = handle.log().load();
+      String uuid =
+          handle.tables().loadWithDropped(table, head, head.upper()).view().metadata().uuid();
+      boolean stands =
+          head.state().entries().stream()
+              .anyMatch(entry -> entry.changes().stream().anyMatch(c -> c.uuid().equals(uuid)));
+      if (!stands) {
+        return;
+      }
+      applier.applyRun(head, table);
+      tidier.tidy();
+    }
+    throw TxnException.unsupported(
+        String.format(
+            "its entries cannot leave the head, another table of theirs is not applied: possible"
+                + " after CALL %1$s.system.apply() and CALL %1$s.system.tidy(); table=`%2$s`",
+            handle.catalogName(), table));
+  }
+
+  /** A table that stands as its claim has left it. */
+  private TableOperations claimed(TableIdentifier table, String claimId) {
+    TableOperations real = operations(table);
+    if (!Claim.stands(real.current(), claimId)) {
+      throw writtenSince(table);
+    }
+    return real;
+  }
+
+  private TableOperations operations(TableIdentifier table) {
+    return ((BaseTable) handle.delegate().loadTable(table)).operations();
+  }
+
+  // ---------------------------------------------------------------- the end
+
+  /**
+   * Move the table to a name that nobody else uses. What a purger that was asleep for long moves is
+   * looked at before it is dropped.
+   */
+  private TableIdentifier movedAside(TableIdentifier table) {
+    TableIdentifier aside = NameAside.of(table, handle.clock().newTxnId());
+    try {
+      handle.delegate().renameTable(table, aside);
+    } catch (UnsupportedOperationException e) {
+      throw TxnException.unsupported(
+          String.format(
+              "the catalog cannot rename tables, and to drop one by its name alone could hit what"
+                  + " somebody has made there since: its files are gone, its name stays; table=`%s`",
+              table));
+    }
+    return aside;
+  }
+
+  /**
+   * Drop what a purger has moved aside, or put it back where it came from.
+   *
+   * @param claimId whose it must be; null for what a purge that died has left
+   */
+  private Purged finish(TableIdentifier aside, String claimId) {
+    TableIdentifier table = NameAside.before(aside);
+    TableOperations real;
+    try {
+      real = operations(aside);
+    } catch (NoSuchTableException e) {
+      return new Purged(table, 0, false); // somebody else went on with it
+    }
+    TableMetadata metadata = real.current();
+    if (!Claim.stands(metadata, claimId)) {
+      putBack(aside, table);
+      throw writtenSince(table);
+    }
+    PurgedFiles files = new PurgedFiles(real.io(), metadata);
+    int deleted = claimId == null ? files.deleteUnreachable() : 0;
+    handle.delegate().dropTable(aside, false);
+    return new Purged(table, deleted + files.deleteRest(), files.keepsData());
+  }
+
+  private void putBack(TableIdentifier aside, TableIdentifier table) {
+    try {
+      handle.delegate().renameTable(aside, table);
+      LOG.warn("{} was not what was to be purged: it is back", table);
+    } catch (NoSuchTableException e) {
+      LOG.info("somebody else has put {} back", table);
+    } catch (AlreadyExistsException e) {
+      if (handle.delegate().tableExists(aside)) {
+        throw TxnException.unsupported(
+            String.format(
+                "another table stands under the name that it belongs to: rename one of them with"
+                    + " the catalog itself; table=`%s` belongs_to=`%s`",
+                aside, table));
+      }
+    }
+  }
+
+  private static TxnException writtenSince(TableIdentifier table) {
+    return TxnException.notFree(
+        table,
+        0,
+        "somebody has written or purged the table since it was claimed: nothing of it was dropped");
+  }
+}

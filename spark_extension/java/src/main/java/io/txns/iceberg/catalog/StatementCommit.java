@@ -1,0 +1,156 @@
+package io.txns.iceberg.catalog;
+
+import io.txns.iceberg.Committed;
+import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.Isolation;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnConfig;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.commit.CommitLoop;
+import io.txns.iceberg.commit.Committer;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.stage.Leftovers;
+import io.txns.iceberg.stage.ReadSet;
+import io.txns.iceberg.stage.Recreation;
+import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.table.DataTables;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+
+/** Commits one operation on one table outside an explicit transaction, as an entry of its own. */
+public final class StatementCommit {
+  private static final String STREAMING_QUERY = "spark.sql.streaming.queryId";
+  private static final String STREAMING_EPOCH = "spark.sql.streaming.epochId";
+
+  private final CommitLog log;
+  private final DataTables tables;
+  private final Committer committer;
+  private final TxnConfig config;
+  private final TxnClock clock;
+
+  public StatementCommit(
+      CommitLog log, DataTables tables, Committer committer, TxnConfig config, TxnClock clock) {
+    this.log = log;
+    this.tables = tables;
+    this.committer = committer;
+    this.config = config;
+    this.clock = clock;
+  }
+
+  /**
+   * Commit one Iceberg operation.
+   *
+   * @param statement the implicit transaction it belongs to, or null
+   * @return empty where it changes nothing
+   * @throws TxnException 40001 when the table has moved since it was loaded: Iceberg validates the
+   *     operation on the newer state, and tries again
+   */
+  Optional<Committed> commit(
+      Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
+    StagedTable staged = staged(loaded);
+    staged.stage(loaded.view().metadata(), updated);
+    return commit(statement, loaded, staged);
+  }
+
+  /** Commit one append, on the newer state of its table when that has moved. */
+  Optional<Committed> commitAppend(
+      Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
+    StagedTable staged = staged(loaded);
+    staged.stageAppend(loaded.view().metadata(), updated);
+    return commit(statement, loaded, staged);
+  }
+
+  private static StagedTable staged(DataTables.Loaded loaded) {
+    return new StagedTable(loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
+  }
+
+  private Optional<Committed> commit(
+      Transaction statement, DataTables.Loaded loaded, StagedTable staged) {
+    return staged.isChanged()
+        ? Optional.of(commit(statement, staged, loaded.view().readTs()))
+        : Optional.empty();
+  }
+
+  /**
+   * Create one table.
+   *
+   * @throws AlreadyExistsException where there is one, or somebody was faster
+   * @throws TxnException 40001 where there has been one since it was planned
+   */
+  Committed create(
+      Transaction statement, TableIdentifier table, TableOperations real, TableMetadata first) {
+    Head head = log.loadOrCreate();
+    refuseExisting(table, head);
+    StagedTable staged = new StagedTable(table, real, first, true);
+    try {
+      return commit(statement, staged, head.upper());
+    } catch (TxnException e) {
+      if (e.kind() == ErrorKind.CONFLICT) {
+        throw new AlreadyExistsException(e, "Table already exists: %s", table);
+      }
+      throw e;
+    }
+  }
+
+  /** Whoever comes after {@code head} is found by validation; whoever came before it, here. */
+  private void refuseExisting(TableIdentifier table, Head head) {
+    DataTables.Loaded existing;
+    try {
+      existing = tables.loadWithDropped(table, head, head.upper());
+    } catch (NoSuchTableException e) {
+      return;
+    }
+    if (existing.registered() && existing.view().dropped()) {
+      throw Recreation.moved(table, head.upper());
+    }
+    throw new AlreadyExistsException("Table already exists: %s", table);
+  }
+
+  /** A batch of a stream has an id of its own, so that its entry is written once. */
+  private CommitLoop.Key key(StagedTable staged) {
+    String batch = null;
+    for (Snapshot snapshot : staged.snapshots()) {
+      String query = snapshot.summary().get(STREAMING_QUERY);
+      String epoch = snapshot.summary().get(STREAMING_EPOCH);
+      batch =
+          query == null || epoch == null
+              ? batch
+              : String.format("stream/%s/%s/%s", query, epoch, staged.base().uuid());
+    }
+    // The entry of an earlier delivery may be anywhere: search as for an id of a caller's own.
+    return batch == null
+        ? CommitLoop.Key.fresh(clock.newTxnId())
+        : new CommitLoop.Key(
+            batch, clock.nowMs() - config.idRetentionMs(), CommitLoop.Origin.DERIVED);
+  }
+
+  private Committed commit(Transaction statement, StagedTable staged, long readTs) {
+    boolean strict = statement != null && config.autocommitIsolation() != null;
+    Committed committed =
+        committer.commitOnce(
+            new Committer.Request(
+                EntryKind.COMMIT,
+                key(staged),
+                strict ? statement.readTs() : readTs,
+                clock.nowMs(),
+                strict ? statement.isolation() : Isolation.SNAPSHOT,
+                statement == null ? "" : statement.comment(),
+                strict ? statement.reads() : new ReadSet(),
+                Map.of(staged.identifier(), staged),
+                Map.of(),
+                new Leftovers(log)),
+            staged.snapshots());
+    if (statement != null) {
+      statement.statementCommitted(committed, staged);
+    }
+    return committed;
+  }
+}

@@ -1,0 +1,139 @@
+package io.txns.iceberg.catalog;
+
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.meta.ManifestLists;
+import io.txns.iceberg.meta.SnapshotEdit;
+import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.table.Claim;
+import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.TableMark;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+
+/**
+ * DROP TABLE: a change that moves {@code main} to an empty marker snapshot and hides the table.
+ *
+ * <p>Catalogs drop by name only, and a slow applier would drop what somebody has created again
+ * since (schedule 6 of the protocol's tests): the table itself stays.
+ */
+public final class TableDrop {
+  private final TxnHandle handle;
+  private final Supplier<Transaction> transaction;
+
+  public TableDrop(TxnHandle handle, Supplier<Transaction> transaction) {
+    this.handle = handle;
+    this.transaction = transaction;
+  }
+
+  /** Drop a table; one that nobody registered as its catalog does by default. */
+  public boolean drop(TableIdentifier table) {
+    Transaction running = transaction.get();
+    if (running != null && running.explicit()) {
+      return drop(table, false);
+    }
+    handle.checks().refuseCommitTable(table);
+    try {
+      DataTables.Loaded loaded = handle.loadNewest(table);
+      handle.checks().refuseCommitTable(loaded);
+      return loaded.registered() ? drop(table, false) : handle.delegate().dropTable(table);
+    } catch (NoSuchTableException e) {
+      return false; // dropped by the protocol: its physical table stays
+    }
+  }
+
+  /** Drop a table; false where there is none. */
+  public boolean drop(TableIdentifier table, boolean purge) {
+    handle.checks().refuseCommitTable(table);
+    Transaction running = transaction.get();
+    try {
+      return running != null && running.explicit()
+          ? dropInTransaction(running, table, purge)
+          : dropAtOnce(running, table, purge);
+    } catch (NoSuchTableException e) {
+      return false;
+    }
+  }
+
+  private boolean dropInTransaction(Transaction running, TableIdentifier table, boolean purge) {
+    if (purge) {
+      throw TxnException.unsupported(
+          "DROP TABLE ... PURGE deletes files at once: drop without PURGE inside a transaction");
+    }
+    running.checkWritable();
+    if (running.creates(table)) {
+      running.unstageCreate(table);
+      return true;
+    }
+    handle.checks().checkWritable(running.load(table));
+    StagedTable staged = running.stagedTable(table);
+    running.stage(staged, staged.current(), marked(staged.current(), staged.real()));
+    return true;
+  }
+
+  private boolean dropAtOnce(Transaction running, TableIdentifier table, boolean purge) {
+    DataTables.Loaded loaded = handle.loadNewest(table);
+    handle.checks().refuseCommitTable(loaded);
+    if (!loaded.registered()) {
+      return handle.delegate().dropTable(table, purge);
+    }
+    handle.checks().checkWritable(loaded);
+    if (purge) {
+      throw TxnException.unsupported(
+          String.format(
+              "a table under care keeps its files for transactions that may read it: DROP TABLE"
+                  + " without PURGE, and CALL %1$s.system.purge('%2$s') %3$d s later, from %4$s on"
+                  + " at the earliest; or, where nobody reads it, CALL %1$s.system.forget('%2$s')"
+                  + " first; table=`%2$s`",
+              handle.catalogName(),
+              table,
+              handle.config().maxAgeMs() / 1000,
+              Claim.time(
+                  Math.max(handle.clock().nowMs(), handle.upper()) + handle.config().maxAgeMs())));
+    }
+    handle
+        .statementCommit()
+        .commit(running, loaded, marked(loaded.view().metadata(), loaded.real()));
+    return true;
+  }
+
+  /** A table with the marker of a drop on main. */
+  public static TableMetadata marked(TableMetadata base, TableOperations real) {
+    long snapshotId = real.newSnapshotId();
+    long sequenceNumber = base.formatVersion() == 1 ? 0 : base.lastSequenceNumber() + 1;
+    Snapshot main = base.currentSnapshot();
+    Long parent = main == null ? null : main.snapshotId();
+    String location = real.temp(base).metadataFileLocation("snap-" + snapshotId + "-dropped.avro");
+    Long firstRowId = base.formatVersion() >= 3 ? base.nextRowId() : null;
+    ManifestLists.write(
+        real.io().newOutputFile(location),
+        base.formatVersion(),
+        snapshotId,
+        parent,
+        sequenceNumber,
+        firstRowId,
+        List.of());
+    SnapshotEdit edit =
+        SnapshotEdit.create(snapshotId, DataOperations.DELETE)
+            .parent(parent)
+            .sequenceNumber(sequenceNumber)
+            .timestampMs(base.lastUpdatedMillis())
+            .manifestList(location)
+            .schemaId(base.currentSchemaId())
+            .summary(Map.of(TableMark.SNAPSHOT_DROPPED, "true"));
+    if (firstRowId != null) {
+      edit.rows(firstRowId, 0);
+    }
+    return TableMetadata.buildFrom(base)
+        .setBranchSnapshot(edit.build(), SnapshotRef.MAIN_BRANCH)
+        .build();
+  }
+}

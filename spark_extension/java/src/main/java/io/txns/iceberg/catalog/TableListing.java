@@ -1,0 +1,137 @@
+package io.txns.iceberg.catalog;
+
+import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.log.Change;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Operation;
+import io.txns.iceberg.stage.ReadSet;
+import io.txns.iceberg.table.NameAside;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+
+/** The tables of a namespace: the catalog's, with what the log adds and takes away. */
+public final class TableListing {
+  private final TxnHandle handle;
+
+  public TableListing(TxnHandle handle) {
+    this.handle = handle;
+  }
+
+  /**
+   * List a namespace.
+   *
+   * <p>Only tables that the log names as created or dropped are looked at one by one.
+   *
+   * @param running the transaction that looks, or null
+   */
+  public List<TableIdentifier> list(Namespace namespace, Transaction running) {
+    Set<TableIdentifier> tables = new LinkedHashSet<>(handle.delegate().listTables(namespace));
+    Head head = running == null ? handle.log().loadIfExists() : running.head();
+    long readTs = running == null ? head.upper() : running.readTs();
+    if (head.exists()) {
+      // The catalog's list is of now: what others have created or dropped since is in it, and
+      // what was applied and tidied since it was made is in neither of it and the newest head.
+      Head newest = handle.log().loadIfExists();
+      Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
+      Set<String> dropped =
+          handle.archive().dropped(newest).stream()
+              .map(ReadSet::folded)
+              .collect(Collectors.toSet());
+      tables.stream()
+          .filter(name -> NameAside.is(name) || dropped.contains(ReadSet.folded(name)))
+          .forEach(name -> names.put(name, Optional.empty()));
+      Map<TableIdentifier, Optional<Operation>> logged =
+          comingOrGoing(namespace, head, newest, readTs);
+      // Where the catalog folds names, its own letters may be others than the log's.
+      Map<String, Optional<Operation>> same = new HashMap<>();
+      logged.forEach((name, first) -> same.put(ReadSet.folded(name), first));
+      tables.stream()
+          .filter(name -> same.containsKey(ReadSet.folded(name)))
+          .forEach(name -> names.put(name, same.get(ReadSet.folded(name))));
+      names.putAll(logged);
+      names.forEach(
+          (table, first) -> {
+            if (isThere(table, head, readTs, first)) {
+              tables.add(table);
+            } else {
+              tables.remove(table);
+            }
+          });
+    }
+    if (running != null) {
+      tables.removeIf(table -> drops(running, table));
+      running.created().stream()
+          .filter(table -> table.namespace().equals(namespace))
+          .forEach(tables::add);
+    }
+    return List.copyOf(tables);
+  }
+
+  /** Whether a transaction has dropped a table; a catalog may list it in letters of its own. */
+  private boolean drops(Transaction running, TableIdentifier table) {
+    return running.dropped().stream()
+        .anyMatch(
+            dropped ->
+                dropped.identifier().equals(table)
+                    || (ReadSet.folded(dropped.identifier()).equals(ReadSet.folded(table))
+                        && dropped.base().uuid().equals(uuidOf(table))));
+  }
+
+  private String uuidOf(TableIdentifier table) {
+    try {
+      return handle.delegate().loadTable(table).uuid().toString();
+    } catch (NoSuchTableException e) {
+      return "";
+    }
+  }
+
+  /** What the log has created or dropped in a namespace: the first such deed above readTs. */
+  private Map<TableIdentifier, Optional<Operation>> comingOrGoing(
+      Namespace namespace, Head head, Head newest, long readTs) {
+    Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
+    List<Entry> entries = new ArrayList<>(head.state().entries());
+    entries.addAll(newest.state().entries());
+    if (newest.state().tidiedUpto() > readTs) {
+      entries.addAll(handle.archive().between(readTs, newest.state().tidiedUpto()));
+    }
+    entries.sort(Comparator.comparingLong(Entry::commitTs));
+    for (Entry entry : entries) {
+      for (Change change : entry.changes()) {
+        Operation deed = change.operation();
+        if (deed == Operation.CREATE || deed == Operation.DROP) {
+          Optional<Operation> above = Optional.of(deed).filter(any -> entry.commitTs() > readTs);
+          names.merge(change.table(), above, (earlier, later) -> earlier.or(() -> later));
+        }
+      }
+    }
+    names.keySet().removeIf(table -> !table.namespace().equals(namespace));
+    return names;
+  }
+
+  private boolean isThere(
+      TableIdentifier table, Head head, long readTs, Optional<Operation> first) {
+    try {
+      handle.tables().load(table, head, readTs);
+      return true;
+    } catch (NoSuchTableException e) {
+      return false;
+    } catch (TxnException e) {
+      // A conflict: created later; again, where it was dropped before that.
+      return e.kind() != ErrorKind.CONFLICT || first.filter(Operation.DROP::equals).isPresent();
+    }
+  }
+}

@@ -1,0 +1,101 @@
+package io.txns.iceberg.catalog;
+
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.table.DataTables;
+import java.util.List;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+
+/**
+ * RENAME: the table leaves the log under one name and comes back under the other, so that a
+ * transaction that has it open finds a conflict and never commits to a name that is gone.
+ */
+public final class TableRename {
+  private final TxnHandle handle;
+
+  public TableRename(TxnHandle handle) {
+    this.handle = handle;
+  }
+
+  /**
+   * Rename at once. Where the catalog does not, the table comes back under care; a process that
+   * dies in the middle leaves it to be registered again.
+   *
+   * @throws TxnException 55000 where it is not under care now, with the command that registers it
+   */
+  public void rename(TableIdentifier from, TableIdentifier to) {
+    handle.checks().refuseCommitTable(from);
+    handle.checks().refuseCommitTable(to);
+    WriteChecks.refuseWithoutNamespace(handle.catalogName(), to);
+    String uuid = uuidUnderCare(from);
+    handle.checks().refuseLogged(to); // before the table is taken from care for it
+    if (uuid == null) {
+      handle.delegate().renameTable(from, to);
+      return;
+    }
+    handle.forget(from);
+    try {
+      if (handle.apply(from) > 0) {
+        throw TxnException.quarantined(from, "entries of the table are not applied");
+      }
+      handle.delegate().renameTable(from, to);
+    } catch (RuntimeException e) {
+      // The answer may have been lost: it is under care where it stands now.
+      registerAgain(uuid, List.of(from, to), e);
+      throw e;
+    }
+    registerAgain(uuid, List.of(to, from), null);
+  }
+
+  /**
+   * Register a table that was to be renamed under that of two names which it has, by its uuid:
+   * somebody else's table may stand under either. Where that fails, say where things stand; a table
+   * that has neither name was dropped, or renamed once more.
+   */
+  private void registerAgain(String uuid, List<TableIdentifier> names, RuntimeException error) {
+    for (TableIdentifier name : names) {
+      try {
+        handle.register(name, uuid);
+        return;
+      } catch (NoSuchTableException e) {
+        continue; // it may have the other name
+      } catch (RuntimeException e) {
+        TxnException left = notUnderCare(uuid, names, error, e);
+        left.addSuppressed(error == null ? e : error);
+        throw left;
+      }
+    }
+  }
+
+  private TxnException notUnderCare(
+      String uuid, List<TableIdentifier> names, RuntimeException error, RuntimeException failure) {
+    String first =
+        error == null
+            ? "the table was renamed, but"
+            : "the rename failed (" + error.getMessage() + "), and the table";
+    return TxnException.invalidUsage(
+        "55000",
+        String.format(
+            "%s could not be put under care again (%s): CALL %s.system.register('%s') does, or the"
+                + " same with '%s' where it has that name; table=`%s` uuid=`%s`",
+            first,
+            failure.getMessage(),
+            handle.catalogName(),
+            names.get(0),
+            names.get(1),
+            names.get(0),
+            uuid));
+  }
+
+  /** The uuid of a table that is under care, else null; a commit table is refused. */
+  private String uuidUnderCare(TableIdentifier table) {
+    try {
+      DataTables.Loaded loaded = handle.loadNewest(table);
+      handle.checks().refuseCommitTable(loaded);
+      return loaded.registered() ? loaded.uuid() : null;
+    } catch (NoSuchTableException e) {
+      return null; // the catalog says so, in its own words
+    }
+  }
+}

@@ -1,0 +1,82 @@
+package io.txns.iceberg.catalog;
+
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.Set;
+import org.apache.iceberg.HasTableOperations;
+import org.apache.iceberg.PendingUpdate;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.Transaction;
+import org.apache.iceberg.Transactions;
+import org.apache.iceberg.metrics.MetricsReporter;
+
+/**
+ * Iceberg's own transaction on one table. It commits at once what several operations made, and is
+ * an append where nothing but appends was asked of it, be it through the table that it shows.
+ */
+final class TableTransaction implements InvocationHandler {
+  private static final Set<String> APPENDS = Set.of("newAppend", "newFastAppend");
+
+  private final TxnTable table;
+  private final Transaction real;
+  private volatile boolean onlyAppends = true;
+
+  private TableTransaction(
+      TxnTable table, TxnTableOperations operations, MetricsReporter reporter) {
+    this.table = table;
+    this.real =
+        Transactions.newTransaction(
+            table.name(), new AppendOperations(operations, () -> onlyAppends), reporter);
+  }
+
+  static Transaction of(TxnTable table, TxnTableOperations operations, MetricsReporter reporter) {
+    TableTransaction steps = new TableTransaction(table, operations, reporter);
+    return proxy(Transaction.class, steps);
+  }
+
+  @Override
+  public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+    if (isOperation(method)) {
+      begins(method.getName());
+    }
+    Object result = call(real, method, arguments);
+    return result instanceof Table shown ? tableOf((Transaction) proxy, shown) : result;
+  }
+
+  private void begins(String operation) {
+    onlyAppends &= APPENDS.contains(operation);
+    table.begins(operation);
+  }
+
+  /** The table as it stands in the transaction: its operations are asked of {@code steps}. */
+  private static Table tableOf(Transaction steps, Table shown) {
+    return proxy(
+        Table.class,
+        (proxy, method, arguments) ->
+            isOperation(method)
+                ? call(steps, Transaction.class.getMethod(method.getName()), arguments)
+                : call(shown, method, arguments),
+        HasTableOperations.class);
+  }
+
+  private static boolean isOperation(Method method) {
+    return PendingUpdate.class.isAssignableFrom(method.getReturnType());
+  }
+
+  private static Object call(Object target, Method method, Object[] arguments) throws Throwable {
+    try {
+      return method.invoke(target, arguments);
+    } catch (InvocationTargetException e) {
+      throw e.getCause();
+    }
+  }
+
+  private static <T> T proxy(Class<T> type, InvocationHandler handler, Class<?>... others) {
+    Class<?>[] types = new Class<?>[others.length + 1];
+    types[0] = type;
+    System.arraycopy(others, 0, types, 1, others.length);
+    return type.cast(Proxy.newProxyInstance(type.getClassLoader(), types, handler));
+  }
+}

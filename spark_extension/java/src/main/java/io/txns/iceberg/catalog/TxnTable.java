@@ -1,0 +1,275 @@
+package io.txns.iceberg.catalog;
+
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.meta.ConditionalWrite;
+import io.txns.iceberg.meta.FastForward;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Supplier;
+import org.apache.iceberg.AppendFiles;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.DeleteFiles;
+import org.apache.iceberg.ExpireSnapshots;
+import org.apache.iceberg.IncrementalAppendScan;
+import org.apache.iceberg.IncrementalChangelogScan;
+import org.apache.iceberg.ManageSnapshots;
+import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.ReplacePartitions;
+import org.apache.iceberg.RowDelta;
+import org.apache.iceberg.Scan;
+import org.apache.iceberg.SnapshotUpdate;
+import org.apache.iceberg.SortField;
+import org.apache.iceberg.SortOrder;
+import org.apache.iceberg.TableScan;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.metrics.MetricsReporter;
+
+/**
+ * A data table as a transaction sees it.
+ *
+ * <p>A real {@link BaseTable}, since engines test for one. Its scans note what they read, with
+ * their unsanitised filters, unless the engine that loaded it notes that by itself.
+ */
+public final class TxnTable extends BaseTable {
+  private static final Set<String> PLANS = Set.of("planFiles", "planTasks");
+  private static final Set<String> CONDITIONAL =
+      Set.of("newOverwrite", "newRowDelta", "newReplacePartitions", "newDelete");
+
+  private final TableIdentifier identifier;
+  private final String uuid;
+  private final String commitTableUuid;
+  private final long readTs;
+  private final transient TxnTableOperations operations;
+  private final transient Supplier<Transaction> transaction;
+  private final boolean notesReads;
+
+  /**
+   * @param uuid the table's, where names may change
+   * @param notesReads whether its scans note what they read
+   */
+  public TxnTable(
+      TxnTableOperations ops,
+      String name,
+      TableIdentifier identifier,
+      String uuid,
+      String commitTableUuid,
+      long readTs,
+      Supplier<Transaction> transaction,
+      MetricsReporter reporter,
+      boolean notesReads) {
+    super(ops, name, reporter);
+    this.operations = ops;
+    this.identifier = identifier;
+    this.uuid = uuid;
+    this.commitTableUuid = commitTableUuid;
+    this.readTs = readTs;
+    this.transaction = transaction;
+    this.notesReads = notesReads;
+  }
+
+  /** Of the commit table that cares for it: timestamps of two of them do not compare. */
+  public String commitTableUuid() {
+    return commitTableUuid;
+  }
+
+  /** Its uuid, by which it is known under whatever name. */
+  String tableUuid() {
+    return uuid;
+  }
+
+  /** What the table was loaded at, in ms, in the time of its commit table. */
+  public long readTs() {
+    return readTs;
+  }
+
+  public TableIdentifier identifier() {
+    return identifier;
+  }
+
+  /**
+   * Spark's distributed planning goes around the scans of a table: around those that note reads.
+   */
+  @Override
+  public boolean allowDistributedPlanning() {
+    return !notesReads && super.allowDistributedPlanning();
+  }
+
+  @Override
+  public TableScan newScan() {
+    return notesReads ? tracked(TableScan.class, super.newScan()) : super.newScan();
+  }
+
+  @Override
+  public IncrementalAppendScan newIncrementalAppendScan() {
+    record();
+    return super.newIncrementalAppendScan();
+  }
+
+  @Override
+  public IncrementalChangelogScan newIncrementalChangelogScan() {
+    record();
+    return super.newIncrementalChangelogScan();
+  }
+
+  /**
+   * Without the orders of columns that are gone: Iceberg 1.11.0 binds all of them to the current
+   * schema in every writing task, and fails.
+   */
+  @Override
+  public Map<Integer, SortOrder> sortOrders() {
+    Map<Integer, SortOrder> orders = new HashMap<>(super.sortOrders());
+    orders.values().removeIf(order -> !order.fields().stream().allMatch(this::hasColumn));
+    return orders;
+  }
+
+  private boolean hasColumn(SortField field) {
+    return schema().findField(field.sourceId()) != null;
+  }
+
+  /** Of single operations, these two alone do not depend on what the table holds. */
+  @Override
+  public AppendFiles newAppend() {
+    return appending().newAppend();
+  }
+
+  @Override
+  public AppendFiles newFastAppend() {
+    return appending().newFastAppend();
+  }
+
+  private BaseTable appending() {
+    return new BaseTable(new AppendOperations(operations), name(), reporter());
+  }
+
+  @Override
+  public org.apache.iceberg.Transaction newTransaction() {
+    return TableTransaction.of(this, operations, reporter());
+  }
+
+  /** One of its transactions begins an operation, which Iceberg makes without asking the table. */
+  void begins(String operation) {
+    if (CONDITIONAL.contains(operation)) {
+      noteConditionalWrite();
+    } else if (operation.equals("expireSnapshots")) {
+      refuseExpiryInside();
+    }
+  }
+
+  @Override
+  public ReplacePartitions newReplacePartitions() {
+    noteConditionalWrite();
+    return super.newReplacePartitions();
+  }
+
+  @Override
+  public DeleteFiles newDelete() {
+    noteConditionalWrite();
+    return super.newDelete();
+  }
+
+  @Override
+  public OverwriteFiles newOverwrite() {
+    return conditional(OverwriteFiles.class, super.newOverwrite());
+  }
+
+  @Override
+  public RowDelta newRowDelta() {
+    return conditional(RowDelta.class, super.newRowDelta());
+  }
+
+  @Override
+  public ManageSnapshots manageSnapshots() {
+    return new FastForward(this, super.manageSnapshots()).proxy();
+  }
+
+  private <T extends SnapshotUpdate<?>> T conditional(Class<T> type, T operation) {
+    Transaction running = noteConditionalWrite();
+    return running != null && running.writes().leavesNoEmptySnapshot()
+        ? ConditionalWrite.of(type, operation)
+        : operation;
+  }
+
+  @Override
+  public ExpireSnapshots expireSnapshots() {
+    refuseExpiryInside();
+    return super.expireSnapshots();
+  }
+
+  private void refuseExpiryInside() {
+    Transaction running = running();
+    if (running != null && running.explicit()) {
+      throw TxnException.unsupported(
+          "expire_snapshots deletes files at once: run it outside the transaction; table=`"
+              + identifier
+              + "`");
+    }
+  }
+
+  /** Note that an engine reads its rows; false where no transaction runs that it would be in. */
+  public boolean recordRead() {
+    Transaction running = running();
+    if (running != null) {
+      running.recordRead(this);
+    }
+    return running != null;
+  }
+
+  private void record() {
+    if (notesReads) {
+      recordRead();
+    }
+  }
+
+  private Transaction noteConditionalWrite() {
+    Transaction running = running();
+    if (running != null) {
+      running.recordConditionalWrite(this);
+    }
+    return running;
+  }
+
+  /** None either when it has ended under a running statement: that is for the commit to refuse. */
+  private Transaction running() {
+    try {
+      return transaction == null ? null : transaction.get();
+    } catch (TxnException ended) {
+      return null;
+    }
+  }
+
+  private <T> T tracked(Class<T> type, T scan) {
+    return type.cast(
+        Proxy.newProxyInstance(
+            type.getClassLoader(), new Class<?>[] {type}, new Tracker<>(type, scan)));
+  }
+
+  /** Follows a scan through its refinements, and notes its filter when it is planned. */
+  private final class Tracker<T> implements InvocationHandler {
+    private final Class<T> type;
+    private final T scan;
+
+    private Tracker(Class<T> type, T scan) {
+      this.type = type;
+      this.scan = scan;
+    }
+
+    @Override
+    public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+      Transaction running = running();
+      if (running != null && PLANS.contains(method.getName())) {
+        running.reads().filter(identifier, uuid, ((Scan<?, ?, ?>) scan).filter());
+      }
+      try {
+        Object result = method.invoke(scan, arguments);
+        return type.isInstance(result) ? tracked(type, type.cast(result)) : result;
+      } catch (InvocationTargetException e) {
+        throw e.getCause();
+      }
+    }
+  }
+}

@@ -1,0 +1,322 @@
+package io.txns.iceberg.catalog;
+
+import io.txns.iceberg.Committed;
+import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.meta.DelegatingOperations;
+import io.txns.iceberg.stage.Recreation;
+import io.txns.iceberg.stage.Replacement;
+import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.TableMark;
+import io.txns.iceberg.table.TableView;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.function.Supplier;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.CommitStateUnknownException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.io.LocationProvider;
+
+/**
+ * Table operations of a data table: what is committed through them is staged while an explicit
+ * transaction runs, and is a transaction of its own otherwise.
+ *
+ * <p>Which of the two is decided at each call, not when the table was loaded: a DataFrame may be
+ * older than the transaction that writes through it.
+ */
+public final class TxnTableOperations extends DelegatingOperations {
+  private final TxnHandle handle;
+  private final TableIdentifier identifier;
+  private final Supplier<Transaction> transaction;
+  private TableOperations real;
+  private DataTables.Loaded loaded;
+
+  /** Null while it is not known: of a table that is to be created. */
+  private TableIdentity identity;
+
+  /** Null for a table that is there, or has been created by now. */
+  private Recreation recreation;
+
+  /** Whether the state that is known is older than a commit through this object. */
+  private boolean committed;
+
+  private boolean replaces;
+  private TableMetadata plannedOn;
+  private TableMetadata seenInTransaction;
+
+  /**
+   * @param loaded the first state; null for a table that does not exist yet
+   * @param real the delegate's operations, for a table that does not exist yet
+   */
+  public TxnTableOperations(
+      TxnHandle handle,
+      TableIdentifier identifier,
+      Supplier<Transaction> transaction,
+      DataTables.Loaded loaded,
+      TableOperations real) {
+    this.handle = handle;
+    this.identifier = identifier;
+    this.transaction = transaction;
+    this.loaded = loaded;
+    this.real = loaded == null ? real : loaded.real();
+    this.identity = loaded == null ? null : TableIdentity.of(metadata());
+  }
+
+  /** These operations are of a table that a transaction has created. */
+  public TxnTableOperations of(TableIdentity created) {
+    this.identity = created;
+    return this;
+  }
+
+  /** These operations create the table again, which has been dropped. */
+  TxnTableOperations recreating(Recreation planned) {
+    this.recreation = planned;
+    return this;
+  }
+
+  /** These operations replace the table as it is now, or create it. */
+  TxnTableOperations replacing() {
+    this.replaces = true;
+    this.plannedOn = current();
+    return this;
+  }
+
+  @Override
+  public TableOperations real() {
+    return real;
+  }
+
+  /**
+   * What is known of the table. When the transaction has ended under a running statement, too: an
+   * engine asks before it commits, and cleans up only when the commit itself is refused.
+   */
+  @Override
+  public TableMetadata current() {
+    Transaction explicit;
+    try {
+      explicit = explicit();
+    } catch (TxnException ended) {
+      if (seenInTransaction == null) {
+        throw ended;
+      }
+      return seenInTransaction;
+    }
+    if (explicit != null) {
+      return inTransaction(explicit);
+    }
+    boolean createdElsewhere = loaded == null && identity != null;
+    if (committed || createdElsewhere) {
+      return refresh();
+    }
+    return metadata();
+  }
+
+  /** As it was loaded; null where it has not been, as it may have left care since then. */
+  private TableMetadata metadata() {
+    return loaded == null ? null : metadata(loaded);
+  }
+
+  private static TableMetadata metadata(DataTables.Loaded table) {
+    return table.view() == null ? table.real().current() : table.view().metadata();
+  }
+
+  @Override
+  public TableMetadata refresh() {
+    Transaction explicit = explicit();
+    if (explicit != null) {
+      return inTransaction(explicit);
+    }
+    try {
+      loaded = recreation == null ? newest() : standing();
+    } catch (NoSuchTableException e) {
+      if (identity != null) {
+        throw e;
+      }
+      return null;
+    }
+    real = loaded.real();
+    committed = false;
+    return metadata();
+  }
+
+  /** The table as it is now: whatever has its name is not it. */
+  private DataTables.Loaded newest() {
+    DataTables.Loaded newest = handle.loadLogged(identifier);
+    if (newest.real() == null) {
+      throw TxnException.anotherTable(identifier);
+    }
+    TableIdentity now = TableIdentity.of(metadata(newest));
+    refuseAnother(now);
+    identity = now;
+    return sameObject(newest);
+  }
+
+  private void refuseAnother(TableIdentity now) {
+    if (identity != null && !identity.is(now)) {
+      throw TxnException.anotherTable(identifier);
+    }
+  }
+
+  /** The dropped table that it is planned on. */
+  private DataTables.Loaded standing() {
+    try {
+      return recreation.standing(loaded, handle.loadNewestWithDropped(identifier));
+    } catch (NoSuchTableException e) {
+      throw Recreation.moved(identifier, loaded.view().readTs()); // purged
+    }
+  }
+
+  /**
+   * {@code newest} with the metadata object that is known already, where nothing has changed:
+   * Iceberg's transactions compare objects, and some updates of theirs cannot be repeated.
+   */
+  private DataTables.Loaded sameObject(DataTables.Loaded newest) {
+    if (loaded == null || loaded.view() == null || !newest.registered()) {
+      return newest;
+    }
+    TableMetadata before = loaded.view().metadata();
+    TableMetadata now = newest.view().metadata();
+    boolean same =
+        before.metadataFileLocation() != null
+            && before.metadataFileLocation().equals(now.metadataFileLocation())
+            && before.currentSnapshot() != null
+            && now.currentSnapshot() != null
+            && before.currentSnapshot().snapshotId() == now.currentSnapshot().snapshotId();
+    return same
+        ? new DataTables.Loaded(
+            newest.identifier(),
+            newest.table(),
+            newest.real(),
+            newest.mark(),
+            new TableView(before, newest.view().readTs(), newest.view().stranger()))
+        : newest;
+  }
+
+  @Override
+  public void commit(TableMetadata base, TableMetadata metadata) {
+    commit(base, metadata, false);
+  }
+
+  /** Commit what an append has made: where the table has moved, it is put on its newer state. */
+  void commitAppend(TableMetadata base, TableMetadata metadata) {
+    commit(base, metadata, true);
+  }
+
+  private void commit(TableMetadata base, TableMetadata metadata, boolean append) {
+    if (base == metadata) {
+      return;
+    }
+    if (replaces && plannedOn == null && base != null) {
+      throw Replacement.moved(); // it was to be created: its columns have the ids of a new table
+    }
+    TableMark.refuseReserved(identifier, base, metadata.changes());
+    Transaction running = transaction.get();
+    Transaction explicit = explicit();
+    if (explicit != null) {
+      commitInTransaction(explicit, base, metadata, append);
+    } else if (base == null) {
+      Committed entry = handle.statementCommit().create(running, identifier, real, metadata);
+      identity = new TableIdentity(metadata.uuid(), OptionalLong.of(entry.commitTs()));
+      committed = true;
+    } else {
+      if (loaded == null || base != metadata()) {
+        throw new CommitFailedException("Cannot commit: stale table metadata: %s", identifier);
+      }
+      boolean moved = replaces && base != plannedOn;
+      commitAtOnce(
+          running,
+          moved ? new Replacement(handle.clock(), real).on(base, plannedOn, metadata) : metadata,
+          append);
+    }
+  }
+
+  private void commitInTransaction(
+      Transaction explicit, TableMetadata base, TableMetadata to, boolean append) {
+    if (base == null) {
+      explicit.stageCreate(identifier, real, to);
+      return;
+    }
+    StagedTable staged = stagedIn(explicit);
+    if (!explicit.creates(identifier)) {
+      handle.checks().checkWritable(explicit.load(identifier));
+    }
+    if (append) {
+      explicit.stageAppend(staged, base, to);
+    } else {
+      explicit.stage(staged, base, to);
+    }
+    recreation = null;
+  }
+
+  /** One statement is one Iceberg operation: when its table has moved, Iceberg itself retries. */
+  private void commitAtOnce(Transaction statement, TableMetadata metadata, boolean append) {
+    handle.checks().checkWritable(loaded);
+    Optional<Committed> entry;
+    try {
+      entry =
+          append
+              ? handle.statementCommit().commitAppend(statement, loaded, metadata)
+              : handle.statementCommit().commit(statement, loaded, metadata);
+    } catch (TxnException e) {
+      if (e.kind() == ErrorKind.CONFLICT) {
+        throw new CommitFailedException(e, "Cannot commit: %s", e.getMessage());
+      }
+      if (e.kind() == ErrorKind.COMMIT_STATE_UNKNOWN) {
+        throw new CommitStateUnknownException(e);
+      }
+      throw e;
+    }
+    // Loaded again when somebody asks: an error from here would look like a failed commit, and
+    // Iceberg would delete what has been committed.
+    committed = true;
+    if (recreation != null && entry.isPresent()) {
+      identity = new TableIdentity(identity.uuid(), OptionalLong.of(entry.get().commitTs()));
+      recreation = null;
+    }
+  }
+
+  private TableMetadata inTransaction(Transaction explicit) {
+    if (loaded == null && !explicit.creates(identifier)) {
+      return null; // about to be created
+    }
+    StagedTable staged = stagedIn(explicit);
+    TableIdentity now = TableIdentity.of(staged);
+    refuseAnother(now);
+    identity = identity == null ? now : identity;
+    real = staged.real();
+    seenInTransaction = staged.current();
+    return seenInTransaction;
+  }
+
+  /** A table that is created again stands on the dropped one. */
+  private StagedTable stagedIn(Transaction explicit) {
+    return recreation != null
+        ? explicit.stagedOverDropped(identifier, loaded)
+        : explicit.stagedTable(identifier);
+  }
+
+  private Transaction explicit() {
+    Transaction running = transaction.get();
+    boolean active =
+        running != null
+            && running.explicit()
+            && (running.state() == Transaction.State.ACTIVE
+                || running.state() == Transaction.State.ABORTED);
+    return active ? running : null;
+  }
+
+  @Override
+  public String metadataFileLocation(String fileName) {
+    return real().temp(current()).metadataFileLocation(fileName);
+  }
+
+  @Override
+  public LocationProvider locationProvider() {
+    return real().temp(current()).locationProvider();
+  }
+}

@@ -1,0 +1,134 @@
+package io.txns.iceberg.catalog;
+
+import io.txns.iceberg.TxnConfig;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.Winner;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.TableMark;
+import java.util.function.Supplier;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+
+/** Refuses what must not be written, with the command that cures it. */
+public final class WriteChecks {
+  private final String catalogName;
+  private final Supplier<TxnConfig> config;
+  private final CommitLog log;
+  private final DataTables tables;
+
+  public WriteChecks(
+      String catalogName, Supplier<TxnConfig> config, CommitLog log, DataTables tables) {
+    this.catalogName = catalogName;
+    this.config = config;
+    this.log = log;
+    this.tables = tables;
+  }
+
+  /**
+   * Refuse to write through the log a table that strangers have written, that nobody registered, a
+   * commit table, or any while transactions are off.
+   *
+   * @throws TxnException 55000 or 0A000, with the command that cures it
+   */
+  public void checkWritable(DataTables.Loaded table) {
+    if (table.plain()) {
+      throw TxnException.off();
+    }
+    refuseCommitTable(table);
+    if (!table.registered()) {
+      throw TxnException.unsupported(
+          String.format(
+              "a transaction writes registered tables only: CALL %s.system.register('%s') first;"
+                  + " table=`%s`",
+              catalogName, table.identifier(), table.identifier()));
+    }
+    table
+        .view()
+        .stranger()
+        .ifPresent(
+            stranger -> {
+              if (stranger.adoptable()) {
+                throw TxnException.foreignWrite(table.identifier(), stranger.reason());
+              }
+              throw stranger.quarantined(table.identifier());
+            });
+  }
+
+  /**
+   * Refuse to write a table under care as the catalog has it, unless transactions are off now. Who
+   * passes just before they are on again is found as a stranger.
+   *
+   * @param base what the write stands on
+   * @throws TxnException 40001: the table was registered, or transactions were turned on
+   */
+  void checkPlain(TableIdentifier table, TableMetadata base) {
+    Head head = log.loadIfExists();
+    if (!tables.isPlain(base, head)) {
+      throw TxnException.conflict(
+          table,
+          "",
+          Winner.NOBODY,
+          head.upper(),
+          "the table was registered, or transactions were turned on, while it was written");
+    }
+  }
+
+  /**
+   * Refuse the commit table's name, also before there is a table under it.
+   *
+   * @throws TxnException 0A000
+   */
+  public void refuseCommitTable(TableIdentifier table) {
+    if (table.equals(config.get().commitTable())) {
+      throw TableMark.writtenByProtocolOnly(table);
+    }
+  }
+
+  /**
+   * Refuse a name without a namespace: pyiceberg, and REST catalogs, have no such tables.
+   *
+   * @throws TxnException 42602, with a name that works
+   */
+  public static void refuseWithoutNamespace(String catalogName, TableIdentifier table) {
+    if (table.namespace().isEmpty()) {
+      throw TxnException.invalidUsage(
+          "42602",
+          String.format(
+              "a table needs a namespace: name it %s.default.%s, say, or begin in one by the catalog"
+                  + " option default-namespace; table=`%s`",
+              catalogName, table.name(), table));
+    }
+  }
+
+  /**
+   * Refuse a name that the log has given to a table which the catalog does not have: whatever takes
+   * it there would stand in the way of what was committed. Of other names the catalog tells.
+   *
+   * @throws AlreadyExistsException where there is such a table
+   */
+  public void refuseLogged(TableIdentifier name) {
+    Head head = log.loadIfExists();
+    try {
+      if (tables.loadWithDropped(name, head, head.upper()).table() == null) {
+        throw new AlreadyExistsException("Table already exists: %s", name);
+      }
+    } catch (NoSuchTableException e) {
+      return; // nobody has it
+    }
+  }
+
+  /**
+   * Refuse to change a log behind the protocol's back.
+   *
+   * @throws TxnException 0A000 for a commit table, this one or another
+   */
+  public void refuseCommitTable(DataTables.Loaded table) {
+    if (table.real() != null && !table.registered()) {
+      TableMark.refuseCommitTable(table.identifier(), table.real().current());
+    }
+  }
+}

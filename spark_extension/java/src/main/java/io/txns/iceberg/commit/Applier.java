@@ -1,0 +1,464 @@
+package io.txns.iceberg.commit;
+
+import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.LogState;
+import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.meta.ManifestLists;
+import io.txns.iceberg.meta.SnapshotEdit;
+import io.txns.iceberg.meta.Timestamps;
+import io.txns.iceberg.stage.KeptTags;
+import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.LoggedState;
+import io.txns.iceberg.table.Overlay;
+import io.txns.iceberg.table.Stranger;
+import io.txns.iceberg.table.TableMark;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Carries logged changes over to their data tables, in {@code commit_ts} order, one table commit
+ * per entry; idempotent, by anyone.
+ */
+public final class Applier {
+  private static final Logger LOG = LoggerFactory.getLogger(Applier.class);
+
+  /** Tables are applied side by side: each waits for its own catalog call. */
+  private static final ExecutorService POOL =
+      Executors.newFixedThreadPool(
+          4,
+          task -> {
+            Thread thread = new Thread(task, "txns-apply");
+            thread.setDaemon(true);
+            return thread;
+          });
+
+  private final Catalog delegate;
+  private final CommitLog log;
+  private final DataTables tables;
+  private final TxnClock clock;
+
+  public Applier(Catalog delegate, CommitLog log, DataTables tables, TxnClock clock) {
+    this.delegate = delegate;
+    this.log = log;
+    this.tables = tables;
+    this.clock = clock;
+  }
+
+  /**
+   * Apply everything that {@code head} holds for some tables, several at once.
+   *
+   * @return the tables that have entries left
+   */
+  public Set<TableIdentifier> applyAll(Head head, Set<TableIdentifier> all) {
+    ClassLoader classes = Thread.currentThread().getContextClassLoader();
+    Map<TableIdentifier, Future<Boolean>> running = new LinkedHashMap<>();
+    if (all.size() > 1) {
+      for (TableIdentifier table : all) {
+        running.put(table, POOL.submit(() -> within(classes, () -> apply(head, table))));
+      }
+    }
+    Set<TableIdentifier> left = new LinkedHashSet<>();
+    for (TableIdentifier table : all) {
+      boolean done = all.size() > 1 ? join(running.get(table)) : apply(head, table);
+      if (!done) {
+        left.add(table);
+      }
+    }
+    return left;
+  }
+
+  /** Engines load drivers and file systems through the caller's class loader. */
+  private static boolean within(ClassLoader classes, BooleanSupplier task) {
+    Thread thread = Thread.currentThread();
+    ClassLoader own = thread.getContextClassLoader();
+    thread.setContextClassLoader(classes);
+    try {
+      return task.getAsBoolean();
+    } finally {
+      thread.setContextClassLoader(own);
+    }
+  }
+
+  private static boolean join(Future<Boolean> task) {
+    try {
+      return task.get();
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      return false;
+    } catch (ExecutionException e) {
+      throw new IllegalStateException("applying reports its failures by its answer", e);
+    }
+  }
+
+  /**
+   * Apply everything that {@code head} holds for a table.
+   *
+   * @return whether nothing is left to apply to it
+   */
+  public boolean apply(Head head, TableIdentifier table) {
+    try {
+      return applyRun(head, table);
+    } catch (TxnException e) {
+      LOG.warn("entries of {} stay unapplied: {}", table, e.getMessage());
+      return false;
+    } catch (RuntimeException e) {
+      LOG.warn(
+          "entries of {} stay unapplied, the next writer tries again", table, LoggedFailure.of(e));
+      return false;
+    }
+  }
+
+  /** Apply, for a writer that has to have it done before it goes on; errors reach the caller. */
+  public boolean applyRun(Head head, TableIdentifier table) {
+    if (head.state().entries().stream().noneMatch(Entry::applies)) {
+      return true;
+    }
+    TableOperations real = load(table);
+    if (real == null ? tables.isGone(table, head) : isOlder(real.current(), head)) {
+      real = tables.whole(table, head).operations();
+    }
+    List<LoggedChange> run = run(head, table, real);
+    long repairedAt =
+        run.stream()
+            .filter(change -> change.entry().kind() == EntryKind.REPAIR)
+            .mapToLong(LoggedChange::commitTs)
+            .reduce(0, Math::max);
+    for (LoggedChange change : run) {
+      checkMark(head, table, real);
+      Optional<TableOperations> left =
+          applyOne(change, table, real, head, change.commitTs() <= repairedAt);
+      if (left.isEmpty()) {
+        return false;
+      }
+      real = left.get();
+    }
+    return true;
+  }
+
+  /** Refuses a table whose mark names this commit table with another uuid. */
+  private void checkMark(Head head, TableIdentifier table, TableOperations real) {
+    Optional<TableMark> mark = real == null ? Optional.empty() : TableMark.of(real.current());
+    if (mark.isPresent()
+        && mark.get().commitTable().equals(log.identifier())
+        && !head.uuid().equals(mark.get().commitTableUuid())) {
+      throw TxnException.corruptLog(
+          "the table was marked by another commit table of this name (was one restored from a"
+              + " backup?): nothing is applied to it; table=`"
+              + table
+              + "`");
+    }
+  }
+
+  /** Whether a forget is outstanding on a table that has been registered since: it shows it. */
+  private static boolean isOlder(TableMetadata metadata, Head head) {
+    LogState state = head.state();
+    long applied = TableMark.applied(metadata);
+    return state.afterForgetTs(state.changes(metadata.uuid(), applied, head.upper())) != null;
+  }
+
+  /** The table's operations past every cache; null where the catalog does not have it. */
+  private TableOperations load(TableIdentifier table) {
+    try {
+      return ((BaseTable) delegate.loadTable(table)).operations();
+    } catch (NoSuchTableException e) {
+      return null;
+    }
+  }
+
+  /**
+   * Changes of the table, by its newest name or its uuid, whatever has been applied of them. A
+   * table that was taken from care had everything before applied: whether it is there still, or
+   * another one under its name, is the catalog's word.
+   */
+  private static List<LoggedChange> run(Head head, TableIdentifier table, TableOperations real) {
+    String uuid = real == null ? null : real.current().uuid();
+    return LogState.withoutEnded(
+        head.state().entries().stream()
+            .filter(Entry::applies)
+            .flatMap(
+                entry ->
+                    entry.changes().stream()
+                        .filter(
+                            change ->
+                                head.state().nameOf(change).equals(table)
+                                    || change.uuid().equals(uuid))
+                        .map(change -> new LoggedChange(entry, change)))
+            .filter(
+                change ->
+                    change.change().uuid().equals(uuid)
+                        || change.commitTs() > head.state().forgottenTs(change.change().uuid()))
+            .toList());
+  }
+
+  /**
+   * Apply one change, if it has not been.
+   *
+   * <p>A lost swap means that somebody else came first, most often with the same change; what they
+   * left is looked at once, and what is still to do then is left to the next writer.
+   *
+   * @param repaired whether a repair has been logged since: strangers do not stand in the way
+   * @return the operations to go on with: a lost swap leaves the old ones where they were, without
+   *     what the winner applied; empty when two swaps were lost and the change is still to do
+   */
+  private Optional<TableOperations> applyOne(
+      LoggedChange change,
+      TableIdentifier table,
+      TableOperations real,
+      Head head,
+      boolean repaired) {
+    try {
+      return Optional.of(tryApply(change, table, real, head, repaired));
+    } catch (CommitFailedException | AlreadyExistsException e) {
+      LOG.debug("somebody else changed {} first", table, LoggedFailure.of(e));
+    }
+    TableOperations again = load(table);
+    Long main = mainId(again);
+    try {
+      return Optional.of(tryApply(change, table, again, head, repaired));
+    } catch (CommitFailedException | AlreadyExistsException e) {
+      TableOperations last = load(table);
+      if (last != null && isMoot(change, table, last.current())) {
+        return Optional.of(last);
+      }
+      if (Objects.equals(mainId(last), main)) {
+        LOG.warn(
+            "entries of {} stay unapplied: the catalog refuses the swap, though nobody has moved"
+                + " main",
+            table,
+            LoggedFailure.of(e));
+      }
+      return Optional.empty();
+    }
+  }
+
+  private static Long mainId(TableOperations real) {
+    return real == null ? null : LoggedState.mainId(real.current());
+  }
+
+  private TableOperations tryApply(
+      LoggedChange change,
+      TableIdentifier table,
+      TableOperations loaded,
+      Head head,
+      boolean repaired) {
+    if (loaded == null) {
+      return create(change, table);
+    }
+    if (isMoot(change, table, loaded.current())) {
+      return loaded;
+    }
+    boolean forgets = change.entry().kind() == EntryKind.FORGET;
+    TableOperations real = forgets ? whole(table, change, head) : loaded;
+    TableMetadata base = real.current();
+    if (forgets && isMoot(change, table, base)) {
+      return real;
+    }
+    TableMark.refuseCommitTable(table, base);
+    UpdateTableRequest request = tables.request(change);
+    if (TableMark.of(base).isEmpty() && !repaired && !forgets) {
+      throw TxnException.quarantined(table, "somebody took the protocol's mark from the table");
+    }
+    TableMark mark =
+        TableMark.of(base).orElse(new TableMark(log.identifier(), "", 0, TableMark.applied(base)));
+    LoggedState logged = LoggedState.of(base, mark, List.of(change));
+    Optional<Stranger> stranger = logged.stranger();
+    List<Long> adopted = Overlay.adopted(request);
+    if (forgets && (stranger.isPresent() || !standsOnWhatIsThere(change, base))) {
+      // Whoever wrote a table after it was forgotten is no stranger: main is theirs.
+      Timestamps.commit(real, base, clock.nowMs(), seen -> forgotten(seen, change, table, real));
+      return real;
+    }
+    if (stranger.isPresent() && !stranger.get().adoptable() && !repaired) {
+      throw TxnException.quarantined(table, stranger.get().reason());
+    }
+    Consumer<TableMetadata.Builder> branches =
+        builder -> {
+          if (repaired) {
+            Overlay.keepForeignRefs(builder, base, request.requirements());
+          }
+          Overlay.removeAdopted(builder, base, adopted);
+          stranger.ifPresent(one -> Overlay.keepForeign(builder, base, one, adopted));
+          KeptTags.removeDone(builder, base);
+        };
+    Overlay.Renumber renumber = onStorage(change, real);
+    long nowMs = clock.nowMs();
+    Timestamps.commit(
+        real,
+        base,
+        nowMs,
+        seen -> Overlay.replay(seen, change, request, nowMs, renumber, repaired, branches));
+    return real;
+  }
+
+  /**
+   * The operations of a table that is to leave care, loaded as by a reader: a forget asks nothing
+   * of what it stands on, so nothing else tells of a replica that lags, or of a table that was set
+   * back.
+   *
+   * @throws CommitFailedException where what comes before the forget is not applied any more
+   */
+  private TableOperations whole(TableIdentifier table, LoggedChange forget, Head head) {
+    TableOperations real = tables.whole(table, head).operations();
+    TableMetadata base = real.current();
+    long applied = TableMark.applied(base);
+    if (!head.state().changes(base.uuid(), applied, forget.commitTs() - 1).isEmpty()) {
+      throw new CommitFailedException("Cannot commit: the table was set back: %s", table);
+    }
+    return real;
+  }
+
+  private static boolean standsOnWhatIsThere(LoggedChange change, TableMetadata base) {
+    Long source = change.change().fromSnapshotId();
+    return source != null && base.snapshot(source) != null;
+  }
+
+  /**
+   * A table that has left care, with what others have put on {@code main} since.
+   *
+   * <p>An empty snapshot on it is what a late applier is refused by: on a REST catalog a swap of
+   * properties alone would succeed whatever has become of the table.
+   */
+  private TableMetadata forgotten(
+      TableMetadata base, LoggedChange forget, TableIdentifier table, TableOperations real) {
+    StagedTable staged = StagedTable.withEmptySnapshot(table, real, base);
+    Snapshot empty =
+        SnapshotEdit.of(staged.current().currentSnapshot())
+            .timestampMs(Timestamps.acceptableMs(base, forget.commitTs(), clock.nowMs()))
+            .summary(
+                Map.of(
+                    TableMark.SNAPSHOT_COMMIT_TS,
+                    Long.toString(forget.commitTs()),
+                    TableMark.SNAPSHOT_TXN_ID,
+                    forget.entry().txnId()))
+            .build();
+    return TableMark.leaving(base, forget.commitTs())
+        .addSnapshot(empty)
+        .setRef(SnapshotRef.MAIN_BRANCH, staged.current().ref(SnapshotRef.MAIN_BRANCH))
+        .build();
+  }
+
+  /**
+   * Whether a logged table has been created already, as far as the newest head tells. It has been
+   * renamed or forgotten since, or the creation or what came after it is applied and archived:
+   * somebody would make the table a second time, and without that.
+   */
+  private boolean wasThere(LoggedChange change) {
+    Head newest = log.load();
+    return newest
+            .state()
+            .creation(change.change().table(), change.commitTs())
+            .filter(creation -> creation.change().uuid().equals(change.change().uuid()))
+            .isEmpty()
+        || tables.wasCreated(change, newest);
+  }
+
+  private TableOperations create(LoggedChange change, TableIdentifier table) {
+    UpdateTableRequest request = tables.request(change);
+    if (!DataTables.creates(request) || wasThere(change)) {
+      throw TxnException.missing(table);
+    }
+    TableMetadata metadata = Overlay.create(change, request, clock.nowMs());
+    TableOperations real = tables.operationsToCreate(table, metadata);
+    String list = metadata.currentSnapshot().manifestListLocation();
+    if (!real.io().newInputFile(list).exists()) {
+      throw TxnException.quarantined(table, "somebody dropped the table and purged its files");
+    }
+    real.commit(null, metadata);
+    return real;
+  }
+
+  /**
+   * Whether there is nothing left to do: invariant I4, for a table with or without a mark (forget
+   * keeps {@code txns.applied}).
+   */
+  private boolean isMoot(LoggedChange change, TableIdentifier table, TableMetadata metadata) {
+    if (!metadata.uuid().equals(change.change().uuid())) {
+      throw Stranger.ofTakenName(metadata).quarantined(table);
+    }
+    if (TableMark.applied(metadata) >= change.commitTs()) {
+      return true;
+    }
+    Optional<TableMark> mark = TableMark.of(metadata);
+    return mark.isPresent() && !mark.get().commitTable().equals(log.identifier());
+  }
+
+  /** Renumbered snapshots get a manifest list of their own in storage. */
+  private Overlay.Renumber onStorage(LoggedChange change, TableOperations real) {
+    return (base, staged, sequenceNumber, firstRowId) -> {
+      refuseMaterialisedRowIds(change, base);
+      String location =
+          real.metadataFileLocation(
+              String.format(
+                  "snap-%d-%d-%s.avro", staged.snapshotId(), sequenceNumber, clock.newTxnId()));
+      long rows =
+          ManifestLists.write(
+              real.io().newOutputFile(location),
+              base.formatVersion(),
+              staged.snapshotId(),
+              staged.parentId(),
+              sequenceNumber,
+              firstRowId,
+              staged.allManifests(real.io()));
+      SnapshotEdit edit =
+          SnapshotEdit.of(staged).sequenceNumber(sequenceNumber).manifestList(location);
+      if (firstRowId != null) {
+        edit.rows(firstRowId, rows);
+      }
+      return edit.build();
+    };
+  }
+
+  /**
+   * On format 3 a statement that rewrites rows of an earlier one of its transaction writes their
+   * row ids into files: such a run cannot be renumbered.
+   */
+  private void refuseMaterialisedRowIds(LoggedChange change, TableMetadata base) {
+    if (base.formatVersion() < 3) {
+      return;
+    }
+    List<Snapshot> staged =
+        tables.request(change).updates().stream()
+            .filter(MetadataUpdate.AddSnapshot.class::isInstance)
+            .map(update -> ((MetadataUpdate.AddSnapshot) update).snapshot())
+            .toList();
+    boolean appends =
+        staged.stream().allMatch(one -> DataOperations.APPEND.equals(one.operation()));
+    if (staged.size() > 1 && !appends) {
+      throw TxnException.quarantined(
+          change.change().table(), "row ids of format 3 in its files are taken by somebody else");
+    }
+  }
+}

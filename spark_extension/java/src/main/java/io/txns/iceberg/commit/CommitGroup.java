@@ -1,0 +1,320 @@
+package io.txns.iceberg.commit;
+
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.Head;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.WeakHashMap;
+import java.util.function.BiConsumer;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/**
+ * The transactions of one process that wait to be appended to one commit table.
+ *
+ * <p>One of the waiting threads leads: it takes all that wait and appends them in one swap, while
+ * the others sleep. Who leads is in the group that it leads, and whoever is done leaves at once: so
+ * nobody waits behind those who came later. Handles of several sessions share a group where their
+ * swaps are the same ({@link Sharing}): the leader's log is then every member's own.
+ */
+public final class CommitGroup {
+  /** Those that somebody waits in, perhaps more. */
+  private static final Map<CommitGroup, Sharing> GROUPS = new WeakHashMap<>();
+
+  /** More would make the swap's metadata large for everybody. */
+  private static final int MAX_MEMBERS = 32;
+
+  /** Those whose threads are in {@link #run}, the oldest first. */
+  private final List<Member> waiting = new ArrayList<>();
+
+  private boolean led;
+
+  public CommitGroup() {}
+
+  /**
+   * What handles have in common whose swaps go to one log, and are made with one set of rights.
+   *
+   * <p>The uuid alone does not say so: a copy of a lake, or a commit table that was registered a
+   * second time, has the same one.
+   *
+   * @param catalogName tells the lakes apart that one catalog holds, as SQL catalogs do
+   * @param catalogOptions where the catalog is, and who asks it
+   * @param commitTable its name in the catalog
+   * @param uuid the commit table's
+   */
+  public record Sharing(
+      String catalogName,
+      Map<String, String> catalogOptions,
+      TableIdentifier commitTable,
+      String uuid) {}
+
+  /** The group of all whose swaps are the same. */
+  public static CommitGroup of(Sharing sharing) {
+    synchronized (GROUPS) {
+      for (Map.Entry<CommitGroup, Sharing> known : GROUPS.entrySet()) {
+        if (known.getValue().equals(sharing)) {
+          return known.getKey();
+        }
+      }
+      CommitGroup group = new CommitGroup();
+      GROUPS.put(group, sharing);
+      return group;
+    }
+  }
+
+  /** What is known of the attempts to append one entry, as long as another one may follow. */
+  public static final class Attempts {
+    private Head stoodOn;
+    private Head stoodOnBefore;
+    private RuntimeException cause;
+
+    /** The head that attempts stood on which may still land; null where none may. */
+    Head stoodOn() {
+      return stoodOn;
+    }
+
+    /** Whether one may still land, or has: nothing that they need may be deleted. */
+    public boolean mayLand() {
+      return stoodOn != null;
+    }
+
+    /** Note an attempt before it is made: its leader may be stopped in the swap. */
+    void trying(Head head) {
+      stoodOnBefore = stoodOn;
+      stoodOn = head;
+      cause = null;
+    }
+
+    /** Nothing was sent of the attempt that was noted last. */
+    void notSent() {
+      stoodOn = stoodOnBefore;
+    }
+
+    /** The attempt that was noted last was not won, says the catalog, which may be false. */
+    void notWon(RuntimeException why) {
+      cause = why;
+    }
+
+    /** A head that does not hold the entry is past what the attempt asserted, or is not. */
+    void settle(Head head) {
+      if (stoodOn != null && head.isPast(stoodOn)) {
+        settled();
+      }
+    }
+
+    void settled() {
+      stoodOn = null;
+    }
+  }
+
+  /** One waiting transaction, and what became of it. */
+  static final class Member {
+    private final CommitLoop.Key key;
+    private final CommitLoop.Attempt attempt;
+    private boolean taken;
+    private boolean interrupted;
+    private boolean alone;
+    private RuntimeException refusal;
+    private RuntimeException conflict;
+    private long sinceTs;
+    private long deadlineMs = Long.MAX_VALUE;
+    private int tries;
+    private Entry entry;
+    private Throwable failure;
+
+    Member(CommitLoop.Key key, CommitLoop.Attempt attempt) {
+      this.key = key;
+      this.attempt = attempt;
+      this.sinceTs = key.sinceTs();
+    }
+
+    CommitLoop.Key key() {
+      return key;
+    }
+
+    CommitLoop.Attempt attempt() {
+      return attempt;
+    }
+
+    Attempts attempts() {
+      return key.attempts();
+    }
+
+    /** When its attempts end at the latest, in ms; the first one that leads it says so. */
+    void endsBy(long latestMs) {
+      deadlineMs = Math.min(deadlineMs, latestMs);
+    }
+
+    /** Counts an attempt, whoever leads it. */
+    void isTried() {
+      tries++;
+    }
+
+    /** Whether it has been tried for as often, or as long, as it may. */
+    boolean isOver(int mostTries, long nowMs) {
+      return tries >= mostTries || nowMs >= deadlineMs;
+    }
+
+    /** Entries above it, in ms, may hold its id. */
+    long sinceTs() {
+      return sinceTs;
+    }
+
+    /** What it learns from a head that does not hold its entry: nobody has to look there again. */
+    void lookedAt(Head head) {
+      sinceTs = head.upper();
+      refusal = null;
+      attempts().settle(head);
+    }
+
+    /** Whether a group with it was refused: nobody knows for whose entry. */
+    boolean isAlone() {
+      return alone;
+    }
+
+    /**
+     * The catalog has refused a swap; the next head tells.
+     *
+     * @param reason what it said, if that was of this member alone; else null
+     */
+    void refused(RuntimeException reason) {
+      refusal = reason;
+      alone = true;
+    }
+
+    /** An abort of its id is to be swapped; {@code reason} is told when one has landed. */
+    void aborting(RuntimeException reason) {
+      conflict = reason;
+    }
+
+    /** Why it was refused when an abort of its id was to be swapped; null where none was. */
+    RuntimeException conflict() {
+      return conflict;
+    }
+
+    /** What the catalog said to the last attempt; null where it did not refuse it. */
+    RuntimeException refusal() {
+      return refusal;
+    }
+
+    void committed(Entry appended) {
+      entry = appended;
+    }
+
+    /** It goes no further; what may have landed is unknown, whatever went wrong since. */
+    void failed(Throwable reason) {
+      Throwable cause = attempts().cause == null ? reason : attempts().cause;
+      failure = attempts().mayLand() ? TxnException.commitStateUnknown(key.txnId(), cause) : reason;
+    }
+
+    /** Its own thread can go no further, which is no outcome where it has one. */
+    void stopped(Throwable reason) {
+      if (isOpen()) {
+        failed(reason);
+      }
+    }
+
+    /** Nothing of it can have landed, and this is why it goes no further. */
+    void notCommitted(RuntimeException reason) {
+      attempts().settled();
+      failure = reason;
+    }
+
+    /** A newer head does not hold it, and this is what the catalog said to it. */
+    void failedAsRefused() {
+      failure = TxnException.refused(key.txnId(), refusal);
+    }
+
+    boolean isOpen() {
+      return entry == null && failure == null;
+    }
+
+    Entry result() {
+      if (failure instanceof Error e) {
+        throw e;
+      }
+      if (failure != null) {
+        throw failure instanceof RuntimeException e ? e : new IllegalStateException(failure);
+      }
+      return entry;
+    }
+  }
+
+  /**
+   * Wait until {@code member} has been appended or has failed, leading the group when nobody does.
+   *
+   * @param lead gets it and all that it leads; whom it leaves open goes on under the next one. What
+   *     it throws is the leader's own, and is no failure of what may have landed
+   */
+  void run(Member member, BiConsumer<Member, List<Member>> lead) {
+    join(member);
+    try {
+      for (List<Member> led = turn(member); !led.isEmpty(); led = turn(member)) {
+        try {
+          lead.accept(member, led);
+        } catch (Throwable e) {
+          member.stopped(e);
+        } finally {
+          release();
+        }
+      }
+    } finally {
+      leave(member);
+    }
+  }
+
+  private synchronized void join(Member member) {
+    waiting.add(member);
+  }
+
+  /** Those that a member is to lead; none when it is done. */
+  private synchronized List<Member> turn(Member member) {
+    while (member.isOpen() && led) {
+      try {
+        wait();
+      } catch (InterruptedException e) {
+        member.interrupted = true;
+        if (!member.taken) {
+          member.failed(cancelled()); // nobody has attempted anything for it
+        }
+      }
+    }
+    List<Member> members = member.isOpen() ? take(member) : List.of();
+    led = led || !members.isEmpty();
+    return members;
+  }
+
+  /** The leader and those who wait, the oldest first. */
+  private List<Member> take(Member leader) {
+    Set<Member> taken = new HashSet<>(Set.of(leader));
+    for (Member one : waiting) {
+      boolean follows = one.isOpen() && !one.isAlone() && !leader.isAlone();
+      if (follows && taken.size() < MAX_MEMBERS) {
+        taken.add(one);
+      }
+    }
+    taken.forEach(one -> one.taken = true);
+    return waiting.stream().filter(taken::contains).toList();
+  }
+
+  private synchronized void release() {
+    led = false;
+    notifyAll();
+  }
+
+  /** Whoever's thread is gone is led by nobody. */
+  private synchronized void leave(Member member) {
+    waiting.remove(member);
+    if (member.interrupted) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private static TxnException cancelled() {
+    return TxnException.invalidUsage(
+        "57014", "cancelled while it waited to commit: nothing has been committed");
+  }
+}

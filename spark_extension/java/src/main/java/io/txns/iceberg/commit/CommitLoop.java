@@ -1,0 +1,283 @@
+package io.txns.iceberg.commit;
+
+import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.Winner;
+import io.txns.iceberg.log.Archive;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.Head;
+import java.util.List;
+import java.util.Optional;
+import java.util.function.Function;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Appends entries to the log: the only retry loop of the protocol.
+ *
+ * <p>An attempt whose answer was lost, or was a refusal, is settled by a later head: the entry is
+ * there, or the head has moved past what the attempt stood on and it can never land. A conflict
+ * under a caller's own id is told when an abort stands under it: earlier tries may be on their way.
+ */
+public final class CommitLoop {
+  private static final Logger LOG = LoggerFactory.getLogger(CommitLoop.class);
+  private static final int MAX_ATTEMPTS = 50;
+  private static final long MAX_MS = 30_000;
+  private static final long BACK_OFF_MAX_MS = 5;
+
+  private final CommitLog log;
+  private final Archive archive;
+  private final TxnClock clock;
+  private final Function<String, CommitGroup> groups;
+
+  /**
+   * Make a loop.
+   *
+   * @param groups gives the group to wait in for the uuid of the commit table
+   */
+  public CommitLoop(
+      CommitLog log, Archive archive, TxnClock clock, Function<String, CommitGroup> groups) {
+    this.log = log;
+    this.archive = archive;
+    this.clock = clock;
+    this.groups = groups;
+  }
+
+  /** Where a transaction id comes from: whether others may append under it. */
+  public enum Origin {
+    /** Made for this entry: it is another's only who asks with it what became of the entry. */
+    FRESH,
+    /** Made of what is done: whoever does the same makes the same entry. */
+    DERIVED,
+    /** The caller's own: other tries under it may be on their way, and need not be the same. */
+    CALLERS
+  }
+
+  /**
+   * The idempotence key of an entry.
+   *
+   * @param txnId in at most one entry for as long as ids are looked up (I8); aborts of it are none
+   * @param sinceTs entries above it, in ms, may hold the id; under a caller's own one it is the
+   *     try's {@code read_ts}
+   * @param origin where the id comes from
+   * @param attempts those under this key; whoever may append again hands them on
+   */
+  public record Key(String txnId, long sinceTs, Origin origin, CommitGroup.Attempts attempts) {
+    public Key(String txnId, long sinceTs, Origin origin) {
+      this(txnId, sinceTs, origin, new CommitGroup.Attempts());
+    }
+
+    /** The key of an id that has just been made: nobody knows it before the attempts. */
+    public static Key fresh(String txnId) {
+      return new Key(txnId, Long.MAX_VALUE, Origin.FRESH);
+    }
+
+    /**
+     * Whether an abort among the entries under its id is for tries as old as this one. A fresh id
+     * is the caller's own for whoever asks with it what became of it.
+     */
+    boolean isBarred(List<Entry> under) {
+      return origin != Origin.DERIVED && Entry.abortedTs(under) > sinceTs;
+    }
+  }
+
+  /** What to append, given the head that it will stand on. */
+  public interface Attempt {
+    /**
+     * Validate against {@code head} and make the entry.
+     *
+     * @param commitTs the entry's, in ms
+     * @throws TxnException definitely not committed
+     */
+    Entry at(Head head, long commitTs);
+  }
+
+  /**
+   * Append one entry, exactly once.
+   *
+   * @param key an entry that has its id already is returned instead of a second one
+   * @return the entry that stands in the log
+   * @throws TxnException what {@code attempt} throws, 40001 under a caller's own id also for tries
+   *     that began before; 40001 when every swap was lost, or where an abort bars a caller's try;
+   *     08007 when the last answer stays unknown, and under a caller's own id when every swap was
+   *     lost, since nothing is known of other tries; 55000 where the commit table is missing, or
+   *     another one; what {@link TxnException#refused} says
+   * @throws RuntimeException of the catalog or the storage, which is no outcome: it may be appended
+   *     again
+   */
+  public Entry append(Key key, Attempt attempt) {
+    CommitGroup.Member member = new CommitGroup.Member(key, attempt);
+    groups.apply(log.uuid()).run(member, this::appendAll);
+    return member.result();
+  }
+
+  /** Append those of the members that are valid, one validated against those before it. */
+  void appendAll(CommitGroup.Member leader, List<CommitGroup.Member> group) {
+    List<CommitGroup.Member> members = group;
+    long latestMs = clock.nowMs() + MAX_MS;
+    members.forEach(member -> member.endsBy(latestMs));
+    for (boolean again = false; !again || !isOver(leader); again = true) {
+      if (again) {
+        clock.backOff(BACK_OFF_MAX_MS);
+      }
+      members.forEach(CommitGroup.Member::isTried);
+      Optional<Head> head = ask(members);
+      if (head.isEmpty()) {
+        continue;
+      }
+      if (attempt(members, head.get()) || !leader.isOpen()) {
+        return;
+      }
+      if (members.stream().anyMatch(CommitGroup.Member::isAlone)) {
+        members = List.of(leader); // the others go on one by one, too
+      }
+    }
+    settle(leader, members);
+  }
+
+  private boolean isOver(CommitGroup.Member member) {
+    return member.isOver(MAX_ATTEMPTS, clock.nowMs());
+  }
+
+  /** The newest head and what it tells; empty where the log cannot be asked and has to be. */
+  private Optional<Head> ask(List<CommitGroup.Member> members) {
+    try {
+      Head head = log.load();
+      lookUp(members, head);
+      return Optional.of(head);
+    } catch (RuntimeException e) {
+      boolean unsettled = open(members).stream().anyMatch(member -> member.attempts().mayLand());
+      boolean cancelled = Thread.currentThread().isInterrupted();
+      if (cancelled || !unsettled || e instanceof TxnException || CommitLog.isRefusal(e)) {
+        throw e;
+      }
+      LOG.debug("the log cannot be asked, trying again", LoggedFailure.of(e));
+      return Optional.empty();
+    }
+  }
+
+  /** One swap; whether no member is open any more. */
+  private boolean attempt(List<CommitGroup.Member> members, Head head) {
+    Drafts drafts = Drafts.of(open(members), head, log.identifier(), clock);
+    if (drafts.all().isEmpty()) {
+      drafts.refused().forEach(CommitGroup.Member::failed);
+      return true;
+    }
+    CommitLog.Swap swap = swap(head, drafts);
+    if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
+      drafts.refused().forEach(CommitGroup.Member::notCommitted);
+      drafts.entries().forEach(CommitGroup.Member::committed);
+      return true;
+    }
+    LOG.debug("a swap was not won: {}", swap.outcome(), swap.cause());
+    // Who was refused stays as well: it may have been because of entries that have not landed.
+    drafts.members().forEach(member -> member.attempts().notWon(swap.cause()));
+    if (swap.outcome() == CommitLog.Swap.Outcome.REFUSED) {
+      RuntimeException own = drafts.members().size() == 1 ? swap.cause() : null;
+      drafts.members().forEach(member -> member.refused(own));
+    }
+    return false;
+  }
+
+  /** Noted before it is sent: its thread may be stopped before it knows what became of it. */
+  private CommitLog.Swap swap(Head head, Drafts drafts) {
+    drafts.members().forEach(member -> member.attempts().trying(head));
+    boolean sent = true;
+    try {
+      CommitLog.Swap swap = log.append(head, drafts.all());
+      sent = swap.outcome() != CommitLog.Swap.Outcome.NOT_SENT;
+      return swap;
+    } catch (RuntimeException e) {
+      sent = false;
+      throw e;
+    } finally {
+      if (!sent) {
+        drafts.members().forEach(member -> member.attempts().notSent());
+      }
+    }
+  }
+
+  /** What a head tells of the members: who has landed, and whose attempts never will. */
+  private void lookUp(List<CommitGroup.Member> members, Head head) {
+    for (CommitGroup.Member member : open(members)) {
+      Key key = member.key();
+      List<Entry> under = under(head, key.txnId(), member.sinceTs());
+      Optional<Entry> known = Entry.committed(under);
+      if (known.isPresent()) {
+        member.committed(known.get());
+        continue;
+      }
+      if (key.isBarred(under)) {
+        member.attempts().settle(head);
+        TxnException barred = Drafts.barred(log.identifier(), key.txnId(), Entry.abortedTs(under));
+        member.failed(member.conflict() == null ? barred : member.conflict());
+        continue;
+      }
+      if (member.refusal() != null && !lostARace(member, head)) {
+        member.failedAsRefused();
+      }
+      member.lookedAt(head);
+    }
+  }
+
+  /** Whether a refusal was for what the attempt stood on: some servers call that malformed. */
+  private static boolean lostARace(CommitGroup.Member member, Head head) {
+    return CommitLog.isMalformed(member.refusal()) && head.isNewer(member.attempts().stoodOn());
+  }
+
+  /**
+   * Ask the log what became of the attempts under a key, which learn from it.
+   *
+   * @return the entry where one has landed
+   */
+  public Optional<Entry> settle(Key key) {
+    Head head = log.load();
+    Optional<Entry> known = find(head, key.txnId(), key.sinceTs());
+    if (known.isEmpty()) {
+      key.attempts().settle(head);
+    }
+    return known;
+  }
+
+  private static List<CommitGroup.Member> open(List<CommitGroup.Member> members) {
+    return members.stream().filter(CommitGroup.Member::isOpen).toList();
+  }
+
+  /** Find a transaction by its id in a head, and in rows that have left the head since. */
+  public Optional<Entry> find(Head head, String txnId, long sinceTs) {
+    return Entry.committed(under(head, txnId, sinceTs));
+  }
+
+  /** The entries under an id, ascending: once one has committed there is no abort. */
+  private List<Entry> under(Head head, String txnId, long sinceTs) {
+    List<Entry> standing = head.state().under(txnId);
+    if (Entry.committed(standing).isPresent() || head.state().tidiedUpto() <= sinceTs) {
+      return standing;
+    }
+    return Stream.concat(archive.under(txnId, sinceTs).stream(), standing.stream()).toList();
+  }
+
+  /** Ends the leader and those whose attempts are over; the others go on under the next one. */
+  private void settle(CommitGroup.Member leader, List<CommitGroup.Member> members) {
+    Head head = log.load();
+    lookUp(members, head);
+    for (CommitGroup.Member member : open(members)) {
+      if (member != leader && !isOver(member)) {
+        continue;
+      }
+      TxnException conflict =
+          TxnException.conflict(
+              log.identifier(),
+              member.key().txnId(),
+              Winner.NOBODY,
+              head.upper(),
+              "too many others were committing");
+      boolean others = member.key().origin() == Origin.CALLERS; // tries that may be on their way
+      member.failed(
+          others ? TxnException.commitStateUnknown(member.key().txnId(), conflict) : conflict);
+    }
+  }
+}

@@ -1,0 +1,160 @@
+package io.txns.iceberg.commit;
+
+import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.Winner;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.Head;
+import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What one swap is to append: an entry per id, made by the members that wait for it, each validated
+ * against those before it. A conflict under a caller's own id is told when an abort stands under
+ * it: then that is what is drafted.
+ */
+final class Drafts {
+  private static final Logger LOG = LoggerFactory.getLogger(Drafts.class);
+  private static final long SKEW_WARNING_MS = 60_000;
+
+  private final TableIdentifier log;
+  private final TxnClock clock;
+  private final Map<String, Entry> byId = new LinkedHashMap<>();
+  private final Map<CommitGroup.Member, Entry> entries = new LinkedHashMap<>();
+  private final Set<CommitGroup.Member> aborting = new LinkedHashSet<>();
+  private final Map<CommitGroup.Member, RuntimeException> refused = new LinkedHashMap<>();
+
+  /** The head that the swap is to stand on, with what has been drafted. */
+  private Head at;
+
+  private Drafts(Head head, TableIdentifier log, TxnClock clock) {
+    this.at = head;
+    this.log = log;
+    this.clock = clock;
+  }
+
+  /**
+   * Make the entries of one swap.
+   *
+   * @param log the commit table's name, for people
+   * @throws RuntimeException the leader has been cancelled; what refuses a member is its own
+   */
+  static Drafts of(
+      List<CommitGroup.Member> members, Head head, TableIdentifier log, TxnClock clock) {
+    Drafts drafts = new Drafts(head, log, clock);
+    for (CommitGroup.Member member : members) {
+      try {
+        drafts.entries.put(member, drafts.draft(member));
+      } catch (RuntimeException e) {
+        if (Thread.currentThread().isInterrupted()) {
+          throw e;
+        }
+        drafts.refuse(member, e);
+      }
+    }
+    return drafts;
+  }
+
+  /** What is to be appended, in this order; an abort where a try under a caller's own id is one. */
+  List<Entry> all() {
+    return List.copyOf(byId.values());
+  }
+
+  /** Who gets which of them. */
+  Map<CommitGroup.Member, Entry> entries() {
+    return entries;
+  }
+
+  /** Who was refused an entry, and why. */
+  Map<CommitGroup.Member, RuntimeException> refused() {
+    return refused;
+  }
+
+  /** Those of whom there is something in the swap. */
+  Set<CommitGroup.Member> members() {
+    Set<CommitGroup.Member> members = new LinkedHashSet<>(entries.keySet());
+    members.addAll(aborting);
+    return members;
+  }
+
+  /** A member's entry; who comes second with an id gets the first one's, or is refused with it. */
+  private Entry draft(CommitGroup.Member member) {
+    String txnId = member.key().txnId();
+    if (!byId.containsKey(txnId)) {
+      Entry entry = member.attempt().at(at, nextTs());
+      refuseWhenOff(entry);
+      checkKeepsInvariants(entry);
+      add(entry);
+    }
+    Entry entry = byId.get(txnId);
+    if (entry.isAbort()) {
+      throw barred(log, txnId, entry.commitTs());
+    }
+    return entry;
+  }
+
+  /** Why a member is refused, with the abort without which that is not told. */
+  private void refuse(CommitGroup.Member member, RuntimeException error) {
+    CommitLoop.Key key = member.key();
+    refused.put(member, error);
+    boolean conflict = error instanceof TxnException e && e.kind() == ErrorKind.CONFLICT;
+    if (!conflict || key.origin() != CommitLoop.Origin.CALLERS) {
+      return;
+    }
+    if (at.state().off()) {
+      refused.put(member, TxnException.off()); // which says nothing of other tries
+    } else if (!byId.containsKey(key.txnId())) {
+      add(Entry.abort(at, nextTs(), key.txnId(), key.sinceTs()));
+      aborting.add(member);
+      member.aborting(error);
+    }
+  }
+
+  private void add(Entry entry) {
+    at = at.with(entry);
+    byId.put(entry.txnId(), entry);
+  }
+
+  private long nextTs() {
+    long nowMs = clock.nowMs();
+    if (at.upper() > nowMs + SKEW_WARNING_MS) {
+      LOG.warn("the log is {} ms ahead of this clock: some clock is fast", at.upper() - nowMs);
+    }
+    return Math.max(nowMs, at.upper() + 1);
+  }
+
+  private void refuseWhenOff(Entry entry) {
+    boolean always = entry.kind() == EntryKind.ON || entry.kind() == EntryKind.OFF;
+    if (at.state().off() && !always) {
+      throw TxnException.off();
+    }
+  }
+
+  /** What would make the log unreadable for everybody fails one transaction instead. */
+  private void checkKeepsInvariants(Entry entry) {
+    try {
+      at.with(entry).state().validate();
+    } catch (TxnException e) {
+      throw TxnException.conflict(
+          log, entry.txnId(), Winner.NOBODY, entry.prevTs(), "refused: " + e.getMessage());
+    }
+  }
+
+  /** A try that is older than one under its id that was refused. */
+  static TxnException barred(TableIdentifier log, String txnId, long abortedTs) {
+    return TxnException.conflict(
+        log,
+        txnId,
+        Winner.NOBODY,
+        abortedTs,
+        "a try under its id was refused after this one began");
+  }
+}

@@ -1,0 +1,354 @@
+package io.txns.iceberg.commit;
+
+import io.txns.iceberg.Isolation;
+import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.Winner;
+import io.txns.iceberg.log.Change;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Operation;
+import io.txns.iceberg.meta.SnapshotEdit;
+import io.txns.iceberg.meta.Timestamps;
+import io.txns.iceberg.stage.Leftovers;
+import io.txns.iceberg.stage.ReadSet;
+import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.LoggedState;
+import io.txns.iceberg.table.TableMark;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.TableProperties;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Puts tables under care, and takes them from it. */
+public final class Registrar {
+  private static final Logger LOG = LoggerFactory.getLogger(Registrar.class);
+  private static final int MIN_SNAPSHOTS_TO_KEEP = 10;
+  private static final long DAY_MS = 24 * 3600 * 1000L;
+
+  private final Catalog delegate;
+  private final CommitLog log;
+  private final CommitLoop loop;
+  private final DataTables tables;
+  private final Applier applier;
+  private final Committer committer;
+  private final TxnClock clock;
+
+  public Registrar(
+      Catalog delegate,
+      CommitLog log,
+      CommitLoop loop,
+      DataTables tables,
+      Applier applier,
+      Committer committer,
+      TxnClock clock) {
+    this.delegate = delegate;
+    this.log = log;
+    this.loop = loop;
+    this.tables = tables;
+    this.applier = applier;
+    this.committer = committer;
+    this.clock = clock;
+  }
+
+  /**
+   * Mark a table, then log that it is marked. The mark is the truth: a registrar that dies between
+   * the two leaves a registered table, and the next one writes the entry.
+   */
+  public long register(TableIdentifier identifier) {
+    return register(identifier, null);
+  }
+
+  /**
+   * The same.
+   *
+   * @param uuid the table that is meant, where another one may stand under the name; null for any
+   * @throws NoSuchTableException where there is none, or it has another uuid
+   */
+  public long register(TableIdentifier identifier, String uuid) {
+    Head head = log.loadOrCreate();
+    if (head.state().off()) {
+      throw TxnException.off(); // before the table is marked
+    }
+    if (!applier.applyRun(head, identifier)) {
+      throw notApplied(identifier, "registered");
+    }
+    TableMetadata base;
+    try {
+      base = marked(identifier, uuid, head);
+    } catch (CommitFailedException e) {
+      LOG.debug("somebody else changed {} first", identifier, LoggedFailure.of(e));
+      base = markedOrConflict(identifier, uuid);
+    }
+    Snapshot marking = markSnapshot(base);
+    return marking == null ? head.upper() : logRegistration(identifier, base, marking);
+  }
+
+  /** Mark a table once more: whoever was faster may have marked it, which is as good. */
+  private TableMetadata markedOrConflict(TableIdentifier identifier, String uuid) {
+    Head head = log.load();
+    try {
+      return marked(identifier, uuid, head);
+    } catch (CommitFailedException e) {
+      TxnException conflict =
+          TxnException.conflict(
+              identifier,
+              "",
+              Winner.NOBODY,
+              head.upper(),
+              "others write the table while it is registered");
+      conflict.addSuppressed(e);
+      throw conflict;
+    }
+  }
+
+  /** Mark a table, unless it is; give it as it is then. */
+  private TableMetadata marked(TableIdentifier identifier, String uuid, Head head) {
+    TableOperations real = tables.whole(identifier, head).operations();
+    TableMetadata base = real.current();
+    if (uuid != null && !uuid.equals(base.uuid())) {
+      throw new NoSuchTableException("Another table stands under the name: %s", identifier);
+    }
+    checkRegistrable(identifier, base);
+    if (TableMark.of(base).isPresent()) {
+      return base;
+    }
+    Head newest = log.load(); // after the table: it has the forget that the table may show
+    refuseOutstanding(identifier, base, newest);
+    Timestamps.commit(real, base, clock.nowMs(), seen -> marked(identifier, real, seen, newest));
+    return real.current(); // the swap's answer: who asks again may get a replica's
+  }
+
+  /**
+   * Refuse to mark a table to which something of the log is still to be applied: a mark denies
+   * that.
+   *
+   * @throws CommitFailedException where it is another one since it was loaded, before the head
+   */
+  private void refuseOutstanding(TableIdentifier identifier, TableMetadata base, Head head) {
+    if (!lacks(base, head)) {
+      return;
+    }
+    TableMetadata newest = ((BaseTable) delegate.loadTable(identifier)).operations().current();
+    if (TableMark.of(newest).isEmpty() && lacks(newest, head)) {
+      throw notApplied(identifier, "registered");
+    }
+    throw new CommitFailedException("somebody has registered the table: %s", identifier);
+  }
+
+  private static boolean lacks(TableMetadata metadata, Head head) {
+    long applied = TableMark.applied(metadata);
+    return !head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty();
+  }
+
+  private static TxnException notApplied(TableIdentifier identifier, String deed) {
+    return TxnException.quarantined(
+        identifier, "entries of the table are not applied, so it cannot be " + deed + " yet");
+  }
+
+  private void checkRegistrable(TableIdentifier identifier, TableMetadata base) {
+    TableMark.refuseCommitTable(identifier, base);
+    TableMark mark = TableMark.of(base).orElse(null);
+    if (mark != null && !mark.commitTable().equals(log.identifier())) {
+      throw TxnException.unsupported(
+          String.format(
+              "the table is under the care of another commit table, forget it there first;"
+                  + " table=`%s` commit_table=`%s`",
+              identifier, mark.commitTable()));
+    }
+    if (base.formatVersion() < 2) {
+      throw TxnException.unsupported(
+          String.format(
+              "a table of format version 1 cannot be registered, upgrade it with ALTER TABLE %s SET"
+                  + " TBLPROPERTIES ('format-version'='2'); table=`%s`",
+              identifier, identifier));
+    }
+  }
+
+  /**
+   * Take a table from care, as a change like any other.
+   *
+   * @throws TxnException 55000 when strangers wrote it: repair it first
+   */
+  public long forget(TableIdentifier identifier) {
+    Head head = log.loadIfExists();
+    if (!applier.applyRun(head, identifier)) {
+      throw notApplied(identifier, "forgotten");
+    }
+    DataTables.Loaded loaded = tables.load(identifier, head, head.upper());
+    if (!loaded.registered()) {
+      return head.upper();
+    }
+    if (head.state().off()) {
+      throw TxnException.off(); // a stranger's write is no reason before this
+    }
+    refuseStrangers(loaded);
+    StagedTable staged =
+        new StagedTable(identifier, loaded.real(), loaded.view().metadata(), false);
+    staged.stage(
+        staged.current(),
+        TableMetadata.buildFrom(staged.current()).removeProperties(TableMark.KEYS).build());
+    return committer
+        .commitOnce(
+            new Committer.Request(
+                EntryKind.FORGET,
+                CommitLoop.Key.fresh(clock.newTxnId()),
+                loaded.view().readTs(),
+                clock.nowMs(),
+                Isolation.SNAPSHOT,
+                "",
+                new ReadSet(),
+                Map.of(identifier, staged),
+                Map.of(),
+                new Leftovers(log)),
+            List.of())
+        .commitTs();
+  }
+
+  private TableMetadata marked(
+      TableIdentifier identifier, TableOperations real, TableMetadata base, Head head) {
+    StagedTable staged = StagedTable.withEmptySnapshot(identifier, real, base);
+    Map<String, String> properties =
+        registrationProperties(
+            log.identifier(), head.uuid(), base.uuid(), head.upper(), base.properties());
+    Snapshot empty = staged.current().currentSnapshot();
+    Snapshot marking =
+        SnapshotEdit.of(empty)
+            .timestampMs(Timestamps.acceptableMs(base, clock.nowMs(), clock.nowMs()))
+            .summary(
+                Map.of(
+                    TableMark.SNAPSHOT_COMMIT_TS,
+                    Long.toString(head.upper()),
+                    TableMark.SNAPSHOT_TXN_ID,
+                    LoggedState.registrationId(base, empty)))
+            .build();
+    SnapshotRef main = staged.current().ref(SnapshotRef.MAIN_BRANCH);
+    return TableMetadata.buildFrom(base)
+        .setProperties(properties)
+        .removeProperties(TableMark.copiedKeys(base))
+        .addSnapshot(marking)
+        .setRef(SnapshotRef.MAIN_BRANCH, retention(main))
+        .build();
+  }
+
+  /** The properties that the swap of a registration sets (docs/spec.md, 6.1 and 6.2). */
+  public static Map<String, String> registrationProperties(
+      TableIdentifier commitTable,
+      String commitTableUuid,
+      String tableUuid,
+      long upper,
+      Map<String, String> before) {
+    Map<String, String> properties =
+        new HashMap<>(TableMark.properties(commitTable, commitTableUuid, tableUuid));
+    properties.put(TableMark.APPLIED, Long.toString(upper));
+    properties.putAll(retentionProperties(before));
+    return properties;
+  }
+
+  /** At least ten snapshots and a day: what an overwrite that is not applied yet may need. */
+  public static SnapshotRef retention(SnapshotRef main) {
+    int keep = main.minSnapshotsToKeep() == null ? 0 : main.minSnapshotsToKeep();
+    long ageMs = main.maxSnapshotAgeMs() == null ? 0 : main.maxSnapshotAgeMs();
+    return SnapshotRef.builderFrom(main)
+        .minSnapshotsToKeep(Math.max(keep, MIN_SNAPSHOTS_TO_KEEP))
+        .maxSnapshotAgeMs(Math.max(ageMs, DAY_MS))
+        .build();
+  }
+
+  /**
+   * Table properties that must change for expiry to leave the same: they count where a stranger has
+   * set main without its retention, as pyiceberg does.
+   */
+  public static Map<String, String> retentionProperties(Map<String, String> properties) {
+    Map<String, String> raised = new HashMap<>();
+    if (number(properties, TableProperties.MIN_SNAPSHOTS_TO_KEEP, 0) < MIN_SNAPSHOTS_TO_KEEP) {
+      raised.put(TableProperties.MIN_SNAPSHOTS_TO_KEEP, Integer.toString(MIN_SNAPSHOTS_TO_KEEP));
+    }
+    if (number(properties, TableProperties.MAX_SNAPSHOT_AGE_MS, DAY_MS) < DAY_MS) {
+      raised.put(TableProperties.MAX_SNAPSHOT_AGE_MS, Long.toString(DAY_MS));
+    }
+    return raised;
+  }
+
+  private static long number(Map<String, String> properties, String key, long otherwise) {
+    try {
+      return Long.parseLong(properties.getOrDefault(key, Long.toString(otherwise)));
+    } catch (NumberFormatException e) {
+      return 0; // somebody's slip: no expiry can read it either
+    }
+  }
+
+  /** The snapshot that marked the table; null for one that was created under care, or expired. */
+  private static Snapshot markSnapshot(TableMetadata metadata) {
+    Snapshot newest = null; // a table may have been registered, and forgotten, before
+    for (Snapshot at : metadata.snapshots()) {
+      if (LoggedState.marks(metadata, at)
+          && LoggedState.commitTs(at) <= TableMark.applied(metadata)) {
+        newest = at;
+      }
+    }
+    return newest;
+  }
+
+  private long logRegistration(
+      TableIdentifier identifier, TableMetadata metadata, Snapshot snapshot) {
+    String txnId = LoggedState.registrationId(metadata, snapshot);
+    Change change =
+        new Change(
+            identifier,
+            metadata.uuid(),
+            Operation.ALTER,
+            snapshot.parentId(),
+            snapshot.snapshotId(),
+            0,
+            0);
+    Entry entry =
+        loop.append(
+            new CommitLoop.Key(txnId, 0, CommitLoop.Origin.DERIVED),
+            (head, commitTs) -> {
+              checkInCare(head, change, LoggedState.commitTs(snapshot));
+              return Entry.withoutPayload(
+                  EntryKind.REGISTER, head, commitTs, txnId, List.of(change));
+            });
+    return entry.commitTs();
+  }
+
+  /** Refuse to log a registration whose mark somebody's forget has taken meanwhile, or will. */
+  private void checkInCare(Head head, Change change, long markTs) {
+    boolean archived = head.state().tidiedUpto() > markTs;
+    if (head.state().forgottenTs(change.uuid()) > markTs
+        || archived && tables.forgetAbove(markTs, change.uuid()).isPresent()) {
+      throw TxnException.conflict(
+          change.table(),
+          "",
+          Winner.NOBODY,
+          head.upper(),
+          "somebody has taken the table from care since it was marked");
+    }
+  }
+
+  private static void refuseStrangers(DataTables.Loaded loaded) {
+    loaded
+        .view()
+        .stranger()
+        .ifPresent(
+            stranger -> {
+              throw TxnException.foreignWrite(loaded.identifier(), stranger.reason());
+            });
+  }
+}

@@ -1,0 +1,351 @@
+package io.txns.iceberg.commit;
+
+import io.txns.iceberg.Isolation;
+import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnConfig;
+import io.txns.iceberg.log.Archive;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.CommitTable;
+import io.txns.iceberg.log.Engine;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.EntryParser;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.LogState;
+import io.txns.iceberg.meta.Cleaning;
+import io.txns.iceberg.meta.ReachedFiles;
+import io.txns.iceberg.meta.SnapshotEdit;
+import io.txns.iceberg.meta.Timestamps;
+import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Overlay;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Queue;
+import java.util.Set;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.function.Supplier;
+import java.util.stream.Collectors;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.FileFormat;
+import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.data.GenericAppenderFactory;
+import org.apache.iceberg.data.IcebergGenerics;
+import org.apache.iceberg.data.Record;
+import org.apache.iceberg.encryption.EncryptedFiles;
+import org.apache.iceberg.encryption.EncryptedOutputFile;
+import org.apache.iceberg.encryption.EncryptionKeyMetadata;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.io.DataWriter;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.types.Conversions;
+import org.apache.iceberg.types.Types;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Moves applied entries out of the head into the commit table's rows, in one swap.
+ *
+ * <p>A lost swap is left to whoever commits next: nothing depends on its being done now. What it
+ * has written goes once a newer head tells that it is lost, and stays until then.
+ */
+public final class Tidier {
+  private static final Logger LOG = LoggerFactory.getLogger(Tidier.class);
+
+  /** Files of the archive below this size are merged into the next one. */
+  private static final long SMALL_FILE_BYTES = 256 * 1024;
+
+  private final Supplier<TxnConfig> config;
+  private final CommitLog log;
+  private final DataTables tables;
+  private final TxnClock clock;
+
+  /** Entries that the last tidy had to leave: they are no reason for another one. */
+  private volatile int keptByLast = 0;
+
+  /** Attempts that may still land, or have landed without an answer. */
+  private final Queue<TidyAttempt> unsettled = new ConcurrentLinkedQueue<>();
+
+  public Tidier(Supplier<TxnConfig> config, CommitLog log, DataTables tables, TxnClock clock) {
+    this.config = config;
+    this.log = log;
+    this.tables = tables;
+    this.clock = clock;
+  }
+
+  /** Tidy when more than {@code txns.tidy-after} new entries stand in the head. */
+  void tidyWhenDue() {
+    try {
+      Head head = log.load();
+      int standing = head.state().entries().size();
+      if (standing - keptByLast > config.get().tidyAfter()) {
+        keptByLast = standing - tidy(head);
+      }
+    } catch (RuntimeException e) {
+      LOG.warn("the log stays untidied, the next committer tries again", LoggedFailure.of(e));
+    }
+  }
+
+  /**
+   * Archive every entry of the newest head that is applied everywhere.
+   *
+   * @return how many entries left the head
+   */
+  public int tidy() {
+    return tidy(log.load());
+  }
+
+  private int tidy(Head head) {
+    settle(head);
+    List<Entry> done = applied(head);
+    if (done.isEmpty()) {
+      return 0;
+    }
+    TidyAttempt attempt = new TidyAttempt(head);
+    CommitLog.Swap swap =
+        log.replace(
+            head,
+            (ops, base) -> attempt.written(() -> next(ops, base, head.state(), done, attempt)));
+    if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
+      attempt.superseded().forEach(log::supersede);
+      return done.size();
+    }
+    LOG.debug("lost the swap of a tidy", swap.cause());
+    if (swap.outcome() == CommitLog.Swap.Outcome.NOT_SENT) {
+      return 0;
+    }
+    unsettled.add(attempt);
+    try {
+      return settle(log.load()).contains(attempt) ? done.size() : 0;
+    } catch (RuntimeException e) {
+      LOG.debug(
+          "the log cannot be asked what became of a tidy, the next one asks again",
+          LoggedFailure.of(e));
+      return 0;
+    }
+  }
+
+  /** Learn from a head what became of earlier attempts; give those that have landed. */
+  private List<TidyAttempt> settle(Head head) {
+    List<TidyAttempt> landed = new ArrayList<>();
+    List<TidyAttempt> open = new ArrayList<>();
+    TidyAttempt attempt;
+    while ((attempt = unsettled.poll()) != null) { // each is one thread's
+      if (attempt.hasLanded(head)) {
+        landed.add(attempt);
+        attempt.superseded().forEach(log::supersede);
+      } else if (attempt.isLost(head)) {
+        attempt.delete();
+      } else if (!head.isPast(attempt.head())) {
+        open.add(attempt); // it may still land
+      }
+      // Else so much has been tidied since that nobody can tell, and its files stay.
+    }
+    unsettled.addAll(open);
+    return landed;
+  }
+
+  /** Entries that every table of theirs shows; what turns transactions off stays while it does. */
+  private List<Entry> applied(Head head) {
+    Map<String, Long> appliedTs = new HashMap<>();
+    List<Entry> done = new ArrayList<>();
+    Map<String, TableIdentifier> known = new HashMap<>();
+    for (Entry entry : head.state().entries()) {
+      boolean keepsOff = head.state().off() && entry.kind() == EntryKind.OFF;
+      boolean shown = !entry.applies() || isApplied(head.state(), entry, appliedTs);
+      if (shown && !keepsOff && !isNeeded(entry, known)) {
+        done.add(entry);
+      } else {
+        entry.changes().forEach(change -> known.put(change.uuid(), change.table()));
+      }
+    }
+    return done;
+  }
+
+  /**
+   * Whether older entries that stay need one: a forget of a table of theirs, or its new name.
+   *
+   * @param known by which names older entries that stay know their tables, by uuid
+   */
+  private static boolean isNeeded(Entry entry, Map<String, TableIdentifier> known) {
+    return entry.changes().stream()
+        .filter(change -> known.containsKey(change.uuid()))
+        .anyMatch(
+            change ->
+                entry.kind() == EntryKind.FORGET
+                    || !known.get(change.uuid()).equals(change.table()));
+  }
+
+  private boolean isApplied(LogState state, Entry entry, Map<String, Long> appliedTs) {
+    return entry.changes().stream()
+        .allMatch(
+            change -> {
+              if (state.forgottenTs(change.uuid()) > entry.commitTs()) {
+                return true;
+              }
+              long applied =
+                  appliedTs.computeIfAbsent(
+                      change.uuid(), uuid -> tables.appliedTs(state.nameOf(change), uuid));
+              // Somebody has dropped a forgotten table since, as they may.
+              boolean gone = entry.kind() == EntryKind.FORGET && applied == Long.MIN_VALUE;
+              return gone || applied >= entry.commitTs();
+            });
+  }
+
+  private TableMetadata next(
+      TableOperations real,
+      TableMetadata base,
+      LogState state,
+      List<Entry> done,
+      TidyAttempt attempt) {
+    StagedTable staged = new StagedTable(log.identifier(), real, inMemory(base), false);
+    attempt.staged(staged);
+    Table table = new BaseTable(staged.operations(), log.identifier().toString());
+    List<DataFile> small = mergeable(table);
+    List<Record> rows = new ArrayList<>(rowsOf(table, small));
+    done.forEach(
+        entry -> Archive.rowsOf(entry, true).forEach(row -> rows.add(Archive.record(row))));
+    OverwriteFiles overwrite = table.newOverwrite().addFile(write(table, rows, attempt));
+    small.forEach(overwrite::deleteFile);
+    long newest = done.get(done.size() - 1).commitTs();
+    EntryParser.toSummary(record(state, Math.max(state.tidiedUpto(), newest)))
+        .forEach(overwrite::set);
+    overwrite.commit();
+    Set<Long> removed = done.stream().map(state::snapshotId).collect(Collectors.toSet());
+    base.snapshots().stream()
+        .filter(Tidier::isTidy)
+        .forEach(older -> removed.add(older.snapshotId()));
+    TableMetadata.Builder builder = TableMetadata.buildFrom(base);
+    staged.changes().forEach(change -> timed(base, change).applyTo(builder));
+    TableMetadata next = builder.removeSnapshots(removed).build();
+    note(attempt, real.io(), base, next, done);
+    return next;
+  }
+
+  /** A record's time is one more than the newest, not the clock's, which may be late. */
+  private static MetadataUpdate timed(TableMetadata base, MetadataUpdate change) {
+    return change instanceof MetadataUpdate.AddSnapshot add
+        ? new MetadataUpdate.AddSnapshot(
+            SnapshotEdit.of(add.snapshot()).timestampMs(Timestamps.newestMs(base) + 1).build())
+        : change;
+  }
+
+  /**
+   * Files that nothing in the next head points to; readers of older heads have the grace period.
+   */
+  private static void note(
+      TidyAttempt attempt, FileIO io, TableMetadata base, TableMetadata next, List<Entry> done) {
+    done.stream()
+        .map(entry -> entry.payload().location())
+        .filter(Objects::nonNull)
+        .forEach(attempt.superseded()::add);
+    Cleaning.of(
+        "what the log has named until a tidy",
+        () -> attempt.superseded().addAll(ReachedFiles.onlyOf(base, next, io)));
+  }
+
+  /**
+   * The small files that can be read back by a range of {@code commit_ts} alone: no larger file
+   * reaches into it.
+   */
+  private static List<DataFile> mergeable(Table table) {
+    List<DataFile> small = new ArrayList<>();
+    long newestOfLarge = Long.MIN_VALUE;
+    try (CloseableIterable<FileScanTask> tasks = table.newScan().includeColumnStats().planFiles()) {
+      for (FileScanTask task : tasks) {
+        if (task.file().fileSizeInBytes() < SMALL_FILE_BYTES) {
+          small.add(task.file());
+        } else {
+          newestOfLarge = Math.max(newestOfLarge, commitTs(task.file().upperBounds()));
+        }
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot list the files of the archive", e);
+    }
+    boolean apart = !small.isEmpty() && leastTs(small) > newestOfLarge;
+    return apart ? small : List.of();
+  }
+
+  private static List<Record> rowsOf(Table table, List<DataFile> files) {
+    List<Record> rows = new ArrayList<>();
+    if (files.isEmpty()) {
+      return rows;
+    }
+    try (CloseableIterable<Record> records =
+        IcebergGenerics.read(table)
+            .where(Expressions.greaterThanOrEqual("commit_ts", leastTs(files)))
+            .build()) {
+      records.forEach(record -> rows.add(record.copy()));
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot read the archive", e);
+    }
+    return rows;
+  }
+
+  private static long leastTs(List<DataFile> files) {
+    return files.stream().mapToLong(file -> commitTs(file.lowerBounds())).min().orElseThrow();
+  }
+
+  private static long commitTs(Map<Integer, ByteBuffer> bounds) {
+    return Conversions.fromByteBuffer(
+        Types.LongType.get(), bounds.get(CommitTable.SCHEMA.findField("commit_ts").fieldId()));
+  }
+
+  private DataFile write(Table table, List<Record> rows, TidyAttempt attempt) {
+    String name = "txns-archive-" + clock.newTxnId() + ".parquet";
+    String location = table.locationProvider().newDataLocation(name);
+    attempt.dataFile(location);
+    EncryptedOutputFile file =
+        EncryptedFiles.encryptedOutput(
+            table.io().newOutputFile(location), EncryptionKeyMetadata.EMPTY);
+    try (DataWriter<Record> writer =
+        new GenericAppenderFactory(table.schema()).newDataWriter(file, FileFormat.PARQUET, null)) {
+      rows.forEach(writer::write);
+      writer.close();
+      return writer.toDataFile();
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot write the archive", e);
+    }
+  }
+
+  private Entry record(LogState state, long tidiedUpto) {
+    return new Entry(
+        EntryKind.TIDY,
+        0,
+        0,
+        state.upper(),
+        tidiedUpto,
+        0,
+        clock.newTxnId(),
+        Isolation.SNAPSHOT,
+        Engine.name(),
+        "",
+        List.of(),
+        Entry.Payload.NONE);
+  }
+
+  private static TableMetadata inMemory(TableMetadata base) {
+    return Overlay.inMemory(base, base.metadataFileLocation());
+  }
+
+  private static boolean isTidy(Snapshot snapshot) {
+    return snapshot.summary() != null
+        && EntryKind.TIDY.stored().equals(snapshot.summary().get(EntryParser.KIND));
+  }
+}

@@ -1,0 +1,269 @@
+package io.txns.iceberg.log;
+
+import io.txns.iceberg.Isolation;
+import io.txns.iceberg.TransactionRow;
+import io.txns.iceberg.meta.TableNames;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.time.Instant;
+import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.data.GenericRecord;
+import org.apache.iceberg.data.IcebergGenerics;
+import org.apache.iceberg.data.Record;
+import org.apache.iceberg.expressions.Expression;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.io.CloseableIterable;
+
+/** The commit table's rows: entries that have left the head, one row per entry and change. */
+public final class Archive {
+  private final CommitLog log;
+
+  private volatile Dropped dropped = new Dropped(null, 0, Set.of());
+
+  /**
+   * What is known of drops in the archive.
+   *
+   * @param version of the archive, when it was asked
+   * @param upto at and below this {@code commit_ts}, in ms, no row will be added: an entry that
+   *     could not leave the head for long is archived below newer ones
+   * @param names of the tables that were dropped
+   */
+  private record Dropped(String version, long upto, Set<TableIdentifier> names) {}
+
+  private volatile Newest newest = new Newest(null, Long.MAX_VALUE, 0, Map.of(), Set.of());
+
+  /**
+   * What is known of the newest archived entries that were applied to tables.
+   *
+   * @param version of the archive, when it was asked
+   * @param above the bound, in ms, above which rows were read
+   * @param upto as in {@link Dropped}
+   * @param byUuid their {@code commit_ts}, by the table's uuid
+   * @param forgotten uuids of tables that were taken from care, and not registered again
+   */
+  private record Newest(
+      String version, long above, long upto, Map<String, Long> byUuid, Set<String> forgotten) {}
+
+  public Archive(CommitLog log) {
+    this.log = log;
+  }
+
+  /** The archived entries under an id, with {@code commit_ts} above a bound, ascending. */
+  public List<Entry> under(String txnId, long sinceTs) {
+    return entries(
+        Expressions.and(
+            Expressions.greaterThan("commit_ts", sinceTs), Expressions.equal("txn_id", txnId)));
+  }
+
+  /** All archived rows, ascending by {@code commit_ts}. */
+  public List<TransactionRow> rows() {
+    return rows(Expressions.alwaysTrue());
+  }
+
+  /** The archived entries above one timestamp and not above another, ascending. */
+  public List<Entry> between(long after, long upto) {
+    return entries(
+        Expressions.and(
+            Expressions.greaterThan("commit_ts", after),
+            Expressions.lessThanOrEqual("commit_ts", upto)));
+  }
+
+  /** Entries by their rows; not by their id, which may be used again after its retention. */
+  private List<Entry> entries(Expression filter) {
+    Map<Long, List<TransactionRow>> byTs = new LinkedHashMap<>();
+    for (TransactionRow row : rows(filter)) {
+      byTs.computeIfAbsent(row.commitTs(), ts -> new ArrayList<>()).add(row);
+    }
+    return byTs.values().stream().map(Archive::entry).toList();
+  }
+
+  /**
+   * The names of all tables that have been dropped; they may have been created again since.
+   *
+   * @param head whose archive is asked; what an earlier call has read for good, or of the same
+   *     version of the archive, is not read again
+   */
+  public Set<TableIdentifier> dropped(Head head) {
+    Dropped known = dropped;
+    String version = head.archiveVersion();
+    if (version.equals(known.version())) {
+      return known.names();
+    }
+    Expression filter =
+        Expressions.and(
+            Expressions.greaterThan("commit_ts", known.upto()),
+            Expressions.equal("operation", Operation.DROP.stored()));
+    Set<TableIdentifier> names = new HashSet<>(known.names());
+    rows(filter).forEach(row -> names.add(TableNames.parse(row.table())));
+    long upto = Math.max(known.upto(), head.state().archivedUpto());
+    Dropped found = new Dropped(version, upto, Set.copyOf(names));
+    dropped = found;
+    return found.names();
+  }
+
+  /**
+   * The greatest {@code commit_ts} of what was applied to a table and has left the head.
+   *
+   * @param head whose archive is asked; the same version of it is read once, for all tables
+   * @param above a bound, in ms, which is given where there is nothing above it
+   * @param marked whether the table has its mark: without one, a forgotten table is its owner's
+   */
+  public long newestApplied(Head head, String uuid, long above, boolean marked) {
+    if (!head.exists() || above >= head.state().tidiedUpto()) {
+      return above;
+    }
+    Newest known = newest;
+    if (above < known.above()) {
+      known = new Newest(null, above, above, Map.of(), Set.of());
+    }
+    String version = head.archiveVersion();
+    if (!version.equals(known.version())) {
+      Map<String, Long> byUuid = new HashMap<>(known.byUuid());
+      Set<String> forgotten = new HashSet<>(known.forgotten());
+      for (TransactionRow row : rows(Expressions.greaterThan("commit_ts", known.upto()))) {
+        EntryKind kind = EntryKind.parse(row.kind());
+        if (kind.isApplied()) {
+          byUuid.put(row.tableUuid(), row.commitTs());
+        }
+        if (kind == EntryKind.FORGET) {
+          forgotten.add(row.tableUuid());
+        } else if (row.tableUuid() != null) {
+          forgotten.remove(row.tableUuid());
+        }
+      }
+      long upto = Math.max(known.upto(), head.state().archivedUpto());
+      known = new Newest(version, known.above(), upto, Map.copyOf(byUuid), Set.copyOf(forgotten));
+      newest = known;
+    }
+    if (!marked && known.forgotten().contains(uuid)) {
+      return above;
+    }
+    return Math.max(above, known.byUuid().getOrDefault(uuid, above));
+  }
+
+  private List<TransactionRow> rows(Expression filter) {
+    Table table = log.table();
+    List<TransactionRow> rows = new ArrayList<>();
+    try (CloseableIterable<Record> records = IcebergGenerics.read(table).where(filter).build()) {
+      for (Record record : records) {
+        rows.add(row(record));
+      }
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot read the commit table's rows", e);
+    }
+    rows.sort((a, b) -> Long.compare(a.commitTs(), b.commitTs()));
+    return rows;
+  }
+
+  /** The rows that an entry leaves in the archive; one without a table where it changes none. */
+  public static List<TransactionRow> rowsOf(Entry entry, boolean applied) {
+    if (entry.changes().isEmpty()) {
+      return List.of(row(entry, null, applied));
+    }
+    return entry.changes().stream().map(change -> row(entry, change, applied)).toList();
+  }
+
+  public static Record record(TransactionRow row) {
+    GenericRecord record = GenericRecord.create(CommitTable.SCHEMA);
+    record.setField("commit_ts", row.commitTs());
+    record.setField(
+        "committed_at",
+        OffsetDateTime.ofInstant(Instant.ofEpochMilli(row.committedAt()), ZoneOffset.UTC));
+    record.setField("txn_id", row.txnId());
+    record.setField("kind", row.kind());
+    record.setField("table_name", row.table());
+    record.setField("table_uuid", row.tableUuid());
+    record.setField("operation", row.operation());
+    record.setField("parent_snapshot_id", row.parentSnapshotId());
+    record.setField("snapshot_id", row.snapshotId());
+    record.setField("added_records", row.addedRecords());
+    record.setField("deleted_records", row.deletedRecords());
+    record.setField("read_ts", row.readTs());
+    record.setField("isolation", row.isolation());
+    record.setField("engine", row.engine());
+    record.setField("comment", row.comment());
+    return record;
+  }
+
+  private static TransactionRow row(Entry entry, Change change, boolean applied) {
+    return new TransactionRow(
+        entry.commitTs(),
+        entry.commitTs(),
+        entry.txnId(),
+        entry.kind().stored(),
+        change == null ? null : TableNames.text(change.table()),
+        change == null ? null : change.uuid(),
+        change == null ? null : change.operation().stored(),
+        change == null ? null : change.fromSnapshotId(),
+        change == null ? null : change.toSnapshotId(),
+        change == null ? null : (Long) change.addedRecords(),
+        change == null ? null : (Long) change.deletedRecords(),
+        entry.readTs(),
+        entry.isolation().stored(),
+        entry.engine(),
+        entry.comment(),
+        applied);
+  }
+
+  private static TransactionRow row(Record record) {
+    return new TransactionRow(
+        (Long) record.getField("commit_ts"),
+        ((OffsetDateTime) record.getField("committed_at")).toInstant().toEpochMilli(),
+        (String) record.getField("txn_id"),
+        (String) record.getField("kind"),
+        (String) record.getField("table_name"),
+        (String) record.getField("table_uuid"),
+        (String) record.getField("operation"),
+        (Long) record.getField("parent_snapshot_id"),
+        (Long) record.getField("snapshot_id"),
+        (Long) record.getField("added_records"),
+        (Long) record.getField("deleted_records"),
+        (Long) record.getField("read_ts"),
+        (String) record.getField("isolation"),
+        (String) record.getField("engine"),
+        (String) record.getField("comment"),
+        true);
+  }
+
+  /** An entry out of its rows; its payload is gone, since there is nothing left to apply. */
+  private static Entry entry(List<TransactionRow> rows) {
+    TransactionRow first = rows.get(0);
+    List<Change> changes = new ArrayList<>();
+    for (TransactionRow row : rows) {
+      if (row.table() != null) {
+        changes.add(
+            new Change(
+                TableNames.parse(row.table()),
+                row.tableUuid(),
+                Operation.parse(row.operation()),
+                row.parentSnapshotId(),
+                row.snapshotId(),
+                row.addedRecords() == null ? 0 : row.addedRecords(),
+                row.deletedRecords() == null ? 0 : row.deletedRecords()));
+      }
+    }
+    return new Entry(
+        EntryKind.parse(first.kind()),
+        first.commitTs(),
+        0,
+        first.commitTs(),
+        0,
+        first.readTs(),
+        first.txnId(),
+        Isolation.parse(first.isolation()),
+        first.engine() == null ? "" : first.engine(),
+        first.comment() == null ? "" : first.comment(),
+        changes,
+        Entry.Payload.NONE);
+  }
+}

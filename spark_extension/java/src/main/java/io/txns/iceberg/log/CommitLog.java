@@ -1,0 +1,406 @@
+package io.txns.iceberg.log;
+
+import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.meta.Cleaning;
+import io.txns.iceberg.meta.SnapshotEdit;
+import io.txns.iceberg.meta.Timestamps;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.HasTableOperations;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.StaticTableOperations;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.BadRequestException;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.ForbiddenException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.exceptions.NotAuthorizedException;
+import org.apache.iceberg.exceptions.NotFoundException;
+import org.apache.iceberg.exceptions.ValidationException;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The commit table: load its head, and replace it by the next one if nobody else did.
+ *
+ * <p>Threads share one object. Readers never wait for a swap: they have table operations of their
+ * own.
+ */
+public final class CommitLog {
+  private static final Logger LOG = LoggerFactory.getLogger(CommitLog.class);
+
+  /** How often the head is loaded until it is as new as one that was seen. */
+  private static final int LOADS = 3;
+
+  /** How long at most a replica that lags is waited for, each time, in ms. */
+  public static final int[] LAG_MS = {5, 50, 500, 500};
+
+  private static final long BACK_OFF_MAX_MS = 5;
+
+  private final Catalog delegate;
+  private final TableIdentifier identifier;
+  private final TxnClock clock;
+  private final SupersededFiles superseded;
+  private final Payloads payloads = new Payloads();
+  private final Object readLock = new Object();
+  private final Object writeLock = new Object();
+  private final Map<Long, Entry> parsed = new ConcurrentHashMap<>();
+  private TableOperations reader;
+  private TableOperations writer;
+  private volatile Head last = Head.NONE;
+
+  /** How an attempt to replace the head ended. */
+  public record Swap(Outcome outcome, RuntimeException cause) {
+    public enum Outcome {
+      WON,
+      /** The catalog says no; it may still be wrong, the next head tells. */
+      LOST,
+      /** The catalog's answer was lost; the next head tells. */
+      MAYBE,
+      /** The catalog refuses the request, or one that repeated it; the next head tells. */
+      REFUSED,
+      /** The head had moved already, so the catalog was not asked. */
+      NOT_SENT
+    }
+
+    private static final Swap WON = new Swap(Outcome.WON, null);
+    private static final Swap NOT_SENT = new Swap(Outcome.NOT_SENT, null);
+  }
+
+  public CommitLog(Catalog delegate, TableIdentifier identifier, TxnClock clock) {
+    this.delegate = delegate;
+    this.identifier = identifier;
+    this.clock = clock;
+    this.superseded = new SupersededFiles(clock);
+  }
+
+  public TableIdentifier identifier() {
+    return identifier;
+  }
+
+  /**
+   * Load the head past every cache; {@link Head#NONE} where there is no commit table.
+   *
+   * <p>Never older than one that this log has given or made: a catalog that answers from an older
+   * state, a replica or a cache, is asked again, and then what was seen stands.
+   *
+   * @throws TxnException CorruptLog or Unsupported for a log this program cannot read; 55000 where
+   *     another commit table stands under the name
+   */
+  public Head loadIfExists() {
+    synchronized (readLock) {
+      for (int loads = 0; loads < LOADS; loads++) {
+        try {
+          reader = refreshed(reader);
+        } catch (NoSuchTableException e) {
+          reader = null;
+          return Head.NONE;
+        }
+        TableMetadata metadata = reader.current();
+        if (!isOlder(metadata, last)) {
+          return remember(metadata);
+        }
+        reader = null; // what it is cached in may be what is old
+        clock.backOff(BACK_OFF_MAX_MS);
+      }
+      LOG.warn("the catalog gives an older head than it gave before; the newest one stands");
+      return last;
+    }
+  }
+
+  private boolean isOlder(TableMetadata metadata, Head seen) {
+    if (!seen.exists()) {
+      return false;
+    }
+    if (!metadata.uuid().equals(seen.uuid())) {
+      throw TxnException.invalidUsage(
+          "55000",
+          String.format(
+              "another commit table stands where one was when this catalog was opened, and does not"
+                  + " hold what was committed there: restore the old one, or open the catalog again"
+                  + " (in Spark: in a new session) and run the transaction again; commit_table=`%s`"
+                  + " uuid=`%s` expected=`%s`",
+              identifier, metadata.uuid(), seen.uuid()));
+    }
+    return metadata.lastSequenceNumber() < seen.metadata().lastSequenceNumber();
+  }
+
+  /** The head that a version of the commit table is; the newest one is kept. */
+  private Head remember(TableMetadata metadata) {
+    synchronized (parsed) {
+      Head known = last;
+      if (known.exists()
+          && known.metadata().metadataFileLocation() != null
+          && known.metadata().metadataFileLocation().equals(metadata.metadataFileLocation())) {
+        return known;
+      }
+      Head head = new Head(metadata, state(metadata));
+      if (!isOlder(metadata, known)) {
+        last = head;
+      }
+      return last;
+    }
+  }
+
+  /**
+   * Load the head past every cache.
+   *
+   * @throws TxnException 55000 where the commit table is missing
+   */
+  public Head load() {
+    Head head = loadIfExists();
+    if (!head.exists()) {
+      throw TxnException.invalidUsage(
+          "55000",
+          String.format(
+              "the commit table is missing: set the catalog option txns.commit-table to the one"
+                  + " that cares for the table, or restore it; commit_table=`%s`",
+              identifier));
+    }
+    return head;
+  }
+
+  /**
+   * Load a head whose upper is at a timestamp in ms or above, or the newest that there is: a
+   * replica that lags behind says less, and is asked again for about half a second.
+   *
+   * @throws TxnException 55000 where the commit table is missing
+   */
+  public Head loadAtLeast(long ts) {
+    Head head = load();
+    for (int waitMsMax : LAG_MS) {
+      if (head.upper() >= ts) {
+        break;
+      }
+      clock.backOff(waitMsMax);
+      head = load();
+    }
+    return head;
+  }
+
+  /**
+   * Load the head; {@link Head#NONE} where there has never been a commit table.
+   *
+   * @throws TxnException 55000 where there was one
+   */
+  public Head loadIfEver() {
+    Head head = loadIfExists();
+    return head.exists() || !last.exists() ? head : load();
+  }
+
+  /** The commit table's uuid, which never changes. */
+  public String uuid() {
+    Head known = last;
+    return known.exists() ? known.uuid() : load().uuid();
+  }
+
+  /**
+   * Load the head; create the commit table first where none has been seen.
+   *
+   * @throws TxnException 55000 where there was one
+   */
+  public Head loadOrCreate() {
+    Head head = loadIfExists();
+    if (head.exists() || last.exists()) {
+      return head.exists() ? head : load();
+    }
+    CommitTable.create(delegate, identifier, clock);
+    return load();
+  }
+
+  /**
+   * Append entries to the head, in one compare-and-swap.
+   *
+   * @throws RuntimeException nothing has been sent
+   */
+  public Swap append(Head head, List<Entry> entries) {
+    return swap(head, (ops, base) -> appended(ops, base, entries));
+  }
+
+  /**
+   * Replace the head by what {@code next} makes of it, in one compare-and-swap.
+   *
+   * @throws RuntimeException nothing has been sent
+   */
+  public Swap replace(Head head, Next next) {
+    return swap(head, next);
+  }
+
+  /** What the commit table's metadata becomes. */
+  public interface Next {
+    TableMetadata of(TableOperations ops, TableMetadata base);
+  }
+
+  /** Remove a file of the commit table after the grace period. */
+  public void supersede(String location) {
+    Cleaning.of(location, () -> superseded.add(io(), location));
+  }
+
+  private Swap swap(Head head, Next next) {
+    synchronized (writeLock) {
+      writer = refreshed(writer);
+      TableMetadata base = writer.current();
+      if (!head.isSameVersion(base)) {
+        return Swap.NOT_SENT;
+      }
+      checkWritable(base);
+      TableMetadata updated = next.of(writer, Timestamps.notAhead(base, clock.nowMs()));
+      try {
+        Timestamps.commitFollowing(writer, base, updated);
+      } catch (CommitFailedException e) {
+        return new Swap(Swap.Outcome.LOST, e);
+      } catch (RuntimeException e) {
+        writer = null;
+        return new Swap(isRefusal(e) ? Swap.Outcome.REFUSED : Swap.Outcome.MAYBE, e);
+      } catch (Throwable e) {
+        writer = null; // it may have come after the swap: the next head tells
+        return new Swap(Swap.Outcome.MAYBE, new IllegalStateException(e));
+      }
+      made(base, updated);
+      return Swap.WON;
+    }
+  }
+
+  /** What a swap has made: what is loaded later is not older. It is won, whatever happens here. */
+  private void made(TableMetadata base, TableMetadata updated) {
+    try {
+      remember(updated);
+      superseded.add(writer.io(), base.metadataFileLocation());
+    } catch (Throwable e) {
+      LOG.warn("the log was written, and cannot be read", LoggedFailure.of(e));
+    }
+  }
+
+  /**
+   * Whether a catalog says of a request that it will not do it. A client that repeats requests by
+   * itself may have landed it before.
+   */
+  public static boolean isRefusal(RuntimeException e) {
+    return isMalformed(e) || e instanceof ForbiddenException || e instanceof NotAuthorizedException;
+  }
+
+  /** Whether a catalog calls a request malformed, as some do where it stood on an older state. */
+  public static boolean isMalformed(RuntimeException e) {
+    return e instanceof BadRequestException
+        || e instanceof ValidationException
+        || e instanceof IllegalArgumentException;
+  }
+
+  /**
+   * The requests of an entry's payload, one per change.
+   *
+   * @throws TxnException CorruptLog when the payload's file is not what the entry says
+   */
+  public List<UpdateTableRequest> requests(Entry entry) {
+    return payloads.read(entry, this::io);
+  }
+
+  public FileIO io() {
+    synchronized (readLock) {
+      if (reader == null) {
+        reader = refreshed(null);
+      }
+      return reader.io();
+    }
+  }
+
+  /** The commit table as Iceberg's table, for the archive; never older than a head before. */
+  Table table() {
+    return new BaseTable(new StaticTableOperations(load().metadata(), io()), identifier.name());
+  }
+
+  private TableOperations refreshed(TableOperations ops) {
+    if (ops == null) {
+      return ((HasTableOperations) delegate.loadTable(identifier)).operations();
+    }
+    try {
+      ops.refresh();
+      return ops;
+    } catch (NotFoundException | IllegalStateException e) {
+      LOG.debug(
+          "the head's file has been removed, or the table replaced: loading it anew",
+          LoggedFailure.of(e));
+      return ((HasTableOperations) delegate.loadTable(identifier)).operations();
+    }
+  }
+
+  private TableMetadata appended(TableOperations ops, TableMetadata base, List<Entry> entries) {
+    TableMetadata.Builder builder = TableMetadata.buildFrom(base);
+    Snapshot parent = base.currentSnapshot();
+    long sequenceNumber = base.lastSequenceNumber();
+    long timeMs = Timestamps.newestMs(base);
+    for (Entry entry : entries) {
+      Snapshot snapshot =
+          SnapshotEdit.create(ops.newSnapshotId(), DataOperations.APPEND)
+              .parent(parent.snapshotId())
+              .sequenceNumber(++sequenceNumber)
+              .timestampMs(++timeMs) // no clock: the times of the log never go back
+              .manifestList(parent.manifestListLocation())
+              .schemaId(base.currentSchemaId())
+              .summary(EntryParser.toSummary(entry))
+              .build();
+      builder.addSnapshot(snapshot);
+      parent = snapshot;
+    }
+    SnapshotRef main = base.ref(SnapshotRef.MAIN_BRANCH);
+    builder.setRef(
+        SnapshotRef.MAIN_BRANCH, SnapshotRef.builderFrom(main, parent.snapshotId()).build());
+    return builder.build();
+  }
+
+  private LogState state(TableMetadata metadata) {
+    Map<Long, Entry> records = new HashMap<>();
+    for (Snapshot snapshot : metadata.snapshots()) {
+      if (hasKind(snapshot)) {
+        records.put(
+            snapshot.snapshotId(),
+            parsed.computeIfAbsent(
+                snapshot.snapshotId(), id -> EntryParser.fromSummary(snapshot.summary())));
+      }
+    }
+    parsed.keySet().retainAll(records.keySet());
+    return LogState.of(records, records.get(newestRecord(metadata).snapshotId()));
+  }
+
+  /** The newest record of {@code main}: a stranger's compaction of the archive is stepped over. */
+  private static Snapshot newestRecord(TableMetadata metadata) {
+    Snapshot snapshot = metadata.currentSnapshot();
+    while (snapshot != null && !hasKind(snapshot)) {
+      if (!DataOperations.REPLACE.equals(snapshot.operation())) {
+        throw TxnException.corruptLog(
+            String.format(
+                "somebody wrote to the commit table; snapshot=`%d` operation=`%s`",
+                snapshot.snapshotId(), snapshot.operation()));
+      }
+      snapshot = snapshot.parentId() == null ? null : metadata.snapshot(snapshot.parentId());
+    }
+    if (snapshot == null) {
+      throw TxnException.corruptLog("the commit table has no record on main: " + metadata.uuid());
+    }
+    return snapshot;
+  }
+
+  private static void checkWritable(TableMetadata metadata) {
+    List<Snapshot> records = new ArrayList<>();
+    metadata.snapshots().stream().filter(CommitLog::hasKind).forEach(records::add);
+    records.forEach(record -> EntryParser.checkWritable(record.summary()));
+  }
+
+  private static boolean hasKind(Snapshot snapshot) {
+    return snapshot.summary() != null && snapshot.summary().containsKey(EntryParser.KIND);
+  }
+}

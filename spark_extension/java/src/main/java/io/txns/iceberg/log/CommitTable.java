@@ -1,0 +1,117 @@
+package io.txns.iceberg.log;
+
+import static org.apache.iceberg.types.Types.NestedField.optional;
+import static org.apache.iceberg.types.Types.NestedField.required;
+
+import io.txns.iceberg.Isolation;
+import io.txns.iceberg.TxnClock;
+import java.util.List;
+import java.util.Map;
+import org.apache.iceberg.Schema;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.Transaction;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.SupportsNamespaces;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.types.Types;
+
+/** What the commit table is made of: its columns, its properties, its first record. */
+public final class CommitTable {
+  /** The archive: one row per entry and change. */
+  public static final Schema SCHEMA =
+      new Schema(
+          required(1, "commit_ts", Types.LongType.get()),
+          required(2, "committed_at", Types.TimestampType.withZone()),
+          required(3, "txn_id", Types.StringType.get()),
+          required(4, "kind", Types.StringType.get()),
+          optional(5, "table_name", Types.StringType.get()),
+          optional(6, "table_uuid", Types.StringType.get()),
+          optional(7, "operation", Types.StringType.get()),
+          optional(8, "parent_snapshot_id", Types.LongType.get()),
+          optional(9, "snapshot_id", Types.LongType.get()),
+          optional(10, "added_records", Types.LongType.get()),
+          optional(11, "deleted_records", Types.LongType.get()),
+          required(12, "read_ts", Types.LongType.get()),
+          required(13, "isolation", Types.StringType.get()),
+          optional(14, "engine", Types.StringType.get()),
+          optional(15, "comment", Types.StringType.get()));
+
+  private static final Map<String, String> PROPERTIES =
+      Map.of(
+          "format-version", "2",
+          "write.metadata.compression-codec", "none",
+          "write.metadata.previous-versions-max", "1",
+          "write.metadata.delete-after-commit.enabled", "false",
+          "gc.enabled", "false");
+
+  /** A hundred years: with the count below, what keeps other engines' expiry away. */
+  private static final long MAX_SNAPSHOT_AGE_MS = 100L * 365 * 24 * 3600 * 1000;
+
+  /** How many of its first columns tell a commit table from others. */
+  private static final int TELLING_COLUMNS = 4;
+
+  private CommitTable() {}
+
+  /** Whether a table has a commit table's first columns, by id and name. */
+  public static boolean hasColumns(Schema schema) {
+    return SCHEMA.columns().stream()
+        .limit(TELLING_COLUMNS)
+        .allMatch(column -> column.name().equals(schema.findColumnName(column.fieldId())));
+  }
+
+  /**
+   * Create the commit table with its first record, in one step; two creators end with one table.
+   */
+  static void create(Catalog catalog, TableIdentifier identifier, TxnClock clock) {
+    createNamespace(catalog, identifier);
+    Entry first =
+        new Entry(
+            EntryKind.TIDY,
+            0,
+            0,
+            0,
+            0,
+            0,
+            clock.newTxnId(),
+            Isolation.SNAPSHOT,
+            Engine.name(),
+            "",
+            List.of(),
+            Entry.Payload.NONE);
+    try {
+      Transaction transaction =
+          catalog.buildTable(identifier, SCHEMA).withProperties(PROPERTIES).createTransaction();
+      var append = transaction.newFastAppend();
+      EntryParser.toSummary(first).forEach(append::set);
+      append.commit();
+      transaction
+          .manageSnapshots()
+          .setMinSnapshotsToKeep(SnapshotRef.MAIN_BRANCH, Integer.MAX_VALUE)
+          .setMaxSnapshotAgeMs(SnapshotRef.MAIN_BRANCH, MAX_SNAPSHOT_AGE_MS)
+          .commit();
+      transaction.commitTransaction();
+    } catch (AlreadyExistsException e) {
+      // somebody else has created it: theirs is as good
+    }
+  }
+
+  private static void createNamespace(Catalog catalog, TableIdentifier identifier) {
+    if (!(catalog instanceof SupportsNamespaces namespaces) || !identifier.hasNamespace()) {
+      return;
+    }
+    Namespace namespace = identifier.namespace();
+    if (namespaces.namespaceExists(namespace)) {
+      return;
+    }
+    try {
+      namespaces.createNamespace(namespace);
+    } catch (RuntimeException e) {
+      // Two creators: JdbcCatalog tells the second one of its database's key, not of the namespace.
+      if (!namespaces.namespaceExists(namespace)) {
+        throw e;
+      }
+    }
+  }
+}

@@ -1,0 +1,120 @@
+package io.txns.iceberg.log;
+
+import io.txns.iceberg.Isolation;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.UUID;
+
+/**
+ * One record of the log: one snapshot of the commit table (docs/spec.md "Entry").
+ *
+ * @param kind what it is
+ * @param commitTs logical timestamp in ms; 0 for {@link EntryKind#TIDY}, which carries none
+ * @param prevTs the {@code commit_ts} of the entry before it; 0 for the first
+ * @param upper the greatest {@code commit_ts} of the log after this record
+ * @param tidiedUpto the greatest {@code commit_ts} that has left the head; 0 if none has
+ * @param readTs the transaction's {@code read_ts} in ms
+ * @param txnId in at most one entry for as long as ids are looked up (I8); aborts of it are none
+ * @param isolation the level it was validated at
+ * @param engine who wrote it, for people
+ * @param comment the user's own words, or the empty string
+ * @param changes what it does, one per table
+ * @param payload where the {@code CommitTransactionRequest} is
+ */
+public record Entry(
+    EntryKind kind,
+    long commitTs,
+    long prevTs,
+    long upper,
+    long tidiedUpto,
+    long readTs,
+    String txnId,
+    Isolation isolation,
+    String engine,
+    String comment,
+    List<Change> changes,
+    Payload payload) {
+
+  public Entry {
+    Objects.requireNonNull(kind, "kind");
+    Objects.requireNonNull(txnId, "txnId");
+    Objects.requireNonNull(isolation, "isolation");
+    changes = List.copyOf(changes);
+  }
+
+  /**
+   * The bytes of the {@code CommitTransactionRequest}: inline, or in a file beside the commit
+   * table's metadata, or none where there is nothing to apply.
+   */
+  public record Payload(String inline, String location, String sha256) {
+    /** Nothing to apply. */
+    public static final Payload NONE = new Payload(null, null, null);
+
+    public boolean isNone() {
+      return inline == null && location == null;
+    }
+  }
+
+  /** What stands above {@code head} and has nothing to apply. */
+  public static Entry withoutPayload(
+      EntryKind kind, Head head, long commitTs, String txnId, List<Change> changes) {
+    return new Entry(
+        kind,
+        commitTs,
+        head.upper(),
+        commitTs,
+        head.state().tidiedUpto(),
+        head.upper(),
+        txnId,
+        Isolation.SNAPSHOT,
+        Engine.name(),
+        "",
+        changes,
+        Payload.NONE);
+  }
+
+  /** What bars all tries under a caller's id that read below it. */
+  public static Entry abort(Head head, long commitTs, String txnId, long readTs) {
+    return new Entry(
+        EntryKind.ABORT,
+        commitTs,
+        head.upper(),
+        commitTs,
+        head.state().tidiedUpto(),
+        readTs,
+        txnId,
+        Isolation.SNAPSHOT,
+        Engine.name(),
+        "",
+        List.of(),
+        Payload.NONE);
+  }
+
+  /** Whether it says that a try under its id was refused, and commits nothing. */
+  public boolean isAbort() {
+    return kind == EntryKind.ABORT;
+  }
+
+  /** The newest of the entries under one id that is no abort: its transaction's. */
+  public static Optional<Entry> committed(List<Entry> under) {
+    return under.stream().filter(entry -> !entry.isAbort()).reduce((earlier, later) -> later);
+  }
+
+  /** The newest abort's {@code commit_ts}, of the entries under one id; 0 without one. */
+  public static long abortedTs(List<Entry> under) {
+    return under.stream().filter(Entry::isAbort).mapToLong(Entry::commitTs).max().orElse(0);
+  }
+
+  /** Whether its changes have to be carried over to their tables. */
+  public boolean applies() {
+    return !payload.isNone();
+  }
+
+  /** One id for one deed, whoever does it: two that race make one entry (invariant I8). */
+  public static String derivedId(String deed, String tableUuid, String what) {
+    String name = deed + ":" + tableUuid + ":" + what;
+    return UUID.nameUUIDFromBytes(name.getBytes(StandardCharsets.UTF_8)).toString();
+  }
+}

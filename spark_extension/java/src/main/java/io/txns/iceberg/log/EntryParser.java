@@ -1,0 +1,333 @@
+package io.txns.iceberg.log;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.txns.iceberg.Isolation;
+import io.txns.iceberg.TxnException;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/**
+ * Entries to and from the summary of a snapshot of the commit table (docs/spec.md "Entry").
+ *
+ * <p>Unknown keys are ignored; unknown features are refused, by readers or by writers.
+ */
+public final class EntryParser {
+  static final String PREFIX = "txns.";
+  static final String FORMAT_VERSION = "txns.format-version";
+  static final String READER_FEATURES = "txns.reader-features";
+  static final String WRITER_FEATURES = "txns.writer-features";
+  public static final String KIND = "txns.kind";
+  static final String COMMIT_TS = "txns.commit-ts";
+  static final String PREV_TS = "txns.prev-ts";
+  static final String UPPER = "txns.upper";
+  static final String TIDIED_UPTO = "txns.tidied-upto";
+  static final String READ_TS = "txns.read-ts";
+  static final String TXN_ID = "txns.txn-id";
+  static final String ISOLATION = "txns.isolation";
+  static final String ENGINE = "txns.engine";
+  static final String COMMENT = "txns.comment";
+  static final String TABLES = "txns.tables";
+  static final String PAYLOAD = "txns.payload";
+  static final String PAYLOAD_LOCATION = "txns.payload-location";
+  static final String PAYLOAD_SHA256 = "txns.payload-sha256";
+
+  /** The version of the stored bytes that this program reads and writes. */
+  static final int VERSION = 1;
+
+  /** Features of the format that this program knows; version 1 has none. */
+  private static final Set<String> KNOWN_FEATURES = Set.of();
+
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private EntryParser() {}
+
+  /** The summary of the snapshot that stands for {@code entry}, without {@code operation}. */
+  public static Map<String, String> toSummary(Entry entry) {
+    Map<String, String> summary = new LinkedHashMap<>();
+    summary.put(FORMAT_VERSION, Integer.toString(VERSION));
+    summary.put(KIND, entry.kind().stored());
+    if (entry.kind() != EntryKind.TIDY) {
+      summary.put(COMMIT_TS, Long.toString(entry.commitTs()));
+      summary.put(PREV_TS, Long.toString(entry.prevTs()));
+      summary.put(READ_TS, Long.toString(entry.readTs()));
+      summary.put(ISOLATION, entry.isolation().stored());
+      summary.put(TABLES, toJson(entry.changes()));
+    }
+    summary.put(UPPER, Long.toString(entry.upper()));
+    summary.put(TIDIED_UPTO, Long.toString(entry.tidiedUpto()));
+    summary.put(TXN_ID, entry.txnId());
+    summary.put(ENGINE, entry.engine());
+    if (!entry.comment().isEmpty()) {
+      summary.put(COMMENT, entry.comment());
+    }
+    if (entry.payload().inline() != null) {
+      summary.put(PAYLOAD, entry.payload().inline());
+    } else if (entry.payload().location() != null) {
+      summary.put(PAYLOAD_LOCATION, entry.payload().location());
+      summary.put(PAYLOAD_SHA256, entry.payload().sha256());
+    }
+    return summary;
+  }
+
+  /**
+   * The entry that a snapshot's summary holds.
+   *
+   * @throws TxnException CorruptLog for a missing or malformed field; Unsupported for an unknown
+   *     version or reader feature
+   */
+  public static Entry fromSummary(Map<String, String> summary) {
+    checkReadable(summary);
+    EntryKind kind = EntryKind.parse(required(summary, KIND));
+    boolean tidy = kind == EntryKind.TIDY;
+    if (tidy && summary.containsKey(COMMIT_TS)) {
+      throw TxnException.corruptLog("a tidy record carries no commit-ts");
+    }
+    Entry entry =
+        new Entry(
+            kind,
+            tidy ? 0 : number(summary, COMMIT_TS),
+            tidy ? 0 : number(summary, PREV_TS),
+            number(summary, UPPER),
+            number(summary, TIDIED_UPTO),
+            tidy ? 0 : number(summary, READ_TS),
+            txnId(summary),
+            tidy ? Isolation.SNAPSHOT : isolation(required(summary, ISOLATION)),
+            summary.getOrDefault(ENGINE, ""),
+            summary.getOrDefault(COMMENT, ""),
+            tidy ? List.of() : changes(required(summary, TABLES)),
+            payload(summary));
+    checkConsistent(entry);
+    return entry;
+  }
+
+  /** What the fields of one record say about each other (docs/spec.md "Relations"). */
+  private static void checkConsistent(Entry entry) {
+    check(entry.tidiedUpto() <= entry.upper(), "tidied-upto is above upper (I6)");
+    if (entry.kind() == EntryKind.TIDY) {
+      check(!entry.applies(), "a tidy record has a payload");
+      return;
+    }
+    check(entry.upper() == entry.commitTs(), "upper is not the commit-ts (I1)");
+    check(entry.prevTs() < entry.commitTs(), "prev-ts is not below commit-ts (I1)");
+    check(entry.readTs() < entry.commitTs(), "read-ts is not below commit-ts (I1)");
+    boolean applies = entry.kind().isApplied() && !entry.changes().isEmpty();
+    check(
+        applies == entry.applies(),
+        String.format(
+            "a `%s` with %d tables %s",
+            entry.kind().stored(),
+            entry.changes().size(),
+            applies ? "needs a payload" : "has no payload"));
+  }
+
+  private static void check(boolean holds, String message) {
+    if (!holds) {
+      throw TxnException.corruptLog("an entry contradicts itself: " + message);
+    }
+  }
+
+  private static String txnId(Map<String, String> summary) {
+    String id = required(summary, TXN_ID);
+    boolean printable = id.codePoints().noneMatch(Character::isISOControl);
+    if (id.isEmpty() || id.codePointCount(0, id.length()) > 255 || !printable) {
+      throw TxnException.corruptLog("a transaction id has 1 to 255 printable characters");
+    }
+    return id;
+  }
+
+  /** Refuse to write a log that asks for writer features this program does not know. */
+  static void checkWritable(Map<String, String> summary) {
+    refuseUnknown(summary, WRITER_FEATURES);
+  }
+
+  private static void checkReadable(Map<String, String> summary) {
+    long version = number(summary, FORMAT_VERSION);
+    if (version != VERSION) {
+      throw TxnException.unsupported(
+          String.format(
+              "the commit table is of another format version, upgrade this program;"
+                  + " txns.format-version=`%d` known=`%d`",
+              version, VERSION));
+    }
+    refuseUnknown(summary, READER_FEATURES);
+  }
+
+  private static void refuseUnknown(Map<String, String> summary, String key) {
+    Set<String> unknown = new TreeSet<>();
+    for (String feature : summary.getOrDefault(key, "").split(",")) {
+      if (!feature.isBlank() && !KNOWN_FEATURES.contains(feature.trim())) {
+        unknown.add(feature.trim());
+      }
+    }
+    if (!unknown.isEmpty()) {
+      throw TxnException.unsupported(
+          String.format(
+              "the commit table asks for a feature that this program does not know, upgrade it;"
+                  + " %s=`%s`",
+              key, String.join(",", unknown)));
+    }
+  }
+
+  private static Entry.Payload payload(Map<String, String> summary) {
+    String inline = summary.get(PAYLOAD);
+    String location = summary.get(PAYLOAD_LOCATION);
+    String sha256 = summary.get(PAYLOAD_SHA256);
+    if (inline != null && location != null) {
+      throw TxnException.corruptLog("an entry has a payload inline or in a file, not both");
+    }
+    boolean digest = sha256 != null && sha256.matches("[0-9a-f]{64}");
+    if (location == null ? sha256 != null : !digest) {
+      throw TxnException.corruptLog(
+          String.format(
+              "a payload file, and only a file, needs %s; location=`%s`",
+              PAYLOAD_SHA256, location));
+    }
+    return inline == null && location == null
+        ? Entry.Payload.NONE
+        : new Entry.Payload(inline, location, sha256);
+  }
+
+  private static Isolation isolation(String stored) {
+    for (Isolation level : Isolation.values()) {
+      if (level.stored().equals(stored)) {
+        return level;
+      }
+    }
+    throw TxnException.corruptLog(String.format("unknown isolation; %s=`%s`", ISOLATION, stored));
+  }
+
+  private static String toJson(List<Change> changes) {
+    ArrayNode list = JSON.createArrayNode();
+    for (Change change : changes) {
+      ObjectNode node = list.addObject();
+      ObjectNode identifier = node.putObject("identifier");
+      ArrayNode namespace = identifier.putArray("namespace");
+      for (String level : change.table().namespace().levels()) {
+        namespace.add(level);
+      }
+      identifier.put("name", change.table().name());
+      node.put("uuid", change.uuid());
+      node.put("operation", change.operation().stored());
+      if (change.fromSnapshotId() != null) {
+        node.put("from-snapshot-id", change.fromSnapshotId());
+      }
+      if (change.toSnapshotId() != null) {
+        node.put("to-snapshot-id", change.toSnapshotId());
+      }
+      node.put("added-records", change.addedRecords());
+      node.put("deleted-records", change.deletedRecords());
+    }
+    return list.toString();
+  }
+
+  private static List<Change> changes(String json) {
+    JsonNode list;
+    try {
+      list = JSON.readTree(json);
+    } catch (JsonProcessingException e) {
+      throw TxnException.corruptLog(String.format("%s is not JSON: %s", TABLES, e.getMessage()));
+    }
+    if (list == null || !list.isArray()) {
+      throw TxnException.corruptLog(String.format("%s is not a list", TABLES));
+    }
+    List<Change> changes = new ArrayList<>();
+    Set<Object> seen = new HashSet<>();
+    for (JsonNode node : list) {
+      Change change = change(node);
+      if (!seen.add(change.table()) || !seen.add(change.uuid())) {
+        throw TxnException.corruptLog(
+            String.format("an entry names a table once; table=`%s`", change.table()));
+      }
+      changes.add(change);
+    }
+    return changes;
+  }
+
+  private static Change change(JsonNode node) {
+    JsonNode identifier = node.path("identifier");
+    if (!identifier.path("namespace").isArray()) {
+      throw TxnException.corruptLog(
+          String.format("an element of %s has no list `namespace`", TABLES));
+    }
+    List<String> levels = new ArrayList<>();
+    for (JsonNode level : identifier.get("namespace")) {
+      if (!level.isTextual()) {
+        throw TxnException.corruptLog(
+            String.format("a namespace in %s is a list of texts", TABLES));
+      }
+      levels.add(level.asText());
+    }
+    TableIdentifier table =
+        TableIdentifier.of(Namespace.of(levels.toArray(String[]::new)), text(identifier, "name"));
+    return new Change(
+        table,
+        text(node, "uuid"),
+        Operation.parse(text(node, "operation")),
+        id(node, "from-snapshot-id"),
+        id(node, "to-snapshot-id"),
+        count(node, "added-records"),
+        count(node, "deleted-records"));
+  }
+
+  private static String text(JsonNode node, String field) {
+    JsonNode value = node.get(field);
+    if (value == null || !value.isTextual()) {
+      throw TxnException.corruptLog(
+          String.format("an element of %s has no text `%s`", TABLES, field));
+    }
+    return value.asText();
+  }
+
+  private static Long id(JsonNode node, String field) {
+    JsonNode value = node.get(field);
+    if (value == null || value.isNull()) {
+      return null;
+    }
+    if (!value.isIntegralNumber() || !value.canConvertToLong()) {
+      throw TxnException.corruptLog(
+          String.format("`%s` in %s is not a whole number", field, TABLES));
+    }
+    return value.asLong();
+  }
+
+  private static long count(JsonNode node, String field) {
+    Long count = id(node, field);
+    if (count == null || count < 0) {
+      throw TxnException.corruptLog(
+          String.format("an element of %s has no count `%s`", TABLES, field));
+    }
+    return count;
+  }
+
+  private static String required(Map<String, String> summary, String key) {
+    String value = summary.get(key);
+    if (value == null) {
+      throw TxnException.corruptLog(String.format("an entry has no %s", key));
+    }
+    return value;
+  }
+
+  private static long number(Map<String, String> summary, String key) {
+    String value = required(summary, key);
+    try {
+      if (value.matches("0|[1-9][0-9]*")) {
+        return Long.parseLong(value);
+      }
+    } catch (NumberFormatException e) {
+      // above int64: told below
+    }
+    throw TxnException.corruptLog(
+        String.format("not decimal digits of an int64; %s=`%s`", key, value));
+  }
+}

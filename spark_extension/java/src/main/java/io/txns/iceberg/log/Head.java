@@ -1,0 +1,68 @@
+package io.txns.iceberg.log;
+
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableMetadata;
+
+/**
+ * The newest state of the commit table that was loaded, and what follows from it.
+ *
+ * @param metadata the commit table's metadata; null where there is no commit table
+ * @param state what it says
+ */
+public record Head(TableMetadata metadata, LogState state) {
+  static final Head NONE = new Head(null, LogState.empty());
+
+  public boolean exists() {
+    return metadata != null;
+  }
+
+  public long upper() {
+    return state.upper();
+  }
+
+  public String uuid() {
+    return metadata.uuid();
+  }
+
+  /** What changes with the archive's rows, and with nothing else. */
+  String archiveVersion() {
+    return metadata.currentSnapshot().manifestListLocation();
+  }
+
+  /** This head with one more entry, which waits to be appended together with others. */
+  public Head with(Entry entry) {
+    return new Head(metadata, state.with(entry));
+  }
+
+  /** Whether this head is a later version than another one of the same log. */
+  public boolean isNewer(Head other) {
+    return metadata.lastSequenceNumber() > other.metadata.lastSequenceNumber();
+  }
+
+  /**
+   * Whether no swap that asserted where {@code main} of the other one stood can be won any more.
+   */
+  public boolean isPast(Head other) {
+    return isNewer(other) && !isSameVersion(other.metadata);
+  }
+
+  /**
+   * Whether another snapshot than one that was to follow a head stands in its place.
+   *
+   * <p>Then no version of the table has that one: its swap asserted where {@code main} stood, and
+   * asked for the number that the other one has got.
+   */
+  public boolean hasOtherThan(Snapshot wanted, Head after) {
+    return isPast(after)
+        && metadata.snapshots().stream()
+            .anyMatch(
+                at ->
+                    at.sequenceNumber() == wanted.sequenceNumber()
+                        && at.snapshotId() != wanted.snapshotId());
+  }
+
+  /** Whether two heads are the same version of the commit table. */
+  boolean isSameVersion(TableMetadata other) {
+    return metadata.currentSnapshot().snapshotId() == other.currentSnapshot().snapshotId();
+  }
+}

@@ -1,0 +1,100 @@
+package io.txns.iceberg.log;
+
+import io.txns.iceberg.TxnException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.Collections;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
+
+/** The bytes that entries carry for their tables: inline, or in a file of their own. */
+public final class Payloads {
+  /** Payloads above this size have a file of their own. */
+  static final int INLINE_MAX_BYTES = 64 * 1024;
+
+  private static final int CACHED_ENTRIES = 128;
+
+  private final Map<Entry.Payload, List<UpdateTableRequest>> cache =
+      Collections.synchronizedMap(
+          new LinkedHashMap<>(16, 0.75f, true) {
+            @Override
+            protected boolean removeEldestEntry(
+                Map.Entry<Entry.Payload, List<UpdateTableRequest>> eldest) {
+              return size() > CACHED_ENTRIES;
+            }
+          });
+
+  List<UpdateTableRequest> read(Entry entry, Supplier<FileIO> io) {
+    List<UpdateTableRequest> known = cache.get(entry.payload());
+    if (known == null) {
+      known = CommitTransactionRequestParser.fromJson(json(entry, io)).tableChanges();
+      cache.put(entry.payload(), known);
+    }
+    return known;
+  }
+
+  /** Where the specification wants a payload: inline, or in a file that is to be written. */
+  public static Entry.Payload placed(String tableLocation, String txnId, String json) {
+    byte[] bytes = json.getBytes(StandardCharsets.UTF_8);
+    if (bytes.length <= INLINE_MAX_BYTES) {
+      return new Entry.Payload(json, null, null);
+    }
+    String sha256 = sha256(bytes);
+    String location = String.format("%s/metadata/%s", tableLocation, fileName(txnId, sha256));
+    return new Entry.Payload(null, location, sha256);
+  }
+
+  /** Write the file of a payload. */
+  public static void write(FileIO io, String location, String json) {
+    try (OutputStream out = io.newOutputFile(location).createOrOverwrite()) {
+      out.write(json.getBytes(StandardCharsets.UTF_8));
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot write a payload: " + location, e);
+    }
+  }
+
+  /** The name of a payload's file: ids are longer than names of files may be. */
+  static String fileName(String txnId, String sha256) {
+    String id = sha256(txnId.getBytes(StandardCharsets.UTF_8));
+    return String.format("txns-payload-%s-%s.json", id.substring(0, 32), sha256.substring(0, 8));
+  }
+
+  private static String json(Entry entry, Supplier<FileIO> io) {
+    Entry.Payload payload = entry.payload();
+    if (payload.inline() != null) {
+      return payload.inline();
+    }
+    byte[] bytes;
+    try (InputStream in = io.get().newInputFile(payload.location()).newStream()) {
+      bytes = in.readAllBytes();
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot read a payload: " + payload.location(), e);
+    }
+    if (!sha256(bytes).equals(payload.sha256())) {
+      throw TxnException.corruptLog(
+          String.format(
+              "a payload's file is not what its entry says; location=`%s` txn=`%s`",
+              payload.location(), entry.txnId()));
+    }
+    return new String(bytes, StandardCharsets.UTF_8);
+  }
+
+  static String sha256(byte[] bytes) {
+    try {
+      return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(bytes));
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException("every Java has SHA-256", e);
+    }
+  }
+}

@@ -1,0 +1,91 @@
+package io.txns.iceberg.meta;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Map;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotParser;
+
+/**
+ * A snapshot with other fields.
+ *
+ * <p>Iceberg's snapshots are immutable and their class is not public; their JSON is both.
+ */
+public final class SnapshotEdit {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private final ObjectNode node;
+
+  private SnapshotEdit(ObjectNode node) {
+    this.node = node;
+  }
+
+  public static SnapshotEdit of(Snapshot snapshot) {
+    try {
+      return new SnapshotEdit((ObjectNode) JSON.readTree(SnapshotParser.toJson(snapshot, false)));
+    } catch (JsonProcessingException e) {
+      throw new IllegalStateException("Iceberg wrote a snapshot that is not JSON", e);
+    }
+  }
+
+  /** A snapshot from nothing: the caller sets every field that it needs. */
+  public static SnapshotEdit create(long snapshotId, String operation) {
+    ObjectNode node = JSON.createObjectNode();
+    node.put("snapshot-id", snapshotId);
+    node.putObject("summary").put("operation", operation);
+    return new SnapshotEdit(node);
+  }
+
+  public SnapshotEdit parent(Long parentId) {
+    if (parentId == null) {
+      node.remove("parent-snapshot-id");
+    } else {
+      node.put("parent-snapshot-id", parentId);
+    }
+    return this;
+  }
+
+  public SnapshotEdit sequenceNumber(long sequenceNumber) {
+    node.put("sequence-number", sequenceNumber);
+    return this;
+  }
+
+  public SnapshotEdit timestampMs(long timestampMs) {
+    node.put("timestamp-ms", timestampMs);
+    return this;
+  }
+
+  public SnapshotEdit manifestList(String location) {
+    node.put("manifest-list", location);
+    return this;
+  }
+
+  public SnapshotEdit schemaId(Integer schemaId) {
+    if (schemaId != null) {
+      node.put("schema-id", schemaId);
+    }
+    return this;
+  }
+
+  /** Row lineage of format 3: the first row id and how many row ids are taken. */
+  public SnapshotEdit rows(long firstRowId, long addedRows) {
+    node.put("first-row-id", firstRowId);
+    node.put("added-rows", addedRows);
+    return this;
+  }
+
+  public SnapshotEdit operation(String operation) {
+    ((ObjectNode) node.get("summary")).put("operation", operation);
+    return this;
+  }
+
+  public SnapshotEdit summary(Map<String, String> more) {
+    ObjectNode summary = (ObjectNode) node.get("summary");
+    more.forEach(summary::put);
+    return this;
+  }
+
+  public Snapshot build() {
+    return SnapshotParser.fromJson(node.toString());
+  }
+}

@@ -1,0 +1,48 @@
+package io.txns.iceberg.meta;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/**
+ * Identifiers as one text, and back: parts joined by dots, a part with a dot or a backtick in
+ * backticks, as SQL quotes it.
+ */
+public final class TableNames {
+  private TableNames() {}
+
+  public static String text(TableIdentifier table) {
+    return Stream.concat(Stream.of(table.namespace().levels()), Stream.of(table.name()))
+        .map(TableNames::quoted)
+        .collect(Collectors.joining("."));
+  }
+
+  public static TableIdentifier parse(String text) {
+    List<String> parts = new ArrayList<>();
+    StringBuilder part = new StringBuilder();
+    boolean quoted = false;
+    for (int i = 0; i < text.length(); i++) {
+      char at = text.charAt(i);
+      if (at == '`' && quoted && i + 1 < text.length() && text.charAt(i + 1) == '`') {
+        part.append(at);
+        i++;
+      } else if (at == '`') {
+        quoted = !quoted;
+      } else if (at == '.' && !quoted) {
+        parts.add(part.toString());
+        part.setLength(0);
+      } else {
+        part.append(at);
+      }
+    }
+    String name = part.toString();
+    return TableIdentifier.of(Namespace.of(parts.toArray(String[]::new)), name);
+  }
+
+  private static String quoted(String part) {
+    return part.contains(".") || part.contains("`") ? "`" + part.replace("`", "``") + "`" : part;
+  }
+}

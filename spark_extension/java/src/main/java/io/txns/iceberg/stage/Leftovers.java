@@ -1,0 +1,104 @@
+package io.txns.iceberg.stage;
+
+import io.txns.iceberg.log.Change;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Payloads;
+import io.txns.iceberg.meta.Cleaning;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.iceberg.Snapshot;
+
+/**
+ * Files that attempts to commit have written and that the entry does not need: payloads of lost
+ * attempts, manifests of appends that were restaged.
+ *
+ * <p>Removed only when the outcome is known: what an attempt may still land with stays.
+ */
+public final class Leftovers {
+  private final CommitLog log;
+  private final Set<String> payloads = new LinkedHashSet<>();
+  private final List<StagedTable> restaged = new ArrayList<>();
+  private boolean anotherTry;
+
+  public Leftovers(CommitLog log) {
+    this.log = log;
+  }
+
+  /**
+   * Keep the payload of an attempt where the specification wants it, inline or in a file.
+   *
+   * <p>A file that an earlier attempt has written may be that of an entry: it has the same name
+   * only if it has the same bytes, and is not written again.
+   */
+  public Entry.Payload store(Head head, String txnId, String json) {
+    Entry.Payload payload = Payloads.placed(head.metadata().location(), txnId, json);
+    String location = payload.location();
+    if (location != null && !payloads.contains(location)) {
+      try {
+        Payloads.write(log.io(), location, json);
+      } catch (RuntimeException e) {
+        remove(location); // a part of it may be there
+        throw e;
+      }
+      payloads.add(location);
+    }
+    return payload;
+  }
+
+  /** One of several versions of a staged table, of which at most one is committed. */
+  public void versionOf(StagedTable table) {
+    if (!restaged.contains(table)) {
+      restaged.add(table);
+    }
+  }
+
+  /** The transaction has not committed; what it staged itself is its own affair. */
+  public void removeAllBut(Collection<StagedTable> originals) {
+    payloads.forEach(this::remove);
+    restaged.stream()
+        .filter(table -> !originals.contains(table))
+        .forEach(table -> StagedFiles.metadataOf(table).delete());
+    payloads.clear();
+    restaged.clear();
+  }
+
+  /** Whether what has committed was made by another try under the same id: nothing is needed. */
+  public boolean areOfAnotherTry() {
+    return anotherTry;
+  }
+
+  /** The transaction has committed as {@code entry}. */
+  public void removeAllBut(Entry entry, Collection<StagedTable> originals) {
+    Set<Long> committed =
+        entry.changes().stream().map(Change::toSnapshotId).collect(Collectors.toSet());
+    anotherTry =
+        Stream.concat(originals.stream(), restaged.stream())
+            .noneMatch(table -> isOn(table, committed));
+    payloads.remove(entry.payload().location());
+    if (entry.payload().equals(Entry.Payload.NONE)) {
+      payloads.forEach(log::supersede); // archived: heads of before may name one of them
+    } else {
+      payloads.forEach(this::remove);
+    }
+    restaged.stream()
+        .filter(table -> !isOn(table, committed))
+        .forEach(table -> StagedFiles.metadataOf(table).delete());
+  }
+
+  /** Whether main stands on one of some snapshots; it may have none, before it is completed. */
+  private static boolean isOn(StagedTable table, Set<Long> snapshots) {
+    Snapshot main = table.current().currentSnapshot();
+    return main != null && snapshots.contains(main.snapshotId());
+  }
+
+  private void remove(String location) {
+    Cleaning.of(location, () -> log.io().deleteFile(location));
+  }
+}

@@ -1,0 +1,99 @@
+package io.txns.iceberg.stage;
+
+import io.txns.iceberg.meta.ManifestLists;
+import io.txns.iceberg.meta.SnapshotEdit;
+import io.txns.iceberg.table.TableMark;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.SnapshotSummary;
+import org.apache.iceberg.TableMetadata;
+
+/**
+ * Puts the rows of an older or a foreign snapshot on {@code main} as a new snapshot of ours, with a
+ * manifest list of its own (invariant I2).
+ */
+public final class SnapshotCopy {
+  private static final Map<String, String> NO_ROWS =
+      Map.of(
+          SnapshotSummary.TOTAL_DATA_FILES_PROP, "0",
+          SnapshotSummary.TOTAL_DELETE_FILES_PROP, "0",
+          SnapshotSummary.TOTAL_RECORDS_PROP, "0",
+          SnapshotSummary.TOTAL_FILE_SIZE_PROP, "0",
+          SnapshotSummary.TOTAL_POS_DELETES_PROP, "0",
+          SnapshotSummary.TOTAL_EQ_DELETES_PROP, "0");
+
+  private SnapshotCopy() {}
+
+  /**
+   * Stage a copy of {@code source} on top of {@code parent}.
+   *
+   * @param source null for no rows
+   * @param parent what main stands on in the log; null for a table without a snapshot
+   */
+  public static void stage(StagedTable staged, Snapshot source, Snapshot parent) {
+    stage(staged, staged.real().newSnapshotId(), DataOperations.OVERWRITE, source, parent);
+  }
+
+  /**
+   * Stage a copy of {@code main} on {@code main}, for an adoption to stand on (docs/spec.md 9.4).
+   *
+   * <p>It has the rows that are there, as a compaction has; without a {@code main} it is no
+   * compaction of anything, and strangers' as the state is.
+   */
+  public static void stageFooting(StagedTable staged, long snapshotId) {
+    Snapshot main = staged.current().currentSnapshot();
+    String operation = main == null ? DataOperations.OVERWRITE : DataOperations.REPLACE;
+    stage(staged, snapshotId, operation, main, main);
+  }
+
+  private static void stage(
+      StagedTable staged, long snapshotId, String operation, Snapshot source, Snapshot parent) {
+    TableMetadata base = staged.current();
+    long sequenceNumber = base.lastSequenceNumber() + 1;
+    Long parentId = parent == null ? null : parent.snapshotId();
+    Long firstRowId = base.formatVersion() >= 3 ? base.nextRowId() : null;
+    String location = staged.operations().metadataFileLocation("snap-" + snapshotId + "-copy.avro");
+    long rows =
+        ManifestLists.write(
+            staged.real().io().newOutputFile(location),
+            base.formatVersion(),
+            snapshotId,
+            parentId,
+            sequenceNumber,
+            firstRowId,
+            source == null ? List.of() : source.allManifests(staged.real().io()));
+    SnapshotEdit edit =
+        SnapshotEdit.create(snapshotId, operation)
+            .parent(parentId)
+            .sequenceNumber(sequenceNumber)
+            .timestampMs(base.lastUpdatedMillis())
+            .manifestList(location)
+            .schemaId(source == null ? Integer.valueOf(base.currentSchemaId()) : source.schemaId())
+            .summary(totals(source));
+    if (source != null) {
+      edit.summary(Map.of(TableMark.SNAPSHOT_RESTORED, Long.toString(source.snapshotId())));
+    }
+    if (firstRowId != null) {
+      edit.rows(firstRowId, rows);
+    }
+    staged.stage(
+        base,
+        TableMetadata.buildFrom(base)
+            .setBranchSnapshot(edit.build(), SnapshotRef.MAIN_BRANCH)
+            .build());
+  }
+
+  /** The {@code total-} keys of a snapshot's summary; zeros for none. */
+  private static Map<String, String> totals(Snapshot source) {
+    if (source == null) {
+      return NO_ROWS;
+    }
+    return source.summary().entrySet().stream()
+        .filter(entry -> entry.getKey().startsWith("total-"))
+        .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
+  }
+}

@@ -1,0 +1,384 @@
+package io.txns.iceberg.table;
+
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.log.Change;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.meta.SchemaIds;
+import io.txns.iceberg.meta.SnapshotEdit;
+import io.txns.iceberg.meta.SpecIds;
+import io.txns.iceberg.meta.Timestamps;
+import io.txns.iceberg.stage.StagedTable;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.function.Consumer;
+import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.UpdateRequirement;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.ValidationException;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
+
+/**
+ * Table metadata plus logged changes: what readers see before an entry is applied, and what apply
+ * commits; pure.
+ *
+ * <p>One function serves both, so that a reader sees what will be there.
+ */
+public final class Overlay {
+  /** A staged snapshot that has to take new numbers, because the table's have moved on. */
+  public interface Renumber {
+    /** The same snapshot with its numbers and, where the caller writes files, a list of its own. */
+    Snapshot renumbered(TableMetadata base, Snapshot staged, long sequenceNumber, Long firstRowId);
+
+    /** Readers change the snapshot's fields only; the rows are the same. */
+    Renumber IN_MEMORY =
+        (base, staged, sequenceNumber, firstRowId) -> {
+          SnapshotEdit edit = SnapshotEdit.of(staged).sequenceNumber(sequenceNumber);
+          if (firstRowId != null) {
+            edit.rows(firstRowId, staged.addedRows() == null ? 0 : staged.addedRows());
+          }
+          return edit.build();
+        };
+  }
+
+  private Overlay() {}
+
+  /**
+   * The metadata of a registered data table as of {@code readTs}.
+   *
+   * @param table its identifier, for messages
+   * @param stored its metadata, loaded after the head that {@code run} is from
+   * @param mark its mark
+   * @param run what has been logged and not applied to it, up to {@code readTs}, ascending
+   * @param requests the request of a logged change
+   * @param readTs in ms
+   * @param nowMs wall-clock time in ms
+   * @throws TxnException 40001 when {@code readTs} lies before all that is left of the table;
+   *     Quarantined when the logged state cannot be rebuilt
+   */
+  public static TableView asOf(
+      TableIdentifier table,
+      TableMetadata stored,
+      TableMark mark,
+      List<LoggedChange> run,
+      Requests requests,
+      long readTs,
+      long nowMs) {
+    TableMetadata loaded = Timestamps.notAhead(stored, nowMs);
+    LoggedState logged = LoggedState.of(loaded, mark, run);
+    if (mark.created() > readTs) {
+      throw TxnException.tooOld(table, readTs, mark.created(), "the table was created later");
+    }
+    if (logged.snapshot() == null && run.isEmpty()) {
+      throw TxnException.expired(table);
+    }
+    TableMetadata view =
+        mark.applied() <= readTs
+            ? Rewound.withMain(loaded, logged.snapshot())
+            : earlier(table, loaded, mark, logged.snapshot(), readTs);
+    checkChain(table, run);
+    Optional<Stranger> stranger = logged.stranger();
+    for (LoggedChange change : run) {
+      UpdateTableRequest request = requests.of(change);
+      Map<UpdateRequirement, String> unmet = Rewound.unmet(view, request.requirements());
+      if (!unmet.isEmpty()) {
+        stranger = stranger.or(() -> Optional.of(altered(loaded, unmet)));
+        // Readers stay on the logged state (I10): what the change was staged on, and the change.
+        view = Rewound.of(view, unmet.keySet()).orElseThrow(() -> unfit(change, reason(unmet)));
+      }
+      view = replay(view, change, request, nowMs);
+      // It is ended when it is applied.
+      if (change.entry().kind() == EntryKind.REPAIR) {
+        stranger = Optional.empty();
+      } else if (change.entry().kind() == EntryKind.ADOPT) {
+        stranger = stranger.flatMap(one -> one.without(adopted(request)));
+      }
+    }
+    return new TableView(inMemory(view, loaded.metadataFileLocation()), readTs, stranger);
+  }
+
+  /**
+   * A table that has left care as of a {@code readTs} at which it was under care.
+   *
+   * @param stored its metadata; strangers may have written it since
+   * @param forget the change that took it from care, above {@code readTs}
+   * @throws TxnException 40001 when what it was has been expired
+   */
+  static TableView beforeForget(
+      TableIdentifier table,
+      TableMetadata stored,
+      TableMark mark,
+      Change forget,
+      long readTs,
+      long nowMs) {
+    TableMetadata loaded = Timestamps.notAhead(stored, nowMs);
+    Snapshot left = loaded.snapshot(forget.toSnapshotId());
+    if (left == null && forget.fromSnapshotId() != null) {
+      left = loaded.snapshot(forget.fromSnapshotId());
+    }
+    TableMetadata view = earlier(table, loaded, mark, left, readTs);
+    return new TableView(inMemory(view, loaded.metadataFileLocation()), readTs, Optional.empty());
+  }
+
+  /** Where the request of a logged change comes from: the entry's payload. */
+  public interface Requests {
+    UpdateTableRequest of(LoggedChange change);
+  }
+
+  /**
+   * {@code base} plus one logged change, with {@code txns.applied} set to its {@code commit_ts}.
+   *
+   * <p>{@code main} is put on the logged run wherever a stranger left it; see {@link #keepForeign}.
+   *
+   * @param repaired whether a repair is logged after it: what strangers altered does not stand in
+   *     the way then
+   * @param branches what else changes in the same swap. It comes first: a builder that adds no
+   *     snapshot stamps what it makes with the clock, which may be behind the table.
+   * @throws TxnException Quarantined when a requirement other than main's place does not hold
+   */
+  public static TableMetadata replay(
+      TableMetadata base,
+      LoggedChange logged,
+      UpdateTableRequest request,
+      long nowMs,
+      Renumber renumber,
+      boolean repaired,
+      Consumer<TableMetadata.Builder> branches) {
+    TableIdentifier table = logged.change().table();
+    Long from = logged.change().fromSnapshotId();
+    Map<UpdateRequirement, String> unmet = Rewound.unmet(base, request.requirements());
+    if (!unmet.isEmpty() && !repaired) {
+      throw unfit(logged, reason(unmet));
+    }
+    try {
+      if (from != null && base.snapshot(from) == null) {
+        throw TxnException.incomplete(
+            table,
+            "the table lacks the snapshot that a logged change stands on: it has been expired, or"
+                + " the table was set back outside the protocol");
+      }
+      TableMetadata.Builder builder = TableMetadata.buildFrom(base);
+      branches.accept(builder);
+      apply(builder, base, request.updates(), nowMs, renumber);
+      builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
+      return SpecIds.checked(builder.build(), request.updates());
+    } catch (CommitFailedException | ValidationException | IllegalArgumentException e) {
+      throw unfit(logged, e.getMessage());
+    }
+  }
+
+  /** The same in memory, for readers and for who checks that a change can be applied. */
+  public static TableMetadata replay(
+      TableMetadata base, LoggedChange logged, UpdateTableRequest request, long nowMs) {
+    return replay(base, logged, request, nowMs, Renumber.IN_MEMORY, false, builder -> {});
+  }
+
+  private static String reason(Map<UpdateRequirement, String> unmet) {
+    return unmet.values().iterator().next();
+  }
+
+  private static TxnException unfit(LoggedChange logged, String reason) {
+    return TxnException.quarantined(
+        logged.change().table(),
+        String.format("a logged change does not fit the table any more (%s)", reason));
+  }
+
+  /** Somebody who made a logged change impossible, without a snapshot of their own. */
+  private static Stranger altered(TableMetadata loaded, Map<UpdateRequirement, String> unmet) {
+    return new Stranger(
+        LoggedState.mainId(loaded),
+        List.of(),
+        false,
+        String.format("a logged change does not fit the table any more (%s)", reason(unmet)));
+  }
+
+  /** A new table from the change that creates it. */
+  public static TableMetadata create(LoggedChange logged, UpdateTableRequest request, long nowMs) {
+    int formatVersion =
+        request.updates().stream()
+            .filter(MetadataUpdate.UpgradeFormatVersion.class::isInstance)
+            .map(update -> ((MetadataUpdate.UpgradeFormatVersion) update).formatVersion())
+            .reduce(1, Math::max);
+    TableMetadata.Builder builder = TableMetadata.buildFromEmpty(formatVersion);
+    apply(builder, null, request.updates(), nowMs, Renumber.IN_MEMORY);
+    builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
+    return builder.build();
+  }
+
+  /** The strangers' snapshots that a change takes in. */
+  public static List<Long> adopted(UpdateTableRequest request) {
+    return request.updates().stream()
+        .filter(MetadataUpdate.AddSnapshot.class::isInstance)
+        .map(update -> ((MetadataUpdate.AddSnapshot) update).snapshot())
+        .flatMap(snapshot -> TableMark.adopted(snapshot).stream())
+        .toList();
+  }
+
+  /**
+   * Keep what a stranger put on {@code main} between swap and apply on a branch of its own. What
+   * stands above a registration's mark and below it is kept apart: a branch is theirs down to the
+   * first snapshot of ours.
+   *
+   * @param base the table before the logged run is put on main
+   * @param adopted snapshots that the log has taken in, which need no branch
+   */
+  public static void keepForeign(
+      TableMetadata.Builder builder, TableMetadata base, Stranger stranger, List<Long> adopted) {
+    if (adopted.containsAll(stranger.snapshotIds())) {
+      return;
+    }
+    for (long head : stranger.heads()) {
+      keepBranch(builder, base, head);
+    }
+  }
+
+  /**
+   * Take away the branches of strangers that a change adopts: somebody who did not know of it has
+   * made them.
+   */
+  public static void removeAdopted(
+      TableMetadata.Builder builder, TableMetadata base, List<Long> adopted) {
+    for (Map.Entry<String, SnapshotRef> ref : base.refs().entrySet()) {
+      if (ref.getKey().startsWith(TableMark.FOREIGN_BRANCH)
+          && !adopted.isEmpty()
+          && Stranger.above(base, ref.getValue().snapshotId())
+              .filter(kept -> adopted.containsAll(kept.snapshotIds()))
+              .isPresent()) {
+        builder.removeRef(ref.getKey());
+      }
+    }
+  }
+
+  /** Keep where strangers left branches that a repaired change takes back from them. */
+  public static void keepForeignRefs(
+      TableMetadata.Builder builder, TableMetadata base, List<UpdateRequirement> requirements) {
+    for (UpdateRequirement requirement : Rewound.unmet(base, requirements).keySet()) {
+      if (requirement instanceof UpdateRequirement.AssertRefSnapshotID moved
+          && base.ref(moved.refName()) != null) {
+        keepBranch(builder, base, base.ref(moved.refName()).snapshotId());
+      }
+    }
+  }
+
+  private static void keepBranch(TableMetadata.Builder builder, TableMetadata base, long head) {
+    String name = TableMark.FOREIGN_BRANCH + head;
+    if (base.ref(name) == null) {
+      builder.setRef(name, Stranger.keptBranch(base, head));
+    }
+  }
+
+  /** Metadata that lives in memory only; a location makes Iceberg's metadata tables work. */
+  public static TableMetadata inMemory(TableMetadata metadata, String location) {
+    String path =
+        location != null ? location : metadata.location() + "/metadata/txns-staged.metadata.json";
+    return TableMetadata.buildFrom(metadata).discardChanges().withMetadataLocation(path).build();
+  }
+
+  private static void apply(
+      TableMetadata.Builder builder,
+      TableMetadata base,
+      List<MetadataUpdate> updates,
+      long nowMs,
+      Renumber renumber) {
+    long sequenceNumber = base == null ? 0 : base.lastSequenceNumber();
+    long nextRowId = base == null ? 0 : base.nextRowId();
+    SchemaIds schemas = new SchemaIds(base);
+    for (MetadataUpdate update : updates) {
+      if (update instanceof MetadataUpdate.AddSnapshot add) {
+        Snapshot snapshot = schemas.renamed(add.snapshot());
+        boolean stale =
+            base != null
+                && ((base.formatVersion() > 1 && snapshot.sequenceNumber() <= sequenceNumber)
+                    || (snapshot.firstRowId() != null && snapshot.firstRowId() < nextRowId));
+        if (stale) {
+          snapshot =
+              renumber.renumbered(
+                  base,
+                  snapshot,
+                  sequenceNumber + 1,
+                  snapshot.firstRowId() == null ? null : nextRowId);
+        }
+        long timestampMs = Timestamps.acceptableMs(base, snapshot.timestampMillis(), nowMs);
+        if (timestampMs != snapshot.timestampMillis()) {
+          snapshot = SnapshotEdit.of(snapshot).timestampMs(timestampMs).build();
+        }
+        builder.addSnapshot(snapshot);
+        sequenceNumber = snapshot.sequenceNumber();
+        nextRowId += snapshot.addedRows() == null ? 0 : snapshot.addedRows();
+      } else {
+        schemas.applyTo(builder, update);
+      }
+    }
+  }
+
+  /** Invariant I3: unapplied changes of one table are a chain. */
+  static void checkChain(TableIdentifier table, List<LoggedChange> run) {
+    for (int i = 1; i < run.size(); i++) {
+      Long to = run.get(i - 1).change().toSnapshotId();
+      Long from = run.get(i).change().fromSnapshotId();
+      if (!to.equals(from)) {
+        throw TxnException.corruptLog(
+            String.format(
+                "invariant I3 does not hold: the change at %d stands on snapshot %d, not on %d;"
+                    + " table=`%s`",
+                run.get(i).commitTs(), from, to, table));
+      }
+    }
+  }
+
+  /**
+   * Refuse to read what a logged repair has given up, of a table that was set back.
+   *
+   * @param later changes above {@code readTs} that are not applied
+   * @throws TxnException 40001, "too old": what was acknowledged is in no snapshot of the table
+   */
+  static void refuseGivenUp(
+      TableIdentifier table, List<LoggedChange> later, Requests requests, long readTs) {
+    later.stream()
+        .filter(change -> change.entry().kind() == EntryKind.REPAIR)
+        .flatMap(change -> StagedTable.snapshots(requests.of(change).updates()).stream())
+        .forEach(adopting -> refuseGivenUp(table, adopting, readTs));
+  }
+
+  private static void refuseGivenUp(TableIdentifier table, Snapshot adopting, long readTs) {
+    OptionalLong above = TableMark.lostAbove(adopting);
+    if (above.isPresent() && readTs > above.getAsLong()) {
+      throw TxnException.tooOld(
+          table,
+          readTs,
+          LoggedState.commitTs(adopting),
+          String.format(
+              "it was set back to %d, and what it lacked above that was given up",
+              above.getAsLong()));
+    }
+  }
+
+  private static TableMetadata earlier(
+      TableIdentifier table, TableMetadata loaded, TableMark mark, Snapshot logged, long readTs) {
+    Snapshot at = logged;
+    while (at != null && !LoggedState.standsAtOrBelow(loaded, mark, at, readTs)) {
+      refuseGivenUp(table, at, readTs);
+      at = LoggedState.parent(loaded, at);
+    }
+    if (at == null) {
+      throw TxnException.tooOld(
+          table, readTs, mark.applied(), "its older snapshots have been expired");
+    }
+    return withMain(loaded, at);
+  }
+
+  /** A table with main on an earlier snapshot, and the schema of that time. */
+  private static TableMetadata withMain(TableMetadata metadata, Snapshot snapshot) {
+    TableMetadata.Builder builder = TableMetadata.buildFrom(metadata);
+    Optional.ofNullable(snapshot.schemaId())
+        .filter(metadata.schemasById()::containsKey)
+        .ifPresent(builder::setCurrentSchema);
+    return builder.setBranchSnapshot(snapshot.snapshotId(), SnapshotRef.MAIN_BRANCH).build();
+  }
+}

@@ -1,0 +1,230 @@
+package io.txns.iceberg.table;
+
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.log.CommitTable;
+import io.txns.iceberg.log.EntryParser;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/**
+ * The mark in a data table's properties that puts it under a commit table's care.
+ *
+ * @param commitTable the commit table that cares for it
+ * @param commitTableUuid that commit table's uuid
+ * @param created {@code commit_ts} of the table's incarnation; 0 for a registered table
+ * @param applied the greatest {@code commit_ts} that has been applied (invariant I4)
+ */
+public record TableMark(
+    TableIdentifier commitTable, String commitTableUuid, long created, long applied) {
+  /** What keys of the protocol begin with, of properties and of summaries. */
+  private static final String PREFIX = "txns.";
+
+  public static final String COMMIT_TABLE = "txns.commit-table";
+  public static final String COMMIT_TABLE_UUID = "txns.commit-table-uuid";
+  static final String TABLE_UUID = "txns.table-uuid";
+  public static final String CREATED = "txns.created";
+  public static final String APPLIED = "txns.applied";
+
+  /** Which entry claimed a dropped table, to remove it for good. */
+  public static final String PURGING = "txns.purging";
+
+  /** The properties that forget removes; {@link #APPLIED} stays. */
+  public static final Set<String> KEYS =
+      Set.of(COMMIT_TABLE, COMMIT_TABLE_UUID, TABLE_UUID, CREATED);
+
+  /** Summary keys of the snapshots that the protocol puts on data tables. */
+  public static final String SNAPSHOT_COMMIT_TS = "txns.commit-ts";
+
+  public static final String SNAPSHOT_TXN_ID = "txns.txn-id";
+  public static final String SNAPSHOT_DROPPED = "txns.dropped";
+  public static final String SNAPSHOT_ADOPTED = "txns.adopted";
+  public static final String SNAPSHOT_RESTORED = "txns.restored";
+
+  /**
+   * On what adopts a table that was set back: above which {@code commit_ts} its states are gone.
+   */
+  public static final String SNAPSHOT_LOST_ABOVE = "txns.lost-above";
+
+  /** Tags of a hold are named this and the hold's name. */
+  public static final String HOLD_TAG = "txns-hold-";
+
+  /** Tags on snapshots whose files came back are named this; see {@code KeptTags}. */
+  public static final String KEPT_TAG = "txns-kept-";
+
+  /** Branches that keep a stranger's snapshots are named this and the snapshot's id. */
+  public static final String FOREIGN_BRANCH = "txns-foreign-";
+
+  /**
+   * The mark of a table, if it has one of its own.
+   *
+   * <p>A mark that LIKE or a snapshot procedure copied names another table's uuid: it does not
+   * count.
+   */
+  public static Optional<TableMark> of(TableMetadata metadata) {
+    Map<String, String> properties = metadata.properties();
+    String commitTable = properties.get(COMMIT_TABLE);
+    if (commitTable == null || !metadata.uuid().equals(properties.get(TABLE_UUID))) {
+      return Optional.empty();
+    }
+    return Optional.of(
+        new TableMark(
+            TableIdentifier.parse(commitTable),
+            properties.get(COMMIT_TABLE_UUID),
+            number(properties, CREATED),
+            number(properties, APPLIED)));
+  }
+
+  /**
+   * Whether a table is a log, this one or another: it has the archive's columns, and has had a
+   * record since its creation. One alone tells nothing: anybody can make a table of the archive's
+   * rows, or name a summary's key.
+   */
+  static boolean isCommitTable(TableMetadata metadata) {
+    return CommitTable.hasColumns(metadata.schema())
+        && metadata.snapshots().stream()
+            .anyMatch(at -> at.summary() != null && at.summary().containsKey(EntryParser.KIND));
+  }
+
+  /**
+   * Refuse keys that a user must not set: of a snapshot's summary, or of a table under care.
+   *
+   * @param base the table before; null for a new one, which gets its mark by the same changes
+   * @throws TxnException 42602 where one begins with {@code txns.}
+   */
+  public static void refuseReserved(
+      TableIdentifier table, TableMetadata base, List<MetadataUpdate> changes) {
+    boolean marked = base != null && of(base).isPresent();
+    for (MetadataUpdate change : changes) {
+      if (change instanceof MetadataUpdate.AddSnapshot add) {
+        refuseReserved(table, add.snapshot().summary().keySet());
+      } else if (marked && change instanceof MetadataUpdate.SetProperties set) {
+        refuseReserved(table, changed(base.properties(), set.updated()));
+      } else if (marked && change instanceof MetadataUpdate.RemoveProperties remove) {
+        Set<String> taken = new HashSet<>(remove.removed());
+        taken.retainAll(base.properties().keySet());
+        refuseReserved(table, taken);
+      }
+    }
+  }
+
+  private static Set<String> changed(Map<String, String> before, Map<String, String> updated) {
+    Set<Map.Entry<String, String>> changed = new HashSet<>(updated.entrySet());
+    changed.removeAll(before.entrySet());
+    return changed.stream().map(Map.Entry::getKey).collect(Collectors.toSet());
+  }
+
+  private static void refuseReserved(TableIdentifier table, Set<String> keys) {
+    for (String key : keys) {
+      if (key.startsWith(PREFIX)) {
+        throw TxnException.invalidUsage(
+            "42602",
+            String.format(
+                "properties that begin with txns. are the protocol's own, of snapshots and of"
+                    + " tables under care: leave it out, or give it another name; forget takes a"
+                    + " table from care; key=`%s` table=`%s`",
+                key, table));
+      }
+    }
+  }
+
+  /** What a registration removes: keys that a copy of another table's properties has brought. */
+  public static Set<String> copiedKeys(TableMetadata metadata) {
+    boolean own = metadata.uuid().equals(metadata.properties().get(TABLE_UUID));
+    return own ? Set.of(CREATED) : Set.of(CREATED, PURGING);
+  }
+
+  /** A user's own properties, without those that a copy of another table's has brought. */
+  public static Map<String, String> withoutReserved(Map<String, String> properties) {
+    return properties.entrySet().stream()
+        .filter(entry -> !entry.getKey().startsWith(PREFIX))
+        .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue));
+  }
+
+  /**
+   * Refuse to mark or to write a commit table: a snapshot that is no record would end its log.
+   *
+   * @throws TxnException 0A000 where it is one
+   */
+  public static void refuseCommitTable(TableIdentifier table, TableMetadata metadata) {
+    if (isCommitTable(metadata)) {
+      throw writtenByProtocolOnly(table);
+    }
+  }
+
+  /** The error for a write to a commit table. */
+  public static TxnException writtenByProtocolOnly(TableIdentifier table) {
+    return TxnException.unsupported(
+        String.format(
+            "this is a commit table, which is written by the protocol only and never comes under"
+                + " care: read it, and write other tables; table=`%s`",
+            table));
+  }
+
+  /** Whether a snapshot is the marker of a dropped table. */
+  public static boolean isDropped(Snapshot main) {
+    return main != null && main.summary() != null && main.summary().containsKey(SNAPSHOT_DROPPED);
+  }
+
+  /** The strangers' snapshots that one of ours has taken in. */
+  static List<Long> adopted(Snapshot snapshot) {
+    String ids =
+        snapshot.summary() == null ? null : snapshot.summary().get(TableMark.SNAPSHOT_ADOPTED);
+    return ids == null || ids.isEmpty()
+        ? List.of()
+        : Arrays.stream(ids.split(",")).map(Long::valueOf).toList();
+  }
+
+  /** Above which {@code commit_ts}, and below its own, states are gone; empty for none. */
+  static OptionalLong lostAbove(Snapshot snapshot) {
+    Map<String, String> summary = snapshot.summary();
+    return summary == null || !summary.containsKey(SNAPSHOT_LOST_ABOVE)
+        ? OptionalLong.empty()
+        : OptionalLong.of(number(summary, SNAPSHOT_LOST_ABOVE));
+  }
+
+  /** A table without the properties that its forget takes; the {@code commit_ts} is that one's. */
+  public static TableMetadata.Builder leaving(TableMetadata metadata, long commitTs) {
+    return TableMetadata.buildFrom(metadata)
+        .removeProperties(KEYS)
+        .setProperties(Map.of(APPLIED, Long.toString(commitTs)));
+  }
+
+  /** {@link #APPLIED} of a table with or without a mark; 0 where there is none. */
+  public static long applied(TableMetadata metadata) {
+    return number(metadata.properties(), APPLIED);
+  }
+
+  /** The properties that mark the table with uuid {@code tableUuid}, but for {@link #APPLIED}. */
+  public static Map<String, String> properties(
+      TableIdentifier commitTable, String commitTableUuid, String tableUuid) {
+    Map<String, String> properties = new LinkedHashMap<>();
+    properties.put(COMMIT_TABLE, commitTable.toString());
+    properties.put(COMMIT_TABLE_UUID, commitTableUuid);
+    properties.put(TABLE_UUID, tableUuid);
+    return properties;
+  }
+
+  private static long number(Map<String, String> properties, String key) {
+    String value = properties.get(key);
+    if (value == null) {
+      return 0;
+    }
+    try {
+      return Long.parseLong(value);
+    } catch (NumberFormatException e) {
+      throw TxnException.corruptLog(
+          String.format("a data table's property is not a whole number; %s=`%s`", key, value));
+    }
+  }
+}

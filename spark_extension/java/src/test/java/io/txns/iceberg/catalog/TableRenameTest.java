@@ -1,0 +1,162 @@
+package io.txns.iceberg.catalog;
+
+import static io.txns.iceberg.Lake.id;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.txns.iceberg.HookedOperations;
+import io.txns.iceberg.Lake;
+import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnCatalog;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnConfig;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
+import java.util.Map;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.jdbc.JdbcCatalog;
+import org.junit.jupiter.api.Test;
+
+/** A rename takes a table from care and puts it back, whatever the catalog makes of it. */
+class TableRenameTest extends TwoTables {
+  private boolean renames = true;
+  private boolean broken;
+
+  /** Renames, whose answer is lost; or does not, and cannot be written any more. */
+  private TxnHandle forgetful() {
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          public void renameTable(TableIdentifier from, TableIdentifier to) {
+            broken = !renames;
+            if (renames) {
+              super.renameTable(from, to);
+            }
+            throw new IllegalStateException("connection reset by peer");
+          }
+
+          @Override
+          protected org.apache.iceberg.TableOperations newTableOps(TableIdentifier table) {
+            HookedOperations.Hook hook =
+                (real, base, next) -> {
+                  if (broken && !table.equals(id("txns.commits"))) {
+                    throw new CommitFailedException("not now");
+                  }
+                  real.commit(base, next);
+                };
+            return new HookedOperations(super.newTableOps(table), hook);
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    return TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), TxnClock.system());
+  }
+
+  private boolean isRegistered(String name) {
+    return lake.open().loadNewest(id(name)).registered();
+  }
+
+  @Test
+  void answerIsLost() {
+    TxnCatalog tables = forgetful().catalog(() -> null);
+    assertThatThrownBy(() -> tables.renameTable(id("shop.a"), id("shop.c")))
+        .hasMessage("connection reset by peer");
+    assertThat(isRegistered("shop.c")).isTrue();
+    assertThat(lake.txnIds("shop.c")).containsExactly(1L);
+  }
+
+  /** It is created before it is renamed. */
+  @Test
+  void catalogDoesNotHaveItYet() {
+    TxnCatalog tables = lazy.catalog(() -> null);
+    tables.createTable(id("shop.c"), Lake.SCHEMA);
+    assertThat(outside.tableExists(id("shop.c"))).isFalse();
+    tables.renameTable(id("shop.c"), id("shop.d"));
+    assertThat(isRegistered("shop.d")).isTrue();
+    assertThat(outside.tableExists(id("shop.c"))).isFalse();
+  }
+
+  @Test
+  void catalogRefuses() {
+    assertThatThrownBy(() -> handle.catalog(() -> null).renameTable(id("shop.a"), id("shop.b")))
+        .hasMessageContaining("already exists");
+    assertThat(isRegistered("shop.a")).isTrue();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+  }
+
+  @Test
+  void cannotBeTakenBack() {
+    renames = false;
+    TxnCatalog tables = forgetful().catalog(() -> null);
+    assertThatThrownBy(() -> tables.renameTable(id("shop.a"), id("shop.c")))
+        .isInstanceOf(TxnException.class)
+        .hasMessageContaining("reset by peer")
+        .hasMessageContaining("others write the table while it is registered")
+        .hasMessageContaining("CALL lake.system.register('shop.a')");
+    assertThat(isRegistered("shop.a")).isFalse();
+    lake.open().register(id("shop.a"));
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+  }
+
+  /** Lets others do something before a rename, or after it, whose answer is lost. */
+  private TxnCatalog between(Runnable before, Runnable after) {
+    JdbcCatalog catalog =
+        new JdbcCatalog() {
+          @Override
+          public void renameTable(TableIdentifier from, TableIdentifier to) {
+            before.run();
+            super.renameTable(from, to);
+            after.run();
+            throw new IllegalStateException("connection reset by peer");
+          }
+
+          @Override
+          public Table loadTable(TableIdentifier name) {
+            if (broken) {
+              throw new IllegalStateException("catalog is away");
+            }
+            return super.loadTable(name);
+          }
+        };
+    catalog.initialize("lake", lake.options());
+    return TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), TxnClock.system())
+        .catalog(() -> null);
+  }
+
+  /** The table is under care where it stands, and nobody else's is. */
+  @Test
+  void somebodyTakesTheOldName() {
+    TxnCatalog tables = between(() -> {}, () -> outside.createTable(id("shop.a"), Lake.SCHEMA));
+    assertThatThrownBy(() -> tables.renameTable(id("shop.a"), id("shop.c")))
+        .hasMessage("connection reset by peer");
+    assertThat(isRegistered("shop.a")).isFalse();
+    assertThat(isRegistered("shop.c")).isTrue();
+  }
+
+  /** Whose name it was to have keeps a table that nobody registered. */
+  @Test
+  void isGone() {
+    Runnable taken =
+        () -> {
+          outside.createTable(id("shop.c"), Lake.SCHEMA);
+          outside.dropTable(id("shop.a"), false);
+        };
+    TxnCatalog tables = between(taken, () -> {});
+    assertThatThrownBy(() -> tables.renameTable(id("shop.a"), id("shop.c")))
+        .isNotInstanceOf(TxnException.class);
+    assertThat(isRegistered("shop.c")).isFalse();
+  }
+
+  /** The error says that the table is not under care, and what to do under either name. */
+  @Test
+  void nobodyCanLook() {
+    TxnCatalog tables = between(() -> {}, () -> broken = true);
+    assertThatThrownBy(() -> tables.renameTable(id("shop.a"), id("shop.c")))
+        .isInstanceOf(TxnException.class)
+        .hasMessageContaining("reset by peer")
+        .hasMessageContaining("catalog is away")
+        .hasMessageContaining("CALL lake.system.register('shop.a')")
+        .hasMessageContaining("'shop.c'");
+  }
+}

@@ -1,0 +1,55 @@
+package io.txns.iceberg.commit;
+
+import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.overwrite;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.Committed;
+import io.txns.iceberg.HookedOperations;
+import io.txns.iceberg.Isolation;
+import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnConfig;
+import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.catalog.Transaction;
+import java.util.List;
+import org.apache.iceberg.exceptions.ForbiddenException;
+import org.junit.jupiter.api.Test;
+
+/** A COMMIT that the catalog has refused and that has landed: whatever is met later, it stands. */
+class RefusedCommitTest extends TwoTables {
+
+  /**
+   * COMMIT again is answered with the entry, whatever stands in the way of another one.
+   *
+   * <p>1. T's swap is refused, its request is on its way. 2. It lands. 3. A stranger overwrites the
+   * table: what is outstanding cannot be applied. 4. T commits again.
+   */
+  @Test
+  void commitAgainFindsWhatHasLanded() {
+    Runnable[] onItsWay = new Runnable[1];
+    TxnHandle refused =
+        TxnHandle.open(
+            "lake",
+            HookedOperations.catalog(
+                lake,
+                id("txns.commits"),
+                (real, base, next) -> {
+                  onItsWay[0] = () -> real.commit(base, next);
+                  throw new ForbiddenException("the token has expired meanwhile");
+                }),
+            TxnConfig.defaults(),
+            TxnClock.system());
+    Transaction txn = refused.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
+    overwrite(refused.catalog(() -> txn).loadTable(id("shop.a")), 2);
+    assertThatThrownBy(txn::commit).hasMessageContaining("the token has expired");
+    onItsWay[0].run();
+    overwrite(outside.loadTable(id("shop.a")), 3);
+    Committed committed = txn.commit();
+    assertThat(txn.state()).isEqualTo(Transaction.State.COMMITTED);
+    assertThat(committed.commitTs()).isEqualTo(lake.open().upper());
+    assertThat(lake.txnIds("shop.a")).isEqualTo(List.of(2L));
+  }
+}
