@@ -1,7 +1,5 @@
 package io.txns.iceberg;
 
-import io.txns.iceberg.catalog.WriteChecks;
-
 import io.txns.iceberg.catalog.TableDrop;
 import io.txns.iceberg.catalog.TableIdentity;
 import io.txns.iceberg.catalog.TableListing;
@@ -11,6 +9,7 @@ import io.txns.iceberg.catalog.TxnTable;
 import io.txns.iceberg.catalog.TxnTableBuilder;
 import io.txns.iceberg.catalog.TxnTableOperations;
 import io.txns.iceberg.catalog.UnregisteredOperations;
+import io.txns.iceberg.catalog.WriteChecks;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.TableMark;

@@ -7,6 +7,13 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.catalog.TxnTable;
+import io.txns.spark.command.TxnExplainCommand;
+import io.txns.spark.compat.Versions;
+import io.txns.spark.plan.AlignTables;
+import io.txns.spark.plan.SparkReads;
+import io.txns.spark.procedure.Procedures;
+import io.txns.spark.session.TxnSession;
+import io.txns.spark.session.WriteTarget;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -114,7 +121,7 @@ public final class TxnSparkCatalog extends SparkCatalog {
    * Bind the catalog to the session whose catalog manager it was found in: Spark may have built it
    * while another session was the active one.
    */
-  TxnSparkCatalog attach(TxnSession owner) {
+  public TxnSparkCatalog attach(TxnSession owner) {
     if (session != owner) {
       session.remove(this);
       session = owner;
@@ -123,16 +130,16 @@ public final class TxnSparkCatalog extends SparkCatalog {
     return this;
   }
 
-  TxnHandle handle() {
+  public TxnHandle handle() {
     return handle;
   }
 
   /** The tables that were loaded since {@link #takeLoaded} was called. */
-  Set<Identifier> loaded() {
+  public Set<Identifier> loaded() {
     return Set.copyOf(loaded);
   }
 
-  Set<Identifier> takeLoaded() {
+  public Set<Identifier> takeLoaded() {
     Set<Identifier> taken = Set.copyOf(loaded);
     loaded.removeAll(taken);
     return taken;
@@ -193,12 +200,12 @@ public final class TxnSparkCatalog extends SparkCatalog {
   }
 
   /** A table as the session sees it now, for {@link AlignTables}. */
-  Table loadTableAgain(TableIdentifier table) {
+  public Table loadTableAgain(TableIdentifier table) {
     return new SparkTable(tables.loadTable(table));
   }
 
   /** A table as of {@code readTs}, for {@link AlignTables}. */
-  Table loadTableAt(TableIdentifier table, long readTs) {
+  public Table loadTableAt(TableIdentifier table, long readTs) {
     return new SparkTable(tables.loadTableAt(table, readTs));
   }
 
@@ -207,7 +214,7 @@ public final class TxnSparkCatalog extends SparkCatalog {
    * under care. Loading it says so in time only where Spark loads it for the write: a statement
    * that reads it first writes what Spark has kept (SPARK-58370).
    */
-  void willWrite(Identifier ident) {
+  public void willWrite(Identifier ident) {
     if (config().register() != TxnConfig.Register.ALL) {
       return;
     }

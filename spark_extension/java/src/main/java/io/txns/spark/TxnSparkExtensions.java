@@ -1,5 +1,12 @@
 package io.txns.spark;
 
+import io.txns.spark.command.TxnParser;
+import io.txns.spark.compat.Versions;
+import io.txns.spark.plan.AlignTables;
+import io.txns.spark.plan.CallRule;
+import io.txns.spark.plan.PinTime;
+import io.txns.spark.plan.WriteGuardRule;
+import io.txns.spark.session.SessionEnds;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.classic.SparkSession;
 import scala.runtime.AbstractFunction1;

@@ -1,5 +1,6 @@
 package io.txns.spark;
 
+import io.txns.spark.procedure.Procedures;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashSet;
@@ -36,7 +37,7 @@ public final class TxnSparkSessionCatalog<
   }
 
   /** The catalog of its Iceberg tables. */
-  TxnSparkCatalog tables() {
+  public TxnSparkCatalog tables() {
     return tables;
   }
 

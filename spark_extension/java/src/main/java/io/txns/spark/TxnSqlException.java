@@ -52,7 +52,7 @@ public final class TxnSqlException extends AnalysisException {
     this.sqlState = sqlState;
   }
 
-  static TxnSqlException of(TxnException e) {
+  public static TxnSqlException of(TxnException e) {
     return new TxnSqlException(e.getMessage(), e.condition(), e.sqlState(), e.parameters(), e);
   }
 
@@ -74,7 +74,7 @@ public final class TxnSqlException extends AnalysisException {
   }
 
   /** Runs {@code body}; a {@link TxnException}, also as a cause, leaves it translated. */
-  static <T> T translating(Callable<T> body) {
+  public static <T> T translating(Callable<T> body) {
     try {
       return body.call();
     } catch (Throwable e) {
@@ -83,7 +83,7 @@ public final class TxnSqlException extends AnalysisException {
   }
 
   /** {@code e}, or what an error of the protocol or of Iceberg's commit in its causes becomes. */
-  static Throwable translated(Throwable e) {
+  public static Throwable translated(Throwable e) {
     TxnSqlException ofIceberg = null;
     Throwable cause = e;
     for (int depth = 0; cause != null && depth < MAX_DEPTH; depth++) {
@@ -128,7 +128,7 @@ public final class TxnSqlException extends AnalysisException {
 
   /** Throws a checked exception where Scala's callers expect it and Java's signatures do not. */
   @SuppressWarnings("unchecked")
-  static <E extends Throwable> E sneaky(Throwable e) throws E {
+  public static <E extends Throwable> E sneaky(Throwable e) throws E {
     throw (E) e;
   }
 }

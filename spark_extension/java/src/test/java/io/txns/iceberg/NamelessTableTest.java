@@ -1,13 +1,12 @@
 package io.txns.iceberg;
 
-import io.txns.iceberg.catalog.Transaction;
-
 import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
+import io.txns.iceberg.catalog.Transaction;
 import org.apache.iceberg.BaseTable;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.BeforeEach;

@@ -19,21 +19,21 @@ import org.junit.jupiter.api.BeforeEach;
  * Sessions over {@code lake}, a catalog of ours on SQLite; {@code second}, another one; {@code
  * uncached}, one without Iceberg's catalog cache; and {@code plain}, Iceberg's own catalog.
  */
-abstract class SparkTestBase {
+public abstract class SparkTestBase {
 
   private static final AtomicInteger TABLES = new AtomicInteger();
 
   /** One context for all test classes: starting it is most of their time. */
   private static SparkSession root;
 
-  SparkSession spark;
-  SparkSession other;
+  protected SparkSession spark;
+  protected SparkSession other;
 
   /** A table name that no other test uses, in {@code lake}. */
-  String table;
+  protected String table;
 
   @BeforeAll
-  static void startSpark() throws IOException {
+  public static void startSpark() throws IOException {
     if (root == null) {
       root = start(Files.createTempDirectory("txns-spark-test"));
       root.sql("CREATE NAMESPACE IF NOT EXISTS lake.db");
@@ -77,20 +77,20 @@ abstract class SparkTestBase {
   }
 
   @BeforeEach
-  void newSessions() {
+  public void newSessions() {
     spark = newSession();
     other = newSession();
     table = "lake.db.t" + TABLES.incrementAndGet();
   }
 
-  static SparkSession newSession() {
+  public static SparkSession newSession() {
     SparkSession session = root.newSession();
     session.sql("USE lake.db");
     return session;
   }
 
   /** Rows as text, {@code a|b}, in the query's order. */
-  static List<String> rows(SparkSession session, String sql) {
+  public static List<String> rows(SparkSession session, String sql) {
     return session.sql(sql).collectAsList().stream().map(SparkTestBase::text).toList();
   }
 
@@ -104,35 +104,35 @@ abstract class SparkTestBase {
     return text.toString();
   }
 
-  static long count(SparkSession session, String table) {
+  public static long count(SparkSession session, String table) {
     return session.table(table).count();
   }
 
   /** The one row that a statement returns. */
-  static Row row(SparkSession session, String sql) {
+  public static Row row(SparkSession session, String sql) {
     return session.sql(sql).first();
   }
 
-  static String state(SparkSession session) {
+  public static String state(SparkSession session) {
     return row(session, "SHOW TRANSACTION").getAs("state");
   }
 
-  static long affected(SparkSession session, String sql) {
+  public static long affected(SparkSession session, String sql) {
     return row(session, sql).getAs("num_affected_rows");
   }
 
-  interface Action {
+  public interface Action {
     void run() throws Exception;
   }
 
-  static SparkThrowable fails(String sqlState, Action action) {
+  public static SparkThrowable fails(String sqlState, Action action) {
     Throwable thrown = catchThrowable(action::run);
     assertThat(thrown).isInstanceOf(SparkThrowable.class);
     assertThat(((SparkThrowable) thrown).getSqlState()).as(thrown.toString()).isEqualTo(sqlState);
     return (SparkThrowable) thrown;
   }
 
-  static SparkThrowable fails(String sqlState, SparkSession session, String sql) {
+  public static SparkThrowable fails(String sqlState, SparkSession session, String sql) {
     return fails(sqlState, () -> session.sql(sql).collectAsList());
   }
 }

@@ -1,0 +1,63 @@
+package io.txns.spark.command;
+
+import io.txns.spark.TxnSparkCatalog;
+import io.txns.spark.compat.LeafCommand;
+import io.txns.spark.plan.WritePlans.Dml;
+import io.txns.spark.plan.WritePlans.ParsedDml;
+import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.TxnSession;
+import io.txns.spark.session.WriteTarget;
+import java.util.List;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * An INSERT, UPDATE, DELETE or MERGE into a catalog of ours: runs the plan inside the current
+ * transaction, or as one of its own, and returns how many rows it changed.
+ */
+final class TxnDmlCommand extends LeafCommand {
+  private static final long serialVersionUID = 1L;
+
+  private static final StructType COUNT =
+      new StructType().add("num_affected_rows", DataTypes.LongType);
+  private static final StructType MERGE_COUNTS =
+      COUNT
+          .add("num_updated_rows", DataTypes.LongType)
+          .add("num_deleted_rows", DataTypes.LongType)
+          .add("num_inserted_rows", DataTypes.LongType);
+
+  private final LogicalPlan plan;
+  private final transient ParsedDml dml;
+  private final transient TxnSparkCatalog catalog;
+
+  TxnDmlCommand(LogicalPlan plan, ParsedDml dml, TxnSparkCatalog catalog) {
+    super(dml.kind() == Dml.MERGE ? MERGE_COUNTS : COUNT);
+    this.plan = plan;
+    this.dml = dml;
+    this.catalog = catalog;
+  }
+
+  @Override
+  protected List<Row> rows(SparkSession session) throws Exception {
+    TxnSession state = TxnSession.of(session);
+    RowCounts counts =
+        state.write(
+            session,
+            catalog,
+            () -> RowCounts.NONE,
+            () -> {
+              state.checkWrite(WriteTarget.table(catalog, String.join(".", dml.target())));
+              catalog.willWrite(Catalogs.identifier(session, dml.target(), catalog));
+              return new CountedStatement(session, catalog, dml).run(plan);
+            });
+    return List.of(counts.toRow(dml.kind()));
+  }
+
+  @Override
+  protected Object argument() {
+    return plan;
+  }
+}

@@ -1,0 +1,58 @@
+package io.txns.spark.command;
+
+import io.txns.spark.TxnSparkCatalog;
+import io.txns.spark.compat.LeafCommand;
+import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.TxnSession;
+import java.util.List;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * {@code FROM ... INSERT INTO ... INSERT INTO ...}: part of the current transaction; outside of one
+ * each of its inserts commits on its own.
+ */
+final class TxnMultiInsertCommand extends LeafCommand {
+  private static final long serialVersionUID = 1L;
+
+  private final LogicalPlan plan;
+  private final transient List<List<String>> targets;
+
+  /**
+   * @param targets the names of the tables that it writes, as far as the text has them
+   */
+  TxnMultiInsertCommand(LogicalPlan plan, List<List<String>> targets) {
+    super(new StructType());
+    this.plan = plan;
+    this.targets = targets;
+  }
+
+  @Override
+  protected List<Row> rows(SparkSession session) throws Exception {
+    return TxnSession.of(session)
+        .write(
+            session,
+            null,
+            () -> List.<Row>of(),
+            () -> {
+              targets.forEach(target -> willWrite(session, target));
+              Dataset.ofRows(session, plan);
+              return List.of();
+            });
+  }
+
+  private static void willWrite(SparkSession session, List<String> target) {
+    TxnSparkCatalog catalog = Catalogs.ofName(session, target);
+    if (catalog != null) {
+      catalog.willWrite(Catalogs.identifier(session, target, catalog));
+    }
+  }
+
+  @Override
+  protected Object argument() {
+    return plan;
+  }
+}

@@ -1,0 +1,173 @@
+package io.txns.spark.plan;
+
+import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.catalog.TxnTable;
+import io.txns.spark.TxnSparkCatalog;
+import io.txns.spark.TxnSqlException;
+import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.TxnSession;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.BiFunction;
+import java.util.function.Predicate;
+import org.apache.iceberg.spark.source.SparkTable;
+import org.apache.spark.sql.catalyst.catalog.HiveTableRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.write.RowLevelOperationTable;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.runtime.AbstractPartialFunction;
+import scala.runtime.BoxedUnit;
+
+/**
+ * One {@code read_ts} for all tables of a statement that are under one commit table's care. Spark
+ * loads them at several moments; this rule sees the whole plan after the last load, also for the
+ * DataFrame API, and reloads what differs.
+ *
+ * <p>Inside an explicit transaction every load is pinned already; there, and in the implicit one of
+ * a statement, the rule notes what the plan reads.
+ */
+public final class AlignTables extends Rule<LogicalPlan> {
+  private static final long serialVersionUID = 1L;
+
+  private final transient SparkSession session;
+
+  public AlignTables(SparkSession session) {
+    this.session = session;
+  }
+
+  @Override
+  public LogicalPlan apply(LogicalPlan plan) {
+    TxnSession state = TxnSession.of(session);
+    return TxnSqlException.translating(
+        () -> {
+          // A relation that CACHE TABLE keeps may be of another moment, or another transaction.
+          boolean cached = !session.sharedState().cacheManager().isEmpty();
+          LogicalPlan loaded = cached ? loadAgain(plan) : plan;
+          if (state.isExplicit() || state.isInStatement()) {
+            forEach(plan, leaf -> recordRead(leaf, state));
+          }
+          return state.isExplicit() ? loaded : align(loaded);
+        });
+  }
+
+  private static LogicalPlan loadAgain(LogicalPlan plan) {
+    return replace(
+        plan, table -> true, (catalog, table) -> catalog.loadTableAgain(table.identifier()));
+  }
+
+  private static LogicalPlan align(LogicalPlan plan) {
+    Map<String, Long> moments = new HashMap<>();
+    Map<String, Long> targets = new HashMap<>();
+    forEach(
+        plan,
+        leaf -> {
+          if (leaf instanceof DataSourceV2Relation relation) {
+            movable(relation).ifPresent(table -> newest(moments, table));
+            target(relation.table()).ifPresent(table -> newest(targets, table));
+          }
+        });
+    // The rows that an UPDATE, DELETE or MERGE rewrites are fixed; others of its log follow them.
+    moments.putAll(targets);
+    return replace(
+        plan,
+        table -> table.readTs() != moments.get(table.commitTableUuid()),
+        (catalog, table) ->
+            catalog.loadTableAt(table.identifier(), moments.get(table.commitTableUuid())));
+  }
+
+  /** By commit table: each has a time of its own. */
+  private static void newest(Map<String, Long> moments, TxnTable table) {
+    moments.merge(table.commitTableUuid(), table.readTs(), Math::max);
+  }
+
+  private static LogicalPlan replace(
+      LogicalPlan plan,
+      Predicate<TxnTable> which,
+      BiFunction<TxnSparkCatalog, TxnTable, Table> load) {
+    return plan.transformWithSubqueries(
+        new AbstractPartialFunction<>() {
+          @Override
+          public boolean isDefinedAt(LogicalPlan node) {
+            return node instanceof DataSourceV2Relation relation
+                && movable(relation).filter(which).isPresent();
+          }
+
+          @Override
+          public LogicalPlan apply(LogicalPlan node) {
+            DataSourceV2Relation relation = (DataSourceV2Relation) node;
+            TxnSparkCatalog catalog = Catalogs.ours(relation.catalog().get());
+            return relation.copy(
+                load.apply(catalog, movable(relation).get()),
+                relation.output(),
+                relation.catalog(),
+                relation.identifier(),
+                relation.options(),
+                relation.timeTravelSpec());
+          }
+        });
+  }
+
+  /** The table of a relation that may be reloaded. */
+  private static Optional<TxnTable> movable(DataSourceV2Relation relation) {
+    boolean named =
+        relation.timeTravelSpec().isEmpty()
+            && relation.catalog().isDefined()
+            && Catalogs.ours(relation.catalog().get()) != null
+            && relation.identifier().isDefined();
+    return named && relation.table() instanceof SparkTable table && table.branch() == null
+        ? ours(table).filter(found -> SparkReads.isPlainName(relation.identifier().get(), found))
+        : Optional.empty();
+  }
+
+  private static Optional<TxnTable> target(Table table) {
+    return table instanceof RowLevelOperationTable target
+        ? ours((Table) target.table())
+        : Optional.empty();
+  }
+
+  private static Optional<TxnTable> ours(Table table) {
+    return table instanceof SparkTable spark && spark.table() instanceof TxnTable ours
+        ? Optional.of(ours)
+        : Optional.empty();
+  }
+
+  private static void recordRead(LogicalPlan leaf, TxnSession state) {
+    if (leaf instanceof DataSourceV2Relation relation) {
+      TxnSparkCatalog catalog =
+          relation.catalog().isEmpty() ? null : Catalogs.ours(relation.catalog().get());
+      Transaction transaction = catalog == null ? null : state.current(catalog);
+      if (transaction != null) {
+        SparkReads.planned(transaction, relation);
+      } else if (relation.catalog().isDefined() || !SparkReads.plannedWithoutCatalog(relation)) {
+        state.recordUnprotected(relation.name());
+      }
+    } else if (leaf instanceof LogicalRelation relation) {
+      state.recordUnprotected(name(relation));
+    } else if (leaf instanceof HiveTableRelation relation) {
+      state.recordUnprotected(relation.tableMeta().identifier().unquotedString());
+    }
+  }
+
+  private static String name(LogicalRelation relation) {
+    if (relation.catalogTable().isDefined()) {
+      return relation.catalogTable().get().identifier().unquotedString();
+    }
+    return relation.relation() instanceof HadoopFsRelation files
+        ? files.location().rootPaths().mkString(", ")
+        : relation.relation().toString();
+  }
+
+  private static void forEach(LogicalPlan plan, java.util.function.Consumer<LogicalPlan> action) {
+    plan.foreachWithSubqueries(
+        node -> {
+          action.accept(node);
+          return BoxedUnit.UNIT;
+        });
+  }
+}

@@ -1,0 +1,224 @@
+package io.txns.spark.session;
+
+import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.Committed;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.catalog.Transaction;
+import io.txns.spark.TxnSparkCatalog;
+import io.txns.spark.sql.TxnModes;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * What lies between BEGIN and COMMIT in one session: a transaction of one catalog, or of none as
+ * long as none has been touched. Not thread-safe: {@link TxnSession} is its monitor.
+ */
+public final class OpenTransaction {
+
+  private final boolean ofStream;
+  private final Instant begunAt = Instant.ofEpochMilli(TxnClock.system().nowMs());
+  private TxnModes modes;
+  private TxnSparkCatalog catalog;
+  private Transaction transaction;
+  private boolean used;
+  private boolean atomic;
+
+  // What was said before there was a catalog.
+  private final List<String> savepoints = new ArrayList<>();
+  private final List<String> unprotected = new ArrayList<>();
+  private String comment;
+  private boolean aborted;
+  private String expired;
+
+  /**
+   * @param ofStream whether a streaming query's thread begins it, in {@code foreachBatch}
+   */
+  OpenTransaction(TxnModes modes, boolean ofStream) {
+    this.modes = modes;
+    this.comment = modes.comment();
+    this.ofStream = ofStream;
+  }
+
+  boolean isOfStream() {
+    return ofStream;
+  }
+
+  /** The moment of BEGIN, which is CURRENT_TIMESTAMP for all its statements. */
+  public Instant begunAt() {
+    return begunAt;
+  }
+
+  /** Begins in {@code catalog}, for good; what was said before is said again there. */
+  void bind(TxnSparkCatalog toCatalog, BeginOptions options) {
+    Transaction begun = toCatalog.handle().begin(options);
+    catalog = toCatalog;
+    transaction = begun;
+    if (comment != null) {
+      begun.comment(comment);
+    }
+    savepoints.forEach(begun::savepoint);
+    unprotected.forEach(begun::recordUnprotected);
+    if (aborted) {
+      begun.abort();
+    }
+  }
+
+  public boolean isBound() {
+    return transaction != null;
+  }
+
+  public TxnSparkCatalog catalog() {
+    return catalog;
+  }
+
+  /** The transaction, or null while no catalog is touched. */
+  public Transaction transaction() {
+    return transaction;
+  }
+
+  public TxnModes modes() {
+    return modes;
+  }
+
+  /** Whether anything has been read or written, so that the modes are fixed. */
+  boolean isUsed() {
+    return used;
+  }
+
+  void markUsed() {
+    used = true;
+  }
+
+  /** Begins once more with other modes; only while nothing is read or written. */
+  void changeModes(TxnModes newModes, BeginOptions options) {
+    modes = newModes;
+    comment = newModes.comment() != null ? newModes.comment() : comment;
+    if (isBound()) {
+      Transaction old = transaction;
+      TxnSparkCatalog same = catalog;
+      transaction = null;
+      old.rollback();
+      bind(same, options);
+    }
+  }
+
+  /** Has what was and will be read validated, too; the reads of every level are noted for it. */
+  void validateReads(TxnModes newModes) {
+    modes = newModes.orElse(modes);
+    if (isBound()) {
+      transaction.validateReads();
+    }
+  }
+
+  /** Undoes everything because nobody goes on with it; what it is refused with says why. */
+  void expire(String why) {
+    expired = why;
+    if (isBound()) {
+      transaction.rollback();
+    }
+  }
+
+  /** Why it was undone without having been asked to; empty while it was not. */
+  Optional<String> expired() {
+    return Optional.ofNullable(expired);
+  }
+
+  /** A script runs in it that ends it: failed statements of the script may have handlers there. */
+  public void markAtomic() {
+    atomic = true;
+  }
+
+  public void endAtomic() {
+    atomic = false;
+  }
+
+  public boolean isAtomic() {
+    return atomic;
+  }
+
+  boolean isAborted() {
+    return expired != null || isAbortedByFailure();
+  }
+
+  private boolean isAbortedByFailure() {
+    return isBound() ? transaction.state() == Transaction.State.ABORTED : aborted;
+  }
+
+  /** The outcome of an earlier transaction with the id of this one: nothing is to be done again. */
+  public Optional<Committed> alreadyCommitted() {
+    return isBound() ? transaction.committed() : Optional.empty();
+  }
+
+  boolean isReadOnly() {
+    return isBound() ? transaction.readOnly() : Boolean.TRUE.equals(modes.readOnly());
+  }
+
+  void abort() {
+    if (isBound()) {
+      transaction.abort();
+    } else {
+      aborted = true;
+    }
+  }
+
+  public void savepoint(String name) {
+    if (isBound()) {
+      transaction.savepoint(name);
+    } else {
+      savepoints.add(name);
+    }
+  }
+
+  public void rollbackTo(String name) {
+    if (isBound()) {
+      transaction.rollbackTo(name);
+    } else {
+      savepoints.subList(lastSavepoint(name) + 1, savepoints.size()).clear();
+      aborted = false;
+    }
+  }
+
+  public void release(String name) {
+    if (isBound()) {
+      transaction.release(name);
+    } else {
+      savepoints.subList(lastSavepoint(name), savepoints.size()).clear();
+    }
+  }
+
+  private int lastSavepoint(String name) {
+    int last = savepoints.lastIndexOf(name);
+    if (last < 0) {
+      throw TxnException.invalidUsage("3B001", "savepoint " + name + " does not exist");
+    }
+    return last;
+  }
+
+  public void comment(String text) {
+    comment = text;
+    if (isBound()) {
+      transaction.comment(text);
+    }
+  }
+
+  void recordUnprotected(String name) {
+    if (isBound()) {
+      transaction.recordUnprotected(name);
+    } else if (!unprotected.contains(name)) {
+      unprotected.add(name);
+    }
+  }
+
+  public StatusRow row() {
+    if (alreadyCommitted().isPresent()) {
+      return StatusRow.committed(alreadyCommitted().get(), List.of());
+    }
+    String state = isAborted() ? "aborted" : "active";
+    return isBound()
+        ? StatusRow.of(state, transaction)
+        : StatusRow.unbound(state, modes.id(), List.copyOf(unprotected));
+  }
+}

@@ -1,0 +1,59 @@
+package io.txns.spark.sql;
+
+import io.txns.iceberg.TxnException;
+import java.util.Optional;
+
+/** A statement about transactions. {@link #parse} recognises whole texts only, never a prefix. */
+public sealed interface TxnStatement {
+
+  /** {@code BEGIN [TRANSACTION|WORK] [modes]}, {@code START TRANSACTION [modes]}. */
+  record Begin(TxnModes modes) implements TxnStatement {}
+
+  /** {@code COMMIT [WORK|TRANSACTION]}, {@code END [WORK|TRANSACTION]}. */
+  record Commit() implements TxnStatement {}
+
+  /** {@code ROLLBACK [WORK|TRANSACTION]}, {@code ABORT [WORK|TRANSACTION]}. */
+  record Rollback() implements TxnStatement {}
+
+  /** {@code SAVEPOINT name}. */
+  record Savepoint(String name) implements TxnStatement {}
+
+  /** {@code ROLLBACK [WORK|TRANSACTION] TO [SAVEPOINT] name}. */
+  record RollbackTo(String name) implements TxnStatement {}
+
+  /** {@code RELEASE [SAVEPOINT] name}. */
+  record Release(String name) implements TxnStatement {}
+
+  /** {@code SET TRANSACTION modes}. */
+  record SetModes(TxnModes modes) implements TxnStatement {}
+
+  /** {@code SET SESSION CHARACTERISTICS AS TRANSACTION modes}. */
+  record SetDefaults(TxnModes modes) implements TxnStatement {}
+
+  /** {@code SET TRANSACTION COMMENT 'text'}. */
+  record Comment(String text) implements TxnStatement {}
+
+  /** {@code SHOW TRANSACTION}. */
+  record Show() implements TxnStatement {}
+
+  /** Whether it begins or ends a transaction. */
+  default boolean endsOrBegins() {
+    return this instanceof Begin || this instanceof Commit || this instanceof Rollback;
+  }
+
+  /** Whether it may hold texts: an id, a comment, a timestamp. */
+  default boolean hasTexts() {
+    return this instanceof Begin || this instanceof SetModes || this instanceof Comment;
+  }
+
+  /**
+   * The statement that {@code sql} is, or empty when it is none: comments, white space and trailing
+   * semicolons do not count, anything else must match to the end.
+   *
+   * @throws TxnException 42601 when the text begins a transaction statement and its modes are
+   *     wrong; the message names the word
+   */
+  static Optional<TxnStatement> parse(String sql) {
+    return StatementParser.parse(sql);
+  }
+}

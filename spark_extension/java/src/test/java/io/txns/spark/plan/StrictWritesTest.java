@@ -1,0 +1,159 @@
+package io.txns.spark.plan;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.junit.jupiter.params.provider.Arguments.arguments;
+
+import io.txns.spark.SparkTestBase;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Stream;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.api.java.UDF1;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
+import org.junit.jupiter.params.provider.MethodSource;
+
+/** What {@code txns.autocommit-isolation} validates: writes that are sent in whatever way. */
+class StrictWritesTest extends SparkTestBase {
+
+  /** What somebody else does once, while a task reads the source. */
+  private static final AtomicReference<Runnable> MEANWHILE = new AtomicReference<>();
+
+  private String source;
+
+  @BeforeEach
+  void create() {
+    source = table + "_s";
+    spark.sql("CREATE TABLE " + table + " (id BIGINT) USING iceberg");
+    spark.sql("CREATE TABLE " + source + " (id BIGINT) USING iceberg");
+    spark.sql("INSERT INTO " + source + " VALUES (1)");
+    spark
+        .udf()
+        .register("meanwhile", (UDF1<Long, Long>) StrictWritesTest::meanwhile, DataTypes.LongType);
+    strict("serializable");
+  }
+
+  private void strict(String isolation) {
+    spark.sql("SET `spark.sql.txns.autocommit-isolation` = " + isolation);
+  }
+
+  private static Long meanwhile(Long id) throws Exception {
+    Runnable action = MEANWHILE.getAndSet(null);
+    if (action != null) {
+      Thread thread = new Thread(action); // a task's own thread may not use sessions
+      thread.start();
+      thread.join();
+    }
+    return id;
+  }
+
+  /** A write into {@code table} of rows of {@code source}. */
+  interface Write {
+    void run(StrictWritesTest test) throws Exception;
+  }
+
+  private Dataset<Row> frame() {
+    return spark.table(source).selectExpr("meanwhile(id) AS id");
+  }
+
+  private static Arguments write(String name, Write write) {
+    return arguments(name, write);
+  }
+
+  private static Arguments sql(String statement) {
+    return arguments(
+        statement,
+        (Write)
+            test -> test.spark.sql(statement.replace("%t", test.table).replace("%s", test.source)));
+  }
+
+  static Stream<Arguments> writes() {
+    return Stream.of(
+        sql("INSERT INTO %t SELECT meanwhile(id) FROM %s"),
+        sql(
+            "FROM (SELECT meanwhile(id) AS id FROM %s) INSERT INTO %t SELECT id"
+                + " INSERT INTO %t SELECT id WHERE id > 5"),
+        sql("CREATE TABLE %t_new USING iceberg AS SELECT meanwhile(id) AS id FROM %s"),
+        sql("CREATE OR REPLACE TABLE %t USING iceberg AS SELECT meanwhile(id) AS id FROM %s"),
+        write("append", test -> test.frame().writeTo(test.table).append()),
+        write("overwrite", test -> test.frame().writeTo(test.table).overwrite(functions.lit(true))),
+        write("insertInto", test -> test.frame().write().insertInto(test.table)),
+        write("saveAsTable", test -> test.frame().write().mode("append").saveAsTable(test.table)),
+        write("create", test -> test.frame().writeTo(test.table + "_new").create()),
+        write("replace", test -> test.frame().writeTo(test.table).createOrReplace()),
+        write(
+            "subquery",
+            test ->
+                test.spark
+                    .range(1)
+                    .selectExpr("(SELECT max(meanwhile(id)) FROM " + test.source + ") AS id")
+                    .writeTo(test.table)
+                    .append()),
+        write(
+            "mergeInto",
+            test ->
+                test.frame()
+                    .as("s")
+                    .mergeInto(test.table, functions.expr(test.table + ".id = s.id"))
+                    .whenMatched()
+                    .updateAll()
+                    .whenNotMatched()
+                    .insertAll()
+                    .merge()));
+  }
+
+  @ParameterizedTest(name = "{0}")
+  @MethodSource("writes")
+  void ofRowsThatHaveChangedMeanwhile(String name, Write write) throws Exception {
+    MEANWHILE.set(() -> other.sql("INSERT INTO " + source + " VALUES (2)"));
+    fails("40001", () -> write.run(this));
+    assertThat(MEANWHILE.get()).as("it has run").isNull();
+    assertThat(count(other, table)).isZero();
+    write.run(this); // once more, as the error says
+  }
+
+  @Test
+  void snapshotIsolationValidatesNoReads() throws Exception {
+    strict("snapshot");
+    MEANWHILE.set(() -> other.sql("INSERT INTO " + source + " VALUES (2)"));
+    frame().writeTo(table).append();
+    assertThat(rows(other, "SELECT * FROM " + table)).containsExactly("1");
+  }
+
+  @Test
+  void ofAnOldFrame() throws Exception {
+    Dataset<Row> old = frame();
+    other.sql("INSERT INTO " + source + " VALUES (2)");
+    spark.sql("INSERT INTO " + table + " VALUES (7)");
+    old.writeTo(table).overwrite(functions.lit(true));
+    assertThat(rows(other, "SELECT * FROM " + table + " ORDER BY id")).containsExactly("1", "2");
+    spark.sql("DROP TABLE " + table);
+    old.writeTo(table).create();
+    assertThat(count(other, table)).isEqualTo(2);
+    other.sql("INSERT INTO " + source + " VALUES (3)");
+    old.writeTo(table).createOrReplace();
+    assertThat(count(other, table)).isEqualTo(3);
+  }
+
+  @Test
+  void ofACachedFrame() throws Exception {
+    Dataset<Row> kept = spark.table(source).cache();
+    assertThat(kept.count()).isEqualTo(1);
+    spark.sql("INSERT INTO " + table + " VALUES (7)");
+    kept.writeTo(table).overwrite(functions.lit(true));
+    MEANWHILE.set(() -> other.sql("INSERT INTO " + source + " VALUES (2)"));
+    fails("40001", () -> kept.selectExpr("meanwhile(id) AS id").writeTo(table).append());
+    assertThat(rows(other, "SELECT * FROM " + table)).containsExactly("1");
+  }
+
+  @Test
+  void appendsDoNotClash() throws Exception {
+    MEANWHILE.set(() -> other.sql("INSERT INTO " + table + " VALUES (2)"));
+    frame().writeTo(table).append();
+    assertThat(rows(other, "SELECT * FROM " + table + " ORDER BY id")).containsExactly("1", "2");
+  }
+}

@@ -1,0 +1,200 @@
+package io.txns.spark.session;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.txns.spark.SparkTestBase;
+import java.io.IOException;
+import java.lang.ref.WeakReference;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.spark.api.java.function.VoidFunction2;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.streaming.Trigger;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Whose transaction it is, and what happens at once whatever transaction is open. */
+class SessionTest extends SparkTestBase {
+
+  @BeforeEach
+  void create() {
+    spark.sql("CREATE TABLE " + table + " (id BIGINT) USING iceberg");
+  }
+
+  @Test
+  void aTransactionBelongsToItsSessionNotToAThread() throws Exception {
+    Thread begin = new Thread(() -> spark.sql("BEGIN"));
+    begin.start();
+    begin.join();
+    Thread insert = new Thread(() -> spark.sql("INSERT INTO " + table + " VALUES (1)"));
+    insert.start();
+    insert.join();
+    assertThat(count(spark, table)).isEqualTo(1);
+    assertThat(count(other, table)).isZero();
+    spark.sql("COMMIT");
+    assertThat(count(other, table)).isEqualTo(1);
+  }
+
+  @Test
+  void aBatchOfAStreamIsATransaction(@TempDir Path directory) throws Exception {
+    String input = directory.resolve("in").toString();
+    spark.range(3).write().parquet(input);
+    String id = table;
+    VoidFunction2<Dataset<Row>, Long> batch =
+        (rows, n) -> {
+          SparkSession session = rows.sparkSession();
+          session.sql("BEGIN ID '" + id + "-" + n + "'");
+          rows.writeTo(table).append();
+          rows.writeTo(table).append();
+          assertThat(other.table(table).count()).isZero();
+          session.sql("COMMIT");
+        };
+    for (int run = 0; run < 2; run++) {
+      spark
+          .readStream()
+          .schema("id BIGINT")
+          .parquet(input)
+          .writeStream()
+          .option("checkpointLocation", directory.resolve("checkpoint" + run).toString())
+          .trigger(Trigger.AvailableNow())
+          .foreachBatch(
+              run == 0
+                  ? batch
+                  : (rows, n) -> {
+                    SparkSession session = rows.sparkSession();
+                    session.sql("BEGIN ID '" + id + "-" + n + "'");
+                    rows.writeTo(table).append();
+                    session.sql("COMMIT");
+                  })
+          .start()
+          .awaitTermination(TimeUnit.MINUTES.toMillis(1));
+    }
+    assertThat(count(other, table)).isEqualTo(6);
+  }
+
+  @Test
+  void rollbackDeletesItsFiles() throws IOException {
+    spark.sql("INSERT INTO " + table + " VALUES (1), (2)");
+    Set<Path> before = files();
+    spark.sql("BEGIN");
+    spark.sql("INSERT INTO " + table + " VALUES (3)");
+    spark.sql("UPDATE " + table + " SET id = id + 1");
+    assertThat(files()).hasSizeGreaterThan(before.size());
+    spark.sql("ROLLBACK");
+    assertThat(files()).isEqualTo(before);
+    assertThat(count(spark, table)).isEqualTo(2);
+  }
+
+  /** The program has lost its session in a transaction: nobody can end it. */
+  @Test
+  void aLostSessionIsRolledBack() throws Exception {
+    Set<Path> before = files();
+    WeakReference<SparkSession> lost = begunAndLost();
+    assertThat(files()).hasSizeGreaterThan(before.size());
+    until(
+        () -> {
+          System.gc();
+          return lost.get() == null;
+        });
+    until(() -> files().equals(before));
+    assertThat(count(spark, table)).isZero();
+  }
+
+  private WeakReference<SparkSession> begunAndLost() {
+    SparkSession session = newSession();
+    session.sql("SET `spark.sql.txns.idle-timeout-s` = 20");
+    session.sql("BEGIN");
+    session.sql("INSERT INTO " + table + " VALUES (1)");
+    return new WeakReference<>(session);
+  }
+
+  private static void until(Callable<Boolean> condition) throws Exception {
+    long deadlineNs = System.nanoTime() + TimeUnit.MINUTES.toNanos(1);
+    while (!condition.call()) {
+      assertThat(System.nanoTime()).as("it has not come true").isLessThan(deadlineNs);
+      Thread.sleep(200);
+    }
+  }
+
+  private Set<Path> files() throws IOException {
+    String location =
+        rows(spark, "DESCRIBE TABLE EXTENDED " + table).stream()
+            .filter(row -> row.startsWith("Location|"))
+            .map(row -> row.split("\\|")[1].replaceFirst("^file:", ""))
+            .findFirst()
+            .orElseThrow();
+    try (Stream<Path> files = Files.walk(Path.of(location))) {
+      return files
+          .filter(Files::isRegularFile)
+          .filter(file -> !file.toString().endsWith(".crc"))
+          .collect(Collectors.toSet());
+    }
+  }
+
+  @Test
+  void viewsAndNamespacesAreCreatedAtOnce() {
+    spark.sql("BEGIN");
+    spark.sql("CREATE NAMESPACE lake.at_once");
+    spark.sql("CREATE VIEW " + table + "_view AS SELECT * FROM " + table);
+    assertThat(rows(other, "SHOW NAMESPACES IN lake")).contains("at_once");
+    assertThat(rows(other, "SELECT * FROM " + table + "_view")).isEmpty();
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    assertThat(count(spark, table + "_view")).isEqualTo(1);
+    spark.sql("ROLLBACK");
+    spark.sql("DROP VIEW " + table + "_view");
+    spark.sql("DROP NAMESPACE lake.at_once");
+  }
+
+  @Test
+  void rowsOfTheArchiveAreNotCounted() {
+    for (int i = 0; i < 20; i++) { // the commit table is tidied on the way
+      assertThat(affected(spark, "INSERT INTO " + table + " VALUES (1)")).isEqualTo(1);
+    }
+  }
+
+  @Test
+  void renameOutside() {
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    spark.sql(
+        "ALTER TABLE " + table + " RENAME TO " + table.substring("lake.".length()) + "_renamed");
+    assertThat(count(other, table + "_renamed")).isEqualTo(1);
+    spark.sql("BEGIN");
+    spark.sql("INSERT INTO " + table + "_renamed VALUES (2)");
+    spark.sql("COMMIT");
+    assertThat(count(other, table + "_renamed")).isEqualTo(2);
+  }
+
+  /** The catalog underneath keeps the table until it is purged. */
+  @Test
+  void aNamespaceIsNotDroppedBeforeItsDroppedTablesArePurged() {
+    String namespace = table.replace("db.", "");
+    spark.sql("CREATE NAMESPACE " + namespace);
+    spark.sql("CREATE TABLE " + namespace + ".t (id BIGINT) USING iceberg");
+    spark.sql("DROP TABLE " + namespace + ".t");
+    assertThat(rows(spark, "SHOW TABLES IN " + namespace)).isEmpty();
+    assertThatThrownBy(() -> spark.sql("DROP NAMESPACE " + namespace))
+        .hasMessageContaining("not empty");
+    assertThat(rows(spark, "SHOW NAMESPACES IN lake"))
+        .contains(namespace.substring("lake.".length()));
+  }
+
+  @Test
+  void dropOutside() {
+    spark.sql("INSERT INTO " + table + " VALUES (1)");
+    spark.sql("DROP TABLE " + table);
+    fails("42P01", other, "SELECT * FROM " + table);
+    spark.sql("CREATE TABLE " + table + " (n INT) USING iceberg");
+    assertThat(count(other, table)).isZero();
+    spark.sql("INSERT INTO " + table + " VALUES (5)");
+    assertThat(rows(other, "SELECT n FROM " + table)).containsExactly("5");
+  }
+}
