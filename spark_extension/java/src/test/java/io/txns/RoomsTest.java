@@ -21,13 +21,24 @@ import org.junit.jupiter.api.Test;
 /** The order of the rooms: each uses only those below it. The face's values lie at the bottom. */
 class RoomsTest {
   private static final String ICEBERG = "io.txns.iceberg";
+  private static final String SPARK = "io.txns.spark";
 
   /** Bottom first. */
   private static final List<String> ICEBERGS_ROOMS =
       List.of("meta", "log", "table", "stage", "commit", "catalog", "admin");
 
-  /** What of the protocol's face stands above the rooms; the rest of it are values. */
-  private static final Set<String> ABOVE = Set.of(ICEBERG + ".TxnHandle", ICEBERG + ".TxnCatalog");
+  /** Bottom first. */
+  private static final List<String> SPARKS_ROOMS =
+      List.of("compat", "sql", "session", "procedure", "plan", "command");
+
+  /** What of the faces stands above the rooms; the rest of them are values. */
+  private static final Set<String> ABOVE =
+      Set.of(
+          ICEBERG + ".TxnHandle",
+          ICEBERG + ".TxnCatalog",
+          SPARK + ".TxnSparkCatalog",
+          SPARK + ".TxnSparkSessionCatalog",
+          SPARK + ".TxnSparkExtensions");
 
   /** What is yet to be cut; each with what it takes. */
   private static final Map<String, Set<String>> EXCEPTIONS =
@@ -74,7 +85,12 @@ class RoomsTest {
 
   @Test
   void theProtocolsRoomsUseThoseBelow() {
-    ordered(ICEBERG, ABOVE, ICEBERGS_ROOMS).check(ours);
+    ordered(ICEBERG, ICEBERGS_ROOMS).check(ours);
+  }
+
+  @Test
+  void sparksRoomsUseThoseBelow() {
+    ordered(SPARK, SPARKS_ROOMS).check(ours);
   }
 
   @Test
@@ -90,14 +106,14 @@ class RoomsTest {
   }
 
   /** Values at the bottom, then the rooms, bottom first, then what stands above them. */
-  private static LayeredArchitecture ordered(String face, Set<String> above, List<String> rooms) {
+  private static LayeredArchitecture ordered(String face, List<String> rooms) {
     LayeredArchitecture layers =
         layeredArchitecture()
             .consideringOnlyDependenciesInAnyPackage(face + "..")
             .layer("values")
-            .definedBy(inFace(face, above, false))
+            .definedBy(inFace(face, false))
             .layer("face")
-            .definedBy(inFace(face, above, true));
+            .definedBy(inFace(face, true));
     for (String room : rooms) {
       layers = layers.layer(room).definedBy(face + "." + room + "..");
     }
@@ -120,13 +136,12 @@ class RoomsTest {
     return layers;
   }
 
-  private static DescribedPredicate<JavaClass> inFace(
-      String face, Set<String> above, boolean isAbove) {
+  private static DescribedPredicate<JavaClass> inFace(String face, boolean isAbove) {
     return describe(
         isAbove ? "the face" : "its values",
         type ->
             type.getPackageName().equals(face)
-                && above.contains(outermost(type).getName()) == isAbove);
+                && ABOVE.contains(outermost(type).getName()) == isAbove);
   }
 
   private static JavaClass outermost(JavaClass type) {

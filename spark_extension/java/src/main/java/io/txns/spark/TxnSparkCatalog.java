@@ -9,9 +9,9 @@ import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.catalog.TxnTable;
 import io.txns.spark.command.TxnExplainCommand;
 import io.txns.spark.compat.Versions;
-import io.txns.spark.plan.AlignTables;
 import io.txns.spark.plan.SparkReads;
 import io.txns.spark.procedure.Procedures;
+import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.session.WriteTarget;
 import java.util.ArrayList;
@@ -53,7 +53,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * txns.*} options (see {@link TxnConfig}). One instance belongs to one Spark session. Tables are
  * never served from Iceberg's catalog cache, whatever {@code cache-enabled} says.
  */
-public final class TxnSparkCatalog extends SparkCatalog {
+public final class TxnSparkCatalog extends SparkCatalog implements TransactionCatalog {
 
   private static final String OPTION_PREFIX = "txns.";
   private static final String COMMIT_TABLE = "txns.commit-table";
@@ -117,10 +117,7 @@ public final class TxnSparkCatalog extends SparkCatalog {
     return all;
   }
 
-  /**
-   * Bind the catalog to the session whose catalog manager it was found in: Spark may have built it
-   * while another session was the active one.
-   */
+  @Override
   public TxnSparkCatalog attach(TxnSession owner) {
     if (session != owner) {
       session.remove(this);
@@ -130,15 +127,17 @@ public final class TxnSparkCatalog extends SparkCatalog {
     return this;
   }
 
+  @Override
   public TxnHandle handle() {
     return handle;
   }
 
-  /** The tables that were loaded since {@link #takeLoaded} was called. */
+  @Override
   public Set<Identifier> loaded() {
     return Set.copyOf(loaded);
   }
 
+  @Override
   public Set<Identifier> takeLoaded() {
     Set<Identifier> taken = Set.copyOf(loaded);
     loaded.removeAll(taken);
@@ -199,21 +198,17 @@ public final class TxnSparkCatalog extends SparkCatalog {
         });
   }
 
-  /** A table as the session sees it now, for {@link AlignTables}. */
+  @Override
   public Table loadTableAgain(TableIdentifier table) {
     return new SparkTable(tables.loadTable(table));
   }
 
-  /** A table as of {@code readTs}, for {@link AlignTables}. */
+  @Override
   public Table loadTableAt(TableIdentifier table, long readTs) {
     return new SparkTable(tables.loadTableAt(table, readTs));
   }
 
-  /**
-   * Brings a table under care that a statement is about to write, if all that are written come
-   * under care. Loading it says so in time only where Spark loads it for the write: a statement
-   * that reads it first writes what Spark has kept (SPARK-58370).
-   */
+  @Override
   public void willWrite(Identifier ident) {
     if (config().register() != TxnConfig.Register.ALL) {
       return;

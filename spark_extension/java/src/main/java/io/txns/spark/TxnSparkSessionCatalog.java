@@ -1,6 +1,7 @@
 package io.txns.spark;
 
 import io.txns.spark.procedure.Procedures;
+import io.txns.spark.session.TransactionCatalog;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashSet;
@@ -25,7 +26,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class TxnSparkSessionCatalog<
         T extends TableCatalog & FunctionCatalog & SupportsNamespaces & ViewCatalog>
-    extends SparkSessionCatalog<T> {
+    extends SparkSessionCatalog<T> implements TransactionCatalog.Around {
 
   private TxnSparkCatalog tables;
 
@@ -36,7 +37,7 @@ public final class TxnSparkSessionCatalog<
     return tables;
   }
 
-  /** The catalog of its Iceberg tables. */
+  @Override
   public TxnSparkCatalog tables() {
     return tables;
   }

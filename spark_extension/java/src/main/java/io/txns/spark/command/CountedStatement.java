@@ -1,8 +1,8 @@
 package io.txns.spark.command;
 
 import io.txns.iceberg.catalog.Transaction;
-import io.txns.spark.TxnSparkCatalog;
 import io.txns.spark.plan.WritePlans.ParsedDml;
+import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
@@ -17,10 +17,10 @@ import org.apache.spark.sql.execution.QueryExecution;
 final class CountedStatement {
 
   private final SparkSession session;
-  private final TxnSparkCatalog catalog;
+  private final TransactionCatalog catalog;
   private final ParsedDml dml;
 
-  CountedStatement(SparkSession session, TxnSparkCatalog catalog, ParsedDml dml) {
+  CountedStatement(SparkSession session, TransactionCatalog catalog, ParsedDml dml) {
     this.session = session;
     this.catalog = catalog;
     this.dml = dml;

@@ -2,7 +2,6 @@ package io.txns.spark.command;
 
 import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnException;
-import io.txns.spark.TxnSparkCatalog;
 import io.txns.spark.TxnSqlException;
 import io.txns.spark.session.Catalogs;
 import io.txns.spark.session.IdleTimeout;
@@ -10,6 +9,7 @@ import io.txns.spark.session.OpenTransaction;
 import io.txns.spark.session.PlanCaches;
 import io.txns.spark.session.SessionEnds;
 import io.txns.spark.session.StatusRow;
+import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.sql.TxnModes;
 import io.txns.spark.sql.TxnStatement;
@@ -152,7 +152,7 @@ final class StatementRunner {
       return state.begin(modes, null).row(); // refuses
     }
     IdleTimeout.seconds(session.sessionState().conf()); // refuses before anything has begun
-    TxnSparkCatalog catalog = Catalogs.forBegin(session);
+    TransactionCatalog catalog = Catalogs.forBegin(session);
     PlanCaches.drop(session, state.catalogs());
     OpenTransaction begun = state.begin(modes, catalog);
     SessionEnds.of(session.sparkContext()).begun(session.sparkContext(), state);

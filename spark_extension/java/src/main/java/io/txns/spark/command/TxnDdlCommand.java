@@ -1,7 +1,7 @@
 package io.txns.spark.command;
 
-import io.txns.spark.TxnSparkCatalog;
 import io.txns.spark.compat.LeafCommand;
+import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import java.util.List;
 import org.apache.spark.sql.Row;
@@ -18,13 +18,13 @@ final class TxnDdlCommand extends LeafCommand {
   private static final long serialVersionUID = 1L;
 
   private final LogicalPlan plan;
-  private final transient TxnSparkCatalog catalog;
+  private final transient TransactionCatalog catalog;
 
   /**
    * @param catalog the catalog of the table that the plan changes; null when it is not ours or not
    *     known
    */
-  TxnDdlCommand(LogicalPlan plan, TxnSparkCatalog catalog) {
+  TxnDdlCommand(LogicalPlan plan, TransactionCatalog catalog) {
     super(new StructType());
     this.plan = plan;
     this.catalog = catalog;

@@ -1,10 +1,10 @@
 package io.txns.spark.command;
 
-import io.txns.spark.TxnSparkCatalog;
 import io.txns.spark.compat.LeafCommand;
 import io.txns.spark.plan.WritePlans.Dml;
 import io.txns.spark.plan.WritePlans.ParsedDml;
 import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.session.WriteTarget;
 import java.util.List;
@@ -31,9 +31,9 @@ final class TxnDmlCommand extends LeafCommand {
 
   private final LogicalPlan plan;
   private final transient ParsedDml dml;
-  private final transient TxnSparkCatalog catalog;
+  private final transient TransactionCatalog catalog;
 
-  TxnDmlCommand(LogicalPlan plan, ParsedDml dml, TxnSparkCatalog catalog) {
+  TxnDmlCommand(LogicalPlan plan, ParsedDml dml, TransactionCatalog catalog) {
     super(dml.kind() == Dml.MERGE ? MERGE_COUNTS : COUNT);
     this.plan = plan;
     this.dml = dml;

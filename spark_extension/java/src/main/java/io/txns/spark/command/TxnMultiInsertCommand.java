@@ -1,8 +1,8 @@
 package io.txns.spark.command;
 
-import io.txns.spark.TxnSparkCatalog;
 import io.txns.spark.compat.LeafCommand;
 import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import java.util.List;
 import org.apache.spark.sql.Row;
@@ -45,7 +45,7 @@ final class TxnMultiInsertCommand extends LeafCommand {
   }
 
   private static void willWrite(SparkSession session, List<String> target) {
-    TxnSparkCatalog catalog = Catalogs.ofName(session, target);
+    TransactionCatalog catalog = Catalogs.ofName(session, target);
     if (catalog != null) {
       catalog.willWrite(Catalogs.identifier(session, target, catalog));
     }

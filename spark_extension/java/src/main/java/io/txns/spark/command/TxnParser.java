@@ -1,11 +1,11 @@
 package io.txns.spark.command;
 
 import io.txns.iceberg.TxnException;
-import io.txns.spark.TxnSparkCatalog;
 import io.txns.spark.TxnSqlException;
 import io.txns.spark.plan.WritePlans;
 import io.txns.spark.plan.WritePlans.ParsedDml;
 import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.sql.ScriptStatements;
 import io.txns.spark.sql.StatementTokens;
@@ -111,7 +111,7 @@ public final class TxnParser implements ParserInterface {
     boolean inTransaction = TxnSession.of(session).open().isPresent();
     Optional<ParsedDml> dml = WritePlans.dml(plan, delegate);
     if (dml.isPresent()) {
-      TxnSparkCatalog catalog = catalogOf(dml.get().target());
+      TransactionCatalog catalog = catalogOf(dml.get().target());
       if (catalog != null) {
         return new TxnDmlCommand(plan, dml.get(), catalog);
       }
@@ -131,7 +131,7 @@ public final class TxnParser implements ParserInterface {
     return WritePlans.dml(plan, delegate).isPresent() || WritePlans.isMultiInsert(plan);
   }
 
-  private TxnSparkCatalog catalogOf(List<String> name) {
+  private TransactionCatalog catalogOf(List<String> name) {
     return name == null ? null : Catalogs.ofName(session, name);
   }
 

@@ -2,9 +2,9 @@ package io.txns.spark.plan;
 
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.catalog.TxnTable;
-import io.txns.spark.TxnSparkCatalog;
 import io.txns.spark.TxnSqlException;
 import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import java.util.HashMap;
 import java.util.Map;
@@ -89,7 +89,7 @@ public final class AlignTables extends Rule<LogicalPlan> {
   private static LogicalPlan replace(
       LogicalPlan plan,
       Predicate<TxnTable> which,
-      BiFunction<TxnSparkCatalog, TxnTable, Table> load) {
+      BiFunction<TransactionCatalog, TxnTable, Table> load) {
     return plan.transformWithSubqueries(
         new AbstractPartialFunction<>() {
           @Override
@@ -101,7 +101,7 @@ public final class AlignTables extends Rule<LogicalPlan> {
           @Override
           public LogicalPlan apply(LogicalPlan node) {
             DataSourceV2Relation relation = (DataSourceV2Relation) node;
-            TxnSparkCatalog catalog = Catalogs.ours(relation.catalog().get());
+            TransactionCatalog catalog = Catalogs.ours(relation.catalog().get());
             return relation.copy(
                 load.apply(catalog, movable(relation).get()),
                 relation.output(),
@@ -139,7 +139,7 @@ public final class AlignTables extends Rule<LogicalPlan> {
 
   private static void recordRead(LogicalPlan leaf, TxnSession state) {
     if (leaf instanceof DataSourceV2Relation relation) {
-      TxnSparkCatalog catalog =
+      TransactionCatalog catalog =
           relation.catalog().isEmpty() ? null : Catalogs.ours(relation.catalog().get());
       Transaction transaction = catalog == null ? null : state.current(catalog);
       if (transaction != null) {

@@ -1,9 +1,9 @@
 package io.txns.spark.plan;
 
-import io.txns.spark.TxnSparkCatalog;
 import io.txns.spark.TxnSqlException;
 import io.txns.spark.procedure.Procedures;
 import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.session.WriteTarget;
 import org.apache.spark.sql.catalyst.analysis.ResolvedProcedure;
@@ -46,7 +46,7 @@ public final class CallRule extends Rule<LogicalPlan> {
     if (Procedures.isRead(procedure)) {
       return call;
     }
-    TxnSparkCatalog catalog = Catalogs.ours(procedure.catalog());
+    TransactionCatalog catalog = Catalogs.ours(procedure.catalog());
     if (catalog != null) {
       catalog.attach(state);
     }

@@ -2,8 +2,8 @@ package io.txns.spark.plan;
 
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.catalog.TxnTable;
-import io.txns.spark.TxnSparkCatalog;
 import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.TransactionCatalog;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
@@ -33,7 +33,7 @@ final class PlannedStatement {
   }
 
   /** Begins it where the oldest table of the write was loaded, with what the write reads. */
-  static Transaction begin(LogicalPlan write, TxnSparkCatalog catalog) {
+  static Transaction begin(LogicalPlan write, TransactionCatalog catalog) {
     if (!(write instanceof V2WriteCommand command)) {
       // Spark plans the query of AS SELECT once more inside: its tables are loaded and noted there.
       return catalog.handle().beginStatement();
@@ -83,7 +83,7 @@ final class PlannedStatement {
         });
   }
 
-  private static boolean isOf(DataSourceV2Relation relation, TxnSparkCatalog catalog) {
+  private static boolean isOf(DataSourceV2Relation relation, TransactionCatalog catalog) {
     return relation.catalog().isDefined() && Catalogs.ours(relation.catalog().get()) == catalog;
   }
 

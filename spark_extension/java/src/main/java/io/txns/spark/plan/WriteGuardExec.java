@@ -1,8 +1,8 @@
 package io.txns.spark.plan;
 
 import io.txns.iceberg.catalog.Transaction;
-import io.txns.spark.TxnSparkCatalog;
 import io.txns.spark.TxnSqlException;
+import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.session.WriteTarget;
 import java.util.Optional;
@@ -70,7 +70,7 @@ final class WriteGuardExec extends SparkPlan {
   }
 
   /** The files that its tasks write are the transaction's own, and what it depends on is noted. */
-  private <T> T inTransaction(TxnSession state, TxnSparkCatalog catalog, Callable<T> body)
+  private <T> T inTransaction(TxnSession state, TransactionCatalog catalog, Callable<T> body)
       throws Exception {
     Transaction transaction = catalog == null ? null : state.current(catalog);
     if (transaction == null) {
@@ -82,7 +82,7 @@ final class WriteGuardExec extends SparkPlan {
   }
 
   /** Outside a transaction: validated where the options say so. */
-  private <T> T alone(TxnSparkCatalog catalog, TxnSession state, Callable<T> body)
+  private <T> T alone(TransactionCatalog catalog, TxnSession state, Callable<T> body)
       throws Exception {
     LogicalPlan write = child.logicalLink().get();
     boolean validates =

@@ -1,8 +1,7 @@
 package io.txns.spark.plan;
 
-import io.txns.spark.TxnSparkCatalog;
-import io.txns.spark.TxnSparkSessionCatalog;
 import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.WriteTarget;
 import java.util.ArrayList;
 import java.util.List;
@@ -226,7 +225,7 @@ public final class WritePlans {
   /** Spark's catalog drops the tables, too; Iceberg's refuse a namespace that has some. */
   private static Optional<WriteTarget> withItsTables(DropNamespace drop) {
     return drop.namespace() instanceof ResolvedNamespace namespace
-            && !(namespace.catalog() instanceof TxnSparkCatalog)
+            && !(namespace.catalog() instanceof TransactionCatalog)
         ? Optional.of(new WriteTarget(null, "DROP NAMESPACE CASCADE"))
         : Optional.empty();
   }
@@ -276,7 +275,7 @@ public final class WritePlans {
     return target.catalog() == null
             && iceberg
             && create.name() instanceof ResolvedIdentifier name
-            && name.catalog() instanceof TxnSparkSessionCatalog<?> session
+            && name.catalog() instanceof TransactionCatalog.Around session
         ? new WriteTarget(session.tables(), target.what())
         : target;
   }

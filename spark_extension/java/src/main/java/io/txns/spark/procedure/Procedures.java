@@ -4,9 +4,9 @@ import io.txns.iceberg.Purged;
 import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
-import io.txns.spark.TxnSparkCatalog;
 import io.txns.spark.session.Catalogs;
 import io.txns.spark.session.PlanCaches;
+import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import java.util.List;
 import java.util.Locale;
@@ -127,7 +127,7 @@ public final class Procedures {
   }
 
   /** A procedure of ours, or null. */
-  public static UnboundProcedure find(String name, TxnSparkCatalog catalog) {
+  public static UnboundProcedure find(String name, TransactionCatalog catalog) {
     TxnHandle handle = catalog.handle();
     return switch (name.toLowerCase(Locale.ROOT)) {
       case "register" ->
@@ -208,14 +208,14 @@ public final class Procedures {
     };
   }
 
-  private static TableIdentifier table(TxnSparkCatalog catalog, InternalRow args) {
+  private static TableIdentifier table(TransactionCatalog catalog, InternalRow args) {
     if (args.isNullAt(0) || args.getUTF8String(0).toString().isBlank()) {
       throw TxnException.invalidUsage("42000", "the table's name is missing");
     }
     String name = args.getUTF8String(0).toString();
     SparkSession session = active();
     List<String> parts = parse(session, name);
-    TxnSparkCatalog named =
+    TransactionCatalog named =
         Catalogs.namesCatalog(session.sessionState().catalogManager(), parts)
             ? Catalogs.ofName(session, parts)
             : catalog;
@@ -246,7 +246,7 @@ public final class Procedures {
   }
 
   private static InternalRow[] turnedOn(
-      TxnSparkCatalog catalog, Map<TableIdentifier, String> left) {
+      TransactionCatalog catalog, Map<TableIdentifier, String> left) {
     Object[] words =
         left.entrySet().stream()
             .map(table -> UTF8String.fromString(table.getKey() + ": " + table.getValue()))
@@ -254,7 +254,7 @@ public final class Procedures {
     return changed(catalog, left.size(), new GenericArrayData(words));
   }
 
-  private static InternalRow[] changed(TxnSparkCatalog catalog, Object... answer) {
+  private static InternalRow[] changed(TransactionCatalog catalog, Object... answer) {
     PlanCaches.refresh(active(), catalog);
     return row(answer);
   }

@@ -1,8 +1,6 @@
 package io.txns.spark.session;
 
 import io.txns.iceberg.LoggedFailure;
-import io.txns.spark.TxnSparkCatalog;
-import io.txns.spark.TxnSparkSessionCatalog;
 import java.util.List;
 import java.util.TreeSet;
 import org.apache.spark.sql.classic.SparkSession;
@@ -22,14 +20,14 @@ public final class Catalogs {
   private Catalogs() {}
 
   /** Where BEGIN begins: the current catalog, else the only one of ours, else null. */
-  public static TxnSparkCatalog forBegin(SparkSession session) {
+  public static TransactionCatalog forBegin(SparkSession session) {
     CatalogManager manager = session.sessionState().catalogManager();
     TxnSession owner = TxnSession.of(session);
     List<String> names = configured(session);
     if (names.size() > 1) {
       names.forEach(name -> attach(manager, name, owner));
     }
-    TxnSparkCatalog current = ours(manager.currentCatalog());
+    TransactionCatalog current = ours(manager.currentCatalog());
     if (current == null && names.size() == 1) {
       current = ours(manager.catalog(names.get(0)));
     }
@@ -37,23 +35,23 @@ public final class Catalogs {
   }
 
   /** The catalog of ours that a catalog of Spark's is or stands for, or null. */
-  public static TxnSparkCatalog ours(CatalogPlugin catalog) {
-    if (catalog instanceof TxnSparkSessionCatalog<?> session) {
+  public static TransactionCatalog ours(CatalogPlugin catalog) {
+    if (catalog instanceof TransactionCatalog.Around session) {
       return session.tables();
     }
-    return catalog instanceof TxnSparkCatalog ours ? ours : null;
+    return catalog instanceof TransactionCatalog ours ? ours : null;
   }
 
   /** The same for one table: what is no Iceberg table in a session catalog is Spark's own. */
-  public static TxnSparkCatalog ours(CatalogPlugin catalog, Identifier table) {
-    TxnSparkCatalog ours = ours(catalog);
+  public static TransactionCatalog ours(CatalogPlugin catalog, Identifier table) {
+    TransactionCatalog ours = ours(catalog);
     return ours == catalog || ours != null && ours.tableExists(table) ? ours : null;
   }
 
   /** The first of several that is touched gets the transaction: each has to know its session. */
   private static void attach(CatalogManager manager, String name, TxnSession owner) {
     try {
-      TxnSparkCatalog ours = ours(manager.catalog(name));
+      TransactionCatalog ours = ours(manager.catalog(name));
       if (ours != null) {
         ours.attach(owner);
       }
@@ -79,21 +77,21 @@ public final class Catalogs {
     try {
       ClassLoader loader = Thread.currentThread().getContextClassLoader();
       Class<?> configured = Class.forName(className, false, loader);
-      return TxnSparkCatalog.class.isAssignableFrom(configured)
-          || TxnSparkSessionCatalog.class.isAssignableFrom(configured);
+      return TransactionCatalog.class.isAssignableFrom(configured)
+          || TransactionCatalog.Around.class.isAssignableFrom(configured);
     } catch (ClassNotFoundException | LinkageError e) {
       return false;
     }
   }
 
   /** The catalog that a table's name of one or more parts is in, if it is ours, else null. */
-  public static TxnSparkCatalog ofName(SparkSession session, List<String> nameParts) {
+  public static TransactionCatalog ofName(SparkSession session, List<String> nameParts) {
     CatalogManager manager = session.sessionState().catalogManager();
     CatalogPlugin catalog =
         namesCatalog(manager, nameParts)
             ? manager.catalog(nameParts.get(0))
             : manager.currentCatalog();
-    TxnSparkCatalog ours = ours(catalog);
+    TransactionCatalog ours = ours(catalog);
     if (ours == null) {
       return null;
     }
@@ -103,7 +101,7 @@ public final class Catalogs {
 
   /** The table that a name means where {@code defaults} is the current catalog. */
   public static Identifier identifier(
-      SparkSession session, List<String> nameParts, TxnSparkCatalog defaults) {
+      SparkSession session, List<String> nameParts, TransactionCatalog defaults) {
     CatalogManager manager = session.sessionState().catalogManager();
     List<String> parts =
         namesCatalog(manager, nameParts) ? nameParts.subList(1, nameParts.size()) : nameParts;

@@ -5,7 +5,6 @@ import io.txns.iceberg.Committed;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.catalog.Transaction;
-import io.txns.spark.TxnSparkCatalog;
 import io.txns.spark.sql.TxnModes;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -21,7 +20,7 @@ public final class OpenTransaction {
   private final boolean ofStream;
   private final Instant begunAt = Instant.ofEpochMilli(TxnClock.system().nowMs());
   private TxnModes modes;
-  private TxnSparkCatalog catalog;
+  private TransactionCatalog catalog;
   private Transaction transaction;
   private boolean used;
   private boolean atomic;
@@ -52,7 +51,7 @@ public final class OpenTransaction {
   }
 
   /** Begins in {@code catalog}, for good; what was said before is said again there. */
-  void bind(TxnSparkCatalog toCatalog, BeginOptions options) {
+  void bind(TransactionCatalog toCatalog, BeginOptions options) {
     Transaction begun = toCatalog.handle().begin(options);
     catalog = toCatalog;
     transaction = begun;
@@ -70,7 +69,7 @@ public final class OpenTransaction {
     return transaction != null;
   }
 
-  public TxnSparkCatalog catalog() {
+  public TransactionCatalog catalog() {
     return catalog;
   }
 
@@ -98,7 +97,7 @@ public final class OpenTransaction {
     comment = newModes.comment() != null ? newModes.comment() : comment;
     if (isBound()) {
       Transaction old = transaction;
-      TxnSparkCatalog same = catalog;
+      TransactionCatalog same = catalog;
       transaction = null;
       old.rollback();
       bind(same, options);

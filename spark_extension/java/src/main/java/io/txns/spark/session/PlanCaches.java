@@ -1,6 +1,5 @@
 package io.txns.spark.session;
 
-import io.txns.spark.TxnSparkCatalog;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -20,9 +19,9 @@ public final class PlanCaches {
   private PlanCaches() {}
 
   /** Drops all plans over what the session has loaded through {@code catalogs}. */
-  public static void drop(SparkSession session, Collection<TxnSparkCatalog> catalogs) {
+  public static void drop(SparkSession session, Collection<TransactionCatalog> catalogs) {
     CacheManager cache = session.sharedState().cacheManager();
-    for (TxnSparkCatalog catalog : catalogs) {
+    for (TransactionCatalog catalog : catalogs) {
       for (Identifier table : catalog.takeLoaded()) {
         if (!cache.isEmpty()) {
           cache.uncacheTableOrView(session, nameParts(catalog, table), true, false);
@@ -32,7 +31,7 @@ public final class PlanCaches {
   }
 
   /** Makes all plans over what the session has loaded through {@code catalog} read again. */
-  public static void refresh(SparkSession session, TxnSparkCatalog catalog) {
+  public static void refresh(SparkSession session, TransactionCatalog catalog) {
     CacheManager cache = session.sharedState().cacheManager();
     for (Identifier table : catalog.loaded()) {
       if (!cache.isEmpty()) {
@@ -41,7 +40,7 @@ public final class PlanCaches {
     }
   }
 
-  private static Seq<String> nameParts(TxnSparkCatalog catalog, Identifier table) {
+  private static Seq<String> nameParts(TransactionCatalog catalog, Identifier table) {
     List<String> parts = new ArrayList<>();
     parts.add(catalog.name());
     parts.addAll(Arrays.asList(table.namespace()));

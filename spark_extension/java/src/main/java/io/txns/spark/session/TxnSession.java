@@ -4,7 +4,6 @@ import io.txns.iceberg.Committed;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.catalog.Transaction;
-import io.txns.spark.TxnSparkCatalog;
 import io.txns.spark.sql.TxnModes;
 import java.lang.ref.WeakReference;
 import java.util.ArrayList;
@@ -40,7 +39,7 @@ public final class TxnSession {
   /** Who has something to undo is kept, whatever becomes of its session. */
   private static final Set<TxnSession> IN_TRANSACTION = ConcurrentHashMap.newKeySet();
 
-  private final List<TxnSparkCatalog> catalogs = new CopyOnWriteArrayList<>();
+  private final List<TransactionCatalog> catalogs = new CopyOnWriteArrayList<>();
   private final WriteStatements statements = new WriteStatements(this);
 
   private volatile long touchedAtMs = TxnClock.system().nowMs();
@@ -66,17 +65,17 @@ public final class TxnSession {
   }
 
   /** Makes a catalog of the session known. */
-  public void add(TxnSparkCatalog catalog) {
+  public void add(TransactionCatalog catalog) {
     catalogs.add(catalog);
   }
 
   /** Forgets a catalog that turned out to be another session's. */
-  public void remove(TxnSparkCatalog catalog) {
+  public void remove(TransactionCatalog catalog) {
     catalogs.remove(catalog);
   }
 
   /** The catalogs of ours that the session has loaded so far. */
-  public List<TxnSparkCatalog> catalogs() {
+  public List<TransactionCatalog> catalogs() {
     return catalogs;
   }
 
@@ -152,7 +151,7 @@ public final class TxnSession {
    *
    * @throws TxnException 25001 inside a transaction
    */
-  public synchronized OpenTransaction begin(TxnModes modes, TxnSparkCatalog catalog) {
+  public synchronized OpenTransaction begin(TxnModes modes, TransactionCatalog catalog) {
     if (open != null) {
       throw TxnException.invalidUsage(
           "25001", "a transaction is already open; COMMIT or ROLLBACK it first");
@@ -225,7 +224,7 @@ public final class TxnSession {
    * statement that this thread runs, else null. The first catalog that asks gets a transaction that
    * has none yet.
    */
-  public synchronized Transaction current(TxnSparkCatalog catalog) {
+  public synchronized Transaction current(TransactionCatalog catalog) {
     WriteStatements.Statement statement = statements.ofThisThread();
     if (statement != null && statement.owner() != null) {
       checkStillOpen(statement.owner());
@@ -329,7 +328,7 @@ public final class TxnSession {
     if (!isExplicit()) {
       return;
     }
-    TxnSparkCatalog catalog = target.catalog();
+    TransactionCatalog catalog = target.catalog();
     if (catalog == null) {
       throw TxnException.unsupported(
           target.what()
@@ -361,13 +360,13 @@ public final class TxnSession {
 
   /** Runs a write statement as {@link WriteStatements} says. */
   public <T> T write(
-      SparkSession session, TxnSparkCatalog catalog, Supplier<T> skipped, Callable<T> body)
+      SparkSession session, TransactionCatalog catalog, Supplier<T> skipped, Callable<T> body)
       throws Exception {
     return statements.run(session, catalog, skipped, body);
   }
 
   /** Runs a write as a transaction of its own that has begun. */
-  public <T> T writeAlone(TxnSparkCatalog catalog, Transaction own, Callable<T> body)
+  public <T> T writeAlone(TransactionCatalog catalog, Transaction own, Callable<T> body)
       throws Exception {
     return statements.runImplicit(catalog, own, body);
   }

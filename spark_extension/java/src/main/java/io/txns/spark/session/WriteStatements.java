@@ -1,7 +1,6 @@
 package io.txns.spark.session;
 
 import io.txns.iceberg.catalog.Transaction;
-import io.txns.spark.TxnSparkCatalog;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
@@ -30,7 +29,7 @@ final class WriteStatements {
    * @param transaction its own transaction, else null
    * @param owner the open transaction that it belongs to, else null
    */
-  record Statement(TxnSparkCatalog catalog, Transaction transaction, OpenTransaction owner) {}
+  record Statement(TransactionCatalog catalog, Transaction transaction, OpenTransaction owner) {}
 
   WriteStatements(TxnSession state) {
     this.state = state;
@@ -59,7 +58,7 @@ final class WriteStatements {
    * @param catalog the target's catalog, or null when it is not ours
    * @param skipped the answer when the transaction has committed earlier
    */
-  <T> T run(SparkSession session, TxnSparkCatalog catalog, Supplier<T> skipped, Callable<T> body)
+  <T> T run(SparkSession session, TransactionCatalog catalog, Supplier<T> skipped, Callable<T> body)
       throws Exception {
     if (catalog != null) {
       state.current(catalog); // only a transaction that has begun knows if its id has committed
@@ -80,7 +79,8 @@ final class WriteStatements {
   }
 
   /** Runs a write outside a transaction as {@code own}. */
-  <T> T runImplicit(TxnSparkCatalog catalog, Transaction own, Callable<T> body) throws Exception {
+  <T> T runImplicit(TransactionCatalog catalog, Transaction own, Callable<T> body)
+      throws Exception {
     running.put(Thread.currentThread(), new Statement(catalog, own, null));
     try {
       return body.call();
