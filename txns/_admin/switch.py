@@ -48,7 +48,12 @@ def off(parts: Parts) -> None:
 
 
 def on(parts: Parts) -> list[Identifier]:
-    """See `Handle.on`."""
+    """
+    Let the protocol's writers in again, and adopt what others wrote to the tables meanwhile.
+
+    Returns:
+        The tables for which that did not work: a repair of each says why.
+    """
     _append(parts, Kind.ON)
     return [
         each.identifier

@@ -32,7 +32,7 @@ from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._logger import logger
 from txns._stage import change_builder
-from txns._stage import create_table as _creation
+from txns._stage import create_table as _create_table
 from txns._stage.staged_table import StagedTable
 from txns._stage.txn_table import TxnTable
 from txns._table.loaded import Forgotten, SwitchedOff, Unregistered
@@ -327,7 +327,7 @@ class AutocommitCatalog(TxnCatalog):
     def _create(self, table: Table, updates: tuple[TableUpdate, ...]) -> CommitTableResponse:
         name = table.name()
         head = self._parts.log.load_or_create()
-        staged = _creation.staged_creation(table, updates, self._dropped(name, head))
+        staged = _create_table.staged_creation(table, updates, self._dropped(name, head))
         try:
             self._commit(staged, head.upper)
         except CommitFailedException as error:
@@ -345,7 +345,7 @@ class AutocommitCatalog(TxnCatalog):
             loaded = self._parts.tables.load_with_dropped(name, head, head.upper)
         except NoSuchTableError:
             return None
-        return _creation.dropped_table(loaded)
+        return _create_table.dropped_table(loaded)
 
     def _commit(self, staged: StagedTable, read_ts: int) -> None:
         clock = self._parts.clock

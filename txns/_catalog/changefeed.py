@@ -72,7 +72,19 @@ class Delivery:
 def subscribe(
     parts: Parts, tables: Sequence[Identifier], as_of: int, until: int | None
 ) -> Iterator[Delivery]:
-    """See `Handle.subscribe`."""
+    """
+    Give each transaction's rows on some tables, in `commit_ts` order and without gaps.
+
+    Args:
+        parts: Of the handle.
+        tables: Which.
+        as_of: Everything above it is delivered, in ms.
+        until: Ends at it, in ms, inclusive; None waits for more for ever.
+
+    Raises:
+        Conflict: A snapshot that is needed has been expired, or a table was set back and adopted
+            so: begin again at the timestamp that it names.
+    """
     done = as_of
     while until is None or done < until:
         head = parts.log.load()

@@ -15,7 +15,17 @@ _POLL_MS = 50
 
 
 def for_upper(parts: Parts, basis: int, timeout_ms: int) -> Head:
-    """See `basis` of `Handle.begin`."""
+    """
+    Wait until the upper is at or above a basis, and give the head that shows it.
+
+    Args:
+        parts: Of the handle.
+        basis: A timestamp in ms that must have been seen.
+        timeout_ms: How long to wait for it.
+
+    Raises:
+        InvalidUsage: 25000, it was not reached in time.
+    """
     clock = parts.clock
     deadline_ms = clock.now_ms() + timeout_ms
     head = parts.log.load()
@@ -32,7 +42,18 @@ def for_upper(parts: Parts, basis: int, timeout_ms: int) -> Head:
 
 
 def for_write(parts: Parts, table: Identifier, after_ts: int, timeout_ms: int) -> int | None:
-    """See `Handle.wait`."""
+    """
+    Wait until a transaction above a timestamp has written a table.
+
+    Args:
+        parts: Of the handle.
+        table: Its name.
+        after_ts: In ms.
+        timeout_ms: How long to wait.
+
+    Returns:
+        The newest such `commit_ts` in ms; None when there is none in time.
+    """
     clock = parts.clock
     deadline_ms = clock.now_ms() + timeout_ms
     seen_ts = after_ts
