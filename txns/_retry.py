@@ -52,7 +52,7 @@ def run_transaction(
 
     Raises:
         Conflict: Of the last attempt.
-        CommitStateUnknown: Ask with `handle.find(error.txn_id)`.
+        CommitStateUnknown: Ask with `begin(txn_id=...)`.
     """
     if max_attempts < 1:
         raise InvalidUsage("42000", f"max_attempts is at least 1; max_attempts=`{max_attempts}`")
