@@ -24,7 +24,7 @@ from txns._log import state as _state
 from txns._stage import change_builder
 from txns._stage.read_set import ReadSet
 from txns._stage.staged_table import StagedTable
-from txns._table import data_tables, overlay
+from txns._table import data_tables, overlay, reconcile, replay
 from txns._table import mark as _mark
 from txns.errors import CommitStateUnknown, Conflict
 
@@ -78,7 +78,7 @@ def apply_skips_one() -> list[Patch]:
 
 def apply_over_strangers() -> list[Patch]:
     """Put a run over a stranger's append without keeping it on a branch."""
-    return [(overlay, "keep_foreign", lambda _base, _stranger, _adopted: ())]
+    return [(reconcile, "keep_foreign", lambda _base, _stranger, _adopted: ())]
 
 
 def apply_past_quarantine() -> list[Patch]:
@@ -188,7 +188,7 @@ def restage_under_the_same_id() -> list[Patch]:
                 sequence_number=number,
                 manifests=manifests,
             )
-            again = overlay.renumber_in_memory(staged, number, first_row_id)
+            again = replay.renumber_in_memory(staged, number, first_row_id)
             return again.model_copy(
                 update={"manifest_list": path, "parent_snapshot_id": main.snapshot_id}
             )
@@ -247,7 +247,7 @@ def strangers_seen_at_once() -> list[Patch]:
 
 def applied_not_set() -> list[Patch]:
     """Apply without setting `txns.applied` (I4)."""
-    return [(overlay, "SetPropertiesUpdate", _NotApplied)]
+    return [(replay, "SetPropertiesUpdate", _NotApplied)]
 
 
 def renumbering_forgotten() -> list[Patch]:
@@ -255,7 +255,7 @@ def renumbering_forgotten() -> list[Patch]:
 
     def in_memory(self: Any, real: Any) -> Any:
         del self, real
-        return overlay.renumber_in_memory
+        return replay.renumber_in_memory
 
     return [(apply.Applier, "_on_storage", in_memory)]
 

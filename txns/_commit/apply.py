@@ -16,14 +16,12 @@ from pyiceberg.exceptions import (
 from pyiceberg.table import StagedTable as PlannedTable
 from pyiceberg.table import Table
 from pyiceberg.table.locations import load_location_provider
-from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
-    AssertRefSnapshotId,
 )
 
-from txns._iceberg import manifests, requirements, timestamps
+from txns._iceberg import manifests, timestamps
 from txns._identifier import dotted_name
 from txns._log.entry import Kind, LoggedChange
 from txns._log.state import without_ended
@@ -31,7 +29,7 @@ from txns._logger import logger
 from txns._stage import change_builder, kept_tags
 from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
-from txns._table import overlay
+from txns._table import reconcile, replay
 from txns._table.logged_state import MISSING, NAME_TAKEN, logged_state
 from txns._table.swap import swap
 from txns.errors import CorruptLog, Quarantined, TxnsError
@@ -218,22 +216,19 @@ class Applier:
         source = change.change.from_snapshot_id
         stands = source is not None and base.snapshot_by_id(source) is not None
         if forgets and (stranger or not stands):
-            updates = self._left(change, real)
+            plan = reconcile.beside(base, request, self._left(change, real))
         else:
-            updates = overlay.updates_of(base, change, request, now_ms, renumber, repaired=repaired)
-            updates += overlay.foreign_branches(
-                base, stranger, overlay.adopted_by(request), updates
+            plan = reconcile.for_applier(
+                base,
+                change,
+                request,
+                stranger,
+                repaired=repaired,
+                now_ms=now_ms,
+                renumber=renumber,
             )
-        unmet = requirements.unmet(base, request.requirements)
-        updates += overlay.keep_foreign_refs(base, unmet)
-        updates += kept_tags.done(base, updates)
-        here = AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=base.current_snapshot_id)
-        others = [
-            each
-            for each in request.requirements
-            if each not in unmet and not requirements.is_about_main(each)
-        ]
-        return swap(self._catalog, real, (here, *others), updates, self._clock)
+        updates = (*plan.updates, *kept_tags.done(base, plan.updates))
+        return swap(self._catalog, real, plan.requirements, updates, self._clock)
 
     def _whole(self, table: Identifier, forget: LoggedChange, head: Head) -> Table:
         """
@@ -277,17 +272,17 @@ class Applier:
 
     def _create(self, table: Identifier, change: LoggedChange) -> Table:
         request = self._log.request(change)
-        if not overlay.creates(request) or self._was_there(change):
+        if not replay.creates(request) or self._was_there(change):
             raise Quarantined(table, *MISSING)
         now_ms = self._clock.now_ms()
-        metadata = overlay.create(change, request, now_ms)
+        metadata = replay.create(change, request, now_ms)
         manifests.check_writable(metadata, dotted_name(table))
         io = self._tables.io_of(metadata)
         main = metadata.current_snapshot()
         if main and not io.new_input(main.manifest_list).exists():
             raise Quarantined(table, "somebody dropped the table and purged its files")
         planned = PlannedTable(table, metadata, metadata.location, io, self._catalog)
-        updates = overlay.creation_updates(change, request, now_ms)
+        updates = replay.creation_updates(change, request, now_ms)
         return swap(self._catalog, planned, (AssertCreate(),), updates, self._clock)
 
     def _was_there(self, change: LoggedChange) -> bool:
@@ -316,7 +311,7 @@ class Applier:
         mark = _mark.mark_of(metadata)
         return mark is not None and mark.commit_table != ".".join(self._log.identifier)
 
-    def _on_storage(self, real: Table) -> overlay.Renumber:
+    def _on_storage(self, real: Table) -> replay.Renumber:
         """Renumbered snapshots get a manifest list of their own in storage."""
         metadata = real.metadata
         provider = load_location_provider(metadata.location, metadata.properties)

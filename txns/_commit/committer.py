@@ -19,7 +19,7 @@ from txns._log.entry import THIS_ENGINE, Change, Entry, Isolation, Kind, LoggedC
 from txns._logger import logger
 from txns._stage import change_builder, kept_tags, restage
 from txns._stage.read_set import ReadSet
-from txns._table import overlay
+from txns._table import replay
 from txns.errors import TOO_OLD, CommitStateUnknown, Conflict, InvalidUsage, TxnsError, is_final
 
 if TYPE_CHECKING:
@@ -331,9 +331,9 @@ class Committer:
         now_ms = self._clock.now_ms()
         try:
             if staged.create:
-                overlay.create(logged, carried, now_ms)
+                replay.create(logged, carried, now_ms)
             else:
-                overlay.replay(staged.base, logged, carried, now_ms, overlay.renumber_in_memory)
+                replay.replay(staged.base, logged, carried, now_ms, replay.renumber_in_memory)
         except (TxnsError, ValueError) as error:
             raise Conflict(
                 f"its change does not fit the table: {error}",

@@ -15,7 +15,7 @@ from txns._iceberg.updates import laid_over
 from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._table import mark as _mark
-from txns._table import overlay
+from txns._table import overlay, replay
 from txns._table.complete_tables import CompleteTables
 from txns._table.loaded import Forgotten, Loaded, Registered, SwitchedOff, Unregistered, seen
 from txns._table.logged_state import MISSING, NAME_TAKEN, Stranger, logged_state
@@ -52,7 +52,7 @@ def _check_complete(loaded: Loaded, read_ts: int) -> None:
     """Refuse to read what was acknowledged from a table that somebody has set back."""
     stranger = loaded.stranger
     if stranger and stranger.lost and stranger.lost[0] < read_ts:
-        raise overlay.incomplete(loaded.identifier, stranger.reason)
+        raise replay.incomplete(loaded.identifier, stranger.reason)
 
 
 class DataTables:
@@ -194,7 +194,7 @@ class DataTables:
         """
         table, lost = self._complete.load(identifier, head)
         if lost:
-            raise overlay.incomplete(identifier, lost.reason)
+            raise replay.incomplete(identifier, lost.reason)
         return table
 
     def _view(
@@ -212,7 +212,7 @@ class DataTables:
             return TableView(metadata, read_ts, lost)
         for change in head.state.changes(uuid, after=max(mark.applied, read_ts), upto=head.upper):
             if change.entry.kind is Kind.REPAIR:
-                for adopting in overlay.added_by(self._log.request(change)):
+                for adopting in replay.added_by(self._log.request(change)):
                     overlay.refuse_given_up(identifier, adopting, read_ts)
         run = head.state.changes(uuid, after=mark.applied, upto=read_ts)
         view = overlay.as_of(
@@ -303,14 +303,14 @@ class DataTables:
     ) -> Loaded:
         run = head.state.changes(creation.change.uuid, after=0, upto=read_ts)
         first = self._log.request(run[0])
-        if not overlay.creates(first) or self.was_created(run[0], head):
+        if not replay.creates(first) or self.was_created(run[0], head):
             raise Quarantined(identifier, *MISSING)
         overlay.check_chain(identifier, run)
         now_ms = self._clock.now_ms()
-        metadata = overlay.create(run[0], first, now_ms)
+        metadata = replay.create(run[0], first, now_ms)
         for change in run[1:]:
-            metadata = overlay.replay(
-                metadata, change, self._log.request(change), now_ms, overlay.renumber_in_memory
+            metadata = replay.replay(
+                metadata, change, self._log.request(change), now_ms, replay.renumber_in_memory
             )
         return seen(identifier, self.io_of(metadata), None, TableView(metadata, read_ts))
 

@@ -7,27 +7,13 @@ what will be there. Pure: who commits passes a `Renumber` that writes files.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import ValidationError
-from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
-from pyiceberg.table.update import (
-    AddSnapshotUpdate,
-    AssertCreate,
-    AssertRefSnapshotId,
-    RemoveSnapshotRefUpdate,
-    SetPropertiesUpdate,
-    update_table_metadata,
-)
 
-from txns._iceberg import requirements, timestamps
-from txns._iceberg.manifests import empty_metadata, last_sequence_number
-from txns._iceberg.snapshots import History, branch_at
-from txns._iceberg.updates import laid_over, with_known_references
+from txns._iceberg.snapshots import History
 from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._table import mark as _mark
@@ -35,28 +21,18 @@ from txns._table.logged_state import (
     LoggedHistory,
     Stranger,
     effective_ts,
-    kept_length,
     logged_state,
-    stranger_above,
 )
+from txns._table.reconcile import adopted_by, for_reader
+from txns._table.replay import Requests, renumber_in_memory, replay
 from txns.errors import Conflict, CorruptLog, Quarantined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from pyiceberg.table import CommitTableRequest
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from txns._identifier import Identifier
     from txns._log.entry import Change, LoggedChange
-
-Requests = Callable[["LoggedChange"], "CommitTableRequest"]
-"""Where the request of a logged change comes from: the entry's payload."""
-
-Renumber = Callable[["Snapshot", int, "int | None"], "Snapshot"]
-"""A staged snapshot, with a new sequence number and first row id (format 3, else None)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +54,6 @@ class TableView:
     def dropped(self) -> bool:
         """Whether the table does not exist at `read_ts`."""
         return _mark.is_dropped(self.metadata.current_snapshot())
-
-
-def renumber_in_memory(
-    staged: Snapshot, sequence_number: int, first_row_id: int | None
-) -> Snapshot:
-    """Give a staged snapshot its new numbers; readers see the same rows."""
-    numbers: dict[str, int] = {"sequence_number": sequence_number}
-    if first_row_id is not None:
-        numbers["first_row_id"] = first_row_id
-        numbers["added_rows"] = staged.added_rows or 0
-    return staged.model_copy(update=numbers)
 
 
 def as_of(
@@ -135,10 +100,8 @@ def as_of(
     stranger = logged.stranger
     for change in run:
         request = requests(change)
-        unmet = requirements.unmet(view, request.requirements)
-        if unmet:
-            stranger = stranger or _altered(loaded, unmet)
-            view = _before_strangers(view, change, unmet)
+        view, altered = for_reader(view, change, request, loaded)
+        stranger = stranger or altered
         view = replay(view, change, request, now_ms, renumber_in_memory)
         # It is ended when it is applied.
         if change.entry.kind is Kind.REPAIR:
@@ -167,83 +130,6 @@ def before_forget(
     history = History(loaded)
     logged = history.get(forget.to_snapshot_id) or history.get(forget.from_snapshot_id)
     return TableView(_earlier(table, loaded, mark, logged, read_ts), read_ts)
-
-
-def replay(
-    base: TableMetadata,
-    logged: LoggedChange,
-    request: CommitTableRequest,
-    now_ms: int,
-    renumber: Renumber,
-) -> TableMetadata:
-    """
-    Lay one logged change over a table, with `txns.applied` set to its `commit_ts`.
-
-    Raises:
-        Quarantined: A requirement other than `main`'s place does not hold.
-    """
-    updates = updates_of(base, logged, request, now_ms, renumber)
-    try:
-        return laid_over(base, updates)
-    except (ValueError, ValidationError) as error:
-        raise _unfit(logged, error) from error
-
-
-def updates_of(
-    base: TableMetadata,
-    logged: LoggedChange,
-    request: CommitTableRequest,
-    now_ms: int,
-    renumber: Renumber,
-    *,
-    repaired: bool = False,
-) -> tuple[TableUpdate, ...]:
-    """
-    Give the updates that carry a logged change out on a table; `replay` without the result.
-
-    Args:
-        base: The table.
-        logged: The change.
-        request: Its payload.
-        now_ms: The wall clock's time in ms.
-        renumber: For snapshots whose numbers are taken.
-        repaired: Whether a repair is logged after it: what strangers altered does not stand in
-            the way then.
-
-    Raises:
-        Quarantined: A requirement other than `main`'s place does not hold.
-    """
-    source = logged.change.from_snapshot_id
-    unmet = requirements.unmet(base, request.requirements)
-    if unmet and not repaired:
-        raise _unfit(logged, next(iter(unmet.values())))
-    if source is not None and base.snapshot_by_id(source) is None:
-        raise incomplete(
-            logged.change.table,
-            "the table lacks the snapshot that a logged change stands on: it has been expired, or"
-            " the table was set back outside the protocol",
-        )
-    updates = fitted(base, request.updates, now_ms, renumber)
-    return (*updates, SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}))
-
-
-def create(logged: LoggedChange, request: CommitTableRequest, now_ms: int) -> TableMetadata:
-    """Make a new table's metadata from the change that creates it."""
-    updates = creation_updates(logged, request, now_ms)
-    return update_table_metadata(empty_metadata(), updates, enforce_validation=True)
-
-
-def creation_updates(
-    logged: LoggedChange, request: CommitTableRequest, now_ms: int
-) -> tuple[TableUpdate, ...]:
-    """Give the updates that create a table, with `txns.applied` set to the `commit_ts`."""
-    updates = fitted(None, request.updates, now_ms, renumber_in_memory)
-    return (*updates, SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}))
-
-
-def creates(request: CommitTableRequest) -> bool:
-    """Whether a request makes a new table."""
-    return any(isinstance(requirement, AssertCreate) for requirement in request.requirements)
 
 
 def check_chain(table: Identifier, run: list[LoggedChange]) -> None:
@@ -290,43 +176,6 @@ def refuse_given_up(table: Identifier, adopting: Snapshot, read_ts: int) -> None
         raise too_old(table, _mark.commit_ts_of(adopting), read_ts, reason)
 
 
-def incomplete(table: Identifier, reason: str) -> Quarantined:
-    """Describe a table that lacks what the log has of it: readers have nothing to stay on."""
-    cure = (
-        "register its newest metadata in the catalog again, or take it as it stands with `txns"
-        f" repair adopt {dotted_name(table)}`"
-    )
-    return Quarantined(table, reason, cure)
-
-
-def fitted(
-    base: TableMetadata | None,
-    updates: tuple[TableUpdate, ...],
-    now_ms: int,
-    renumber: Renumber,
-) -> tuple[TableUpdate, ...]:
-    """Give the same updates, their snapshots with numbers and times that `base` takes."""
-    sequence_number = last_sequence_number(base) if base else 0
-    next_row_id = (base.next_row_id or 0) if isinstance(base, TableMetadataV3) else 0
-    taken: list[TableUpdate] = []
-    for update in with_known_references(base, updates):
-        if not isinstance(update, AddSnapshotUpdate):
-            taken.append(update)
-            continue
-        snapshot = update.snapshot
-        first_row_id = snapshot.first_row_id
-        stale_rows = first_row_id is not None and first_row_id < next_row_id
-        if base and ((snapshot.sequence_number or 0) <= sequence_number or stale_rows):
-            renumbered_rows = None if first_row_id is None else next_row_id
-            snapshot = renumber(snapshot, sequence_number + 1, renumbered_rows)
-        timestamp_ms = timestamps.acceptable_ts(base, snapshot.timestamp_ms, now_ms)
-        snapshot = snapshot.model_copy(update={"timestamp_ms": timestamp_ms})
-        taken.append(AddSnapshotUpdate(snapshot=snapshot))
-        sequence_number = snapshot.sequence_number or 0
-        next_row_id += snapshot.added_rows or 0
-    return tuple(taken)
-
-
 def _earlier(
     table: Identifier,
     loaded: TableMetadata,
@@ -359,108 +208,4 @@ def _with_main(metadata: TableMetadata, snapshot: Snapshot | None) -> TableMetad
     log = [entry for entry in metadata.snapshot_log if entry.timestamp_ms <= snapshot.timestamp_ms]
     return metadata.model_copy(
         update={"current_snapshot_id": snapshot.snapshot_id, "refs": refs, "snapshot_log": log}
-    )
-
-
-def adopted_by(request: CommitTableRequest) -> set[int]:
-    """Give the strangers' snapshots that a change takes in."""
-    return {one for snapshot in added_by(request) for one in _mark.adopted_by(snapshot)}
-
-
-def added_by(request: CommitTableRequest) -> list[Snapshot]:
-    """Give the snapshots that a change adds."""
-    return [each.snapshot for each in request.updates if isinstance(each, AddSnapshotUpdate)]
-
-
-def foreign_branches(
-    base: TableMetadata,
-    stranger: Stranger | None,
-    adopted: set[int],
-    updates: tuple[TableUpdate, ...],
-) -> tuple[TableUpdate, ...]:
-    """
-    Give the updates of the branches on which strangers' snapshots are open for adoption.
-
-    Args:
-        base: The table before the logged run is put on `main`.
-        stranger: What stands there, if anything does.
-        adopted: Snapshots that the run itself takes in: a branch of them, which somebody who did
-            not know of the run has made, goes.
-        updates: Those of the run, which may remove such a branch already.
-    """
-    removed = {each.ref_name for each in updates if isinstance(each, RemoveSnapshotRefUpdate)}
-    gone = [
-        RemoveSnapshotRefUpdate(ref_name=name)
-        for name, ref in base.refs.items()
-        if name.startswith(_mark.FOREIGN_BRANCH) and name not in removed and adopted
-        if (kept := stranger_above(base, ref.snapshot_id)) is not None
-        if adopted.issuperset(kept.snapshot_ids)
-    ]
-    return (*gone, *(keep_foreign(base, stranger, adopted) if stranger else ()))
-
-
-def keep_foreign(
-    base: TableMetadata, stranger: Stranger, adopted: set[int]
-) -> tuple[TableUpdate, ...]:
-    """
-    Keep what a stranger put on `main` between swap and apply on a branch of its own.
-
-    What stands above a registration's mark and below it is kept apart: a branch is theirs down to
-    the first snapshot of ours.
-
-    Args:
-        base: The table before the logged run is put on `main`.
-        stranger: What stands there.
-        adopted: Snapshots that the run itself takes in, which need no branch.
-    """
-    if adopted.issuperset(stranger.snapshot_ids):
-        return ()
-    return _kept_branches(base, stranger.heads)
-
-
-def keep_foreign_refs(
-    base: TableMetadata, unmet: Iterable[TableRequirement]
-) -> tuple[TableUpdate, ...]:
-    """Keep where strangers left branches that a repaired change takes back from them."""
-    moved = [
-        base.refs[each.ref].snapshot_id
-        for each in unmet
-        if isinstance(each, AssertRefSnapshotId) and each.ref in base.refs
-    ]
-    return _kept_branches(base, moved)
-
-
-def _kept_branches(base: TableMetadata, heads: Iterable[int]) -> tuple[TableUpdate, ...]:
-    """Give branches of which an expiry takes nothing that tells whose rows they have."""
-    return tuple(
-        branch_at(
-            f"{_mark.FOREIGN_BRANCH}{head}",
-            head,
-            min_snapshots_to_keep=kept_length(base, head),
-            max_ref_age_ms=_mark.FOR_EVER_MS,
-        )
-        for head in dict.fromkeys(heads)
-        if f"{_mark.FOREIGN_BRANCH}{head}" not in base.refs
-    )
-
-
-def _altered(loaded: TableMetadata, unmet: Mapping[TableRequirement, str]) -> Stranger:
-    """Describe somebody who made a logged change impossible, without a snapshot of their own."""
-    reason = f"a logged change does not fit the table any more ({next(iter(unmet.values()))})"
-    return Stranger(loaded.current_snapshot_id, (), adoptable=False, reason=reason)
-
-
-def _before_strangers(
-    view: TableMetadata, logged: LoggedChange, unmet: Mapping[TableRequirement, str]
-) -> TableMetadata:
-    """Give the table as a change was staged on it: readers stay on the logged state (I10)."""
-    earlier = requirements.rewound(view, unmet)
-    if earlier is None:
-        raise _unfit(logged, next(iter(unmet.values())))
-    return earlier
-
-
-def _unfit(logged: LoggedChange, reason: object) -> Quarantined:
-    return Quarantined(
-        logged.change.table, f"a logged change does not fit the table any more ({reason})"
     )

@@ -14,7 +14,7 @@ import txns
 from tests.txns.lake import compaction, ids, rows
 from txns._iceberg.snapshots import branch_at
 from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
-from txns._table import mark, overlay
+from txns._table import mark, replay
 
 if TYPE_CHECKING:
     from tests.txns.lake import Lake
@@ -113,7 +113,7 @@ def test_a_payload_may_remove_properties_that_a_table_does_not_have(lake: Lake):
         updates=(RemovePropertiesUpdate(removals=list(mark.KEYS)),),
     )
     logged = LoggedChange(entry, change)
-    left = overlay.replay(base, logged, request, 0, overlay.renumber_in_memory)
+    left = replay.replay(base, logged, request, 0, replay.renumber_in_memory)
     assert mark.mark_of(left) is None
     assert mark.CREATED not in left.properties
 

@@ -1,0 +1,177 @@
+"""
+Lays one logged change over a table: for readers in memory, for an applier as updates.
+
+The same function makes both (docs/spec.md 8.1, 11.2). Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCreate,
+    SetPropertiesUpdate,
+    TableUpdate,
+    update_table_metadata,
+)
+
+from txns._iceberg import requirements, timestamps
+from txns._iceberg.manifests import empty_metadata, last_sequence_number
+from txns._iceberg.updates import laid_over, with_known_references
+from txns._identifier import Identifier, dotted_name
+from txns._table import mark as _mark
+from txns.errors import Quarantined
+
+if TYPE_CHECKING:
+    from pyiceberg.table import CommitTableRequest
+    from pyiceberg.table.snapshots import Snapshot
+
+    from txns._log.entry import LoggedChange
+
+Requests = Callable[["LoggedChange"], "CommitTableRequest"]
+"""Where the request of a logged change comes from: the entry's payload."""
+
+
+Renumber = Callable[["Snapshot", int, "int | None"], "Snapshot"]
+"""A staged snapshot, with a new sequence number and first row id (format 3, else None)."""
+
+
+def renumber_in_memory(
+    staged: Snapshot, sequence_number: int, first_row_id: int | None
+) -> Snapshot:
+    """Give a staged snapshot its new numbers; readers see the same rows."""
+    numbers: dict[str, int] = {"sequence_number": sequence_number}
+    if first_row_id is not None:
+        numbers["first_row_id"] = first_row_id
+        numbers["added_rows"] = staged.added_rows or 0
+    return staged.model_copy(update=numbers)
+
+
+def replay(
+    base: TableMetadata,
+    logged: LoggedChange,
+    request: CommitTableRequest,
+    now_ms: int,
+    renumber: Renumber,
+) -> TableMetadata:
+    """
+    Lay one logged change over a table, with `txns.applied` set to its `commit_ts`.
+
+    Raises:
+        Quarantined: A requirement other than `main`'s place does not hold.
+    """
+    updates = updates_of(base, logged, request, now_ms, renumber)
+    try:
+        return laid_over(base, updates)
+    except (ValueError, ValidationError) as error:
+        raise unfit(logged, error) from error
+
+
+def updates_of(
+    base: TableMetadata,
+    logged: LoggedChange,
+    request: CommitTableRequest,
+    now_ms: int,
+    renumber: Renumber,
+    *,
+    repaired: bool = False,
+) -> tuple[TableUpdate, ...]:
+    """
+    Give the updates that carry a logged change out on a table; `replay` without the result.
+
+    Args:
+        base: The table.
+        logged: The change.
+        request: Its payload.
+        now_ms: The wall clock's time in ms.
+        renumber: For snapshots whose numbers are taken.
+        repaired: Whether a repair is logged after it: what strangers altered does not stand in
+            the way then.
+
+    Raises:
+        Quarantined: A requirement other than `main`'s place does not hold.
+    """
+    source = logged.change.from_snapshot_id
+    unmet = requirements.unmet(base, request.requirements)
+    if unmet and not repaired:
+        raise unfit(logged, next(iter(unmet.values())))
+    if source is not None and base.snapshot_by_id(source) is None:
+        raise incomplete(
+            logged.change.table,
+            "the table lacks the snapshot that a logged change stands on: it has been expired, or"
+            " the table was set back outside the protocol",
+        )
+    updates = fitted(base, request.updates, now_ms, renumber)
+    return (*updates, SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}))
+
+
+def create(logged: LoggedChange, request: CommitTableRequest, now_ms: int) -> TableMetadata:
+    """Make a new table's metadata from the change that creates it."""
+    updates = creation_updates(logged, request, now_ms)
+    return update_table_metadata(empty_metadata(), updates, enforce_validation=True)
+
+
+def creation_updates(
+    logged: LoggedChange, request: CommitTableRequest, now_ms: int
+) -> tuple[TableUpdate, ...]:
+    """Give the updates that create a table, with `txns.applied` set to the `commit_ts`."""
+    updates = fitted(None, request.updates, now_ms, renumber_in_memory)
+    return (*updates, SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}))
+
+
+def creates(request: CommitTableRequest) -> bool:
+    """Whether a request makes a new table."""
+    return any(isinstance(requirement, AssertCreate) for requirement in request.requirements)
+
+
+def incomplete(table: Identifier, reason: str) -> Quarantined:
+    """Describe a table that lacks what the log has of it: readers have nothing to stay on."""
+    cure = (
+        "register its newest metadata in the catalog again, or take it as it stands with `txns"
+        f" repair adopt {dotted_name(table)}`"
+    )
+    return Quarantined(table, reason, cure)
+
+
+def fitted(
+    base: TableMetadata | None,
+    updates: tuple[TableUpdate, ...],
+    now_ms: int,
+    renumber: Renumber,
+) -> tuple[TableUpdate, ...]:
+    """Give the same updates, their snapshots with numbers and times that `base` takes."""
+    sequence_number = last_sequence_number(base) if base else 0
+    next_row_id = (base.next_row_id or 0) if isinstance(base, TableMetadataV3) else 0
+    taken: list[TableUpdate] = []
+    for update in with_known_references(base, updates):
+        if not isinstance(update, AddSnapshotUpdate):
+            taken.append(update)
+            continue
+        snapshot = update.snapshot
+        first_row_id = snapshot.first_row_id
+        stale_rows = first_row_id is not None and first_row_id < next_row_id
+        if base and ((snapshot.sequence_number or 0) <= sequence_number or stale_rows):
+            renumbered_rows = None if first_row_id is None else next_row_id
+            snapshot = renumber(snapshot, sequence_number + 1, renumbered_rows)
+        timestamp_ms = timestamps.acceptable_ts(base, snapshot.timestamp_ms, now_ms)
+        snapshot = snapshot.model_copy(update={"timestamp_ms": timestamp_ms})
+        taken.append(AddSnapshotUpdate(snapshot=snapshot))
+        sequence_number = snapshot.sequence_number or 0
+        next_row_id += snapshot.added_rows or 0
+    return tuple(taken)
+
+
+def added_by(request: CommitTableRequest) -> list[Snapshot]:
+    """Give the snapshots that a change adds."""
+    return [each.snapshot for each in request.updates if isinstance(each, AddSnapshotUpdate)]
+
+
+def unfit(logged: LoggedChange, reason: object) -> Quarantined:
+    """Describe a change that does not fit its table any more."""
+    return Quarantined(
+        logged.change.table, f"a logged change does not fit the table any more ({reason})"
+    )
