@@ -57,20 +57,7 @@ class RoomsTest {
               ".catalog.UnregisteredOperations"),
           // It loads what it has created through the face.
           ICEBERG + ".TxnCatalog",
-          Set.of(".catalog.TxnTableBuilder"),
-          // How long snapshots are kept is a rule of its own.
-          ICEBERG + ".commit.Registrar",
-          Set.of(".stage.ChangeBuilder"),
-          // Static helpers that stand in a class above their users.
-          ICEBERG + ".stage.ReadSet",
-          Set.of(".log.LogState"),
-          ICEBERG + ".stage.StagedTable",
-          Set.of(".table.Overlay"),
-          // Values that are made of entries.
-          ICEBERG + ".log.Entry",
-          Set.of(".Committed", ".Winner"),
-          ICEBERG + ".log.Change",
-          Set.of(".Committed"));
+          Set.of(".catalog.TxnTableBuilder"));
 
   private static JavaClasses ours;
 

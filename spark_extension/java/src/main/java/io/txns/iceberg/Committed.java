@@ -1,6 +1,5 @@
 package io.txns.iceberg;
 
-import io.txns.iceberg.log.Entry;
 import java.util.List;
 
 /**
@@ -14,9 +13,4 @@ import java.util.List;
  * @param tables the tables it wrote, in the order of its entry
  */
 public record Committed(
-    String txnId, long commitTs, long readTs, boolean applied, List<String> tables) {
-  public static Committed of(Entry entry, boolean applied) {
-    List<String> names = entry.changes().stream().map(change -> change.table().toString()).toList();
-    return new Committed(entry.txnId(), entry.commitTs(), entry.readTs(), applied, names);
-  }
-}
+    String txnId, long commitTs, long readTs, boolean applied, List<String> tables) {}

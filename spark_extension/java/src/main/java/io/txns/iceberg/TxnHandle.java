@@ -464,7 +464,7 @@ public final class TxnHandle implements Closeable {
           entry.txnId(),
           LoggedFailure.of(e));
     }
-    return Committed.of(entry, applied);
+    return entry.committed(applied);
   }
 
   private boolean isApplied(Entry entry, Head head) {

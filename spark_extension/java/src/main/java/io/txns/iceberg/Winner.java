@@ -1,7 +1,5 @@
 package io.txns.iceberg;
 
-import io.txns.iceberg.log.Entry;
-
 /**
  * The transaction that came first, for the error of the one that lost to it.
  *
@@ -20,10 +18,6 @@ public record Winner(String txnId, String engine, String comment) {
   public Winner {
     engine = shown(engine);
     comment = shown(comment);
-  }
-
-  public static Winner of(Entry entry) {
-    return new Winner(entry.txnId(), entry.engine(), entry.comment());
   }
 
   /** Somebody's words as messages show them: in one line that is cut, without backticks. */

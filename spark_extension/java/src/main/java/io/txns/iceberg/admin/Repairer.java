@@ -8,7 +8,6 @@ import io.txns.iceberg.catalog.TableDrop;
 import io.txns.iceberg.commit.Applier;
 import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.commit.Committer;
-import io.txns.iceberg.commit.Registrar;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
@@ -23,6 +22,7 @@ import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.Overlay;
+import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
 import io.txns.iceberg.table.TableView;
@@ -122,7 +122,7 @@ public final class Repairer {
     if (loaded.registered() && TableMark.of(base).isEmpty()) {
       Map<String, String> mark =
           new HashMap<>(TableMark.properties(log.identifier(), log.load().uuid(), base.uuid()));
-      mark.putAll(Registrar.retentionProperties(base.properties()));
+      mark.putAll(Retention.properties(base.properties()));
       staged.stage(base, TableMetadata.buildFrom(base).setProperties(mark).build());
     }
     return staged;
@@ -367,7 +367,7 @@ public final class Repairer {
     SnapshotRef main = staged.current().ref(SnapshotRef.MAIN_BRANCH);
     return TableMetadata.buildFrom(base)
         .addSnapshot(footing)
-        .setRef(SnapshotRef.MAIN_BRANCH, Registrar.retention(main))
+        .setRef(SnapshotRef.MAIN_BRANCH, Retention.of(main))
         .build();
   }
 

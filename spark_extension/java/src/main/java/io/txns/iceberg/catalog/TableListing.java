@@ -7,7 +7,7 @@ import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Operation;
-import io.txns.iceberg.stage.ReadSet;
+import io.txns.iceberg.meta.TableNames;
 import io.txns.iceberg.table.NameAside;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -49,19 +49,19 @@ public final class TableListing {
       Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
       Set<String> dropped =
           handle.archive().dropped(newest).stream()
-              .map(ReadSet::folded)
+              .map(TableNames::folded)
               .collect(Collectors.toSet());
       tables.stream()
-          .filter(name -> NameAside.is(name) || dropped.contains(ReadSet.folded(name)))
+          .filter(name -> NameAside.is(name) || dropped.contains(TableNames.folded(name)))
           .forEach(name -> names.put(name, Optional.empty()));
       Map<TableIdentifier, Optional<Operation>> logged =
           comingOrGoing(namespace, head, newest, readTs);
       // Where the catalog folds names, its own letters may be others than the log's.
       Map<String, Optional<Operation>> same = new HashMap<>();
-      logged.forEach((name, first) -> same.put(ReadSet.folded(name), first));
+      logged.forEach((name, first) -> same.put(TableNames.folded(name), first));
       tables.stream()
-          .filter(name -> same.containsKey(ReadSet.folded(name)))
-          .forEach(name -> names.put(name, same.get(ReadSet.folded(name))));
+          .filter(name -> same.containsKey(TableNames.folded(name)))
+          .forEach(name -> names.put(name, same.get(TableNames.folded(name))));
       names.putAll(logged);
       names.forEach(
           (table, first) -> {
@@ -87,7 +87,7 @@ public final class TableListing {
         .anyMatch(
             dropped ->
                 dropped.identifier().equals(table)
-                    || (ReadSet.folded(dropped.identifier()).equals(ReadSet.folded(table))
+                    || (TableNames.folded(dropped.identifier()).equals(TableNames.folded(table))
                         && dropped.base().uuid().equals(uuidOf(table))));
   }
 

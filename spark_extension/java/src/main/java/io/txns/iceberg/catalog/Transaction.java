@@ -9,6 +9,7 @@ import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
@@ -447,14 +448,14 @@ public final class Transaction {
   synchronized void stage(StagedTable table, TableMetadata base, TableMetadata updated) {
     checkWritable();
     table.stage(base, updated);
-    writes.note(table.written(StagedTable.snapshots(updated.changes())));
+    writes.note(table.written(AddedSnapshots.of(updated.changes())));
   }
 
   /** Keep an append to a table in memory. */
   synchronized void stageAppend(StagedTable table, TableMetadata base, TableMetadata updated) {
     checkWritable();
     table.stageAppend(base, updated);
-    writes.note(table.written(StagedTable.snapshots(updated.changes())));
+    writes.note(table.written(AddedSnapshots.of(updated.changes())));
   }
 
   /**

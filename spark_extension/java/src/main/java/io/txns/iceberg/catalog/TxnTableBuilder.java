@@ -4,12 +4,12 @@ import io.txns.iceberg.TxnCatalog;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
-import io.txns.iceberg.commit.Registrar;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.Recreation;
 import io.txns.iceberg.table.Claim;
 import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.TableMark;
 import java.util.HashMap;
 import java.util.Map;
@@ -221,7 +221,7 @@ public final class TxnTableBuilder implements TableBuilder {
     TableMetadata planned = delegate.currentMetadata();
     TableMetadata first =
         TableMetadata.buildFrom(planned)
-            .setProperties(Registrar.retentionProperties(planned.properties()))
+            .setProperties(Retention.properties(planned.properties()))
             .setProperties(
                 TableMark.properties(handle.log().identifier(), head.uuid(), planned.uuid()))
             .build();
@@ -302,7 +302,7 @@ public final class TxnTableBuilder implements TableBuilder {
     Map<String, String> users = new HashMap<>(TableMark.withoutReserved(wanted));
     Map<String, String> all = new HashMap<>(base.properties());
     all.putAll(users);
-    users.putAll(Registrar.retentionProperties(all));
+    users.putAll(Retention.properties(all));
     return users;
   }
 

@@ -210,7 +210,7 @@ public final class Committer {
           entry.txnId(),
           LoggedFailure.of(e));
     }
-    return Committed.of(entry, applied);
+    return entry.committed(applied);
   }
 
   private boolean applyAll(Entry entry) {
@@ -263,7 +263,7 @@ public final class Committer {
     new ConflictChecker(txnId, request.isolation(), request.reads(), writes).validate(newer);
     Map<TableIdentifier, Winner> moved = new LinkedHashMap<>();
     newer.forEach(
-        entry -> entry.changes().forEach(change -> moved.put(change.table(), Winner.of(entry))));
+        entry -> entry.changes().forEach(change -> moved.put(change.table(), entry.winner())));
     moved.keySet().retainAll(writes.keySet());
     moved.forEach(
         (table, winner) ->

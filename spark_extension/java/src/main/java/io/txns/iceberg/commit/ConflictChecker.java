@@ -2,7 +2,6 @@ package io.txns.iceberg.commit;
 
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
@@ -47,7 +46,7 @@ public final class ConflictChecker {
       for (Change change : entry.changes()) {
         String reason = clash(entry, change);
         if (reason != null) {
-          throw TxnException.conflict(change.table(), txnId, Winner.of(entry), leastTs, reason);
+          throw TxnException.conflict(change.table(), txnId, entry.winner(), leastTs, reason);
         }
       }
     }

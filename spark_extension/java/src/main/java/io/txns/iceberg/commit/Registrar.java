@@ -18,6 +18,7 @@ import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.LoggedState;
+import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.TableMark;
 import java.util.HashMap;
 import java.util.List;
@@ -27,7 +28,6 @@ import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
-import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
@@ -38,8 +38,6 @@ import org.slf4j.LoggerFactory;
 /** Puts tables under care, and takes them from it. */
 public final class Registrar {
   private static final Logger LOG = LoggerFactory.getLogger(Registrar.class);
-  private static final int MIN_SNAPSHOTS_TO_KEEP = 10;
-  private static final long DAY_MS = 24 * 3600 * 1000L;
 
   private final Catalog delegate;
   private final CommitLog log;
@@ -242,7 +240,7 @@ public final class Registrar {
         .setProperties(properties)
         .removeProperties(TableMark.copiedKeys(base))
         .addSnapshot(marking)
-        .setRef(SnapshotRef.MAIN_BRANCH, retention(main))
+        .setRef(SnapshotRef.MAIN_BRANCH, Retention.of(main))
         .build();
   }
 
@@ -256,41 +254,8 @@ public final class Registrar {
     Map<String, String> properties =
         new HashMap<>(TableMark.properties(commitTable, commitTableUuid, tableUuid));
     properties.put(TableMark.APPLIED, Long.toString(upper));
-    properties.putAll(retentionProperties(before));
+    properties.putAll(Retention.properties(before));
     return properties;
-  }
-
-  /** At least ten snapshots and a day: what an overwrite that is not applied yet may need. */
-  public static SnapshotRef retention(SnapshotRef main) {
-    int keep = main.minSnapshotsToKeep() == null ? 0 : main.minSnapshotsToKeep();
-    long ageMs = main.maxSnapshotAgeMs() == null ? 0 : main.maxSnapshotAgeMs();
-    return SnapshotRef.builderFrom(main)
-        .minSnapshotsToKeep(Math.max(keep, MIN_SNAPSHOTS_TO_KEEP))
-        .maxSnapshotAgeMs(Math.max(ageMs, DAY_MS))
-        .build();
-  }
-
-  /**
-   * Table properties that must change for expiry to leave the same: they count where a stranger has
-   * set main without its retention, as pyiceberg does.
-   */
-  public static Map<String, String> retentionProperties(Map<String, String> properties) {
-    Map<String, String> raised = new HashMap<>();
-    if (number(properties, TableProperties.MIN_SNAPSHOTS_TO_KEEP, 0) < MIN_SNAPSHOTS_TO_KEEP) {
-      raised.put(TableProperties.MIN_SNAPSHOTS_TO_KEEP, Integer.toString(MIN_SNAPSHOTS_TO_KEEP));
-    }
-    if (number(properties, TableProperties.MAX_SNAPSHOT_AGE_MS, DAY_MS) < DAY_MS) {
-      raised.put(TableProperties.MAX_SNAPSHOT_AGE_MS, Long.toString(DAY_MS));
-    }
-    return raised;
-  }
-
-  private static long number(Map<String, String> properties, String key, long otherwise) {
-    try {
-      return Long.parseLong(properties.getOrDefault(key, Long.toString(otherwise)));
-    } catch (NumberFormatException e) {
-      return 0; // somebody's slip: no expiry can read it either
-    }
   }
 
   /** The snapshot that marked the table; null for one that was created under care, or expired. */

@@ -1,6 +1,8 @@
 package io.txns.iceberg.log;
 
+import io.txns.iceberg.Committed;
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.Winner;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Objects;
@@ -116,5 +118,16 @@ public record Entry(
   public static String derivedId(String deed, String tableUuid, String what) {
     String name = deed + ":" + tableUuid + ":" + what;
     return UUID.nameUUIDFromBytes(name.getBytes(StandardCharsets.UTF_8)).toString();
+  }
+
+  /** It, for the error of a transaction that lost to it. */
+  public Winner winner() {
+    return new Winner(txnId, engine, comment);
+  }
+
+  /** What its transaction is told; {@code applied}: whether all its tables show it. */
+  public Committed committed(boolean applied) {
+    List<String> names = changes.stream().map(change -> change.table().toString()).toList();
+    return new Committed(txnId, commitTs, readTs, applied, names);
   }
 }

@@ -1,7 +1,7 @@
 package io.txns.iceberg.log;
 
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.stage.ReadSet;
+import io.txns.iceberg.meta.TableNames;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -261,7 +261,7 @@ public final class LogState {
     }
     return Optional.ofNullable(found)
         .filter(one -> forgottenTs(one.change().uuid()) < one.commitTs())
-        .filter(one -> ReadSet.folded(nameOf(one.change())).equals(ReadSet.folded(table)));
+        .filter(one -> TableNames.folded(nameOf(one.change())).equals(TableNames.folded(table)));
   }
 
   /**

@@ -2,6 +2,7 @@ package io.txns.iceberg.meta;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.iceberg.catalog.Namespace;
@@ -44,5 +45,10 @@ public final class TableNames {
 
   private static String quoted(String part) {
     return part.contains(".") || part.contains("`") ? "`" + part.replace("`", "``") + "`" : part;
+  }
+
+  /** In some catalogs {@code T} and {@code t} are one name; in others both clash for once. */
+  public static String folded(Object name) {
+    return name.toString().toLowerCase(Locale.ROOT);
   }
 }

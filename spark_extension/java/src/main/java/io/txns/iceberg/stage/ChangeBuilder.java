@@ -1,9 +1,9 @@
 package io.txns.iceberg.stage;
 
-import io.txns.iceberg.commit.Registrar;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Operation;
 import io.txns.iceberg.meta.SnapshotEdit;
+import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -113,7 +113,7 @@ public final class ChangeBuilder {
                 .maxSnapshotAgeMs(staging.maxSnapshotAgeMs())
                 .build()
             : SnapshotRef.builderFrom(before, staging.snapshotId()).build();
-    SnapshotRef kept = Registrar.retention(main);
+    SnapshotRef kept = Retention.of(main);
     return new MetadataUpdate.SetSnapshotRef(
         SnapshotRef.MAIN_BRANCH,
         kept.snapshotId(),

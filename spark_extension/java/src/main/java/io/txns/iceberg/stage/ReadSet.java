@@ -1,11 +1,11 @@
 package io.txns.iceberg.stage;
 
 import io.txns.iceberg.log.Change;
+import io.txns.iceberg.meta.TableNames;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
@@ -66,12 +66,12 @@ public final class ReadSet {
 
   /** A name was looked for and not found. */
   public synchronized void absent(TableIdentifier table) {
-    absent.add(folded(table));
+    absent.add(TableNames.folded(table));
   }
 
   /** The tables of a namespace were listed. */
   public synchronized void listed(Namespace namespace) {
-    listed.add(folded(namespace));
+    listed.add(TableNames.folded(namespace));
   }
 
   /** Something that the protocol does not protect was read; named for people. */
@@ -106,19 +106,14 @@ public final class ReadSet {
   }
 
   public synchronized boolean wasAbsent(TableIdentifier table) {
-    return absent.contains(folded(table));
+    return absent.contains(TableNames.folded(table));
   }
 
   public synchronized boolean wasListed(Namespace namespace) {
-    return listed.contains(folded(namespace));
+    return listed.contains(TableNames.folded(namespace));
   }
 
   public synchronized List<String> unprotected() {
     return List.copyOf(unprotected);
-  }
-
-  /** In some catalogs {@code T} and {@code t} are one name; in others both clash for once. */
-  public static String folded(Object name) {
-    return name.toString().toLowerCase(Locale.ROOT);
   }
 }

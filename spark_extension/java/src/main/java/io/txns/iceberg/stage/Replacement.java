@@ -1,6 +1,7 @@
 package io.txns.iceberg.stage;
 
 import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.ManifestLists;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.table.TableMark;
@@ -40,7 +41,7 @@ public final class Replacement {
       throw moved();
     }
     TableMetadata replaced = laidOn(base, planned);
-    List<Snapshot> written = StagedTable.snapshots(planned.changes());
+    List<Snapshot> written = AddedSnapshots.of(planned.changes());
     if (written.isEmpty()) {
       return replaced;
     }

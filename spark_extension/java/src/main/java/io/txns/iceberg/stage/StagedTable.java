@@ -1,5 +1,6 @@
 package io.txns.iceberg.stage;
 
+import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.TableMark;
@@ -148,15 +149,7 @@ public final class StagedTable {
 
   /** The snapshots that were staged, in order. */
   public List<Snapshot> snapshots() {
-    return snapshots(point.changes());
-  }
-
-  /** The snapshots that changes of a table add, in order. */
-  public static List<Snapshot> snapshots(List<MetadataUpdate> changes) {
-    return changes.stream()
-        .filter(MetadataUpdate.AddSnapshot.class::isInstance)
-        .map(change -> ((MetadataUpdate.AddSnapshot) change).snapshot())
-        .toList();
+    return AddedSnapshots.of(point.changes());
   }
 
   /** Some of its snapshots, for whoever counts their rows. */

@@ -4,11 +4,11 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.SchemaIds;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.SpecIds;
 import io.txns.iceberg.meta.Timestamps;
-import io.txns.iceberg.stage.StagedTable;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -342,7 +342,7 @@ public final class Overlay {
       TableIdentifier table, List<LoggedChange> later, Requests requests, long readTs) {
     later.stream()
         .filter(change -> change.entry().kind() == EntryKind.REPAIR)
-        .flatMap(change -> StagedTable.snapshots(requests.of(change).updates()).stream())
+        .flatMap(change -> AddedSnapshots.of(requests.of(change).updates()).stream())
         .forEach(adopting -> refuseGivenUp(table, adopting, readTs));
   }
 
