@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,6 +16,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import txns
+from tests.guides import blocks
 from txns_spark import _catalog, _jar, _versions
 
 JAR = "txns-spark-4.1_2.13-0.1.0.jar"
@@ -27,14 +29,16 @@ PACKAGES = {
 }
 
 
-def run(*command: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *command: str, cwd: Path, timeout_s: int = 500, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         cwd=cwd,
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=timeout_s,
         check=False,
     )
 
@@ -90,6 +94,30 @@ def test_wheel_has_the_five_packages_and_the_jar(sdist: Path, tmp_path: Path) ->
         assert f"{namespace}/__init__.py" not in names
     top = {name.split("/")[0] for name in names} - {"iceberg_txns-0.1.0.dist-info"}
     assert top == {"txns", "txns_spark", "sqlalchemy_txns", "dbt"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_wheel_of_make_dist_runs_the_first_example_of_the_readme(
+    root: Path, tmp_path: Path
+) -> None:
+    """In an environment with nothing in it but the wheel and what that asks for."""
+    python = tmp_path / "environment" / "bin" / "python"
+    (tmp_path / "example.py").write_text(blocks("README.md")[0])
+    commands: list[list[str | Path]] = [
+        ["make", "-C", root, "dist", f"DIST={tmp_path}"],
+        [sys.executable, "-m", "venv", tmp_path / "environment"],
+        [python, "-m", "pip", "install", f"{tmp_path}/iceberg_txns-0.1.0-py3-none-any.whl[spark]"],
+        [python, "example.py"],
+        [python.with_name("txns"), "status", "--json"],
+    ]
+    for command in commands:
+        done = run(*map(str, command), cwd=tmp_path, timeout_s=1500, PYTHONPATH="")
+        assert done.returncode == 0, done.stdout + done.stderr
+        if command[1] == "example.py":
+            assert "committed" in done.stdout.splitlines()
+    tables = {each["name"]: each["state"] for each in json.loads(done.stdout)["tables"]}
+    assert {"default.sold": "ok", "default.stock": "ok"} == tables
 
 
 @pytest.mark.parametrize("jdk", ["", "JAVA_HOME"])

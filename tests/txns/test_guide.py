@@ -1,25 +1,48 @@
-"""docs/python.md and examples/python_ingest do what they say."""
+"""docs/python.md, README's Python and examples/python_ingest do what they say."""
 
 from __future__ import annotations
 
-import re
+import ast
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import txns
+from tests.guides import blocks, five_minutes
 from txns import errors
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_programs_of_the_guide_run_one_after_the_other(root: Path, tmp_path: Path) -> None:
-    guide = (root / "docs" / "python.md").read_text("utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
-    program = "\n".join(blocks).replace("/data/lake", str(tmp_path))
+def test_the_five_minutes_run_as_they_stand(tmp_path, monkeypatch, capsys) -> None:
+    (program,) = five_minutes("docs/python.md")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "docs/python.md", "exec", dont_inherit=True), {})
+    conflict, stock, sold = capsys.readouterr().out.splitlines()
+    assert "clashed_with" in conflict
+    assert "other_comment=`the faster clerk`" in conflict
+    assert "[{'item': 'nut', 'amount': 5}]" == stock
+    assert {3, 2} == {row["amount"] for row in ast.literal_eval(sold)}
+
+
+def test_the_readme_runs_as_it_stands(tmp_path, monkeypatch) -> None:
+    (program,) = [block for block in blocks("README.md") if "pyiceberg" in block]
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(compile(program, "README.md", "exec", dont_inherit=True), names)
+    stock, sold = (names["catalog"].load_table(f"shop.{name}") for name in ("stock", "sold"))
+    assert [[{"item": "nut", "amount": 7}], []] == [
+        table.scan().to_arrow().to_pylist() for table in (stock, sold)
+    ]
+
+
+def test_the_programs_of_the_guide_run_one_after_the_other(tmp_path: Path) -> None:
+    """After the five minutes, which are a program of their own."""
+    _first, *later = blocks("docs/python.md")
+    program = "\n".join(later).replace("/data/lake", str(tmp_path))
     names: dict[str, object] = {}
-    exec(compile(program, "docs/python.md", "exec"), names)
+    exec(compile(program, "docs/python.md", "exec", dont_inherit=True), names)
     assert 13 == names["new_price"]
 
 

@@ -92,6 +92,17 @@ def test_every_command_has_help_and_stands_in_the_guide(name, command):
             assert option.help, option.name
 
 
+def test_the_operators_page_names_no_command_that_is_not_there():
+    """Nor an option that its command has not."""
+    known = dict(_commands(main))
+    page = GUIDE.with_name("operations.md").read_text("utf-8")
+    used = re.findall(r"`txns ((?:repair )?[a-z-]+)((?: --[a-z-]+)?)", page)
+    assert len(used) > 20
+    for name, option in used:
+        opts = [opt for each in known[name].params for opt in each.opts]
+        assert not option or option.strip() in opts, (name, option)
+
+
 def test_the_guide_names_no_command_that_is_not_there():
     known = {name.split()[0] for name, _ in _commands(main)}
     named = set(re.findall(r"`txns ([a-z][a-z-]*)", GUIDE.read_text("utf-8")))

@@ -1,0 +1,19 @@
+"""
+Run the Spark and SQLAlchemy programs of README.md and the guides, as they stand, in one process.
+
+test_guides starts it in an empty folder: each program begins with a lake of the working folder,
+and one JVM is enough for all of them.
+"""
+
+from __future__ import annotations
+
+from tests.guides import blocks, five_minutes
+
+for page, programs in {
+    "README.md": [block for block in blocks("README.md") if "pyiceberg" not in block],
+    "docs/spark.md": five_minutes("docs/spark.md"),
+    "docs/sqlalchemy.md": five_minutes("docs/sqlalchemy.md"),
+}.items():
+    for program in programs:
+        print(f"-- {page}")
+        exec(compile(program, page, "exec", dont_inherit=True), {"__name__": "__main__"})
