@@ -158,7 +158,7 @@ test-sqlalchemy: install ## run a part of SQLAlchemy's own suites over the diale
 
 .PHONY: test-dbt
 test-dbt: install .venv-dbt/.installed ## run the dbt adapter's own tests, and dbt's basic ones
-	TXNS_DBT_KILLS=1 .venv-dbt/bin/python -m integration_tests.compliance.dbt.run -m "not slow"
+	TXNS_DBT_KILLS=1 .venv-dbt/bin/python -m integration_tests.compliance.dbt.run -m "not slow" $(TWO_AT_ONCE)
 
 .PHONY: test-slow
 test-slow: install .venv-connect/.installed .venv-pandas3/.installed ## run the slow tests, and die at every call of the crash test

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 _SUITE = "dbt.tests.adapter."
+_BASES = "bases"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,8 +23,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class _Outcomes:
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, config: Any) -> None:
+        self._path = Path(config.getoption("--outcomes"))
+        # Where several processes run the tests, each collects them, and the first writes.
+        self._answers: dict[str, Any] | None = getattr(config, "workeroutput", None)
         self._bases: set[str] = set()
         self._counts: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
@@ -49,7 +51,14 @@ class _Outcomes:
         if report.when == "call":
             self._counted += [text for key, text in report.user_properties if key == "counted"]
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._bases |= set(getattr(node, "workeroutput", {}).get(_BASES, ()))
+
     def pytest_sessionfinish(self) -> None:
+        if self._answers is not None:
+            self._answers[_BASES] = sorted(self._bases)
+            return
         found = {
             "counts": self._counts,
             "bases": sorted(self._bases),
@@ -61,4 +70,4 @@ class _Outcomes:
 
 def pytest_configure(config: Any) -> None:
     """Register what needs the option."""
-    config.pluginmanager.register(_Outcomes(Path(config.getoption("--outcomes"))), "txns-outcomes")
+    config.pluginmanager.register(_Outcomes(config), "txns-outcomes")
