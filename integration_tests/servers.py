@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import pyspark
 from pyspark import SparkContext
 
-from integration_tests import sessions
+from integration_tests import local_files, sessions
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -70,7 +70,7 @@ def spark_submit(main_class: str, folder: Path, **settings: str) -> list[str]:
         str(home / "bin" / "spark-submit"),
         *("--class", main_class, "--master", "local[2]", "--driver-memory", "1g"),
         # Not by --jars: the first session of Hive's that ends closes their class loader.
-        *("--driver-class-path", ":".join(_jars())),
+        *("--driver-class-path", ":".join([str(local_files.classes()), *_jars()])),
         *confs,
     ]
 

@@ -14,6 +14,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 import txns_spark
+from integration_tests import local_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +34,8 @@ SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.session.timeZone": "UTC",
+    "spark.driver.extraClassPath": str(local_files.classes()),
+    # **local_files.SETTINGS,
 }
 
 
