@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from integration_tests import sessions
+from integration_tests.ways import DRIVERS, through
 from txns_spark import dbapi, errors
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ def test_has_table_sees_the_transaction_and_begins_none(open_connection: Open, t
     assert knows[0] == other.has_table(table)
 
 
+@through("open_connection", "session", DRIVERS)
 def test_a_savepoint_may_be_the_first_statement(open_connection: Open) -> None:
     """As of SQLAlchemy's begin_nested, which sends it as SQL."""
     connection = open_connection()
@@ -305,6 +307,7 @@ def test_an_id_commits_once_and_its_outcome_can_be_asked(open_connection: Open, 
     assert "25006" == caught.value.sqlstate
 
 
+@through("open_connection", "session", DRIVERS)
 def test_variables_in_an_id_are_replaced_as_in_every_statement(
     open_connection: Open, table: str
 ) -> None:
@@ -328,6 +331,7 @@ def test_variables_in_an_id_are_replaced_as_in_every_statement(
     assert not connection.in_transaction
 
 
+@through("open_connection", "session", DRIVERS)
 def test_an_id_is_the_text_that_was_given(open_connection: Open, table: str) -> None:
     """Quotes, backslashes and what looks like a variable stay as they are, also as parameters."""
     connection = open_connection(autocommit=True)
@@ -358,6 +362,7 @@ def test_a_wrong_name_is_refused_with_the_cure(
     assert words in str(caught.value)
 
 
+@through("open_connection", "session", DRIVERS)
 def test_parameters_are_counted(open_connection: Open) -> None:
     cursor = open_connection().cursor()
     with pytest.raises(dbapi.ProgrammingError, match="markers=1, parameters=2"):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from integration_tests.ways import DRIVERS, through
 from txns_spark import dbapi
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def rows(open_connection: Open, table: str) -> Callable[[], int]:
     "end",
     ["/* x */ COMMIT", "-- x\rCOMMIT", "commit work;", "BEGIN EXECUTE IMMEDIATE 'COMMIT'; END"],
 )
+@through("open_connection", "session", DRIVERS)
 def test_a_commit_is_one_whatever_stands_around_it(
     open_connection: Open, table: str, rows: Callable[[], int], end: str
 ) -> None:
@@ -52,6 +54,7 @@ def test_a_commit_is_one_whatever_stands_around_it(
     "begin",
     ["/* x */ BEGIN", "/* /* */ */ START TRANSACTION", "BEGIN EXECUTE IMMEDIATE 'BEGIN'; END"],
 )
+@through("open_connection", "session", DRIVERS)
 def test_a_begin_is_one_whatever_stands_around_it(
     open_connection: Open, table: str, rows: Callable[[], int], begin: str
 ) -> None:

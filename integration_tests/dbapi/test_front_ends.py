@@ -14,6 +14,7 @@ from integration_tests.checks import count, one, rows
 from integration_tests.ddl_cases import CHANGES
 from integration_tests.front_ends import SqlError, affected
 from integration_tests.statement_cases import STATEMENTS, Case
+from integration_tests.ways import FRONT_ENDS, through
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -146,6 +147,7 @@ def test_a_failed_statement(client: Client, two_tables: tuple[str, str]) -> None
     assert [("2",)] == client.run(f"SELECT count(*) FROM {a}")
 
 
+@through("front_end", "connect", FRONT_ENDS)
 def test_exactly_once(client: Client, other: SparkSession, two_tables: tuple[str, str]) -> None:
     """A transaction with an id of the caller's is committed once, whoever sends it again."""
     a, _ = two_tables
@@ -160,6 +162,7 @@ def test_exactly_once(client: Client, other: SparkSession, two_tables: tuple[str
     assert 3 == count(other, a)
 
 
+@through("front_end", "connect", FRONT_ENDS)
 def test_a_block(
     client: Client, other: SparkSession, two_tables: tuple[str, str], front_end: FrontEnd
 ) -> None:
@@ -176,6 +179,7 @@ def test_a_block(
     assert (3, 5) == (count(other, a), count(other, b))
 
 
+@through("front_end", "thrift", FRONT_ENDS)
 def test_ddl(client: Client, other: SparkSession, table: str) -> None:
     """CREATE, ALTER and DROP are part of the transaction."""
     client.run("BEGIN")
@@ -194,6 +198,7 @@ def test_ddl(client: Client, other: SparkSession, table: str) -> None:
     assert [("2",)] == client.run(f"SELECT count(*) FROM {table}")
 
 
+@through("front_end", "connect", FRONT_ENDS)
 def test_reads_of_one_moment(
     client: Client, other: SparkSession, two_tables: tuple[str, str]
 ) -> None:
@@ -215,12 +220,14 @@ def test_reads_of_one_moment(
     assert [("6",)] == client.run("SELECT count(*) FROM both_rows")
 
 
+@through("front_end", "thrift", FRONT_ENDS)
 def test_procedures(client: Client, two_tables: tuple[str, str]) -> None:
     """Procedures are called through every front end."""
     a, _ = two_tables
     assert [("0",)] == client.run(f"CALL lake.system.apply('{a.removeprefix('lake.')}')")
 
 
+@through("front_end", "thrift", FRONT_ENDS)
 def test_what_is_refused(client: Client, other: SparkSession, two_tables: tuple[str, str]) -> None:
     """What is no part of a transaction gets 0A000 and leaves nothing; the rest commits."""
     a, b = two_tables

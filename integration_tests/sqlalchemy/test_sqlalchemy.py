@@ -13,6 +13,7 @@ from sqlalchemy import exc, orm
 from sqlalchemy.orm.exc import StaleDataError
 
 from integration_tests import orm_quick_start
+from integration_tests.ways import DRIVERS, through
 from sqlalchemy_txns import MAP, STRUCT, run_transaction
 from txns_spark import dbapi, errors
 
@@ -101,6 +102,7 @@ def statements_of(engine: sa.Engine) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore:keys, checks and indexes")
+@through("engines", "session", DRIVERS)
 def test_a_flush_sends_one_statement_for_each_table_and_kind(engines: Engines) -> None:
     engine = engines()
     seen = statements_of(engine)
@@ -139,6 +141,7 @@ def test_a_flush_sends_one_statement_for_each_table_and_kind(engines: Engines) -
 
 
 @pytest.mark.filterwarnings("ignore:keys, checks and indexes")
+@through("engines", "session", DRIVERS)
 def test_two_that_find_no_table_and_create_it_clash(engines: Engines) -> None:
     """Looking for a table belongs to the transaction: the second one is to run again."""
     engine = engines()
@@ -154,6 +157,7 @@ def test_two_that_find_no_table_and_create_it_clash(engines: Engines) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:keys, checks and indexes")
+@through("engines", "session", DRIVERS)
 def test_of_two_racing_sessions_one_is_run_again(engines: Engines) -> None:
     """
     A retry sees what the winner wrote.
@@ -298,6 +302,7 @@ def test_types_keys_and_properties_come_back(engines: Engines) -> None:
         inspector.get_columns("nothing")
 
 
+@through("engines", "session", DRIVERS)
 def test_a_missing_table_is_missing_whatever_its_name(engines: Engines) -> None:
     """A temporary view is described by another statement, and told by its error."""
     engine = engines()
@@ -311,6 +316,7 @@ def test_a_missing_table_is_missing_whatever_its_name(engines: Engines) -> None:
 
 
 @pytest.mark.parametrize("level", ["STRICT SERIALIZABLE", "SNAPSHOT"])
+@through("engines", "session", DRIVERS)
 def test_what_for_update_read_must_not_change(engines: Engines, level: str) -> None:
     """
     At SNAPSHOT, a plain SELECT is not validated, and one FOR UPDATE is.
