@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from tests.txns.lake import rows
 from txns._cli import main
-from txns._cli._options import Lake as Options
+from txns._cli.options import Lake as Options
 from txns._logger import logger
 from txns._message import masked, printable
 from txns.errors import CommitStateUnknown, Conflict, Winner

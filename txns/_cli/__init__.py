@@ -5,17 +5,17 @@ Guide: docs/python.md. Other packages add commands under the entry-point group
 `txns.commands`: the name of the entry point is the command's, its object a `click.Command`.
 """
 
-from txns._cli._care import forget, register, repair
-from txns._cli._check import check
-from txns._cli._cuts import hold, holds, read_at, release
-from txns._cli._demo import demo
-from txns._cli._group import TxnsGroup
-from txns._cli._init import init
-from txns._cli._purge import purge
-from txns._cli._status import status
-from txns._cli._timeline import log, show
-from txns._cli._upgrade import upgrade
-from txns._cli._upkeep import advance, apply, off, on, tidy, wait
+from txns._cli.care import forget, register, repair
+from txns._cli.check import check
+from txns._cli.cuts import hold, holds, read_at, release
+from txns._cli.demo import demo
+from txns._cli.group import TxnsGroup
+from txns._cli.init import init
+from txns._cli.purge import purge
+from txns._cli.status import status
+from txns._cli.timeline import log, show
+from txns._cli.upgrade import upgrade
+from txns._cli.upkeep import advance, apply, off, on, tidy, wait
 
 __all__ = ["main"]
 

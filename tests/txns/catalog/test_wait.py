@@ -10,7 +10,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 import txns
 from tests.txns.lake import Lake, SteppingClock, rows
-from txns._cli._timeline import log
+from txns._cli.timeline import log
 
 if TYPE_CHECKING:
     from pyiceberg.io import InputFile
@@ -134,7 +134,7 @@ def test_a_log_that_is_followed(old_log, monkeypatch):
     """A poll without news looks at no table."""
     clock = Polled(0, None)
     handle = counted(old_log, clock)
-    monkeypatch.setattr("txns._cli._options.Lake.parts", property(lambda _lake: handle.parts))
+    monkeypatch.setattr("txns._cli.options.Lake.parts", property(lambda _lake: handle.parts))
     log.main(["--follow", "--for", "20s", "-n", "0"], standalone_mode=False)
     assert clock.polls > 40
     assert head_reads() < clock.polls + 5

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 import txns
 from tests.txns.lake import Lake, ids, rows
 from txns._cli import main
-from txns._cli._words import DURATION, TS
+from txns._cli.words import DURATION, TS
 from txns._clock import SystemClock
 from txns._message import time_of
 

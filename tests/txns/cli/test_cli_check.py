@@ -14,7 +14,7 @@ import txns
 from tests.txns.lake import Lake, rows
 from tests.txns.table.test_set_back import set_back
 from txns._admin.invariants import INVARIANTS, check_all
-from txns._cli._options import Lake as Opened
+from txns._cli.options import Lake as Opened
 from txns._log import entry
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 import txns
 from tests.txns.lake import ids, rows
 from txns._admin.invariants import check_all
-from txns._cli._options import Lake as Opened
+from txns._cli.options import Lake as Opened
 from txns._stage import kept_tags
 
 FOR_EVER_MS = 2**63 - 1

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from txns._admin.purge import Purger
-from txns._cli import _exit
-from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import DURATION, say
+from txns._cli import exit_codes
+from txns._cli.options import TxnsCommand, pass_lake
+from txns._cli.words import DURATION, say
 from txns._identifier import dotted_name
 from txns._log.entry import table_of
 from txns._message import time_of
 from txns.errors import TxnsError
 
 if TYPE_CHECKING:
-    from txns._cli._options import Lake
+    from txns._cli.options import Lake
     from txns._identifier import Identifier
 
 
@@ -53,7 +53,7 @@ def purge(
         try:
             _one(purger, name, dry_run=dry_run)
         except TxnsError as error:
-            say(f"{dotted_name(name)} stays: {_exit.line(error)}")
+            say(f"{dotted_name(name)} stays: {exit_codes.line(error)}")
     if not dropped:
         say("no dropped table is in the catalog")
 

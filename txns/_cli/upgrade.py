@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import say, say_json
+from txns._cli.options import TxnsCommand, pass_lake
+from txns._cli.words import say, say_json
 from txns._iceberg.snapshots import summary_value
 from txns._log.entry import FORMAT_VERSION, KNOWN_FEATURES, READER_FEATURES, WRITER_FEATURES
 from txns._log.entry import features as features_of
 
 if TYPE_CHECKING:
-    from txns._cli._options import Lake
+    from txns._cli.options import Lake
     from txns._log.commit_log import Head
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from txns._admin.invariants import INVARIANTS, check_all
-from txns._cli import _exit
-from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import say, say_json
+from txns._cli import exit_codes
+from txns._cli.options import TxnsCommand, pass_lake
+from txns._cli.words import say, say_json
 
 if TYPE_CHECKING:
-    from txns._cli._options import Lake
+    from txns._cli.options import Lake
 
 
 @click.command(cls=TxnsCommand)
@@ -42,4 +42,4 @@ def check(lake: Lake, as_json: bool) -> int:  # noqa: FBT001 -- click's flag
         counts = ", ".join(f"{count} {what}" for what, count in found.checked.items())
         say(f"checked {counts} against {', '.join(INVARIANTS)}")
         say(f"{len(found.violations)} violations" if found.violations else "all hold")
-    return _exit.VIOLATION if found.violations else _exit.FINE
+    return exit_codes.VIOLATION if found.violations else exit_codes.FINE

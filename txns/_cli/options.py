@@ -14,8 +14,8 @@ from click.core import ParameterSource
 from pyiceberg.catalog import load_catalog
 from pyiceberg.utils.config import Config as PyIcebergConfig
 
-from txns._cli import _embedded
-from txns._cli._exit import flat
+from txns._cli import embedded
+from txns._cli.exit_codes import flat
 from txns._clock import SystemClock
 from txns._config import Config
 from txns._handle import Handle
@@ -67,11 +67,11 @@ class Lake:
         """
         place = self._embedded_folder()
         named = self.catalog and not self.warehouse
-        if place is None or named or _embedded.is_in(place):
+        if place is None or named or embedded.is_in(place):
             return None
         place.mkdir(parents=True, exist_ok=True)
-        catalog = self._load(self.catalog or _embedded.NAME, _embedded.properties(place))
-        _embedded.make(catalog)
+        catalog = self._load(self.catalog or embedded.NAME, embedded.properties(place))
+        embedded.make(catalog)
         self._handle = self._over(catalog)
         return place
 
@@ -80,9 +80,7 @@ class Lake:
         if self._handle is None:
             return []
         catalog = self._handle.parts.catalog
-        return [
-            name for name in _embedded.names(catalog, self.commit_table) if name != catalog.name
-        ]
+        return [name for name in embedded.names(catalog, self.commit_table) if name != catalog.name]
 
     def close(self) -> None:
         """Close the catalog, if it was opened."""
@@ -98,13 +96,13 @@ class Lake:
         if place is None:
             name = self.catalog or PyIcebergConfig().get_default_catalog_name()
             return self._found(name, {})
-        if not _embedded.is_in(place):
+        if not embedded.is_in(place):
             name = f" named {self.catalog}" if self.catalog else ""
             raise click.UsageError(
                 f"no catalog{name} is configured, and there is none in {place}: make one there with"
                 f" `txns init`, or {_WHICH}"
             )
-        return self._found(self.catalog or _embedded.NAME, _embedded.properties(place))
+        return self._found(self.catalog or embedded.NAME, embedded.properties(place))
 
     def _embedded_folder(self) -> Path | None:
         """Give the folder of the embedded default; None where another catalog is meant."""
@@ -112,14 +110,14 @@ class Lake:
         told = self.uri or _WHERE & self.properties.keys()
         if told or PyIcebergConfig().get_catalog_config(name):
             return None
-        return _embedded.folder(self.warehouse)
+        return embedded.folder(self.warehouse)
 
     def _found(self, name: str, properties: dict[str, str]) -> Catalog:
         """Open a catalog; in a database, where no name is told, the one with the commit table."""
         catalog = self._load(name, properties)
         if self.catalog or PyIcebergConfig().get_catalog_config(name):
             return catalog
-        holders = _embedded.names(catalog, self.commit_table)
+        holders = embedded.names(catalog, self.commit_table)
         if holders in ([], [name]):
             return catalog
         catalog.close()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import DURATION, TS, say, say_json, say_table
+from txns._cli.options import TxnsCommand, pass_lake
+from txns._cli.words import DURATION, TS, say, say_json, say_table
 from txns._commit.outstanding import outstanding
 from txns._identifier import dotted_name
 from txns._log.entry import table_of
@@ -18,7 +18,7 @@ from txns.errors import InvalidUsage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from txns._cli._options import Lake
+    from txns._cli.options import Lake
     from txns._log.commit_log import Head
     from txns._log.entry import Change, Entry
     from txns._services import Parts

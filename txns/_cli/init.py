@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import say, say_json, say_table
+from txns._cli.options import TxnsCommand, pass_lake
+from txns._cli.words import say, say_json, say_table
 from txns._identifier import dotted_name
 from txns._log import commit_table as _commit_table
 
 if TYPE_CHECKING:
-    from txns._cli._options import Lake
+    from txns._cli.options import Lake
 
 
 @click.command(cls=TxnsCommand)

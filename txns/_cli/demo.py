@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
 import txns
-from txns._cli._words import say
+from txns._cli.words import say
 from txns.errors import Conflict
 
 if TYPE_CHECKING:

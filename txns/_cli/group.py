@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from txns._cli import _exit
-from txns._cli._options import Lake, common_options
-from txns._cli._words import complain
+from txns._cli import exit_codes
+from txns._cli.options import Lake, common_options
+from txns._cli.words import complain
 from txns._log.entry import THIS_ENGINE
 from txns._logger import logger, masked_traceback
 
@@ -63,22 +63,22 @@ class TxnsGroup(click.Group):
             )
         except click.ClickException as error:
             # What was typed is in it: a URI in the wrong place, too.
-            vars(error)["message"] = _exit.flat(error.message)
+            vars(error)["message"] = exit_codes.flat(error.message)
             error.show()
             sys.exit(error.exit_code)
         except click.Abort:
             click.echo("stopped", err=True)
-            sys.exit(_exit.STOPPED)
+            sys.exit(exit_codes.STOPPED)
         except Exception as error:  # noqa: BLE001 -- whatever it is ends in a line
             if lake.debug:
                 _say_traceback(error)
             else:
-                complain(_exit.line(error, lake.other_names))
-            sys.exit(_exit.code(error))
+                complain(exit_codes.line(error, lake.other_names))
+            sys.exit(exit_codes.code(error))
         finally:
             logger("txns").removeHandler(handler)
             lake.close()
-        sys.exit(result if isinstance(result, int) else _exit.FINE)
+        sys.exit(result if isinstance(result, int) else exit_codes.FINE)
 
 
 def _say_traceback(error: BaseException) -> None:
@@ -89,7 +89,7 @@ class _OneLine(logging.Formatter):
     """A warning in one line, without the traceback that the record may have."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return f"warning: {_exit.flat(record.getMessage())}"
+        return f"warning: {exit_codes.flat(record.getMessage())}"
 
 
 def _warnings_to_stderr() -> logging.Handler:

@@ -9,16 +9,16 @@ import click
 
 from txns._admin.consistent_cut import ENGINES, Cut, cut_at
 from txns._admin.health import health
-from txns._cli._cuts import cut_json
-from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import age_of, say, say_json, say_table
+from txns._cli.cuts import cut_json
+from txns._cli.options import TxnsCommand, pass_lake
+from txns._cli.words import age_of, say, say_json, say_table
 from txns._identifier import dotted_name
 from txns._message import time_of
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from txns._admin.health import Health
-    from txns._cli._options import Lake
+    from txns._cli.options import Lake
     from txns._identifier import Identifier
     from txns._services import Parts
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import say
+from txns._cli.options import TxnsCommand, pass_lake
+from txns._cli.words import say
 from txns._identifier import dotted_name
 from txns._log.entry import table_of
 from txns._message import time_of
 
 if TYPE_CHECKING:
-    from txns._cli._options import Lake
+    from txns._cli.options import Lake
 
 
 @click.command(cls=TxnsCommand)

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from txns._admin import orphans
-from txns._cli import _exit
-from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import DURATION, TS, age_of, complain, say, say_json
+from txns._cli import exit_codes
+from txns._cli.options import TxnsCommand, pass_lake
+from txns._cli.words import DURATION, TS, age_of, complain, say, say_json
 from txns._commit.outstanding import outstanding
 from txns._identifier import dotted_name
 from txns._log.entry import table_of
 from txns._message import time_of
 
 if TYPE_CHECKING:
-    from txns._cli._options import Lake
+    from txns._cli.options import Lake
     from txns._identifier import Identifier
 
 
@@ -109,10 +109,10 @@ def on(lake: Lake) -> int:
     foreign = lake.handle.on()
     if not foreign:
         say("transactions are on")
-        return _exit.FINE
+        return exit_codes.FINE
     names = ", ".join(map(dotted_name, foreign))
     complain(f"transactions are on; not adopted: {names}: see `txns status`")
-    return _exit.VIOLATION
+    return exit_codes.VIOLATION
 
 
 @click.command(cls=TxnsCommand)
@@ -132,15 +132,15 @@ def wait(lake: Lake, table: str, after_ts: int | None, timeout_ms: int) -> int:
     commit_ts = lake.handle.wait(table_of(table), after, timeout_ms=timeout_ms)
     if commit_ts is None:
         complain(f"nothing wrote {table} above {after} in {age_of(timeout_ms)}")
-        return _exit.VIOLATION
+        return exit_codes.VIOLATION
     say(str(commit_ts))
-    return _exit.FINE
+    return exit_codes.FINE
 
 
 def _say_left(left: list[Identifier], done: str) -> int:
     if not left:
         say(f"{done}; everything is applied")
-        return _exit.FINE
+        return exit_codes.FINE
     names = ", ".join(map(dotted_name, left))
     complain(f"{done}; entries are left on {names}: see `txns status`")
-    return _exit.VIOLATION
+    return exit_codes.VIOLATION

@@ -8,8 +8,8 @@ import click
 
 from txns._admin.consistent_cut import ENGINES, cut_at, queries
 from txns._admin.health import health
-from txns._cli._options import TxnsCommand, pass_lake
-from txns._cli._words import DURATION, TS, say, say_json, say_table
+from txns._cli.options import TxnsCommand, pass_lake
+from txns._cli.words import DURATION, TS, say, say_json, say_table
 from txns._identifier import dotted_name
 from txns._log.entry import table_of
 from txns._message import time_of
@@ -17,7 +17,7 @@ from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from txns._admin.consistent_cut import Cut
-    from txns._cli._options import Lake
+    from txns._cli.options import Lake
     from txns._services import Parts
 
 _WEEK_MS = 7 * 24 * 3600 * 1000
