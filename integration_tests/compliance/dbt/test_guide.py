@@ -1,0 +1,58 @@
+"""The example at the start of docs/dbt.md runs as it stands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from tests.guides import five_minutes
+from txns._cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = "spark.ui.enabled false\nspark.driver.host 127.0.0.1\nspark.sql.shuffle.partitions 1\n"
+
+
+@pytest.mark.timeout(1500)
+def test_the_five_minutes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its files, each named by its first line, and its commands."""
+    monkeypatch.chdir(tmp_path)
+    for text in [*five_minutes("docs/dbt.md", "yaml"), *five_minutes("docs/dbt.md", "sql")]:
+        comment, _, content = text.partition("\n")
+        path = tmp_path / comment.lstrip("#- ")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content)
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(SMALL)
+    (commands,) = five_minutes("docs/dbt.md", "sh")
+    names = [line.partition("#")[0].split() for line in commands.splitlines()]
+    assert [["dbt", "run"], ["dbt", "run"], ["txns", "log"]] == names
+    for _dbt, *arguments in names[:2]:
+        done = subprocess.run(
+            [sys.executable, "-m", "dbt.cli.main", *arguments],
+            env=os.environ
+            | {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false", "SPARK_LOCAL_IP": "127.0.0.1"}
+            | {"SPARK_CONF_DIR": str(tmp_path / "conf")},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert 0 == done.returncode, done.stdout + done.stderr
+    with pytest.raises(SystemExit) as ended:
+        main(["log"])
+    assert 0 == ended.value.code
+    assert 2 == capsys.readouterr().out.count("analytics.orders")
+    uri = f"sqlite:///{tmp_path}/txns-warehouse/catalog.db"
+    rows = load_catalog("lake", uri=uri).load_table("analytics.orders").scan().to_arrow()
+    assert [("bolt", 3), ("nut", 7)] == sorted(
+        (row["item"], row["amount"]) for row in rows.to_pylist()
+    )
