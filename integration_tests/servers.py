@@ -65,6 +65,8 @@ def spark_submit(main_class: str, folder: Path, **settings: str) -> list[str]:
         **{f"spark.sql.catalog.lake.{key}": value for key, value in catalog.items()},
         **settings,
     }
+    # It would stand above --driver-class-path.
+    del settings[sessions.CLASS_PATH]
     confs = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
     return [
         str(home / "bin" / "spark-submit"),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TXNS = "io.txns.spark.TxnSparkCatalog"
 PLAIN = "org.apache.iceberg.spark.SparkCatalog"
+CLASS_PATH = "spark.driver.extraClassPath"
 
 
 # Settings for small data on a small machine.
@@ -34,8 +35,8 @@ SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.extraClassPath": str(local_files.classes()),
-    # **local_files.SETTINGS,
+    CLASS_PATH: str(local_files.classes()),
+    **local_files.SETTINGS,
 }
 
 
