@@ -163,6 +163,7 @@ test-dbt: install .venv-dbt/.installed ## run the dbt adapter's own tests, and d
 .PHONY: test-slow
 test-slow: install .venv-connect/.installed .venv-pandas3/.installed ## run the slow tests, and die at every call of the crash test
 	$(MVN) test -Dtest=CrashTest -Dtxns.crash.all=true
+	$(MVN) test -Dgroups=slow -Dtxns.test.left.out=none
 	$(BIN)/python -m pytest tests integration_tests -m slow
 
 .PHONY: test-spark413

@@ -18,6 +18,7 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -141,13 +142,12 @@ class ReadSetTest extends SparkTestBase {
 
   /** At the levels that validate reads, metadata too. */
   static Stream<Arguments> readsOfWhatGoesOn() {
-    return Stream.concat(
-        rowsThatGoOn(),
-        Stream.of(
-            sql("DESCRIBE TABLE EXTENDED %t"),
-            sql("CALL lake.system.ancestors_of('%t')"),
-            frame("schema", (session, name) -> session.table(name).schema()),
-            frame("a table of Iceberg's API", ReadSetTest::readByIcebergsTable)));
+    return Stream.of(
+        sql("SELECT v FROM %t WHERE id = 1"),
+        sql("DESCRIBE TABLE EXTENDED %t"),
+        sql("CALL lake.system.ancestors_of('%t')"),
+        frame("schema", (session, name) -> session.table(name).schema()),
+        frame("a table of Iceberg's API", ReadSetTest::readByIcebergsTable));
   }
 
   private static Stream<Arguments> rowsThatGoOn() {
@@ -217,6 +217,14 @@ class ReadSetTest extends SparkTestBase {
     read.accept(spark, SOURCE);
     race();
     fails("40001", spark, "COMMIT");
+  }
+
+  /** What clashes with an append is noted, and one such read is validated above. */
+  @Tag("slow")
+  @ParameterizedTest(name = "{0}")
+  @MethodSource("rowsThatGoOn")
+  void eachReadOfRowsIsValidated(String name, BiConsumer<SparkSession, String> read) {
+    isValidated(name, read);
   }
 
   @Test
