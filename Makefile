@@ -84,6 +84,16 @@ $(JAR): $(JAR_SOURCES) | $(VENV)/.installed
 		-r integration_tests/compliance/dbt/requirements.txt
 	touch $@
 
+# dbt Core 1.12.0 takes its parser as a wheel; later ones build it from elsewhere, and no extra of ours
+# may let pip choose those.
+.venv-dbt112/.installed: $(SETUP) integration_tests/compliance/dbt/requirements.txt
+	$(PYTHON) -m venv .venv-dbt112
+	.venv-dbt112/bin/pip install --quiet --upgrade pip
+	TXNS_SKIP_JAR=1 .venv-dbt112/bin/pip install --quiet -e '.[spark,thrift]' 'dbt-core==1.12.0' \
+		'dbt-spark>=1.11,<1.12' --only-binary dbt-core-experimental-parser \
+		-r integration_tests/compliance/dbt/requirements.txt
+	touch $@
+
 # What pyiceberg's own tests need, which nothing of ours does.
 COMPLIANCE := integration_tests/compliance/pyiceberg
 .venv-compliance/.installed: $(SETUP) $(COMPLIANCE)/requirements.txt
@@ -160,6 +170,10 @@ test-sqlalchemy: install ## run a part of SQLAlchemy's own suites over the diale
 test-dbt: install .venv-dbt/.installed ## run the dbt adapter's own tests, and dbt's basic ones
 	TXNS_DBT_KILLS=1 .venv-dbt/bin/python -m integration_tests.compliance.dbt.run -m "not slow" $(TWO_AT_ONCE)
 
+.PHONY: test-dbt112
+test-dbt112: install .venv-dbt112/.installed ## run the same on dbt Core 1.12
+	TXNS_DBT_KILLS=1 .venv-dbt112/bin/python -m integration_tests.compliance.dbt.run -m "not slow" $(TWO_AT_ONCE)
+
 .PHONY: test-slow
 test-slow: install .venv-connect/.installed .venv-pandas3/.installed ## run the slow tests, and die at every call of the crash test
 	$(MVN) test -Dtest=CrashTest -Dtxns.crash.all=true
@@ -197,7 +211,7 @@ compliance-sqlalchemy-lists: install .venv-sqlalchemy20/.installed ## write the 
 	.venv-sqlalchemy20/bin/python $(ALCHEMY).sqlite dialect transactions
 
 .PHONY: test-all
-test-all: test test-slow test-spark413 ## run every test on every tested version
+test-all: test test-slow test-spark413 test-dbt112 ## run every test on every tested version
 
 # ------------------------------------------------------------ what it does
 
