@@ -5,6 +5,7 @@ Errors of the protocol: few kinds, each telling the caller what to do.
     +-- Conflict             40001  definitely not committed: run the transaction again
     +-- CommitStateUnknown   08007  maybe committed: ask the log with the transaction id
     +-- InvalidUsage         25xxx  fix the call
+    |   +-- NoNamespace      42602  the same, as pyiceberg raises it
     +-- Quarantined          55000  run the repair command in the message
     |   +-- ForeignWrite     55000  the same, for rows that can be adopted
     +-- CorruptLog           XX001  stop: what is stored contradicts docs/spec.md
@@ -20,6 +21,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import NoSuchNamespaceError
 
 from txns import _message
 from txns._identifier import dotted_name
@@ -141,6 +144,10 @@ class InvalidUsage(TxnsError):
         super().__init__(message)
 
 
+class NoNamespace(InvalidUsage, NoSuchNamespaceError):
+    """A table's name has no namespace: pyiceberg's own catalogs raise the second of the two."""
+
+
 class Quarantined(TxnsError):
     """A table whose logged changes cannot be applied; repair it, everything else goes on."""
 
@@ -189,10 +196,10 @@ def refuse_without_namespace(table: Identifier) -> None:
     Refuse a name that pyiceberg's catalogs cannot have.
 
     Raises:
-        InvalidUsage: 42602, it has no namespace, or a part without a name.
+        NoNamespace: 42602, it has none, or a part without a name.
     """
     if not table[:-1] or not all(table):
-        raise InvalidUsage(
+        raise NoNamespace(
             "42602",
             "a table needs a namespace: give its name as default.orders, say;"
             f" table=`{dotted_name(table)}`",
