@@ -3,8 +3,6 @@ Let Hadoop set the permissions of local files in its own process.
 
 Where its native library is missing, as in pyspark, it starts a chmod for each file and each folder:
 some twenty for one small statement. `LocalFiles` of the Java tests spares them.
-
-Imports: nothing of the project. Used by: sessions, servers.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@ Through which front ends a test of one mechanism runs: one of them in `make test
 
 A test that is about the way itself, about its values, its errors or its transactions, runs through
 each of them in `make test`, too.
-
-Imports: nothing of the project. Used by: tests.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@ Spares a run what pyiceberg computes again and again of things that never change
 
 A table's metadata is updated by copies, so versions may share what is in them; and the schemas of
 manifests and of their lists are few. The steps of a run, and what comes of them, stay the same.
-
-Imports: nothing of ours. Used by: determinism.
 """
 
 from __future__ import annotations
