@@ -184,6 +184,13 @@ test-slow: install .venv-connect/.installed .venv-pandas3/.installed ## run the 
 test-spark413: install .venv-spark413/.installed .venv-connect/.installed ## run the fast integration tests on pyspark 4.1.3
 	.venv-spark413/bin/python -m pytest integration_tests -m "not slow" $(TWO_AT_ONCE)
 
+# The jar as it is shipped, compiled against the newest Iceberg, on the other one that is allowed.
+.PHONY: test-iceberg111
+test-iceberg111: install .venv-connect/.installed ## run the Java unit tests and the fast integration tests on Iceberg 1.11
+	$(MVN) test-compile
+	$(MVN) surefire:test -Diceberg.version=1.11.0
+	TXNS_TEST_ICEBERG=1.11.0 $(BIN)/python -m pytest integration_tests -m "not slow" $(TWO_AT_ONCE)
+
 .PHONY: compliance-pyiceberg
 compliance-pyiceberg: .venv-compliance/.installed ## run pyiceberg's own catalog suite over our catalogs
 	.venv-compliance/bin/python -m integration_tests.compliance.pyiceberg.run
@@ -211,7 +218,7 @@ compliance-sqlalchemy-lists: install .venv-sqlalchemy20/.installed ## write the 
 	.venv-sqlalchemy20/bin/python $(ALCHEMY).sqlite dialect transactions
 
 .PHONY: test-all
-test-all: test test-slow test-spark413 test-dbt112 ## run every test on every tested version
+test-all: test test-slow test-spark413 test-iceberg111 test-dbt112 ## run every test on every tested version
 
 # ------------------------------------------------------------ what it does
 

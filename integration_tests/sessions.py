@@ -8,6 +8,7 @@ catalog of its own, or see the tables of `lake` through plain Iceberg, by its se
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING
 
 from pyspark.logger import PySparkLogger
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 
 import txns_spark
 from integration_tests import local_files
+from txns_spark import _versions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 TXNS = "io.txns.spark.TxnSparkCatalog"
 PLAIN = "org.apache.iceberg.spark.SparkCatalog"
 CLASS_PATH = "spark.driver.extraClassPath"
+
+# `make test-iceberg111` says another one than configure() takes.
+ICEBERG = os.environ.get("TXNS_TEST_ICEBERG", _versions.ICEBERG)
 
 
 # Settings for small data on a small machine.
@@ -45,6 +50,9 @@ def builder() -> SparkSession.Builder:
     small = SparkSession.builder.master("local[2]").appName("integration_tests")
     for key, value in SMALL.items():
         small = small.config(key, value)
+    if ICEBERG != _versions.ICEBERG:
+        runtime = f"org.apache.iceberg:{_versions.ICEBERG_RUNTIME}:{ICEBERG}"
+        small = small.config("spark.jars.packages", runtime)
     return small
 
 

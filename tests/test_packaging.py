@@ -175,10 +175,19 @@ def test_one_version_everywhere(root: Path) -> None:
 
 def test_pom_and_python_name_the_same_versions(root: Path) -> None:
     assert pom_text(root, "properties/iceberg.version") == _versions.ICEBERG
+    for name in ("SPARK_TESTED", "ICEBERG_TESTED"):
+        assert versions_in_java(root, name) == getattr(_versions, name)[::-1]
     assert pom_text(root, "properties/spark.version") in _versions.SPARK_TESTED
     assert pom_text(root, "properties/spark.binary.version") == _versions.SPARK_MINOR
     assert pom_text(root, "properties/scala.binary.version") == _versions.SCALA
     assert _catalog.SQLITE.endswith(":" + pom_text(root, "properties/sqlite-jdbc.version"))
+
+
+def versions_in_java(root: Path, name: str) -> tuple[str, ...]:
+    (file,) = (root / "spark_extension/java").glob("**/src/main/**/Versions.java")
+    listed = re.search(rf"\b{name} = List\.of\(([^)]*)\)", file.read_text())
+    assert listed is not None, name
+    return tuple(re.findall(r'"([^"]*)"', listed[1]))
 
 
 def pom_text(root: Path, path: str) -> str:

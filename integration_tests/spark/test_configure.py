@@ -9,8 +9,12 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
+from integration_tests import sessions
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 
 def _run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -114,3 +118,9 @@ def test_two_catalogs_side_by_side(tmp_path: Path) -> None:
         tmp_path,
     )
     assert ["['db.t']", "['db.t']", "1"] == done.stdout.split("\n")[:3], done.stderr
+
+
+def test_the_session_runs_the_iceberg_that_the_tests_are_for(spark: SparkSession) -> None:
+    """Also where `make test-iceberg111` asks for another one."""
+    jvm = spark.sparkContext._jvm
+    assert sessions.ICEBERG == jvm.org.apache.iceberg.IcebergBuild.version()

@@ -8,9 +8,11 @@ import warnings
 from txns_spark.errors import UnsupportedVersion
 
 SPARK_MINOR = "4.1"
+# The newest last; the jar holds the same lists, in Versions.java.
 SPARK_TESTED = ("4.1.3", "4.1.4")
+ICEBERG_TESTED = ("1.11.0", "1.12.0")
 SCALA = "2.13"
-ICEBERG = "1.11.0"
+ICEBERG = ICEBERG_TESTED[-1]
 ICEBERG_RUNTIME = f"iceberg-spark-runtime-{SPARK_MINOR}_{SCALA}"
 
 _RUNTIME = re.compile(
@@ -57,7 +59,7 @@ def check_iceberg(text: str) -> None:
         text: Its coordinate (group:artifact:version) or the path of its jar.
 
     Raises:
-        UnsupportedVersion: Another minor version, or one for another Spark or Scala.
+        UnsupportedVersion: A minor version that is not tested, or one for another Spark or Scala.
     """
     found = _RUNTIME.search(text)
     assert found is not None, text
@@ -68,15 +70,18 @@ def check_iceberg(text: str) -> None:
             f"{found['scala']}, not for {SPARK_MINOR} and {SCALA}: {text}; "
             f"use org.apache.iceberg:{ICEBERG_RUNTIME}:{ICEBERG}, or leave it to configure()"
         )
-    if _minor(version) != _minor(ICEBERG):
+    minors = [_minor(tested) for tested in ICEBERG_TESTED]
+    if _minor(version) not in minors:
         raise UnsupportedVersion(
-            f"Iceberg {version} is not supported: txns_spark runs on Iceberg {_minor(ICEBERG)}; "
-            f"configured is {text}; use {ICEBERG}, or leave it to configure()"
+            f"Iceberg {version} is not supported: txns_spark runs on Iceberg "
+            f"{' and '.join(minors)}; configured is {text}; use {ICEBERG}, or leave it to "
+            "configure()"
         )
-    if version != ICEBERG:
+    if version not in ICEBERG_TESTED:
+        tested = " and ".join(ICEBERG_TESTED)
         # 4: the line that called configure(), which calls this through _packages().
         warnings.warn(
-            f"txns_spark is not tested with Iceberg {version}, only with {ICEBERG}",
+            f"txns_spark is not tested with Iceberg {version}, only with {tested}",
             UntestedVersionWarning,
             stacklevel=4,
         )

@@ -15,7 +15,7 @@ from txns_spark._versions import UntestedVersionWarning, check_iceberg, check_sp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
+RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 SQLITE = "org.xerial:sqlite-jdbc:3.54.1.0"
 ICEBERG_EXTENSION = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 OUR_EXTENSION = "io.txns.spark.TxnSparkExtensions"
@@ -291,7 +291,7 @@ def test_tested_spark_versions_pass_in_silence(version: str) -> None:
     "runtime",
     [
         "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.10.1",
-        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.13.0",
         "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
         "/opt/iceberg-spark-runtime-3.5_2.12-1.11.0.jar",
     ],
@@ -305,10 +305,19 @@ def test_another_iceberg_is_refused_by_name(runtime: str) -> None:
         txns_spark.configure(builder(**{key: runtime}))
 
 
+@pytest.mark.parametrize("version", ["1.11.0", "1.12.0"])
+def test_tested_iceberg_versions_pass_in_silence(version: str) -> None:
+    package = f"org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:{version}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        options = configured(builder(**{"spark.jars.packages": package}))
+    assert options["spark.jars.packages"] == f"{package},{SQLITE}"
+
+
 def test_another_iceberg_patch_version_is_warned_about() -> None:
     package = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.1"
     with pytest.warns(
-        UntestedVersionWarning, match=r"Iceberg 1\.11\.1, only with 1\.11\.0"
+        UntestedVersionWarning, match=r"Iceberg 1\.11\.1, only with 1\.11\.0 and 1\.12\.0"
     ) as seen:
         options = configured(builder(**{"spark.jars.packages": package}))
     assert options["spark.jars.packages"] == f"{package},{SQLITE}"

@@ -39,6 +39,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -282,7 +283,30 @@ public final class TxnSparkCatalog extends SparkCatalog implements TransactionCa
         });
   }
 
-  // Changing tables
+  // Changing tables. Spark calls the methods that take a TableInfo. With Iceberg 1.11 these pass on
+  // to those that take a StructType, which spark_catalog calls; since 1.12 it is the other way
+  // round.
+
+  @Override
+  public Table createTable(Identifier ident, TableInfo info) throws TableAlreadyExistsException {
+    return writing(ident, () -> super.createTable(ident, info));
+  }
+
+  @Override
+  public StagedTable stageCreate(Identifier ident, TableInfo info)
+      throws TableAlreadyExistsException {
+    return writing(ident, () -> super.stageCreate(ident, info));
+  }
+
+  @Override
+  public StagedTable stageReplace(Identifier ident, TableInfo info) throws NoSuchTableException {
+    return writing(ident, () -> super.stageReplace(ident, info));
+  }
+
+  @Override
+  public StagedTable stageCreateOrReplace(Identifier ident, TableInfo info) {
+    return writing(ident, () -> super.stageCreateOrReplace(ident, info));
+  }
 
   @Override
   public Table createTable(

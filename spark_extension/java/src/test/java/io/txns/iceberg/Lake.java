@@ -18,18 +18,19 @@ import java.util.concurrent.Executors;
 import org.apache.iceberg.CatalogProperties;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileFormat;
+import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.data.GenericAppenderFactory;
 import org.apache.iceberg.data.GenericRecord;
 import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.Record;
 import org.apache.iceberg.encryption.EncryptedFiles;
 import org.apache.iceberg.encryption.EncryptionKeyMetadata;
+import org.apache.iceberg.formats.FormatModelRegistry;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.DataWriter;
 import org.apache.iceberg.jdbc.JdbcCatalog;
@@ -140,7 +141,10 @@ public final class Lake {
             table.io().newOutputFile(table.locationProvider().newDataLocation(name)),
             EncryptionKeyMetadata.EMPTY);
     try (DataWriter<Record> writer =
-        new GenericAppenderFactory(table.schema()).newDataWriter(file, FileFormat.PARQUET, null)) {
+        FormatModelRegistry.<Record, Schema>dataWriteBuilder(FileFormat.PARQUET, Record.class, file)
+            .schema(table.schema())
+            .spec(PartitionSpec.unpartitioned())
+            .build()) {
       for (long id : ids) {
         Record record = GenericRecord.create(table.schema());
         record.setField("id", id);

@@ -39,18 +39,20 @@ import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.data.GenericAppenderFactory;
 import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.Record;
 import org.apache.iceberg.encryption.EncryptedFiles;
 import org.apache.iceberg.encryption.EncryptedOutputFile;
 import org.apache.iceberg.encryption.EncryptionKeyMetadata;
 import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.formats.FormatModelRegistry;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.DataWriter;
 import org.apache.iceberg.io.FileIO;
@@ -315,7 +317,10 @@ public final class Tidier {
         EncryptedFiles.encryptedOutput(
             table.io().newOutputFile(location), EncryptionKeyMetadata.EMPTY);
     try (DataWriter<Record> writer =
-        new GenericAppenderFactory(table.schema()).newDataWriter(file, FileFormat.PARQUET, null)) {
+        FormatModelRegistry.<Record, Schema>dataWriteBuilder(FileFormat.PARQUET, Record.class, file)
+            .schema(table.schema())
+            .spec(PartitionSpec.unpartitioned())
+            .build()) {
       rows.forEach(writer::write);
       writer.close();
       return writer.toDataFile();

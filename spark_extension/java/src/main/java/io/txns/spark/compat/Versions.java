@@ -4,9 +4,13 @@ import io.txns.iceberg.TxnException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
+import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Properties;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.apache.iceberg.IcebergBuild;
 import org.apache.spark.sql.SparkSessionExtensions;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
@@ -21,7 +25,10 @@ import scala.Tuple3;
 public final class Versions {
 
   private static final Logger LOG = LoggerFactory.getLogger(Versions.class);
-  private static final Pattern VERSION = Pattern.compile("(\\d+\\.\\d+)\\.(\\d+).*");
+  private static final Pattern VERSION = Pattern.compile("((\\d+\\.\\d+)\\.\\d+).*");
+  // The same as in txns_spark's _versions.py.
+  static final List<String> SPARK_TESTED = List.of("4.1.4", "4.1.3");
+  static final List<String> ICEBERG_TESTED = List.of("1.12.0", "1.11.0");
 
   private static final String FUNCTION = "txns_version";
 
@@ -55,29 +62,34 @@ public final class Versions {
    * @throws TxnException 0A000 that names the version
    */
   public static void check() {
-    check("Spark", org.apache.spark.package$.MODULE$.SPARK_VERSION(), "4.1", "3", "4");
-    check("Iceberg", IcebergBuild.version(), "1.11", "0");
+    check("Spark", org.apache.spark.package$.MODULE$.SPARK_VERSION(), SPARK_TESTED);
+    check("Iceberg", IcebergBuild.version(), ICEBERG_TESTED);
   }
 
-  public static void check(String product, String version, String minor, String... testedPatches) {
+  /**
+   * @param tested the newest first
+   */
+  static void check(String product, String version, List<String> tested) {
     Matcher matcher = VERSION.matcher(version);
-    if (!matcher.matches() || !matcher.group(1).equals(minor)) {
+    Set<String> minors =
+        tested.stream().map(Versions::minor).collect(Collectors.toCollection(LinkedHashSet::new));
+    if (!matcher.matches() || !minors.contains(matcher.group(2))) {
       throw TxnException.unsupported(
           String.format(
-              "%s %s does not work with this jar, which is for %s %s.x; install the jar for your"
-                  + " version or use %s %s.%s",
-              product, version, product, minor, product, minor, testedPatches[0]));
+              "%s %s does not work with this jar, which is for %s %s; install the jar for your"
+                  + " version or use %s %s",
+              product, version, product, String.join(" and ", minors), product, tested.get(0)));
     }
-    for (String patch : testedPatches) {
-      if (matcher.group(2).equals(patch)) {
-        return;
-      }
+    if (!tested.contains(matcher.group(1))) {
+      LOG.warn(
+          "{} {} is not tested with this jar; tested: {}",
+          product,
+          version,
+          String.join(", ", tested));
     }
-    LOG.warn(
-        "{} {} is not tested with this jar; tested: {}.{}",
-        product,
-        version,
-        minor,
-        String.join(", ", testedPatches));
+  }
+
+  private static String minor(String version) {
+    return version.substring(0, version.lastIndexOf('.'));
   }
 }
