@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 JAVA := spark_extension/java
 JAR := spark_extension/python/jars/txns-spark-4.1_2.13-0.1.0.jar
 # Folders count too: removing a file changes its folder's time only.
-JAR_SOURCES := $(JAVA)/pom.xml $(shell find $(JAVA)/src/main 2>/dev/null)
+JAR_SOURCES := $(wildcard $(JAVA)/pom.xml $(JAVA)/*/pom.xml) $(shell find $(JAVA)/*/src/main 2>/dev/null)
 SETUP := setup.py pyproject.toml
 MVN := mvn -B -q -f $(JAVA)/pom.xml
 # The folders with Python of our own; a folder is linted from the moment it exists.
@@ -188,7 +188,7 @@ test-spark413: install .venv-spark413/.installed .venv-connect/.installed ## run
 .PHONY: test-iceberg111
 test-iceberg111: install .venv-connect/.installed ## run the Java unit tests and the fast integration tests on Iceberg 1.11
 	$(MVN) test-compile
-	$(MVN) surefire:test -Diceberg.version=1.11.0
+	$(MVN) test -Diceberg.version=1.11.0 -Dmaven.compiler.useIncrementalCompilation=false
 	TXNS_TEST_ICEBERG=1.11.0 $(BIN)/python -m pytest integration_tests -m "not slow" $(TWO_AT_ONCE)
 
 .PHONY: compliance-pyiceberg
@@ -239,5 +239,5 @@ bench: install $(if $(DBT_BENCHMARKS),.venv-dbt/.installed) ## run the benchmark
 .PHONY: clean
 clean: ## remove environments, builds and caches
 	rm -rf .venv .venv-* .make .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
-	rm -rf build dist *.egg-info $(JAVA)/target spark_extension/python/jars
+	rm -rf build dist *.egg-info $(JAVA)/*/target spark_extension/python/jars
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

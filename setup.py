@@ -67,7 +67,7 @@ class BuildJar(Command):
         newest_source = max(path.stat().st_mtime for path in self._sources())
         if target.exists() and target.stat().st_mtime >= newest_source:
             return
-        built = JAVA / "target" / JAR_NAME
+        built = JAVA / "spark" / "target" / JAR_NAME
         self._package(built)
         target.parent.mkdir(exist_ok=True)
         # Copy and rename: a session that has the old jar open keeps its file.
@@ -89,8 +89,9 @@ class BuildJar(Command):
 
     def _sources(self) -> list[Path]:
         # Folders count too: removing a file changes its folder's time only.
-        main = JAVA / "src" / "main"
-        return [JAVA / "pom.xml", *([main, *main.rglob("*")] if main.exists() else [])]
+        mains = list(JAVA.glob("*/src/main"))
+        inside = [path for main in mains for path in main.rglob("*")]
+        return [JAVA / "pom.xml", *JAVA.glob("*/pom.xml"), *mains, *inside]
 
     def _package(self, built: Path) -> None:
         maven = shutil.which("mvn")

@@ -14,13 +14,13 @@ from integration_tests import sessions
 from integration_tests.drivers import Driver
 
 _JAVA = Path(__file__).parent.parent / "spark_extension" / "java"
-_CLASSES = _JAVA / "target" / "test-classes"
+_CLASSES = _JAVA / "core" / "target" / "test-classes"
 _KILL_POINTS = "io.txns.iceberg.KillPoints$KillPoint"
 
 
 def make_jar(folder: Path) -> Path:
     """Compile the Java tests, and put what stops a driver into a jar."""
-    command = ["mvn", "-q", "-B", "-f", str(_JAVA / "pom.xml"), "test-compile"]
+    command = ["mvn", "-q", "-B", "-f", str(_JAVA / "pom.xml"), "-pl", "core", "test-compile"]
     subprocess.run(command, check=True)
     jar = folder / "kill-points.jar"
     with zipfile.ZipFile(jar, "w") as archive:

@@ -58,18 +58,16 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_sdist_carries_what_builds_the_jar(sdist: Path, root: Path) -> None:
-    sources = [
-        path.relative_to(root)
-        for path in (root / "spark_extension/java/src").rglob("*")
-        if path.is_file()
-    ]
-    for needed in [Path("spark_extension/java/pom.xml"), Path("setup.py"), *sources]:
-        assert (sdist / needed).is_file(), needed
+    java = root / "spark_extension/java"
+    sources = [path for path in java.glob("*/src/**/*") if path.is_file()]
+    poms = [java / folder / "pom.xml" for folder in (".", "core", "spark")]
+    for needed in [root / "setup.py", *poms, *sources]:
+        assert (sdist / needed.relative_to(root)).is_file(), needed
 
 
 def test_sdist_carries_nothing_built(sdist: Path) -> None:
     assert not list(sdist.rglob("*.jar"))
-    assert not (sdist / "spark_extension/java/target").exists()
+    assert not list((sdist / "spark_extension/java").rglob("target"))
 
 
 def test_wheel_has_the_five_packages_and_the_jar(sdist: Path, tmp_path: Path) -> None:

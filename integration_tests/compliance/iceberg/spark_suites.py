@@ -19,7 +19,7 @@ from spark_exclusions import EXCLUSIONS
 
 HERE = Path(__file__).resolve().parent / "spark"
 JARS = HERE / "target" / "jars"
-JAR = Path(__file__).resolve().parents[3] / "spark_extension/java/target"
+JAR = Path(__file__).resolve().parents[3] / "spark_extension/python/jars"
 # What runs by default, and the parameter rows: of the row-level ones a Hive catalog with ORC files,
 # format 2 and local planning, and a session catalog with Avro files, format 3, a branch and
 # distributed planning. Any other suite of the package runs by its name, on all of its rows.

@@ -45,7 +45,7 @@ import org.junit.jupiter.api.io.TempDir;
  * (tests/simulation/recording.py).
  */
 class RecordedHistoryTest {
-  private static final Path ROOT = Path.of("../..").toAbsolutePath().normalize();
+  private static final Path ROOT = Path.of("../../..").toAbsolutePath().normalize();
   private static final Path PYTHON = ROOT.resolve(".venv/bin/python");
   private static final int SEEDS = Integer.getInteger("txns.test.seeds", 8);
   private static final ObjectMapper JSON = new ObjectMapper();

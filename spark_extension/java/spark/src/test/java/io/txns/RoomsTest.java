@@ -1,11 +1,14 @@
 package io.txns;
 
 import static com.tngtech.archunit.base.DescribedPredicate.describe;
+import static com.tngtech.archunit.base.DescribedPredicate.not;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static com.tngtech.archunit.library.Architectures.layeredArchitecture;
 
 import com.tngtech.archunit.ArchConfiguration;
 import com.tngtech.archunit.base.DescribedPredicate;
+import com.tngtech.archunit.core.domain.AccessTarget.CodeUnitAccessTarget;
+import com.tngtech.archunit.core.domain.JavaAccess;
 import com.tngtech.archunit.core.domain.JavaClass;
 import com.tngtech.archunit.core.domain.JavaClasses;
 import com.tngtech.archunit.core.importer.ClassFileImporter;
@@ -15,6 +18,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
@@ -59,6 +63,16 @@ class RoomsTest {
           ICEBERG + ".TxnCatalog",
           Set.of(".catalog.TxnTableBuilder"));
 
+  private static final DescribedPredicate<JavaClass> NEVER_RELOCATED =
+      JavaClass.Predicates.resideInAnyPackage(
+          "", // primitive types
+          "java..",
+          "scala..",
+          "io.txns..",
+          "org.apache.hadoop..",
+          "org.apache.iceberg..",
+          "org.apache.spark..");
+
   private static JavaClasses ours;
 
   @BeforeAll
@@ -90,6 +104,26 @@ class RoomsTest {
         .resideInAnyPackage(
             "org.apache.spark..", "org.apache.iceberg.spark..", "scala..", "io.txns.spark..")
         .check(ours);
+  }
+
+  /** Iceberg's own jars, and its runtime jar for Spark, have other names for libraries' types. */
+  @Test
+  void nothingIsUsedThatIcebergRelocates() {
+    noClasses()
+        .should()
+        .dependOnClassesThat()
+        .resideInAnyPackage("org.apache.iceberg.relocated..", "org.apache.iceberg.shaded..")
+        .orShould()
+        .accessTargetWhere(describe("a library's type is in its signature", RoomsTest::isRelocated))
+        .check(ours);
+  }
+
+  private static boolean isRelocated(JavaAccess<?> access) {
+    return access.getTarget() instanceof CodeUnitAccessTarget called
+        && called.getOwner().getPackageName().startsWith("org.apache.iceberg")
+        && Stream.concat(
+                Stream.of(called.getRawReturnType()), called.getRawParameterTypes().stream())
+            .anyMatch(not(NEVER_RELOCATED));
   }
 
   /** Values at the bottom, then the rooms, bottom first, then what stands above them. */

@@ -6,14 +6,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.catalog.Transaction;
-import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
-import java.util.stream.Stream;
 import org.apache.iceberg.CatalogProperties;
 import org.apache.iceberg.CatalogUtil;
 import org.apache.iceberg.Table;
@@ -65,33 +60,5 @@ class CatalogImplTest {
         Map.of(CatalogProperties.CATALOG_IMPL, TxnCatalog.class.getName());
     assertThatThrownBy(() -> CatalogUtil.buildIcebergCatalog("lake", options, null))
         .hasStackTraceContaining("txns.delegate.");
-  }
-
-  /** The same classes run over Iceberg's own jars, where nothing is relocated, and over Spark's. */
-  @Test
-  void noClassNeedsARelocatedPackage() throws IOException {
-    Path classes = Path.of("target/classes/io/txns");
-    List<String> relocated;
-    try (Stream<Path> files = Files.walk(classes)) {
-      relocated =
-          files
-              .filter(file -> file.toString().endsWith(".class"))
-              .filter(
-                  file -> {
-                    String text = read(file);
-                    return text.contains("iceberg/relocated/") || text.contains("iceberg/shaded/");
-                  })
-              .map(file -> classes.relativize(file).toString())
-              .toList();
-    }
-    assertThat(relocated).isEmpty();
-  }
-
-  private static String read(Path file) {
-    try {
-      return Files.readString(file, StandardCharsets.ISO_8859_1);
-    } catch (IOException e) {
-      throw new java.io.UncheckedIOException(e);
-    }
   }
 }

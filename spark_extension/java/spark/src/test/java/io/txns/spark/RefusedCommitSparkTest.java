@@ -2,7 +2,6 @@ package io.txns.spark;
 
 import static org.assertj.core.api.Assertions.assertThat;
 
-import io.txns.iceberg.RefusingCatalog;
 import java.nio.file.Path;
 import org.apache.spark.sql.Row;
 import org.junit.jupiter.api.BeforeEach;

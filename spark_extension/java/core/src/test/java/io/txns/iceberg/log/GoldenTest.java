@@ -39,7 +39,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /** The stored bytes are those of docs/spec.md: every file of docs/golden is read as it says. */
 class GoldenTest {
-  private static final Path GOLDEN = Path.of("../../docs/golden");
+  private static final Path GOLDEN = Path.of("../../../docs/golden");
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private static final TableIdentifier COMMITS = TableIdentifier.of("txns", "commits");

@@ -1,4 +1,4 @@
-package io.txns.iceberg;
+package io.txns.spark;
 
 import io.txns.iceberg.meta.DelegatingOperations;
 import java.util.concurrent.atomic.AtomicBoolean;
