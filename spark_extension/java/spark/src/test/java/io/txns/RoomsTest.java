@@ -16,7 +16,6 @@ import com.tngtech.archunit.core.importer.ImportOption;
 import com.tngtech.archunit.library.Architectures.LayeredArchitecture;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeAll;
@@ -43,25 +42,6 @@ class RoomsTest {
           SPARK + ".TxnSparkCatalog",
           SPARK + ".TxnSparkSessionCatalog",
           SPARK + ".TxnSparkExtensions");
-
-  /** What is yet to be cut; each with what it takes. */
-  private static final Map<String, Set<String>> EXCEPTIONS =
-      Map.of(
-          // The handle is passed whole where two or three calls are needed.
-          ICEBERG + ".TxnHandle",
-          Set.of(
-              ".admin.OffSwitch",
-              ".admin.Purger",
-              ".catalog.TableDrop",
-              ".catalog.TableListing",
-              ".catalog.TableRename",
-              ".catalog.Transaction",
-              ".catalog.TxnTableBuilder",
-              ".catalog.TxnTableOperations",
-              ".catalog.UnregisteredOperations"),
-          // It loads what it has created through the face.
-          ICEBERG + ".TxnCatalog",
-          Set.of(".catalog.TxnTableBuilder"));
 
   private static final DescribedPredicate<JavaClass> NEVER_RELOCATED =
       JavaClass.Predicates.resideInAnyPackage(
@@ -143,16 +123,6 @@ class RoomsTest {
     for (String room : rooms) {
       layers = layers.whereLayer(room).mayOnlyAccessLayers(below.toArray(new String[0]));
       below.add(room);
-    }
-    for (Map.Entry<String, Set<String>> exception : EXCEPTIONS.entrySet()) {
-      for (String from : exception.getValue()) {
-        layers =
-            layers.ignoreDependency(
-                describe(from, type -> outermost(type).getName().equals(ICEBERG + from)),
-                describe(
-                    exception.getKey(),
-                    type -> outermost(type).getName().equals(exception.getKey())));
-      }
     }
     return layers;
   }

@@ -1,19 +1,12 @@
 package io.txns.iceberg;
 
+import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.TableDrop;
-import io.txns.iceberg.catalog.TableIdentity;
 import io.txns.iceberg.catalog.TableListing;
+import io.txns.iceberg.catalog.TableLoading;
 import io.txns.iceberg.catalog.TableRename;
 import io.txns.iceberg.catalog.Transaction;
-import io.txns.iceberg.catalog.TxnTable;
 import io.txns.iceberg.catalog.TxnTableBuilder;
-import io.txns.iceberg.catalog.TxnTableOperations;
-import io.txns.iceberg.catalog.UnregisteredOperations;
-import io.txns.iceberg.catalog.WriteChecks;
-import io.txns.iceberg.stage.StagedTable;
-import io.txns.iceberg.table.DataTables;
-import io.txns.iceberg.table.TableMark;
-import io.txns.iceberg.table.TableView;
 import java.io.Closeable;
 import java.io.IOException;
 import java.util.HashMap;
@@ -23,14 +16,9 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Supplier;
-import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.CatalogUtil;
-import org.apache.iceberg.HasTableOperations;
-import org.apache.iceberg.MetadataTableType;
-import org.apache.iceberg.MetadataTableUtils;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Table;
-import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.SupportsNamespaces;
@@ -42,8 +30,6 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.exceptions.NoSuchViewException;
 import org.apache.iceberg.hadoop.Configurable;
 import org.apache.iceberg.hadoop.HadoopCatalog;
-import org.apache.iceberg.metrics.LoggingMetricsReporter;
-import org.apache.iceberg.metrics.MetricsReporter;
 import org.apache.iceberg.view.View;
 import org.apache.iceberg.view.ViewBuilder;
 import org.slf4j.Logger;
@@ -61,21 +47,19 @@ public final class TxnCatalog
   private static final Logger LOG = LoggerFactory.getLogger(TxnCatalog.class);
 
   private TxnHandle handle;
-  private Supplier<Transaction> transaction = () -> null;
-  private boolean notesReads = true;
+  private TableLoading loading;
   private Object hadoopConf;
 
   /** For Iceberg, which calls {@link #initialize}. */
   public TxnCatalog() {}
 
   TxnCatalog(TxnHandle handle, Supplier<Transaction> transaction) {
-    this(handle, transaction, true);
+    this(handle, new TableLoading(handle.services(), transaction, true));
   }
 
-  private TxnCatalog(TxnHandle handle, Supplier<Transaction> transaction, boolean notesReads) {
+  private TxnCatalog(TxnHandle handle, TableLoading loading) {
     this.handle = handle;
-    this.transaction = transaction;
-    this.notesReads = notesReads;
+    this.loading = loading;
   }
 
   @Override
@@ -100,6 +84,7 @@ public final class TxnCatalog
     }
     Catalog delegate = CatalogUtil.buildIcebergCatalog(name, delegateOptions, hadoopConf);
     this.handle = TxnHandle.open(name, delegate, TxnConfig.from(properties), TxnClock.system());
+    this.loading = new TableLoading(services(), () -> null, true);
   }
 
   /** The protocol underneath: begin transactions, register tables, repair them. */
@@ -107,14 +92,27 @@ public final class TxnCatalog
     return handle;
   }
 
+  private Services services() {
+    return handle.services();
+  }
+
+  private Catalog delegate() {
+    return services().delegate();
+  }
+
+  private Transaction running() {
+    return loading.transaction().get();
+  }
+
   @Override
   public String name() {
-    return handle.catalogName();
+    return services().catalogName();
   }
 
   /** This catalog as {@code running} sees it: what is committed through it is staged. */
   public TxnCatalog within(Transaction running) {
-    return new TxnCatalog(handle, () -> running, notesReads);
+    return new TxnCatalog(
+        handle, new TableLoading(services(), () -> running, loading.notesReads()));
   }
 
   /**
@@ -122,12 +120,12 @@ public final class TxnCatalog
    * transaction ({@link Transaction#recordRead}): their scans do not.
    */
   public TxnCatalog leavingReadsToTheEngine() {
-    return new TxnCatalog(handle, transaction, false);
+    return new TxnCatalog(handle, new TableLoading(services(), loading.transaction(), false));
   }
 
   @Override
   public Table loadTable(TableIdentifier identifier) {
-    return load(identifier, null);
+    return loading.load(identifier);
   }
 
   /**
@@ -137,140 +135,18 @@ public final class TxnCatalog
    *     inside an explicit transaction
    */
   public Table loadTableForWrite(TableIdentifier identifier) {
-    handle.checks().refuseCommitTable(identifier);
-    Transaction running = running();
-    boolean explicit = running != null && running.explicit();
-    if (explicit) {
-      running.checkWritable();
-    }
-    if (handle.config().register() == TxnConfig.Register.ALL) {
-      handle.registerUnlessOff(identifier);
-    }
-    if (explicit && !running.creates(identifier)) {
-      handle.checks().checkWritable(writable(running, identifier));
-    }
-    Table table = load(identifier, null);
-    if (!explicit) {
-      refuseWrites(identifier, table);
-    }
-    return table;
-  }
-
-  /** Refuse a statement that would write a commit table, or one that strangers have written. */
-  private void refuseWrites(TableIdentifier identifier, Table table) {
-    if (table instanceof TxnTable) {
-      handle.checks().checkWritable(handle.loadNewest(identifier));
-    } else if (table instanceof HasTableOperations unregistered) {
-      TableMark.refuseCommitTable(identifier, unregistered.operations().current());
-    }
+    return loading.loadForWrite(identifier);
   }
 
   /** Load a table as of {@code readTs}, in ms, whatever transaction runs. */
   public Table loadTableAt(TableIdentifier identifier, long readTs) {
-    return load(identifier, readTs);
-  }
-
-  private DataTables.Loaded writable(Transaction running, TableIdentifier identifier) {
-    if (running.drops(identifier)) {
-      throw new NoSuchTableException("Table does not exist: %s", identifier);
-    }
-    return running.load(identifier);
-  }
-
-  private Table load(TableIdentifier identifier, Long readTs) {
-    try {
-      return loadData(identifier, readTs);
-    } catch (NoSuchTableException e) {
-      MetadataTableType type = MetadataTableType.from(identifier.name());
-      if (type == null || identifier.namespace().isEmpty()) {
-        throw e;
-      }
-      TableIdentifier owner = TableIdentifier.of(identifier.namespace().levels());
-      Table table = loadData(owner, readTs);
-      if (notesReads && running() != null && table instanceof TxnTable) {
-        running().recordRead(owner);
-      }
-      return MetadataTableUtils.createMetadataTableInstance(table, type);
-    }
-  }
-
-  private Table loadData(TableIdentifier identifier, Long readTs) {
-    Transaction running = running();
-    if (running != null && readTs == null && running.creates(identifier)) {
-      StagedTable staged = running.stagedTable(identifier);
-      return table(identifier, staged.base().uuid(), null, staged.real(), running.readTs());
-    }
-    if (running != null && readTs == null && running.drops(identifier)) {
-      throw new NoSuchTableException("Table does not exist: %s", identifier);
-    }
-    DataTables.Loaded loaded;
-    if (readTs != null) {
-      loaded = handle.loadAt(identifier, readTs);
-    } else if (running != null) {
-      loaded = running.load(identifier);
-    } else {
-      loaded = handle.loadNewest(identifier);
-    }
-    if (loaded.view() == null) {
-      return unregistered(loaded);
-    }
-    loaded
-        .view()
-        .stranger()
-        .ifPresent(
-            stranger ->
-                LOG.warn(
-                    "{} is read as the log has it, without what strangers did: {}",
-                    identifier,
-                    stranger.quarantined(identifier).getMessage()));
-    TableView view = loaded.view();
-    return table(identifier, view.metadata().uuid(), loaded, loaded.real(), view.readTs());
-  }
-
-  /** Reads go on as they are; a write inside an explicit transaction names its cure. */
-  private Table unregistered(DataTables.Loaded loaded) {
-    if (loaded.real() == null) {
-      return loaded.table();
-    }
-    return new BaseTable(
-        new UnregisteredOperations(handle, loaded, transaction), loaded.table().name());
-  }
-
-  private TxnTable table(
-      TableIdentifier identifier,
-      String uuid,
-      DataTables.Loaded loaded,
-      TableOperations real,
-      long readTs) {
-    TxnTableOperations operations =
-        new TxnTableOperations(handle, identifier, transaction, loaded, real);
-    if (loaded == null) {
-      operations.of(TableIdentity.ofUuid(uuid));
-    }
-    MetricsReporter reporter =
-        loaded != null && loaded.table() instanceof BaseTable base
-            ? base.reporter()
-            : LoggingMetricsReporter.instance();
-    return new TxnTable(
-        operations,
-        fullName(identifier),
-        identifier,
-        uuid,
-        handle.log().uuid(),
-        readTs,
-        transaction,
-        reporter,
-        notesReads);
-  }
-
-  private String fullName(TableIdentifier identifier) {
-    return handle.catalogName() + "." + identifier;
+    return loading.loadAt(identifier, readTs);
   }
 
   @Override
   public boolean tableExists(TableIdentifier identifier) {
     try {
-      load(identifier, null);
+      loading.load(identifier);
       return true;
     } catch (NoSuchTableException e) {
       return false;
@@ -279,12 +155,12 @@ public final class TxnCatalog
 
   /** Whether the catalog underneath has a table that is dropped for who reads now. */
   public boolean isDropped(TableIdentifier identifier) {
-    return !tableExists(identifier) && handle.hasDropped(identifier, running());
+    return !tableExists(identifier) && services().newest().hasDropped(identifier, running());
   }
 
   /** The tables of a namespace that the catalog underneath has and that are dropped. */
   public Set<TableIdentifier> listDropped(Namespace namespace) {
-    Set<TableIdentifier> dropped = new HashSet<>(handle.delegate().listTables(namespace));
+    Set<TableIdentifier> dropped = new HashSet<>(delegate().listTables(namespace));
     listTables(namespace).forEach(dropped::remove);
     return dropped;
   }
@@ -295,23 +171,29 @@ public final class TxnCatalog
     if (running != null) {
       running.reads().listed(namespace);
     }
-    return new TableListing(handle).list(namespace, running);
+    return list(namespace, running);
+  }
+
+  private List<TableIdentifier> list(Namespace namespace, Transaction running) {
+    Services of = services();
+    return new TableListing(of.delegate(), of.log(), of.archive(), of.tables())
+        .list(namespace, running);
   }
 
   @Override
   public TableBuilder buildTable(TableIdentifier identifier, Schema schema) {
-    return new TxnTableBuilder(handle, this, transaction, identifier, schema);
+    return new TxnTableBuilder(loading, identifier, schema);
   }
 
   /** Drop a table; one under care keeps its files, which readers and the log may need. */
   @Override
   public boolean dropTable(TableIdentifier identifier) {
-    return new TableDrop(handle, transaction).drop(identifier);
+    return new TableDrop(services(), loading.transaction()).drop(identifier);
   }
 
   @Override
   public boolean dropTable(TableIdentifier identifier, boolean purge) {
-    return new TableDrop(handle, transaction).drop(identifier, purge);
+    return new TableDrop(services(), loading.transaction()).drop(identifier, purge);
   }
 
   @Override
@@ -320,42 +202,38 @@ public final class TxnCatalog
     if (running != null && running.explicit()) {
       throw TxnException.unsupported("RENAME is not possible inside a transaction: run it outside");
     }
-    new TableRename(handle).rename(from, to);
+    new TableRename(services()).rename(from, to);
   }
 
   @Override
   public Table registerTable(TableIdentifier identifier, String metadataFileLocation) {
-    WriteChecks.refuseWithoutNamespace(handle.catalogName(), identifier);
-    handle.checks().refuseCommitTable(identifier);
+    services().checks().refuseWithoutNamespace(identifier);
+    services().checks().refuseCommitTable(identifier);
     try {
-      handle.checks().refuseLogged(identifier);
+      services().checks().refuseLogged(identifier);
     } catch (TxnException e) {
       if (e.kind() != ErrorKind.QUARANTINED) {
         throw e;
       }
       LOG.warn("{} is registered to end its quarantine: {}", identifier, e.getMessage());
     }
-    return handle.delegate().registerTable(identifier, metadataFileLocation);
+    return delegate().registerTable(identifier, metadataFileLocation);
   }
 
   @Override
   public void invalidateTable(TableIdentifier identifier) {
-    handle.delegate().invalidateTable(identifier);
-  }
-
-  private Transaction running() {
-    return transaction.get();
+    delegate().invalidateTable(identifier);
   }
 
   private SupportsNamespaces namespaces() {
-    if (handle.delegate() instanceof SupportsNamespaces namespaces) {
+    if (delegate() instanceof SupportsNamespaces namespaces) {
       return namespaces;
     }
     throw TxnException.unsupported("the catalog has no namespaces: " + name());
   }
 
   private ViewCatalog views() {
-    if (handle.delegate() instanceof ViewCatalog views) {
+    if (delegate() instanceof ViewCatalog views) {
       return views;
     }
     throw TxnException.unsupported("the catalog has no views: " + name());
@@ -384,7 +262,7 @@ public final class TxnCatalog
   public boolean dropNamespace(Namespace namespace) {
     List<TableIdentifier> tables;
     try {
-      tables = new TableListing(handle).list(namespace, running());
+      tables = list(namespace, running());
     } catch (NoSuchNamespaceException e) {
       return false;
     }
@@ -413,12 +291,12 @@ public final class TxnCatalog
 
   @Override
   public List<TableIdentifier> listViews(Namespace namespace) {
-    return handle.delegate() instanceof ViewCatalog ? views().listViews(namespace) : List.of();
+    return delegate() instanceof ViewCatalog ? views().listViews(namespace) : List.of();
   }
 
   @Override
   public View loadView(TableIdentifier identifier) {
-    if (!(handle.delegate() instanceof ViewCatalog)) {
+    if (!(delegate() instanceof ViewCatalog)) {
       throw new NoSuchViewException("View does not exist: %s", identifier);
     }
     return views().loadView(identifier);
@@ -426,31 +304,31 @@ public final class TxnCatalog
 
   @Override
   public boolean viewExists(TableIdentifier identifier) {
-    return handle.delegate() instanceof ViewCatalog && views().viewExists(identifier);
+    return delegate() instanceof ViewCatalog && views().viewExists(identifier);
   }
 
   @Override
   public ViewBuilder buildView(TableIdentifier identifier) {
     ViewCatalog views = views();
-    handle.checks().refuseLogged(identifier);
+    services().checks().refuseLogged(identifier);
     return views.buildView(identifier);
   }
 
   @Override
   public boolean dropView(TableIdentifier identifier) {
-    return handle.delegate() instanceof ViewCatalog && views().dropView(identifier);
+    return delegate() instanceof ViewCatalog && views().dropView(identifier);
   }
 
   @Override
   public void renameView(TableIdentifier from, TableIdentifier to) {
     ViewCatalog views = views();
-    handle.checks().refuseLogged(to);
+    services().checks().refuseLogged(to);
     views.renameView(from, to);
   }
 
   @Override
   public void invalidateView(TableIdentifier identifier) {
-    if (handle.delegate() instanceof ViewCatalog views) {
+    if (delegate() instanceof ViewCatalog views) {
       views.invalidateView(identifier);
     }
   }

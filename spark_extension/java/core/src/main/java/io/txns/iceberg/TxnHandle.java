@@ -3,39 +3,27 @@ package io.txns.iceberg;
 import io.txns.iceberg.admin.OffSwitch;
 import io.txns.iceberg.admin.Purger;
 import io.txns.iceberg.admin.Repairer;
-import io.txns.iceberg.catalog.StatementCommit;
+import io.txns.iceberg.catalog.Begun;
+import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.Transaction;
-import io.txns.iceberg.catalog.WriteChecks;
-import io.txns.iceberg.commit.Applier;
 import io.txns.iceberg.commit.CommitGroup;
-import io.txns.iceberg.commit.CommitLoop;
-import io.txns.iceberg.commit.Committer;
-import io.txns.iceberg.commit.Registrar;
-import io.txns.iceberg.commit.Tidier;
 import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
-import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
-import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.Claim;
-import io.txns.iceberg.table.DataTables;
 import java.io.Closeable;
 import java.io.IOException;
 import java.util.ArrayList;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The protocol over one catalog: begin transactions, put tables under care, apply, tidy, repair.
@@ -44,44 +32,12 @@ import org.slf4j.LoggerFactory;
  * first registration, or the first table that is created through it.
  */
 public final class TxnHandle implements Closeable {
-  private static final Logger LOG = LoggerFactory.getLogger(TxnHandle.class);
   private static final long BASIS_POLL_MS = 50;
 
-  private final String catalogName;
-  private final Catalog delegate;
-  private final Supplier<TxnConfig> config;
-  private final TxnClock clock;
-  private final CommitLog log;
-  private final DataTables tables;
-  private final Archive archive;
-  private final CommitLoop loop;
-  private final Applier applier;
-  private final Tidier tidier;
-  private final Committer committer;
-  private final Registrar registrar;
-  private final Repairer repairer;
-  private final WriteChecks checks;
+  private final Services services;
 
-  private TxnHandle(
-      String catalogName,
-      Catalog delegate,
-      Supplier<TxnConfig> config,
-      TxnClock clock,
-      Function<String, CommitGroup> groups) {
-    this.catalogName = catalogName;
-    this.delegate = delegate;
-    this.config = config;
-    this.clock = clock;
-    this.log = new CommitLog(delegate, config.get().commitTable(), clock);
-    this.archive = new Archive(log);
-    this.tables = new DataTables(delegate, log, archive, clock);
-    this.loop = new CommitLoop(log, archive, clock, groups);
-    this.applier = new Applier(delegate, log, tables, clock);
-    this.tidier = new Tidier(config, log, tables, clock);
-    this.committer = new Committer(config, log, loop, archive, tables, applier, tidier, clock);
-    this.registrar = new Registrar(delegate, log, loop, tables, applier, committer, clock);
-    this.repairer = new Repairer(log, tables, applier, committer, clock);
-    this.checks = new WriteChecks(catalogName, config, log, tables);
+  private TxnHandle(Services services) {
+    this.services = services;
   }
 
   /**
@@ -93,7 +49,7 @@ public final class TxnHandle implements Closeable {
   public static TxnHandle open(
       String catalogName, Catalog delegate, TxnConfig config, TxnClock clock) {
     CommitGroup own = new CommitGroup();
-    return new TxnHandle(catalogName, delegate, () -> config, clock, uuid -> own);
+    return new TxnHandle(Services.over(catalogName, delegate, () -> config, clock, uuid -> own));
   }
 
   /**
@@ -113,11 +69,18 @@ public final class TxnHandle implements Closeable {
     Map<String, String> options = Map.copyOf(catalogOptions);
     TableIdentifier commitTable = config.get().commitTable();
     return new TxnHandle(
-        catalogName,
-        delegate,
-        config,
-        clock,
-        uuid -> CommitGroup.of(new CommitGroup.Sharing(catalogName, options, commitTable, uuid)));
+        Services.over(
+            catalogName,
+            delegate,
+            config,
+            clock,
+            uuid ->
+                CommitGroup.of(new CommitGroup.Sharing(catalogName, options, commitTable, uuid))));
+  }
+
+  /** The parts underneath, for this package's own rooms. */
+  public Services services() {
+    return services;
   }
 
   /**
@@ -130,7 +93,7 @@ public final class TxnHandle implements Closeable {
    *     read_ts} lies above the upper; 0A000 while transactions are off
    */
   public Transaction begin(BeginOptions options) {
-    Head head = log.loadIfEver();
+    Head head = log().loadIfEver();
     if (options.basis() != null) {
       head = await(options.basis(), options.basisTimeoutMs());
     }
@@ -143,14 +106,15 @@ public final class TxnHandle implements Closeable {
                   + " upper=`%d`",
               readTs, head.upper()));
     }
-    Isolation isolation = isolation(options);
-    String id = options.id() == null ? clock.newTxnId() : options.id();
-    Transaction transaction =
-        new Transaction(this, head, options, id, readTs, isolation, true, clock.nowMs());
-    if (options.id() != null) {
-      Optional<Entry> known = loop.find(head, id, clock.nowMs() - config().idRetentionMs());
+    boolean fresh = options.id() == null;
+    String id = fresh ? clock().newTxnId() : options.id();
+    long nowMs = clock().nowMs();
+    Begun begun = new Begun(id, fresh, isolation(options), options.readOnly(), true, nowMs);
+    Transaction transaction = new Transaction(services, head, readTs, begun);
+    if (!fresh) {
+      Optional<Entry> known = services.loop().find(head, id, nowMs - config().idRetentionMs());
       if (known.isPresent()) {
-        return transaction.alreadyCommitted(committed(known.get()));
+        return transaction.alreadyCommitted(services.committer().committed(known.get()));
       }
     }
     if (head.state().off()) {
@@ -181,13 +145,13 @@ public final class TxnHandle implements Closeable {
    * Iceberg operation commits at once, on whatever base Iceberg's own retry has come to.
    */
   public Transaction beginStatement() {
-    Head head = log.loadIfExists();
+    Head head = log().loadIfExists();
     return beginStatement(head, head.upper());
   }
 
   /** The same for a statement whose tables were loaded before it, from {@code readTs} on, in ms. */
   public Transaction beginStatement(long readTs) {
-    return beginStatement(log.loadIfExists(), readTs);
+    return beginStatement(log().loadIfExists(), readTs);
   }
 
   /** Whether what single statements read is validated, as options may ask for. */
@@ -198,15 +162,8 @@ public final class TxnHandle implements Closeable {
   private Transaction beginStatement(Head head, long readTs) {
     Isolation isolation =
         validatesStatements() ? config().autocommitIsolation() : Isolation.SNAPSHOT;
-    return new Transaction(
-        this,
-        head,
-        BeginOptions.defaults(),
-        clock.newTxnId(),
-        readTs,
-        isolation,
-        false,
-        clock.nowMs());
+    Begun begun = new Begun(clock().newTxnId(), true, isolation, false, false, clock().nowMs());
+    return new Transaction(services, head, readTs, begun);
   }
 
   /**
@@ -220,34 +177,24 @@ public final class TxnHandle implements Closeable {
 
   /** Put a table under care; idempotent. Gives the {@code commit_ts} from which it is. */
   public long register(TableIdentifier table) {
-    WriteChecks.refuseWithoutNamespace(catalogName, table);
-    return registrar.register(table);
-  }
-
-  /**
-   * Put the table of a uuid under care, where it stands under a name.
-   *
-   * @throws NoSuchTableException where it does not
-   */
-  public long register(TableIdentifier table, String uuid) {
-    return registrar.register(table, uuid);
+    return services.registrar().register(table);
   }
 
   /**
    * Take a table from care; idempotent. Gives the {@code commit_ts} from which it is a plain one.
    */
   public long forget(TableIdentifier table) {
-    return registrar.forget(table);
+    return services.registrar().forget(table);
   }
 
   /** Take in what strangers wrote to a table, as an entry of its own. Gives its commit_ts. */
   public long repairAdopt(TableIdentifier table) {
-    return repairer.adopt(table);
+    return repairer().adopt(table);
   }
 
   /** Set aside what strangers wrote to a table, on a branch. Gives the entry's commit_ts. */
   public long repairReject(TableIdentifier table) {
-    return repairer.reject(table);
+    return repairer().reject(table);
   }
 
   /**
@@ -267,28 +214,22 @@ public final class TxnHandle implements Closeable {
 
   /** The same, with another time for which nobody takes over a claim, in ms. */
   public Purged purge(TableIdentifier table, long claimMs) {
-    return new Purger(this, committer, applier, tidier, claimMs).purge(table);
+    return new Purger(services, claimMs).purge(table);
   }
 
   /** Apply what is outstanding on every table. Gives the number of tables with entries left. */
   public int apply() {
-    Head head = log.loadIfExists();
-    Set<TableIdentifier> named = new LinkedHashSet<>();
-    head.state().entries().stream()
-        .filter(Entry::applies)
-        .flatMap(entry -> entry.changes().stream())
-        .forEach(change -> named.add(head.state().nameOf(change)));
-    return applier.applyAll(head, named).size();
+    return services.applier().applyAll().size();
   }
 
   /** Apply what is outstanding on one table; 1 where entries are left, else 0. */
   public int apply(TableIdentifier table) {
-    return applier.apply(log.loadIfExists(), table) ? 0 : 1;
+    return services.applier().apply(table) ? 0 : 1;
   }
 
   /** Archive what is applied. Gives the number of entries that left the head. */
   public int tidy() {
-    return log.loadIfExists().exists() ? tidier.tidy() : 0;
+    return log().loadIfExists().exists() ? services.tidier().tidy() : 0;
   }
 
   /**
@@ -297,7 +238,8 @@ public final class TxnHandle implements Closeable {
    * @return the number of tables with entries left
    */
   public int off() {
-    return new OffSwitch(this, loop).off();
+    new OffSwitch(services, repairer()).off();
+    return apply();
   }
 
   /**
@@ -306,20 +248,20 @@ public final class TxnHandle implements Closeable {
    * @return the tables for which that did not work, each with the reason and its cure
    */
   public Map<TableIdentifier, String> on() {
-    return new OffSwitch(this, loop).on();
+    return new OffSwitch(services, repairer()).on();
   }
 
   /** Every transaction there is, archive and head together, ascending by {@code commit_ts}. */
   public List<TransactionRow> transactions() {
-    Head head = log.loadIfExists();
+    Head head = log().loadIfExists();
     if (!head.exists()) {
       return List.of();
     }
-    List<TransactionRow> rows = new ArrayList<>(archive.rows());
+    List<TransactionRow> rows = new ArrayList<>(services.archive().rows());
     Set<Long> archived = rows.stream().map(TransactionRow::commitTs).collect(Collectors.toSet());
     for (Entry entry : head.state().entries()) {
       if (!archived.contains(entry.commitTs())) {
-        rows.addAll(Archive.rowsOf(entry, isApplied(entry, head)));
+        rows.addAll(Archive.rowsOf(entry, services.committer().isApplied(entry, head)));
       }
     }
     rows.sort((a, b) -> Long.compare(a.commitTs(), b.commitTs()));
@@ -328,167 +270,43 @@ public final class TxnHandle implements Closeable {
 
   /** The greatest {@code commit_ts}, in ms; 0 before the first. */
   public long upper() {
-    return log.loadIfExists().upper();
+    return log().loadIfExists().upper();
   }
 
-  public String catalogName() {
-    return catalogName;
+  private CommitLog log() {
+    return services.log();
   }
 
-  public Catalog delegate() {
-    return delegate;
+  private TxnClock clock() {
+    return services.clock();
   }
 
-  public TxnClock clock() {
-    return clock;
+  private TxnConfig config() {
+    return services.config().get();
   }
 
-  public TxnConfig config() {
-    return config.get();
-  }
-
-  public DataTables tables() {
-    return tables;
-  }
-
-  public CommitLog log() {
-    return log;
-  }
-
-  public Archive archive() {
-    return archive;
-  }
-
-  /** Commits of one operation each, outside explicit transactions. */
-  public StatementCommit statementCommit() {
-    return new StatementCommit(log, tables, committer, config(), clock);
-  }
-
-  /** A table as of the newest head; as the catalog has it while transactions are off. */
-  public DataTables.Loaded loadNewest(TableIdentifier table) {
-    return load(table, log.loadIfExists());
-  }
-
-  private DataTables.Loaded load(TableIdentifier table, Head head) {
-    return tables.loadPlain(table, head).orElseGet(() -> loadLogged(table, head));
-  }
-
-  /** A table as the newest head has it, whether transactions are off or not. */
-  public DataTables.Loaded loadLogged(TableIdentifier table) {
-    return loadLogged(table, log.loadIfExists());
-  }
-
-  private DataTables.Loaded loadLogged(TableIdentifier table, Head head) {
-    DataTables.Loaded loaded = tables.load(table, head, head.upper());
-    if (loaded.forgotten() && applier.apply(head, table)) {
-      return tables.load(table, head, head.upper());
-    }
-    return loaded;
-  }
-
-  /** The same, for a caller that wants to see a dropped table's marker. */
-  public DataTables.Loaded loadNewestWithDropped(TableIdentifier table) {
-    Head head = log.loadIfExists();
-    return tables.loadWithDropped(table, head, head.upper());
-  }
-
-  /** Whether there is a dropped table of this name whose physical one still stands. */
-  public boolean hasDropped(TableIdentifier table, Transaction running) {
-    if (running != null && running.drops(table)) {
-      return true;
-    }
-    try {
-      DataTables.Loaded loaded = loadNewestWithDropped(table);
-      return loaded.registered() && loaded.view().dropped();
-    } catch (NoSuchTableException e) {
-      return false;
-    }
-  }
-
-  /** A table as of {@code readTs}, with the newest head. */
-  public DataTables.Loaded loadAt(TableIdentifier table, long readTs) {
-    return tables.load(table, log.loadIfExists(), readTs);
-  }
-
-  /** What may be written. */
-  public WriteChecks checks() {
-    return checks;
-  }
-
-  /** Commit what an explicit transaction has staged. */
-  public Committed commit(Transaction transaction, Map<TableIdentifier, StagedTable> writes) {
-    return committer.commit(
-        new Committer.Request(
-            EntryKind.COMMIT,
-            key(transaction),
-            transaction.readTs(),
-            transaction.bornMs(),
-            transaction.isolation(),
-            transaction.comment(),
-            transaction.reads(),
-            writes,
-            Map.of(),
-            transaction.leftovers()));
-  }
-
-  private static CommitLoop.Key key(Transaction transaction) {
-    boolean fresh = transaction.hasFreshId();
-    return new CommitLoop.Key(
-        transaction.id(),
-        fresh ? transaction.head().upper() : transaction.readTs(),
-        fresh ? CommitLoop.Origin.FRESH : CommitLoop.Origin.CALLERS,
-        transaction.attempts());
-  }
-
-  /** Ask the log what became of a transaction's refused commit: the entry where it has landed. */
-  public Optional<Entry> settle(Transaction transaction) {
-    return loop.settle(key(transaction));
-  }
-
-  /** Register a table that is not under care; while transactions are off, it stays so. */
-  void registerUnlessOff(TableIdentifier table) {
-    Head head = log.loadIfExists();
-    if (!head.state().off() && !load(table, head).registered()) {
-      register(table);
-    }
-  }
-
-  /** What an entry says of the transaction that it is; no failure hides that it has committed. */
-  public Committed committed(Entry entry) {
-    boolean applied = false;
-    try {
-      applied = isApplied(entry, log.loadIfExists());
-    } catch (RuntimeException e) {
-      LOG.warn(
-          "committed, but whether it is applied cannot be told; txn={}",
-          entry.txnId(),
-          LoggedFailure.of(e));
-    }
-    return entry.committed(applied);
-  }
-
-  private boolean isApplied(Entry entry, Head head) {
-    return !entry.applies()
-        || entry.changes().stream()
-            .allMatch(
-                change ->
-                    tables.appliedTs(head.state().nameOf(change), change.uuid())
-                        >= entry.commitTs());
+  private Repairer repairer() {
+    return new Repairer(
+        services.log(),
+        services.tables(),
+        services.applier(),
+        services.committer(),
+        services.clock());
   }
 
   private Head await(long basis, long timeoutMs) {
-    long deadlineMs = clock.nowMs() + timeoutMs;
-    Head head = log.load();
+    long deadlineMs = clock().nowMs() + timeoutMs;
+    Head head = log().load();
     while (head.upper() < basis) {
-      if (clock.nowMs() >= deadlineMs) {
+      if (clock().nowMs() >= deadlineMs) {
         throw TxnException.invalidUsage(
             "25000",
             String.format(
                 "the basis was not reached in time; basis=`%d` upper=`%d` timeout_ms=`%d`",
                 basis, head.upper(), timeoutMs));
       }
-      clock.backOff(BASIS_POLL_MS);
-      head = log.load();
+      clock().backOff(BASIS_POLL_MS);
+      head = log().load();
     }
     return head;
   }
@@ -496,7 +314,7 @@ public final class TxnHandle implements Closeable {
   /** Close the catalog underneath, where it can be closed. */
   @Override
   public void close() throws IOException {
-    if (delegate instanceof Closeable closeable) {
+    if (services.delegate() instanceof Closeable closeable) {
       closeable.close();
     }
   }

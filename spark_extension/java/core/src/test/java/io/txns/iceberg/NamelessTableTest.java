@@ -29,7 +29,7 @@ class NamelessTableTest extends TwoTables {
   /** Nothing is logged, and nothing is in the catalog. */
   @Test
   void isMadeInNoWay() {
-    long before = handle.log().load().upper();
+    long before = handle.services().log().load().upper();
     Transaction txn = handle.begin(BeginOptions.defaults());
     TxnCatalog within = handle.catalog(() -> txn);
     String file =
@@ -41,7 +41,7 @@ class NamelessTableTest extends TwoTables {
     assertRefused(() -> ours.registerTable(id("orders"), file));
     assertRefused(() -> ours.renameTable(id("shop.a"), id("orders")));
     assertThat(outside.tableExists(id("orders"))).isFalse();
-    assertThat(handle.log().load().upper()).isEqualTo(before);
+    assertThat(handle.services().log().load().upper()).isEqualTo(before);
   }
 
   /** It stays plain: written past the protocol, and renamed, it comes under care. */

@@ -61,7 +61,7 @@ class ProtocolEdgesTest extends TwoTables {
   void eachRegistrationIsLogged() {
     handle.forget(id("shop.b"));
     handle.register(id("shop.b"));
-    List<Entry> logged = handle.log().load().state().entries();
+    List<Entry> logged = handle.services().log().load().state().entries();
     Entry newest = logged.get(logged.size() - 1);
     assertThat(newest.kind()).isEqualTo(EntryKind.REGISTER);
     assertThat(newest.changes().get(0).toSnapshotId())
@@ -87,8 +87,10 @@ class ProtocolEdgesTest extends TwoTables {
         .updateProperties()
         .set(TableMark.COMMIT_TABLE_UUID, "11111111-2222-4333-8444-555555555555")
         .commit();
-    Head head = handle.log().load();
-    Applier applier = new Applier(lake.catalog(), handle.log(), handle.tables(), TxnClock.system());
+    Head head = handle.services().log().load();
+    Applier applier =
+        new Applier(
+            lake.catalog(), handle.services().log(), handle.services().tables(), TxnClock.system());
     assertThatThrownBy(() -> applier.applyRun(head, id("shop.a")))
         .isInstanceOfSatisfying(
             TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CORRUPT_LOG));
@@ -177,7 +179,7 @@ class ProtocolEdgesTest extends TwoTables {
   void markRemovedByAStranger() {
     append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
     outside.loadTable(id("shop.a")).updateProperties().remove("txns.commit-table").commit();
-    assertThat(handle.log().load().state().entries()).isNotEmpty();
+    assertThat(handle.services().log().load().state().entries()).isNotEmpty();
     assertThat(handle.apply()).isEqualTo(1);
   }
 
@@ -190,7 +192,7 @@ class ProtocolEdgesTest extends TwoTables {
     outside.dropTable(id("shop.a"), false);
     outside.buildTable(id("shop.a"), Lake.SCHEMA).withProperties(p).create();
     handle.tidy();
-    assertThat(handle.log().load().state().entries()).isNotEmpty();
+    assertThat(handle.services().log().load().state().entries()).isNotEmpty();
   }
 
   /** Retention of a created table. */
@@ -334,7 +336,7 @@ class ProtocolEdgesTest extends TwoTables {
   void createIsComplete() {
     ours.createTable(id("shop.c"), Lake.SCHEMA);
     Entry e =
-        handle.log().load().state().entries().stream()
+        handle.services().log().load().state().entries().stream()
             .filter(x -> x.applies() && x.changes().get(0).operation() == Operation.CREATE)
             .findFirst()
             .get();

@@ -169,7 +169,7 @@ class RaceTest {
     assertThat(lake.txnIds("shop.a")).isEqualTo(acknowledged);
     assertThat(lake.plainIds("shop.a")).isEqualTo(acknowledged);
     assertThat(lake.plainIds("shop.b")).isEqualTo(acknowledged);
-    handle.log().load().state().validate();
+    handle.services().log().load().state().validate();
   }
 
   /** Each round appends to a and rewrites b as a copy of a; run again on a conflict. */
@@ -214,7 +214,7 @@ class RaceTest {
     ids(handle.catalog(() -> three).loadTable(id("shop.b"))); // 3. and reads b
     overwrite(handle.catalog(() -> null).loadTable(id("shop.b")), 2); // 4. T2 overwrites b
     assertThat(handle.tidy()).isPositive(); // 5. and is archived
-    assertThat(handle.log().load().state().entries()).hasSize(1);
+    assertThat(handle.services().log().load().state().entries()).hasSize(1);
     append(handle.catalog(() -> three).loadTable(id("shop.a")), 3);
     assertThatThrownBy(three::commit)
         .isInstanceOfSatisfying(
@@ -256,13 +256,13 @@ class RaceTest {
   void aSlowApplierDoesNothingAfterForgetAndRegister() {
     TxnHandle lazy = lake.open(Map.of("txns.apply", "next"));
     append(lazy.catalog(() -> null).loadTable(id("shop.a")), 1);
-    Head old = handle.log().load();
+    Head old = handle.services().log().load();
     handle.apply();
     handle.forget(id("shop.a"));
     handle.register(id("shop.a"));
     List<Long> before = lake.plainIds("shop.a");
-    DataTables tables = handle.tables();
-    Applier slow = new Applier(lake.catalog(), handle.log(), tables, TxnClock.system());
+    DataTables tables = handle.services().tables();
+    Applier slow = new Applier(lake.catalog(), handle.services().log(), tables, TxnClock.system());
     assertThat(slow.apply(old, id("shop.a"))).isTrue();
     assertThat(lake.plainIds("shop.a")).isEqualTo(before);
   }
@@ -297,7 +297,7 @@ class RaceTest {
     String large = "x".repeat(70_000);
     tables.loadTable(id("shop.a")).updateProperties().set("large", large).commit();
     txn.commit();
-    Entry entry = handle.log().load().state().under(txn.id()).get(0);
+    Entry entry = handle.services().log().load().state().under(txn.id()).get(0);
     assertThat(entry.payload().inline()).isNull();
     assertThat(entry.payload().location()).contains("txns-payload-");
     assertThat(lake.catalog().loadTable(id("shop.a")).properties()).containsEntry("large", large);

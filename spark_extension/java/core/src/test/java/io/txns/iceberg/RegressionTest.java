@@ -62,7 +62,7 @@ class RegressionTest {
     long first = auto("shop.a").currentSnapshot().snapshotId();
     append(auto("shop.a"), 2);
     auto("shop.a").manageSnapshots().rollbackTo(first).commit();
-    lake.open().log().load().state().validate();
+    lake.open().services().log().load().state().validate();
     assertThat(lake.txnIds("shop.b")).isEmpty(); // an innocent table
     assertThat(lake.txnIds("shop.a")).containsExactly(1L);
     append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 3);
@@ -106,7 +106,7 @@ class RegressionTest {
     assertThat(later.catalog(() -> null).listTables(Namespace.of("shop"))).hasSameElementsAs(left);
     later.apply();
     later.tidy();
-    assertThat(later.log().load().state().entries()).isEmpty();
+    assertThat(later.services().log().load().state().entries()).isEmpty();
     assertThat(later.catalog(() -> null).listTables(Namespace.of("shop"))).hasSameElementsAs(left);
   }
 
@@ -123,7 +123,7 @@ class RegressionTest {
       times.add(txn.commit().commitTs());
       open.tidy();
     }
-    Archive archive = new Archive(aged.open().log());
+    Archive archive = new Archive(aged.open().services().log());
     assertThat(archive.between(times.get(0) - 1, times.get(1)))
         .extracting(Entry::commitTs)
         .containsExactlyElementsOf(times);
@@ -161,7 +161,7 @@ class RegressionTest {
     handle.catalog(() -> null).renameTable(id("shop.a"), id("shop.c"));
     append(auto("shop.c"), 2);
     assertThatThrownBy(txn::commit).isInstanceOf(TxnException.class);
-    lake.open().log().load().state().validate(); // the whole log
+    lake.open().services().log().load().state().validate(); // the whole log
     assertThat(lake.txnIds("shop.b")).isEmpty();
     assertThat(lake.txnIds("shop.c")).contains(2L);
   }
@@ -320,7 +320,7 @@ class RegressionTest {
     next.forget(id("shop.a"));
     next.register(id("shop.a"));
     lake.open().apply();
-    assertThat(lake.open().loadNewest(id("shop.a")).registered()).isTrue();
+    assertThat(lake.open().services().newest().load(id("shop.a")).registered()).isTrue();
   }
 
   @Test
@@ -432,7 +432,7 @@ class RegressionTest {
           .set("spark.sql.streaming.epochId", "0")
           .commit();
       handle.tidy();
-      assertThat(handle.log().load().state().entries()).isEmpty();
+      assertThat(handle.services().log().load().state().entries()).isEmpty();
     }
     assertThat(lake.txnIds("shop.a")).containsExactly(1L);
   }

@@ -3,7 +3,7 @@ package io.txns.iceberg.admin;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
@@ -30,18 +30,17 @@ import org.slf4j.LoggerFactory;
 public final class OffSwitch {
   private static final Logger LOG = LoggerFactory.getLogger(OffSwitch.class);
 
-  private final TxnHandle handle;
-  private final CommitLoop loop;
+  private final Services services;
+  private final Repairer repairer;
 
-  public OffSwitch(TxnHandle handle, CommitLoop loop) {
-    this.handle = handle;
-    this.loop = loop;
+  public OffSwitch(Services services, Repairer repairer) {
+    this.services = services;
+    this.repairer = repairer;
   }
 
-  /** Gives the number of tables with entries left. */
-  public int off() {
+  /** Turns them away. */
+  public void off() {
     append(EntryKind.OFF);
-    return handle.apply();
   }
 
   /** Gives the tables that others wrote and that cannot be adopted, each with the reason. */
@@ -54,7 +53,7 @@ public final class OffSwitch {
         if (stranger.isPresent() && stranger.get().lost() != null) {
           left.put(table, stranger.get().reason()); // a person has to give those rows up
         } else if (stranger.isPresent()) {
-          handle.repairAdopt(table);
+          repairer.adopt(table);
         }
       } catch (RuntimeException e) { // one that is broken keeps no other from it
         LOG.warn("{} is not adopted", table, LoggedFailure.of(e));
@@ -65,16 +64,18 @@ public final class OffSwitch {
   }
 
   private void append(EntryKind kind) {
-    String txnId = handle.clock().newTxnId();
-    loop.append(
-        CommitLoop.Key.fresh(txnId),
-        (head, commitTs) -> Entry.withoutPayload(kind, head, commitTs, txnId, List.of()));
+    String txnId = services.clock().newTxnId();
+    services
+        .loop()
+        .append(
+            CommitLoop.Key.fresh(txnId),
+            (head, commitTs) -> Entry.withoutPayload(kind, head, commitTs, txnId, List.of()));
   }
 
   /** What somebody did to a table outside the protocol; errors are its own. */
   private Optional<Stranger> strangerOf(TableIdentifier table) {
     try {
-      DataTables.Loaded loaded = handle.loadNewestWithDropped(table);
+      DataTables.Loaded loaded = services.newest().loadWithDropped(table);
       return loaded.registered() ? loaded.view().stranger() : Optional.empty();
     } catch (NoSuchTableException e) {
       return Optional.empty(); // gone meanwhile, or no table of data
@@ -89,21 +90,21 @@ public final class OffSwitch {
   /** The catalog's tables, and those that the log is to create. */
   private Set<TableIdentifier> tables() {
     Set<TableIdentifier> tables = new TreeSet<>(Comparator.comparing(TableIdentifier::toString));
-    handle.log().loadIfExists().state().entries().stream()
+    services.log().loadIfExists().state().entries().stream()
         .flatMap(entry -> entry.changes().stream())
         .filter(change -> change.operation() == Operation.CREATE)
         .forEach(change -> tables.add(change.table()));
-    if (handle.delegate() instanceof SupportsNamespaces catalog) {
+    if (services.delegate() instanceof SupportsNamespaces catalog) {
       Deque<Namespace> waiting = new ArrayDeque<>(catalog.listNamespaces());
       while (!waiting.isEmpty()) {
         Namespace namespace = waiting.pop();
         waiting.addAll(catalog.listNamespaces(namespace));
-        tables.addAll(handle.delegate().listTables(namespace));
+        tables.addAll(services.delegate().listTables(namespace));
       }
     } else {
-      tables.addAll(handle.delegate().listTables(Namespace.empty()));
+      tables.addAll(services.delegate().listTables(Namespace.empty()));
     }
-    tables.remove(handle.log().identifier());
+    tables.remove(services.log().identifier());
     return tables;
   }
 }

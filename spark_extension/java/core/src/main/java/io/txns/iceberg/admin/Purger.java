@@ -3,12 +3,10 @@ package io.txns.iceberg.admin;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Purged;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.TableDrop;
-import io.txns.iceberg.commit.Applier;
 import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.commit.Committer;
-import io.txns.iceberg.commit.Tidier;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.stage.Leftovers;
@@ -42,10 +40,7 @@ public final class Purger {
   private static final Logger LOG = LoggerFactory.getLogger(Purger.class);
   private static final int SETTLE_ATTEMPTS = 5;
 
-  private final TxnHandle handle;
-  private final Committer committer;
-  private final Applier applier;
-  private final Tidier tidier;
+  private final Services services;
   private final long claimMs;
 
   /**
@@ -53,16 +48,12 @@ public final class Purger {
    *
    * @param claimMs for how long nobody takes over another purger's claim
    */
-  public Purger(
-      TxnHandle handle, Committer committer, Applier applier, Tidier tidier, long claimMs) {
-    this.handle = handle;
-    this.committer = committer;
-    this.applier = applier;
-    this.tidier = tidier;
+  public Purger(Services services, long claimMs) {
+    this.services = services;
     this.claimMs = claimMs;
   }
 
-  /** Remove a dropped table and its files; see {@link TxnHandle#purge}. */
+  /** Remove a dropped table and its files; see {@code TxnHandle}. */
   public Purged purge(TableIdentifier table) {
     if (NameAside.is(table)) {
       return finish(table, null);
@@ -81,7 +72,7 @@ public final class Purger {
 
   /** What purges of a table that died have moved aside. */
   private List<TableIdentifier> leftBehind(TableIdentifier table) {
-    return handle.delegate().listTables(table.namespace()).stream()
+    return services.delegate().listTables(table.namespace()).stream()
         .filter(one -> NameAside.is(one) && NameAside.before(one).equals(table))
         .toList();
   }
@@ -89,10 +80,10 @@ public final class Purger {
   private Purged remove(TableIdentifier table) {
     settle(table);
     String claimId = claim(table, null);
-    long claimedMs = handle.clock().nowMs();
+    long claimedMs = services.clock().nowMs();
     TableOperations real = claimed(table, claimId);
     int deleted = new PurgedFiles(real.io(), real.current()).deleteUnreachable();
-    if (handle.clock().nowMs() - claimedMs > claimMs / 2) {
+    if (services.clock().nowMs() - claimedMs > claimMs / 2) {
       claimId = claim(table, claimId); // deleting has taken long
     }
     claimed(table, claimId);
@@ -104,7 +95,7 @@ public final class Purger {
 
   /** A table whose view ends at a marker. */
   private DataTables.Loaded dropped(TableIdentifier table) {
-    DataTables.Loaded loaded = handle.loadNewestWithDropped(table);
+    DataTables.Loaded loaded = services.newest().loadWithDropped(table);
     if (!loaded.registered()) {
       throw TxnException.invalidUsage(
           "42809",
@@ -120,10 +111,10 @@ public final class Purger {
   }
 
   private void check(DataTables.Loaded loaded) {
-    handle.checks().checkWritable(loaded);
+    services.checks().checkWritable(loaded);
     TableIdentifier table = loaded.identifier();
     TableMetadata metadata = loaded.view().metadata();
-    long nowMs = Math.max(handle.clock().nowMs(), handle.upper());
+    long nowMs = Math.max(services.clock().nowMs(), services.log().loadIfExists().upper());
     Claim.foreignBranch(metadata)
         .ifPresent(
             branch -> {
@@ -141,7 +132,7 @@ public final class Purger {
               held.get(0), table, String.join(", ", held)));
     }
     long droppedTs = Claim.droppedTs(metadata);
-    long possibleTs = droppedTs + handle.config().maxAgeMs();
+    long possibleTs = droppedTs + services.config().get().maxAgeMs();
     if (nowMs < possibleTs) {
       throw TxnException.unsupported(
           String.format(
@@ -153,7 +144,7 @@ public final class Purger {
         .filter(since -> nowMs < since + claimMs)
         .ifPresent(
             since -> {
-              throw Claim.beingPurged(handle.catalogName(), table, since);
+              throw Claim.beingPurged(services.catalogName(), table, since);
             });
   }
 
@@ -190,24 +181,26 @@ public final class Purger {
     } else if (!Claim.stands(base, earlierId)) {
       throw writtenSince(table);
     }
-    String txnId = handle.clock().newTxnId();
+    String txnId = services.clock().newTxnId();
     StagedTable staged = new StagedTable(table, loaded.real(), base, false);
     TableMetadata claimed =
         TableMetadata.buildFrom(base).setProperties(Map.of(TableMark.PURGING, txnId)).build();
     staged.stage(base, TableDrop.marked(claimed, loaded.real()));
-    committer.commitOnce(
-        new Committer.Request(
-            EntryKind.COMMIT,
-            CommitLoop.Key.fresh(txnId),
-            loaded.view().readTs(),
-            handle.clock().nowMs(),
-            Isolation.SNAPSHOT,
-            "purge",
-            new ReadSet(),
-            Map.of(table, staged),
-            Map.of(),
-            new Leftovers(handle.log())),
-        List.of());
+    services
+        .committer()
+        .commitOnce(
+            new Committer.Request(
+                EntryKind.COMMIT,
+                CommitLoop.Key.fresh(txnId),
+                loaded.view().readTs(),
+                services.clock().nowMs(),
+                Isolation.SNAPSHOT,
+                "purge",
+                new ReadSet(),
+                Map.of(table, staged),
+                Map.of(),
+                new Leftovers(services.log())),
+            List.of());
     settle(table);
     return txnId;
   }
@@ -215,23 +208,23 @@ public final class Purger {
   /** Apply and tidy all that the log says of a table: what is gone cannot show an entry. */
   private void settle(TableIdentifier table) {
     for (int attempt = 0; attempt < SETTLE_ATTEMPTS; attempt++) {
-      Head head = handle.log().load();
+      Head head = services.log().load();
       String uuid =
-          handle.tables().loadWithDropped(table, head, head.upper()).view().metadata().uuid();
+          services.tables().loadWithDropped(table, head, head.upper()).view().metadata().uuid();
       boolean stands =
           head.state().entries().stream()
               .anyMatch(entry -> entry.changes().stream().anyMatch(c -> c.uuid().equals(uuid)));
       if (!stands) {
         return;
       }
-      applier.applyRun(head, table);
-      tidier.tidy();
+      services.applier().applyRun(head, table);
+      services.tidier().tidy();
     }
     throw TxnException.unsupported(
         String.format(
             "its entries cannot leave the head, another table of theirs is not applied: possible"
                 + " after CALL %1$s.system.apply() and CALL %1$s.system.tidy(); table=`%2$s`",
-            handle.catalogName(), table));
+            services.catalogName(), table));
   }
 
   /** A table that stands as its claim has left it. */
@@ -244,7 +237,7 @@ public final class Purger {
   }
 
   private TableOperations operations(TableIdentifier table) {
-    return ((BaseTable) handle.delegate().loadTable(table)).operations();
+    return ((BaseTable) services.delegate().loadTable(table)).operations();
   }
 
   // ---------------------------------------------------------------- the end
@@ -254,9 +247,9 @@ public final class Purger {
    * looked at before it is dropped.
    */
   private TableIdentifier movedAside(TableIdentifier table) {
-    TableIdentifier aside = NameAside.of(table, handle.clock().newTxnId());
+    TableIdentifier aside = NameAside.of(table, services.clock().newTxnId());
     try {
-      handle.delegate().renameTable(table, aside);
+      services.delegate().renameTable(table, aside);
     } catch (UnsupportedOperationException e) {
       throw TxnException.unsupported(
           String.format(
@@ -287,18 +280,18 @@ public final class Purger {
     }
     PurgedFiles files = new PurgedFiles(real.io(), metadata);
     int deleted = claimId == null ? files.deleteUnreachable() : 0;
-    handle.delegate().dropTable(aside, false);
+    services.delegate().dropTable(aside, false);
     return new Purged(table, deleted + files.deleteRest(), files.keepsData());
   }
 
   private void putBack(TableIdentifier aside, TableIdentifier table) {
     try {
-      handle.delegate().renameTable(aside, table);
+      services.delegate().renameTable(aside, table);
       LOG.warn("{} was not what was to be purged: it is back", table);
     } catch (NoSuchTableException e) {
       LOG.info("somebody else has put {} back", table);
     } catch (AlreadyExistsException e) {
-      if (handle.delegate().tableExists(aside)) {
+      if (services.delegate().tableExists(aside)) {
         throw TxnException.unsupported(
             String.format(
                 "another table stands under the name that it belongs to: rename one of them with"

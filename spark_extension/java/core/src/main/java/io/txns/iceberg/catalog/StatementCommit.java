@@ -18,6 +18,7 @@ import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.DataTables;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.Supplier;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
@@ -33,11 +34,15 @@ public final class StatementCommit {
   private final CommitLog log;
   private final DataTables tables;
   private final Committer committer;
-  private final TxnConfig config;
+  private final Supplier<TxnConfig> config;
   private final TxnClock clock;
 
-  public StatementCommit(
-      CommitLog log, DataTables tables, Committer committer, TxnConfig config, TxnClock clock) {
+  StatementCommit(
+      CommitLog log,
+      DataTables tables,
+      Committer committer,
+      Supplier<TxnConfig> config,
+      TxnClock clock) {
     this.log = log;
     this.tables = tables;
     this.committer = committer;
@@ -129,11 +134,11 @@ public final class StatementCommit {
     return batch == null
         ? CommitLoop.Key.fresh(clock.newTxnId())
         : new CommitLoop.Key(
-            batch, clock.nowMs() - config.idRetentionMs(), CommitLoop.Origin.DERIVED);
+            batch, clock.nowMs() - config.get().idRetentionMs(), CommitLoop.Origin.DERIVED);
   }
 
   private Committed commit(Transaction statement, StagedTable staged, long readTs) {
-    boolean strict = statement != null && config.autocommitIsolation() != null;
+    boolean strict = statement != null && config.get().autocommitIsolation() != null;
     Committed committed =
         committer.commitOnce(
             new Committer.Request(

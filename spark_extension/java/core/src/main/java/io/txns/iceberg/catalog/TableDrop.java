@@ -1,7 +1,6 @@
 package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.meta.ManifestLists;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.stage.StagedTable;
@@ -26,11 +25,11 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  * since (schedule 6 of the protocol's tests): the table itself stays.
  */
 public final class TableDrop {
-  private final TxnHandle handle;
+  private final Services services;
   private final Supplier<Transaction> transaction;
 
-  public TableDrop(TxnHandle handle, Supplier<Transaction> transaction) {
-    this.handle = handle;
+  public TableDrop(Services services, Supplier<Transaction> transaction) {
+    this.services = services;
     this.transaction = transaction;
   }
 
@@ -40,11 +39,11 @@ public final class TableDrop {
     if (running != null && running.explicit()) {
       return drop(table, false);
     }
-    handle.checks().refuseCommitTable(table);
+    services.checks().refuseCommitTable(table);
     try {
-      DataTables.Loaded loaded = handle.loadNewest(table);
-      handle.checks().refuseCommitTable(loaded);
-      return loaded.registered() ? drop(table, false) : handle.delegate().dropTable(table);
+      DataTables.Loaded loaded = services.newest().load(table);
+      services.checks().refuseCommitTable(loaded);
+      return loaded.registered() ? drop(table, false) : services.delegate().dropTable(table);
     } catch (NoSuchTableException e) {
       return false; // dropped by the protocol: its physical table stays
     }
@@ -52,7 +51,7 @@ public final class TableDrop {
 
   /** Drop a table; false where there is none. */
   public boolean drop(TableIdentifier table, boolean purge) {
-    handle.checks().refuseCommitTable(table);
+    services.checks().refuseCommitTable(table);
     Transaction running = transaction.get();
     try {
       return running != null && running.explicit()
@@ -69,39 +68,35 @@ public final class TableDrop {
           "DROP TABLE ... PURGE deletes files at once: drop without PURGE inside a transaction");
     }
     running.checkWritable();
-    if (running.creates(table)) {
-      running.unstageCreate(table);
+    if (running.writeSet().creates(table)) {
+      running.writeSet().unstageCreate(table);
       return true;
     }
-    handle.checks().checkWritable(running.load(table));
-    StagedTable staged = running.stagedTable(table);
-    running.stage(staged, staged.current(), marked(staged.current(), staged.real()));
+    services.checks().checkWritable(running.writeSet().load(table));
+    StagedTable staged = running.writeSet().table(table);
+    running.writeSet().stage(staged, staged.current(), marked(staged.current(), staged.real()));
     return true;
   }
 
   private boolean dropAtOnce(Transaction running, TableIdentifier table, boolean purge) {
-    DataTables.Loaded loaded = handle.loadNewest(table);
-    handle.checks().refuseCommitTable(loaded);
+    DataTables.Loaded loaded = services.newest().load(table);
+    services.checks().refuseCommitTable(loaded);
     if (!loaded.registered()) {
-      return handle.delegate().dropTable(table, purge);
+      return services.delegate().dropTable(table, purge);
     }
-    handle.checks().checkWritable(loaded);
+    services.checks().checkWritable(loaded);
     if (purge) {
+      long maxAgeMs = services.config().get().maxAgeMs();
+      long nowMs = Math.max(services.clock().nowMs(), services.log().loadIfExists().upper());
       throw TxnException.unsupported(
           String.format(
               "a table under care keeps its files for transactions that may read it: DROP TABLE"
                   + " without PURGE, and CALL %1$s.system.purge('%2$s') %3$d s later, from %4$s on"
                   + " at the earliest; or, where nobody reads it, CALL %1$s.system.forget('%2$s')"
                   + " first; table=`%2$s`",
-              handle.catalogName(),
-              table,
-              handle.config().maxAgeMs() / 1000,
-              Claim.time(
-                  Math.max(handle.clock().nowMs(), handle.upper()) + handle.config().maxAgeMs())));
+              services.catalogName(), table, maxAgeMs / 1000, Claim.time(nowMs + maxAgeMs)));
     }
-    handle
-        .statementCommit()
-        .commit(running, loaded, marked(loaded.view().metadata(), loaded.real()));
+    services.statements().commit(running, loaded, marked(loaded.view().metadata(), loaded.real()));
     return true;
   }
 

@@ -2,12 +2,14 @@ package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.Change;
+import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Operation;
 import io.txns.iceberg.meta.TableNames;
+import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.NameAside;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -19,17 +21,13 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
+import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 
 /** The tables of a namespace: the catalog's, with what the log adds and takes away. */
-public final class TableListing {
-  private final TxnHandle handle;
-
-  public TableListing(TxnHandle handle) {
-    this.handle = handle;
-  }
+public record TableListing(Catalog delegate, CommitLog log, Archive archive, DataTables tables) {
 
   /**
    * List a namespace.
@@ -39,19 +37,17 @@ public final class TableListing {
    * @param running the transaction that looks, or null
    */
   public List<TableIdentifier> list(Namespace namespace, Transaction running) {
-    Set<TableIdentifier> tables = new LinkedHashSet<>(handle.delegate().listTables(namespace));
-    Head head = running == null ? handle.log().loadIfExists() : running.head();
+    Set<TableIdentifier> listed = new LinkedHashSet<>(delegate.listTables(namespace));
+    Head head = running == null ? log.loadIfExists() : running.writeSet().head();
     long readTs = running == null ? head.upper() : running.readTs();
     if (head.exists()) {
       // The catalog's list is of now: what others have created or dropped since is in it, and
       // what was applied and tidied since it was made is in neither of it and the newest head.
-      Head newest = handle.log().loadIfExists();
+      Head newest = log.loadIfExists();
       Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
       Set<String> dropped =
-          handle.archive().dropped(newest).stream()
-              .map(TableNames::folded)
-              .collect(Collectors.toSet());
-      tables.stream()
+          archive.dropped(newest).stream().map(TableNames::folded).collect(Collectors.toSet());
+      listed.stream()
           .filter(name -> NameAside.is(name) || dropped.contains(TableNames.folded(name)))
           .forEach(name -> names.put(name, Optional.empty()));
       Map<TableIdentifier, Optional<Operation>> logged =
@@ -59,31 +55,31 @@ public final class TableListing {
       // Where the catalog folds names, its own letters may be others than the log's.
       Map<String, Optional<Operation>> same = new HashMap<>();
       logged.forEach((name, first) -> same.put(TableNames.folded(name), first));
-      tables.stream()
+      listed.stream()
           .filter(name -> same.containsKey(TableNames.folded(name)))
           .forEach(name -> names.put(name, same.get(TableNames.folded(name))));
       names.putAll(logged);
       names.forEach(
           (table, first) -> {
             if (isThere(table, head, readTs, first)) {
-              tables.add(table);
+              listed.add(table);
             } else {
-              tables.remove(table);
+              listed.remove(table);
             }
           });
     }
     if (running != null) {
-      tables.removeIf(table -> drops(running, table));
-      running.created().stream()
+      listed.removeIf(table -> drops(running, table));
+      running.writeSet().created().stream()
           .filter(table -> table.namespace().equals(namespace))
-          .forEach(tables::add);
+          .forEach(listed::add);
     }
-    return List.copyOf(tables);
+    return List.copyOf(listed);
   }
 
   /** Whether a transaction has dropped a table; a catalog may list it in letters of its own. */
   private boolean drops(Transaction running, TableIdentifier table) {
-    return running.dropped().stream()
+    return running.writeSet().dropped().stream()
         .anyMatch(
             dropped ->
                 dropped.identifier().equals(table)
@@ -93,7 +89,7 @@ public final class TableListing {
 
   private String uuidOf(TableIdentifier table) {
     try {
-      return handle.delegate().loadTable(table).uuid().toString();
+      return delegate.loadTable(table).uuid().toString();
     } catch (NoSuchTableException e) {
       return "";
     }
@@ -106,7 +102,7 @@ public final class TableListing {
     List<Entry> entries = new ArrayList<>(head.state().entries());
     entries.addAll(newest.state().entries());
     if (newest.state().tidiedUpto() > readTs) {
-      entries.addAll(handle.archive().between(readTs, newest.state().tidiedUpto()));
+      entries.addAll(archive.between(readTs, newest.state().tidiedUpto()));
     }
     entries.sort(Comparator.comparingLong(Entry::commitTs));
     for (Entry entry : entries) {
@@ -125,7 +121,7 @@ public final class TableListing {
   private boolean isThere(
       TableIdentifier table, Head head, long readTs, Optional<Operation> first) {
     try {
-      handle.tables().load(table, head, readTs);
+      tables.load(table, head, readTs);
       return true;
     } catch (NoSuchTableException e) {
       return false;

@@ -1,7 +1,6 @@
 package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.table.DataTables;
 import java.util.List;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -11,12 +10,7 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  * RENAME: the table leaves the log under one name and comes back under the other, so that a
  * transaction that has it open finds a conflict and never commits to a name that is gone.
  */
-public final class TableRename {
-  private final TxnHandle handle;
-
-  public TableRename(TxnHandle handle) {
-    this.handle = handle;
-  }
+public record TableRename(Services services) {
 
   /**
    * Rename at once. Where the catalog does not, the table comes back under care; a process that
@@ -25,21 +19,21 @@ public final class TableRename {
    * @throws TxnException 55000 where it is not under care now, with the command that registers it
    */
   public void rename(TableIdentifier from, TableIdentifier to) {
-    handle.checks().refuseCommitTable(from);
-    handle.checks().refuseCommitTable(to);
-    WriteChecks.refuseWithoutNamespace(handle.catalogName(), to);
+    services.checks().refuseCommitTable(from);
+    services.checks().refuseCommitTable(to);
+    services.checks().refuseWithoutNamespace(to);
     String uuid = uuidUnderCare(from);
-    handle.checks().refuseLogged(to); // before the table is taken from care for it
+    services.checks().refuseLogged(to); // before the table is taken from care for it
     if (uuid == null) {
-      handle.delegate().renameTable(from, to);
+      services.delegate().renameTable(from, to);
       return;
     }
-    handle.forget(from);
+    services.registrar().forget(from);
     try {
-      if (handle.apply(from) > 0) {
+      if (!services.applier().apply(from)) {
         throw TxnException.quarantined(from, "entries of the table are not applied");
       }
-      handle.delegate().renameTable(from, to);
+      services.delegate().renameTable(from, to);
     } catch (RuntimeException e) {
       // The answer may have been lost: it is under care where it stands now.
       registerAgain(uuid, List.of(from, to), e);
@@ -56,7 +50,7 @@ public final class TableRename {
   private void registerAgain(String uuid, List<TableIdentifier> names, RuntimeException error) {
     for (TableIdentifier name : names) {
       try {
-        handle.register(name, uuid);
+        services.registrar().register(name, uuid);
         return;
       } catch (NoSuchTableException e) {
         continue; // it may have the other name
@@ -81,7 +75,7 @@ public final class TableRename {
                 + " same with '%s' where it has that name; table=`%s` uuid=`%s`",
             first,
             failure.getMessage(),
-            handle.catalogName(),
+            services.catalogName(),
             names.get(0),
             names.get(1),
             names.get(0),
@@ -91,8 +85,8 @@ public final class TableRename {
   /** The uuid of a table that is under care, else null; a commit table is refused. */
   private String uuidUnderCare(TableIdentifier table) {
     try {
-      DataTables.Loaded loaded = handle.loadNewest(table);
-      handle.checks().refuseCommitTable(loaded);
+      DataTables.Loaded loaded = services.newest().load(table);
+      services.checks().refuseCommitTable(loaded);
       return loaded.registered() ? loaded.uuid() : null;
     } catch (NoSuchTableException e) {
       return null; // the catalog says so, in its own words

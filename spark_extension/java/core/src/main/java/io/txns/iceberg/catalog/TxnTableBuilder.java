@@ -1,9 +1,7 @@
 package io.txns.iceberg.catalog;
 
-import io.txns.iceberg.TxnCatalog;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.Recreation;
@@ -13,7 +11,6 @@ import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.TableMark;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.function.Supplier;
 import org.apache.iceberg.BaseTransaction;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
@@ -24,6 +21,7 @@ import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.Transactions;
 import org.apache.iceberg.catalog.Catalog.TableBuilder;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.catalog.ViewCatalog;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -34,9 +32,8 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  * <p>A new table is staged with the metadata that the catalog itself would give it.
  */
 public final class TxnTableBuilder implements TableBuilder {
-  private final TxnHandle handle;
-  private final TxnCatalog catalog;
-  private final Supplier<Transaction> transaction;
+  private final Services services;
+  private final TableLoading tables;
   private final TableIdentifier identifier;
   private final Schema schema;
   private final TableBuilder plain;
@@ -45,18 +42,12 @@ public final class TxnTableBuilder implements TableBuilder {
   private SortOrder sortOrder = SortOrder.unsorted();
   private String location;
 
-  public TxnTableBuilder(
-      TxnHandle handle,
-      TxnCatalog catalog,
-      Supplier<Transaction> transaction,
-      TableIdentifier identifier,
-      Schema schema) {
-    this.handle = handle;
-    this.catalog = catalog;
-    this.transaction = transaction;
+  public TxnTableBuilder(TableLoading tables, TableIdentifier identifier, Schema schema) {
+    this.services = tables.services();
+    this.tables = tables;
     this.identifier = identifier;
     this.schema = schema;
-    this.plain = handle.delegate().buildTable(identifier, schema);
+    this.plain = services.delegate().buildTable(identifier, schema);
   }
 
   @Override
@@ -98,16 +89,16 @@ public final class TxnTableBuilder implements TableBuilder {
   @Override
   public Table create() {
     createTransaction().commitTransaction();
-    return catalog.loadTable(identifier);
+    return tables.load(identifier);
   }
 
   @Override
   public org.apache.iceberg.Transaction createTransaction() {
-    WriteChecks.refuseWithoutNamespace(handle.catalogName(), identifier);
-    handle.checks().refuseCommitTable(identifier);
+    services.checks().refuseWithoutNamespace(identifier);
+    services.checks().refuseCommitTable(identifier);
     if (!registers()) {
       refuseDropped();
-      handle.checks().refuseLogged(identifier);
+      services.checks().refuseLogged(identifier);
       return plain.createTransaction();
     }
     DataTables.Loaded dropped = droppedOrAbsent();
@@ -116,7 +107,7 @@ public final class TxnTableBuilder implements TableBuilder {
 
   @Override
   public org.apache.iceberg.Transaction replaceTransaction() {
-    handle.checks().refuseCommitTable(identifier);
+    services.checks().refuseCommitTable(identifier);
     DataTables.Loaded existing = existing();
     if (isPlain(existing)) {
       return plainReplacement(existing, false);
@@ -129,7 +120,7 @@ public final class TxnTableBuilder implements TableBuilder {
 
   @Override
   public org.apache.iceberg.Transaction createOrReplaceTransaction() {
-    handle.checks().refuseCommitTable(identifier);
+    services.checks().refuseCommitTable(identifier);
     DataTables.Loaded existing = existing();
     if (isPlain(existing)) {
       return plainReplacement(existing, true);
@@ -137,7 +128,7 @@ public final class TxnTableBuilder implements TableBuilder {
     if (existing != null || isStagedCreate()) {
       return replacement(existing, true);
     }
-    WriteChecks.refuseWithoutNamespace(handle.catalogName(), identifier);
+    services.checks().refuseWithoutNamespace(identifier);
     if (!registers()) {
       refuseDropped();
       return plain.createOrReplaceTransaction();
@@ -148,7 +139,7 @@ public final class TxnTableBuilder implements TableBuilder {
 
   /** Whether a new table comes under care. */
   private boolean registers() {
-    boolean registers = handle.config().register() != TxnConfig.Register.NONE;
+    boolean registers = services.config().get().register() != TxnConfig.Register.NONE;
     if (!registers && isExplicit()) {
       throw TxnException.unsupported(
           "a table created inside a transaction comes under care: set the catalog option"
@@ -159,13 +150,13 @@ public final class TxnTableBuilder implements TableBuilder {
 
   /** Who leaves tables out of care would put rows on a dropped one, where nobody reads them. */
   private void refuseDropped() {
-    if (handle.hasDropped(identifier, running())) {
+    if (services.newest().hasDropped(identifier, running())) {
       throw TxnException.unsupported(
           String.format(
               "the dropped table of this name is still there, and only a table under care is created"
                   + " on it: set the catalog option txns.register=created, or CALL"
                   + " %s.system.purge('%s') first; table=`%s`",
-              handle.catalogName(), identifier, identifier));
+              services.catalogName(), identifier, identifier));
     }
   }
 
@@ -177,9 +168,9 @@ public final class TxnTableBuilder implements TableBuilder {
     if (existing == null || existing.registered() && !existing.plain()) {
       return false;
     }
-    handle.checks().refuseCommitTable(existing);
+    services.checks().refuseCommitTable(existing);
     if (isExplicit()) {
-      handle.checks().checkWritable(existing);
+      services.checks().checkWritable(existing);
     }
     return true;
   }
@@ -191,7 +182,7 @@ public final class TxnTableBuilder implements TableBuilder {
       return orCreate ? plain.createOrReplaceTransaction() : plain.replaceTransaction();
     }
     // As the catalog would, but not when transactions are on again, and whatever its times are.
-    TableOperations guarded = new UnregisteredOperations(handle, existing, transaction);
+    TableOperations guarded = tables.unregistered(existing);
     TableMetadata replaced =
         ahead
             ? replaced(guarded.current(), wantedProperties())
@@ -204,7 +195,7 @@ public final class TxnTableBuilder implements TableBuilder {
   /** Whether a fast clock has put a table ahead: the catalog's own builder refuses it. */
   private boolean isAhead(TableOperations real) {
     TableMetadata current = real == null ? null : real.current();
-    return current != null && Timestamps.isAhead(current, handle.clock().nowMs());
+    return current != null && Timestamps.isAhead(current, services.clock().nowMs());
   }
 
   private TableMetadata replaced(TableMetadata base, Map<String, String> wanted) {
@@ -214,7 +205,7 @@ public final class TxnTableBuilder implements TableBuilder {
 
   private org.apache.iceberg.Transaction creation(boolean orReplace) {
     BaseTransaction delegate = (BaseTransaction) plain.createTransaction();
-    Head head = handle.log().loadOrCreate();
+    Head head = services.log().loadOrCreate();
     if (head.state().off() && !isExplicit()) {
       return orReplace ? plain.createOrReplaceTransaction() : delegate;
     }
@@ -223,11 +214,10 @@ public final class TxnTableBuilder implements TableBuilder {
         TableMetadata.buildFrom(planned)
             .setProperties(Retention.properties(planned.properties()))
             .setProperties(
-                TableMark.properties(handle.log().identifier(), head.uuid(), planned.uuid()))
+                TableMark.properties(services.log().identifier(), head.uuid(), planned.uuid()))
             .build();
     TxnTableOperations operations =
-        new TxnTableOperations(handle, identifier, transaction, null, delegate.underlyingOps());
-    operations.replacing();
+        tables.operations(identifier, null, delegate.underlyingOps()).replacing();
     return orReplace
         ? Transactions.createOrReplaceTableTransaction(identifier.toString(), operations, first)
         : Transactions.createTableTransaction(identifier.toString(), operations, first);
@@ -235,10 +225,8 @@ public final class TxnTableBuilder implements TableBuilder {
 
   private org.apache.iceberg.Transaction replacement(DataTables.Loaded existing, boolean orCreate) {
     TableOperations real =
-        existing == null ? running().stagedTable(identifier).real() : existing.real();
-    TxnTableOperations operations =
-        new TxnTableOperations(handle, identifier, transaction, existing, real);
-    operations.replacing();
+        existing == null ? running().writeSet().table(identifier).real() : existing.real();
+    TxnTableOperations operations = tables.operations(identifier, existing, real).replacing();
     TableMetadata base = operations.current();
     return replacing(operations, orCreate, replaced(base, replacedProperties(real, base)));
   }
@@ -247,7 +235,8 @@ public final class TxnTableBuilder implements TableBuilder {
   private org.apache.iceberg.Transaction recreation(DataTables.Loaded dropped, boolean orReplace) {
     TableOperations real = dropped.real();
     TxnTableOperations operations =
-        new TxnTableOperations(handle, identifier, transaction, dropped, real)
+        tables
+            .operations(identifier, dropped, real)
             .recreating(new Recreation(identifier, orReplace))
             .replacing();
     TableMetadata base = operations.current();
@@ -275,10 +264,10 @@ public final class TxnTableBuilder implements TableBuilder {
   private Map<String, String> newProperties() {
     TableIdentifier unused =
         TableIdentifier.of(
-            identifier.namespace(), identifier.name() + "-" + handle.clock().newTxnId());
+            identifier.namespace(), identifier.name() + "-" + services.clock().newTxnId());
     BaseTransaction creation =
         (BaseTransaction)
-            handle
+            services
                 .delegate()
                 .buildTable(unused, schema)
                 .withProperties(properties)
@@ -331,12 +320,12 @@ public final class TxnTableBuilder implements TableBuilder {
     }
     try {
       Transaction running = running();
-      if (running != null && running.drops(identifier)) {
+      if (running != null && running.writeSet().drops(identifier)) {
         return null;
       }
       return running != null && running.explicit()
-          ? running.load(identifier)
-          : handle.loadNewest(identifier);
+          ? running.writeSet().load(identifier)
+          : services.newest().load(identifier);
     } catch (NoSuchTableException e) {
       return null;
     }
@@ -347,23 +336,23 @@ public final class TxnTableBuilder implements TableBuilder {
     if (existing() != null || isStagedCreate()) {
       throw new AlreadyExistsException("Table already exists: %s", identifier);
     }
-    Head head = isExplicit() ? running().head() : handle.log().loadOrCreate();
+    Head head = isExplicit() ? running().writeSet().head() : services.log().loadOrCreate();
     long readTs = isExplicit() ? running().readTs() : head.upper();
     DataTables.Loaded loaded;
     try {
-      loaded = handle.tables().loadWithDropped(identifier, head, readTs);
+      loaded = services.tables().loadWithDropped(identifier, head, readTs);
     } catch (NoSuchTableException e) {
       refuseView();
       return null;
     }
-    boolean droppedHere = running() != null && running().drops(identifier);
+    boolean droppedHere = running() != null && running().writeSet().drops(identifier);
     if (!droppedHere && (!loaded.registered() || !loaded.view().dropped())) {
       // Somebody created it since it was looked for.
       throw new AlreadyExistsException("Table already exists: %s", identifier);
     }
     if (!droppedHere) {
-      Claim.refuse(handle.catalogName(), identifier, loaded.view().metadata());
-      handle.checks().checkWritable(loaded);
+      Claim.refuse(services.catalogName(), identifier, loaded.view().metadata());
+      services.checks().checkWritable(loaded);
     }
     return loaded;
   }
@@ -372,7 +361,7 @@ public final class TxnTableBuilder implements TableBuilder {
   private void refuseView() {
     boolean exists;
     try {
-      exists = catalog.viewExists(identifier);
+      exists = services.delegate() instanceof ViewCatalog views && views.viewExists(identifier);
     } catch (UnsupportedOperationException | ForbiddenException e) {
       exists = false; // the catalog has no views, or none that we may see
     }
@@ -382,7 +371,7 @@ public final class TxnTableBuilder implements TableBuilder {
   }
 
   private boolean isStagedCreate() {
-    return running() != null && running().creates(identifier);
+    return running() != null && running().writeSet().creates(identifier);
   }
 
   private boolean isExplicit() {
@@ -390,6 +379,6 @@ public final class TxnTableBuilder implements TableBuilder {
   }
 
   private Transaction running() {
-    return transaction.get();
+    return tables.running();
   }
 }

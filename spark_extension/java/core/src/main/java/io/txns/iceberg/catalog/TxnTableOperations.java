@@ -2,12 +2,13 @@ package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.meta.DelegatingOperations;
 import io.txns.iceberg.stage.Recreation;
 import io.txns.iceberg.stage.Replacement;
 import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.TableMark;
 import io.txns.iceberg.table.TableView;
@@ -30,7 +31,10 @@ import org.apache.iceberg.io.LocationProvider;
  * older than the transaction that writes through it.
  */
 public final class TxnTableOperations extends DelegatingOperations {
-  private final TxnHandle handle;
+  private final NewestTables newest;
+  private final WriteChecks checks;
+  private final StatementCommit statements;
+  private final TxnClock clock;
   private final TableIdentifier identifier;
   private final Supplier<Transaction> transaction;
   private TableOperations real;
@@ -53,13 +57,19 @@ public final class TxnTableOperations extends DelegatingOperations {
    * @param loaded the first state; null for a table that does not exist yet
    * @param real the delegate's operations, for a table that does not exist yet
    */
-  public TxnTableOperations(
-      TxnHandle handle,
+  TxnTableOperations(
+      NewestTables newest,
+      WriteChecks checks,
+      StatementCommit statements,
+      TxnClock clock,
       TableIdentifier identifier,
       Supplier<Transaction> transaction,
       DataTables.Loaded loaded,
       TableOperations real) {
-    this.handle = handle;
+    this.newest = newest;
+    this.checks = checks;
+    this.statements = statements;
+    this.clock = clock;
     this.identifier = identifier;
     this.transaction = transaction;
     this.loaded = loaded;
@@ -68,7 +78,7 @@ public final class TxnTableOperations extends DelegatingOperations {
   }
 
   /** These operations are of a table that a transaction has created. */
-  public TxnTableOperations of(TableIdentity created) {
+  TxnTableOperations of(TableIdentity created) {
     this.identity = created;
     return this;
   }
@@ -132,7 +142,7 @@ public final class TxnTableOperations extends DelegatingOperations {
       return inTransaction(explicit);
     }
     try {
-      loaded = recreation == null ? newest() : standing();
+      loaded = recreation == null ? asItIsNow() : standing();
     } catch (NoSuchTableException e) {
       if (identity != null) {
         throw e;
@@ -145,15 +155,15 @@ public final class TxnTableOperations extends DelegatingOperations {
   }
 
   /** The table as it is now: whatever has its name is not it. */
-  private DataTables.Loaded newest() {
-    DataTables.Loaded newest = handle.loadLogged(identifier);
-    if (newest.real() == null) {
+  private DataTables.Loaded asItIsNow() {
+    DataTables.Loaded table = newest.loadLogged(identifier);
+    if (table.real() == null) {
       throw TxnException.anotherTable(identifier);
     }
-    TableIdentity now = TableIdentity.of(metadata(newest));
+    TableIdentity now = TableIdentity.of(metadata(table));
     refuseAnother(now);
     identity = now;
-    return sameObject(newest);
+    return sameObject(table);
   }
 
   private void refuseAnother(TableIdentity now) {
@@ -165,22 +175,22 @@ public final class TxnTableOperations extends DelegatingOperations {
   /** The dropped table that it is planned on. */
   private DataTables.Loaded standing() {
     try {
-      return recreation.standing(loaded, handle.loadNewestWithDropped(identifier));
+      return recreation.standing(loaded, newest.loadWithDropped(identifier));
     } catch (NoSuchTableException e) {
       throw Recreation.moved(identifier, loaded.view().readTs()); // purged
     }
   }
 
   /**
-   * {@code newest} with the metadata object that is known already, where nothing has changed:
+   * {@code table} with the metadata object that is known already, where nothing has changed:
    * Iceberg's transactions compare objects, and some updates of theirs cannot be repeated.
    */
-  private DataTables.Loaded sameObject(DataTables.Loaded newest) {
-    if (loaded == null || loaded.view() == null || !newest.registered()) {
-      return newest;
+  private DataTables.Loaded sameObject(DataTables.Loaded table) {
+    if (loaded == null || loaded.view() == null || !table.registered()) {
+      return table;
     }
     TableMetadata before = loaded.view().metadata();
-    TableMetadata now = newest.view().metadata();
+    TableMetadata now = table.view().metadata();
     boolean same =
         before.metadataFileLocation() != null
             && before.metadataFileLocation().equals(now.metadataFileLocation())
@@ -189,12 +199,12 @@ public final class TxnTableOperations extends DelegatingOperations {
             && before.currentSnapshot().snapshotId() == now.currentSnapshot().snapshotId();
     return same
         ? new DataTables.Loaded(
-            newest.identifier(),
-            newest.table(),
-            newest.real(),
-            newest.mark(),
-            new TableView(before, newest.view().readTs(), newest.view().stranger()))
-        : newest;
+            table.identifier(),
+            table.table(),
+            table.real(),
+            table.mark(),
+            new TableView(before, table.view().readTs(), table.view().stranger()))
+        : table;
   }
 
   @Override
@@ -220,7 +230,7 @@ public final class TxnTableOperations extends DelegatingOperations {
     if (explicit != null) {
       commitInTransaction(explicit, base, metadata, append);
     } else if (base == null) {
-      Committed entry = handle.statementCommit().create(running, identifier, real, metadata);
+      Committed entry = statements.create(running, identifier, real, metadata);
       identity = new TableIdentity(metadata.uuid(), OptionalLong.of(entry.commitTs()));
       committed = true;
     } else {
@@ -230,7 +240,7 @@ public final class TxnTableOperations extends DelegatingOperations {
       boolean moved = replaces && base != plannedOn;
       commitAtOnce(
           running,
-          moved ? new Replacement(handle.clock(), real).on(base, plannedOn, metadata) : metadata,
+          moved ? new Replacement(clock, real).on(base, plannedOn, metadata) : metadata,
           append);
     }
   }
@@ -238,30 +248,30 @@ public final class TxnTableOperations extends DelegatingOperations {
   private void commitInTransaction(
       Transaction explicit, TableMetadata base, TableMetadata to, boolean append) {
     if (base == null) {
-      explicit.stageCreate(identifier, real, to);
+      explicit.writeSet().stageCreate(identifier, real, to);
       return;
     }
     StagedTable staged = stagedIn(explicit);
-    if (!explicit.creates(identifier)) {
-      handle.checks().checkWritable(explicit.load(identifier));
+    if (!explicit.writeSet().creates(identifier)) {
+      checks.checkWritable(explicit.writeSet().load(identifier));
     }
     if (append) {
-      explicit.stageAppend(staged, base, to);
+      explicit.writeSet().stageAppend(staged, base, to);
     } else {
-      explicit.stage(staged, base, to);
+      explicit.writeSet().stage(staged, base, to);
     }
     recreation = null;
   }
 
   /** One statement is one Iceberg operation: when its table has moved, Iceberg itself retries. */
   private void commitAtOnce(Transaction statement, TableMetadata metadata, boolean append) {
-    handle.checks().checkWritable(loaded);
+    checks.checkWritable(loaded);
     Optional<Committed> entry;
     try {
       entry =
           append
-              ? handle.statementCommit().commitAppend(statement, loaded, metadata)
-              : handle.statementCommit().commit(statement, loaded, metadata);
+              ? statements.commitAppend(statement, loaded, metadata)
+              : statements.commit(statement, loaded, metadata);
     } catch (TxnException e) {
       if (e.kind() == ErrorKind.CONFLICT) {
         throw new CommitFailedException(e, "Cannot commit: %s", e.getMessage());
@@ -281,7 +291,7 @@ public final class TxnTableOperations extends DelegatingOperations {
   }
 
   private TableMetadata inTransaction(Transaction explicit) {
-    if (loaded == null && !explicit.creates(identifier)) {
+    if (loaded == null && !explicit.writeSet().creates(identifier)) {
       return null; // about to be created
     }
     StagedTable staged = stagedIn(explicit);
@@ -296,8 +306,8 @@ public final class TxnTableOperations extends DelegatingOperations {
   /** A table that is created again stands on the dropped one. */
   private StagedTable stagedIn(Transaction explicit) {
     return recreation != null
-        ? explicit.stagedOverDropped(identifier, loaded)
-        : explicit.stagedTable(identifier);
+        ? explicit.writeSet().overDropped(identifier, loaded)
+        : explicit.writeSet().table(identifier);
   }
 
   private Transaction explicit() {

@@ -1,9 +1,11 @@
 package io.txns.iceberg.catalog;
 
+import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.commit.Registrar;
 import io.txns.iceberg.meta.DelegatingOperations;
 import io.txns.iceberg.meta.Timestamps;
+import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.stage.WrittenSnapshot;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.TableMark;
@@ -11,6 +13,7 @@ import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
  * Operations of a table that nobody registered, or of any while transactions are off: the catalog's
@@ -21,7 +24,10 @@ import org.apache.iceberg.TableOperations;
  * table that a fast clock has put ahead, what is written follows its times (docs/spec.md, 8.3).
  */
 public final class UnregisteredOperations extends DelegatingOperations {
-  private final TxnHandle handle;
+  private final WriteChecks checks;
+  private final Registrar registrar;
+  private final TableIdentifier commitTable;
+  private final TxnClock clock;
   private final DataTables.Loaded loaded;
   private final TableOperations real;
   private final Supplier<Transaction> transaction;
@@ -31,9 +37,17 @@ public final class UnregisteredOperations extends DelegatingOperations {
   /** A state of the table, and what of it one can build on: the same but where it is ahead. */
   private record Seen(TableMetadata stored, TableMetadata shown) {}
 
-  public UnregisteredOperations(
-      TxnHandle handle, DataTables.Loaded loaded, Supplier<Transaction> transaction) {
-    this.handle = handle;
+  UnregisteredOperations(
+      WriteChecks checks,
+      Registrar registrar,
+      TableIdentifier commitTable,
+      TxnClock clock,
+      DataTables.Loaded loaded,
+      Supplier<Transaction> transaction) {
+    this.checks = checks;
+    this.registrar = registrar;
+    this.commitTable = commitTable;
+    this.clock = clock;
     this.loaded = loaded;
     this.real = loaded.real();
     this.transaction = transaction;
@@ -63,9 +77,7 @@ public final class UnregisteredOperations extends DelegatingOperations {
   private synchronized TableMetadata shown(TableMetadata current) {
     if (current != seen.stored()) {
       seen =
-          new Seen(
-              current,
-              current == null ? null : Timestamps.notAhead(current, handle.clock().nowMs()));
+          new Seen(current, current == null ? null : Timestamps.notAhead(current, clock.nowMs()));
     }
     return seen.shown();
   }
@@ -87,14 +99,14 @@ public final class UnregisteredOperations extends DelegatingOperations {
 
   @Override
   public void commit(TableMetadata base, TableMetadata metadata) {
-    handle.checks().refuseCommitTable(loaded);
+    checks.refuseCommitTable(loaded);
     Transaction running = transaction.get();
     if (running != null && running.explicit() && running.state() == Transaction.State.ACTIVE) {
       running.checkWritable();
-      handle.checks().checkWritable(loaded);
+      checks.checkWritable(loaded);
     }
     if (base != null && TableMark.of(base).isPresent()) {
-      handle.checks().checkPlain(loaded.identifier(), base);
+      checks.checkPlain(loaded.identifier(), base);
     }
     if (registers(base, metadata)) {
       register(base, metadata);
@@ -122,17 +134,17 @@ public final class UnregisteredOperations extends DelegatingOperations {
 
   private void register(TableMetadata base, TableMetadata metadata) {
     String wanted = metadata.properties().get(TableMark.COMMIT_TABLE);
-    if (!wanted.equals(handle.config().commitTable().toString())) {
+    if (!wanted.equals(commitTable.toString())) {
       throw TxnException.unsupported(
           String.format(
               "this catalog's commit table is %s: use a catalog with txns.commit-table=%s;"
                   + " table=`%s`",
-              handle.config().commitTable(), wanted, loaded.identifier()));
+              commitTable, wanted, loaded.identifier()));
     }
     commitReal(
         base,
         TableMetadata.buildFrom(metadata).removeProperties(Set.of(TableMark.COMMIT_TABLE)).build());
-    handle.register(loaded.identifier());
+    registrar.register(loaded.identifier());
     real.refresh();
   }
 }

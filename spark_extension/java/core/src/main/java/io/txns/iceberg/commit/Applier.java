@@ -78,6 +78,21 @@ public final class Applier {
   }
 
   /**
+   * Apply everything that the newest head holds.
+   *
+   * @return the tables that have entries left
+   */
+  public Set<TableIdentifier> applyAll() {
+    Head head = log.loadIfExists();
+    Set<TableIdentifier> named = new LinkedHashSet<>();
+    head.state().entries().stream()
+        .filter(Entry::applies)
+        .flatMap(entry -> entry.changes().stream())
+        .forEach(change -> named.add(head.state().nameOf(change)));
+    return applyAll(head, named);
+  }
+
+  /**
    * Apply everything that {@code head} holds for some tables, several at once.
    *
    * @return the tables that have entries left
@@ -121,6 +136,15 @@ public final class Applier {
     } catch (ExecutionException e) {
       throw new IllegalStateException("applying reports its failures by its answer", e);
     }
+  }
+
+  /**
+   * Apply everything that the newest head holds for a table.
+   *
+   * @return whether nothing is left to apply to it
+   */
+  public boolean apply(TableIdentifier table) {
+    return apply(log.loadIfExists(), table);
   }
 
   /**

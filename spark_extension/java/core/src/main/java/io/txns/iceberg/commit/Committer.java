@@ -213,6 +213,30 @@ public final class Committer {
     return entry.committed(applied);
   }
 
+  /** What an entry says of the transaction that it is; no failure hides that it has committed. */
+  public Committed committed(Entry entry) {
+    boolean applied = false;
+    try {
+      applied = isApplied(entry, log.loadIfExists());
+    } catch (RuntimeException e) {
+      LOG.warn(
+          "committed, but whether it is applied cannot be told; txn={}",
+          entry.txnId(),
+          LoggedFailure.of(e));
+    }
+    return entry.committed(applied);
+  }
+
+  /** Whether every table of an entry shows it; one load of each. */
+  public boolean isApplied(Entry entry, Head head) {
+    return !entry.applies()
+        || entry.changes().stream()
+            .allMatch(
+                change ->
+                    tables.appliedTs(head.state().nameOf(change), change.uuid())
+                        >= entry.commitTs());
+  }
+
   private boolean applyAll(Entry entry) {
     Head head = log.load();
     Set<TableIdentifier> changed =

@@ -16,6 +16,7 @@ import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.Retention;
@@ -43,6 +44,7 @@ public final class Registrar {
   private final CommitLog log;
   private final CommitLoop loop;
   private final DataTables tables;
+  private final WriteChecks checks;
   private final Applier applier;
   private final Committer committer;
   private final TxnClock clock;
@@ -52,6 +54,7 @@ public final class Registrar {
       CommitLog log,
       CommitLoop loop,
       DataTables tables,
+      WriteChecks checks,
       Applier applier,
       Committer committer,
       TxnClock clock) {
@@ -59,6 +62,7 @@ public final class Registrar {
     this.log = log;
     this.loop = loop;
     this.tables = tables;
+    this.checks = checks;
     this.applier = applier;
     this.committer = committer;
     this.clock = clock;
@@ -69,6 +73,7 @@ public final class Registrar {
    * the two leaves a registered table, and the next one writes the entry.
    */
   public long register(TableIdentifier identifier) {
+    checks.refuseWithoutNamespace(identifier);
     return register(identifier, null);
   }
 

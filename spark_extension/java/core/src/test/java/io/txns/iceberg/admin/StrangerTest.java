@@ -443,7 +443,7 @@ class StrangerTest extends TwoTables {
     outside.createTable(id("shop.c"), Lake.SCHEMA);
     assertThat(handle.apply()).isEqualTo(1);
     assertThat(handle.tidy()).isPositive();
-    assertThat(handle.log().load().state().entries()).hasSize(1);
+    assertThat(handle.services().log().load().state().entries()).hasSize(1);
   }
 
   @Test

@@ -156,7 +156,7 @@ class CatalogRaceTest {
         };
     second.initialize("lake", lake.options());
     TxnHandle handle = TxnHandle.open("lake", second, TxnConfig.defaults(), TxnClock.system());
-    handle.log().loadOrCreate();
+    handle.services().log().loadOrCreate();
     assertThat(lake.catalog().tableExists(id("txns.commits"))).isTrue();
   }
 

@@ -49,7 +49,7 @@ class LateRenameTest extends TwoTables {
   }
 
   private List<Entry> entries() {
-    return lazy.log().load().state().entries();
+    return lazy.services().log().load().state().entries();
   }
 
   /**

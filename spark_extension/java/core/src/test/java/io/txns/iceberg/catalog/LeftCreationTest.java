@@ -55,7 +55,7 @@ class LeftCreationTest extends TwoTables {
   private void tidy() {
     assertThat(lazy.apply(created)).isZero();
     lazy.tidy();
-    assertThat(lazy.log().load().state().entries().stream().map(Entry::commitTs))
+    assertThat(lazy.services().log().load().state().entries().stream().map(Entry::commitTs))
         .contains(createdTs)
         .endsWith(createdTs);
   }
@@ -130,7 +130,7 @@ class LeftCreationTest extends TwoTables {
     append(lazy.catalog(() -> both).loadTable(id("shop.b")), 8);
     both.commit();
     assertThat(ids(lagging(3).catalog(() -> null).loadTable(created))).containsExactly(3L);
-    isQuarantined(() -> lagging(1000).loadNewest(created));
+    isQuarantined(() -> lagging(1000).services().newest().load(created));
   }
 
   /** A replica does not have it yet, and who asks to create it hears that it is there. */
@@ -161,7 +161,7 @@ class LeftCreationTest extends TwoTables {
   void thereIsNoneBelowItsCreation() {
     writeAndTidy();
     outside.dropTable(created, false);
-    assertThatThrownBy(() -> handle.loadAt(created, createdTs - 1))
+    assertThatThrownBy(() -> handle.services().newest().loadAt(created, createdTs - 1))
         .isInstanceOf(NoSuchTableException.class);
   }
 

@@ -54,7 +54,7 @@ class TableRenameTest extends TwoTables {
   }
 
   private boolean isRegistered(String name) {
-    return lake.open().loadNewest(id(name)).registered();
+    return lake.open().services().newest().load(id(name)).registered();
   }
 
   @Test

@@ -36,12 +36,12 @@ class TakenNameTest extends TwoTables {
   /** Writers and who asks for a repair are told what ends it; nothing is logged. */
   @Test
   void aRepairEndsNothingWhereAnotherTableHasTheName() {
-    long before = handle.log().load().upper();
+    long before = handle.services().log().load().upper();
     assertCured(() -> append(lazy.catalog(() -> null).loadTable(id("shop.n")), 2));
     assertCured(() -> handle.repairAdopt(id("shop.n")));
     assertCured(() -> handle.repairReject(id("shop.n")));
     assertCured(() -> handle.register(id("shop.n")));
-    assertThat(handle.log().load().upper()).isEqualTo(before);
+    assertThat(handle.services().log().load().upper()).isEqualTo(before);
     assertThat(lake.txnIds("shop.n")).containsExactly(1L);
   }
 

@@ -151,7 +151,7 @@ class FootingTest extends TwoTables {
   }
 
   private long upper() {
-    return handle.log().load().upper();
+    return handle.services().log().load().upper();
   }
 
   /** 1. a is written, and tidied. 2. A replica has it as it was. 3. Somebody adopts that. */

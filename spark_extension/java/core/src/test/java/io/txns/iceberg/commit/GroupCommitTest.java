@@ -194,7 +194,7 @@ class GroupCommitTest {
   /** An id twice is no state of a log, wherever the second one comes from (I8). */
   @Test
   void anIdTwiceIsCorrupt() {
-    Head head = lake.open().log().load();
+    Head head = lake.open().services().log().load();
     Entry last = head.state().entries().get(0);
     Entry twice =
         new Entry(
@@ -278,7 +278,7 @@ class GroupCommitTest {
       one.get();
     }
     assertThat(lake.txnIds("shop.a")).containsExactly(0L, 1L, 2L, 3L);
-    lake.open().log().load().state().validate();
+    lake.open().services().log().load().state().validate();
   }
 
   @Test

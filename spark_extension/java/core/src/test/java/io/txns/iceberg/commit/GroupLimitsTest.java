@@ -60,7 +60,12 @@ class GroupLimitsTest extends TwoTables {
             TxnConfig.defaults(),
             TxnClock.system());
     CommitGroup group = new CommitGroup();
-    loop = new CommitLoop(contended.log(), contended.archive(), TxnClock.system(), uuid -> group);
+    loop =
+        new CommitLoop(
+            contended.services().log(),
+            contended.services().archive(),
+            TxnClock.system(),
+            uuid -> group);
   }
 
   private void advanceElsewhere() {
@@ -203,7 +208,7 @@ class GroupLimitsTest extends TwoTables {
   void whatStopsALeaderAfterItsAttemptIsNoOutcome(Class<? extends Throwable> kind) {
     CommitGroup group = new CommitGroup();
     CommitGroup.Member tried = member("tried");
-    Head head = lake.open().log().load();
+    Head head = lake.open().services().log().load();
     group.run(
         tried,
         (leader, members) -> {

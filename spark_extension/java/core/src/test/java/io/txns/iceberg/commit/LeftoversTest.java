@@ -79,7 +79,7 @@ class LeftoversTest extends TwoTables {
 
   /** Append an entry past the group of this process, which waits for the swap that is hooked. */
   private void log(EntryKind kind) {
-    CommitLog log = lake.open().log();
+    CommitLog log = lake.open().services().log();
     Head head = log.load();
     Entry entry = Entry.withoutPayload(kind, head, head.upper() + 1, kind.stored(), List.of());
     assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);

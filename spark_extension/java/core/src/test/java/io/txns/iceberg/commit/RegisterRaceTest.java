@@ -66,7 +66,7 @@ class RegisterRaceTest extends TwoTables {
   void whoComesSecondFindsTheMark() {
     before.add(() -> lake.open().register(id("shop.c")));
     late.register(id("shop.c"));
-    assertThat(late.log().load().state().entries())
+    assertThat(late.services().log().load().state().entries())
         .filteredOn(entry -> entry.kind() == EntryKind.REGISTER)
         .filteredOn(entry -> entry.changes().get(0).table().equals(id("shop.c")))
         .hasSize(1);
@@ -135,7 +135,7 @@ class RegisterRaceTest extends TwoTables {
     long registered =
         TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), TxnClock.system())
             .register(id("shop.c"));
-    Entry newest = Iterables.getLast(handle.log().load().state().entries());
+    Entry newest = Iterables.getLast(handle.services().log().load().state().entries());
     assertThat(newest.kind()).isEqualTo(EntryKind.REGISTER);
     assertThat(newest.commitTs()).isEqualTo(registered);
   }

@@ -173,7 +173,7 @@ class TriesTest {
     refused(late, "was written");
     if (tidied) {
       other.tidy();
-      assertThat(other.log().load().state().entries()).isEmpty();
+      assertThat(other.services().log().load().state().entries()).isEmpty();
     }
     refused(early, "a try under its id");
     assertThat(aborts()).containsExactly(ID);
@@ -191,7 +191,7 @@ class TriesTest {
     }
     long commitTs = clashing(handle, ID).commit().commitTs();
     handle.tidy();
-    assertThat(handle.log().load().state().entries()).isEmpty();
+    assertThat(handle.services().log().load().state().entries()).isEmpty();
     assertThat(handle.begin(options(ID)).commit().commitTs()).isEqualTo(commitTs);
     assertThat(aborts()).containsExactly(ID, ID);
     assertThat(lake.plainIds("shop.a")).containsExactly(7L);
@@ -252,7 +252,7 @@ class TriesTest {
     writeElsewhere(2);
     refused(again, "was written");
     other.tidy();
-    assertThat(other.log().load().state().entries()).isEmpty();
+    assertThat(other.services().log().load().state().entries()).isEmpty();
     refused(first, "a try under its id");
     assertThat(lake.txnIds("shop.b")).isEmpty();
   }

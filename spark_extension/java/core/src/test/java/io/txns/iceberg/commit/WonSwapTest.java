@@ -91,20 +91,21 @@ class WonSwapTest extends TwoTables {
             "txns.commits",
             clock,
             (real, base, next) -> {
-              noted[0] = txn[0].attempts().mayLand();
+              noted[0] = txn[0].mayLand();
               real.commit(base, next);
             });
     txn[0] = appending(looked, 2);
     txn[0].commit();
     assertThat(noted[0]).isTrue();
-    assertThat(txn[0].attempts().mayLand()).isTrue();
+    assertThat(txn[0].mayLand()).isTrue();
   }
 
   /** An attempt of which nothing was sent is none: it may be undone. */
   @Test
   void whatWasNotSentIsNotOnItsWay() {
     CommitGroup group = new CommitGroup();
-    CommitLoop loop = new CommitLoop(handle.log(), handle.archive(), clock, uuid -> group);
+    CommitLoop loop =
+        new CommitLoop(handle.services().log(), handle.services().archive(), clock, uuid -> group);
     CommitLoop.Key key =
         new CommitLoop.Key(clock.newTxnId(), handle.upper(), CommitLoop.Origin.FRESH);
     assertThatThrownBy(
@@ -124,9 +125,9 @@ class WonSwapTest extends TwoTables {
   @Test
   void whatWasNotSentSaysNothingOfAnEarlierAttempt() {
     CommitGroup.Attempts attempts = new CommitGroup.Attempts();
-    attempts.trying(handle.log().load());
+    attempts.trying(handle.services().log().load());
     attempts.notWon(new IllegalStateException("403"));
-    attempts.trying(handle.log().load());
+    attempts.trying(handle.services().log().load());
     attempts.notSent();
     assertThat(attempts.mayLand()).isTrue();
   }

@@ -161,11 +161,11 @@ class KeptTagsTest {
     long first = auto().currentSnapshot().snapshotId();
     overwrite(auto(), 2);
     plain().io().deleteFile(file.location());
-    long upper = handle.log().load().upper();
+    long upper = handle.services().log().load().upper();
     assertThatThrownBy(() -> auto().manageSnapshots().rollbackTo(first).commit())
         .hasMessageContaining(file.location())
         .hasMessageContaining("take another snapshot");
-    assertThat(handle.log().load().upper()).isEqualTo(upper);
+    assertThat(handle.services().log().load().upper()).isEqualTo(upper);
     assertThat(lake.txnIds("shop.a")).containsExactly(2L);
   }
 

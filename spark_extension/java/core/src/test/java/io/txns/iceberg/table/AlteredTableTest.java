@@ -276,22 +276,23 @@ class AlteredTableTest extends TwoTables {
   /** Whoever writes a table after it was forgotten is no stranger. */
   @Test
   void aForgetThatIsAppliedLateLeavesMainToOthers() {
-    long readTs = handle.log().load().upper();
+    long readTs = handle.services().log().load().upper();
     lazy.forget(id("shop.a"));
     overwrite(outside.loadTable(id("shop.a")), 9);
     assertThat(handle.apply()).isZero();
     assertThat(lake.plainIds("shop.a")).containsExactly(9L);
     assertThat(outside.loadTable(id("shop.a")).properties())
         .doesNotContainKey(TableMark.COMMIT_TABLE);
-    Head head = handle.log().load();
-    var before = handle.tables().load(id("shop.a"), head, readTs);
+    Head head = handle.services().log().load();
+    var before = handle.services().tables().load(id("shop.a"), head, readTs);
     assertThat(before.registered()).isTrue();
     handle.tidy();
-    head = handle.log().load();
-    before = handle.tables().load(id("shop.a"), head, readTs);
+    head = handle.services().log().load();
+    before = handle.services().tables().load(id("shop.a"), head, readTs);
     assertThat(before.view().metadata().currentSnapshot().summary())
         .containsEntry("total-records", "1");
-    assertThat(handle.tables().load(id("shop.a"), head, head.upper()).registered()).isFalse();
+    assertThat(handle.services().tables().load(id("shop.a"), head, head.upper()).registered())
+        .isFalse();
   }
 
   /** Do to `shop.a` what its owner may; but for a mark taken, with all older snapshots expired. */
@@ -320,12 +321,12 @@ class AlteredTableTest extends TwoTables {
   @ParameterizedTest
   @ValueSource(strings = {"append", "compact", "unmark"})
   void aForgetAsksNothingOfTheTable(String deed) {
-    long readTs = handle.log().load().upper();
+    long readTs = handle.services().log().load().upper();
     lazy.forget(id("shop.a"));
     doAsAnOwner(deed);
     List<Long> written = lake.plainIds("shop.a");
-    Head head = handle.log().load();
-    DataTables.Loaded loaded = handle.tables().load(id("shop.a"), head, head.upper());
+    Head head = handle.services().log().load();
+    DataTables.Loaded loaded = handle.services().tables().load(id("shop.a"), head, head.upper());
     assertThat(loaded.forgotten()).isTrue();
     assertThat(loaded.view().stranger()).isEmpty();
     assertThat(LoggedState.mainId(loaded.view().metadata()))
@@ -339,9 +340,9 @@ class AlteredTableTest extends TwoTables {
     assertThatThrownBy(() -> refused.repairAdopt(id("shop.a"))).hasMessageContaining("nothing to");
     assertThatThrownBy(() -> refused.repairReject(id("shop.a"))).hasMessageContaining("nothing to");
     if (deed.equals("unmark")) {
-      assertThat(handle.tables().load(id("shop.a"), head, readTs).registered()).isTrue();
+      assertThat(handle.services().tables().load(id("shop.a"), head, readTs).registered()).isTrue();
     } else {
-      assertThatThrownBy(() -> handle.tables().load(id("shop.a"), head, readTs))
+      assertThatThrownBy(() -> handle.services().tables().load(id("shop.a"), head, readTs))
           .hasMessageContaining("too old");
     }
     handle.register(id("shop.a"));
@@ -411,7 +412,7 @@ class AlteredTableTest extends TwoTables {
   @Test
   void whatWasAdoptedFromMainIsNotAdoptedFromABranchAgain() {
     append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
-    Head before = handle.log().load();
+    Head before = handle.services().log().load();
     append(outside.loadTable(id("shop.a")), 50);
     TxnHandle forbidden =
         TxnHandle.open(
@@ -423,7 +424,9 @@ class AlteredTableTest extends TwoTables {
     assertThatThrownBy(() -> forbidden.repairAdopt(id("shop.a")))
         .hasMessageContaining("nothing to repair");
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 50L);
-    Applier unaware = new Applier(outside, handle.log(), handle.tables(), TxnClock.system());
+    Applier unaware =
+        new Applier(
+            outside, handle.services().log(), handle.services().tables(), TxnClock.system());
     assertThat(unaware.applyRun(before, id("shop.a"))).isTrue();
     assertThat(outside.loadTable(id("shop.a")).refs()).hasSize(2);
     assertThatThrownBy(() -> forbidden.repairAdopt(id("shop.a")))

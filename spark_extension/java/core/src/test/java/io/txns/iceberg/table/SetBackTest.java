@@ -131,7 +131,14 @@ class SetBackTest extends TwoTables {
         .hasMessageContaining("'adopt'");
     assertThat(lake.txnIds("shop.b")).containsExactly(7L);
     long applied = Long.parseLong(outside.loadTable(id("shop.a")).properties().get("txns.applied"));
-    assertThat(handle.loadAt(id("shop.a"), applied).view().metadata().currentSnapshot())
+    assertThat(
+            handle
+                .services()
+                .newest()
+                .loadAt(id("shop.a"), applied)
+                .view()
+                .metadata()
+                .currentSnapshot())
         .isNotNull();
   }
 
@@ -144,7 +151,15 @@ class SetBackTest extends TwoTables {
     registerAs(newest);
     answers.add(old);
     TxnHandle reader = TxnHandle.open("lake", replica, TxnConfig.from(Map.of()), new MovedClock(0));
-    assertThat(reader.loadNewest(id("shop.a")).view().metadata().currentSnapshot().snapshotId())
+    assertThat(
+            reader
+                .services()
+                .newest()
+                .load(id("shop.a"))
+                .view()
+                .metadata()
+                .currentSnapshot()
+                .snapshotId())
         .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId())
         .isNotEqualTo(old.currentSnapshot().snapshotId());
     assertThat(answers).isEmpty();
@@ -178,9 +193,9 @@ class SetBackTest extends TwoTables {
         () -> {
           append(ours.loadTable(id("shop.a")), 3);
           assertThat(handle.tidy()).isPositive();
-          reader.loadNewest(id("shop.b"));
+          reader.services().newest().load(id("shop.b"));
         });
-    assertThat(reader.loadNewest(id("shop.a")).view().stranger()).isEmpty();
+    assertThat(reader.services().newest().load(id("shop.a")).view().stranger()).isEmpty();
     assertThat(meanwhile).isEmpty();
   }
 
@@ -332,7 +347,7 @@ class SetBackTest extends TwoTables {
     forgetAndRegister(written);
     answers.add(old);
     TxnHandle reader = TxnHandle.open("lake", replica, TxnConfig.from(Map.of()), new MovedClock(0));
-    DataTables.Loaded loaded = reader.loadNewest(id("shop.a"));
+    DataTables.Loaded loaded = reader.services().newest().load(id("shop.a"));
     assertThat(loaded.registered()).isTrue();
     assertThat(loaded.view().metadata().currentSnapshot().snapshotId())
         .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId());
@@ -353,7 +368,7 @@ class SetBackTest extends TwoTables {
   @Test
   void whatAnAdoptionGaveUpIsTooOld() {
     long had = Long.parseLong(outside.loadTable(id("shop.a")).properties().get("txns.applied"));
-    long between = handle.log().load().upper();
+    long between = handle.services().log().load().upper();
     long adopted = handle.repairAdopt(id("shop.a"));
     assertGone(had, between, adopted);
     TableMetadata applied =
@@ -370,13 +385,13 @@ class SetBackTest extends TwoTables {
   private void assertGone(long had, long between, long adopted) {
     TxnHandle reader = lake.open();
     for (long gone : List.of(had + 1, between, adopted - 1)) {
-      assertThatThrownBy(() -> reader.loadAt(id("shop.a"), gone))
+      assertThatThrownBy(() -> reader.services().newest().loadAt(id("shop.a"), gone))
           .hasMessageContaining("too old")
           .hasMessageContaining("given up")
           .hasMessageContaining(Long.toString(adopted));
     }
     for (long there : List.of(had, adopted)) {
-      assertThat(rows(reader.loadAt(id("shop.a"), there))).isEqualTo("1");
+      assertThat(rows(reader.services().newest().loadAt(id("shop.a"), there))).isEqualTo("1");
     }
   }
 
@@ -388,7 +403,7 @@ class SetBackTest extends TwoTables {
     TxnHandle other = lake.open();
     for (Runnable refused :
         List.<Runnable>of(
-            () -> other.loadNewest(id("shop.a")),
+            () -> other.services().newest().load(id("shop.a")),
             () -> other.forget(id("shop.a")),
             () -> other.register(id("shop.a")))) {
       assertThatThrownBy(refused::run)

@@ -1,4 +1,4 @@
-package io.txns.iceberg.catalog;
+package io.txns.iceberg.stage;
 
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
@@ -65,7 +65,7 @@ public final class WriteChecks {
    * @param base what the write stands on
    * @throws TxnException 40001: the table was registered, or transactions were turned on
    */
-  void checkPlain(TableIdentifier table, TableMetadata base) {
+  public void checkPlain(TableIdentifier table, TableMetadata base) {
     Head head = log.loadIfExists();
     if (!tables.isPlain(base, head)) {
       throw TxnException.conflict(
@@ -93,7 +93,7 @@ public final class WriteChecks {
    *
    * @throws TxnException 42602, with a name that works
    */
-  public static void refuseWithoutNamespace(String catalogName, TableIdentifier table) {
+  public void refuseWithoutNamespace(TableIdentifier table) {
     if (table.namespace().isEmpty()) {
       throw TxnException.invalidUsage(
           "42602",

@@ -1,0 +1,21 @@
+package io.txns.iceberg.catalog;
+
+import io.txns.iceberg.Isolation;
+
+/**
+ * How a transaction was begun.
+ *
+ * @param id its idempotence key
+ * @param hasFreshId whether nobody can have used the id before
+ * @param isolation what is validated at its commit
+ * @param readOnly whether writes are refused
+ * @param explicit whether its user has begun it; otherwise it stands for one statement
+ * @param bornMs when, in ms of the wall clock
+ */
+public record Begun(
+    String id,
+    boolean hasFreshId,
+    Isolation isolation,
+    boolean readOnly,
+    boolean explicit,
+    long bornMs) {}

@@ -1,0 +1,96 @@
+package io.txns.iceberg.catalog;
+
+import io.txns.iceberg.Committed;
+import io.txns.iceberg.Isolation;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.commit.CommitGroup;
+import io.txns.iceberg.commit.CommitLoop;
+import io.txns.iceberg.commit.Committer;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.stage.Leftovers;
+import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.stage.WriteSet;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/**
+ * The attempts of one transaction to commit, all under its id: what is known of them, and the files
+ * that they have left.
+ */
+final class CommitAttempts {
+  private final Committer committer;
+  private final CommitLoop loop;
+  private final Begun begun;
+  private final WriteSet writeSet;
+  private final CommitGroup.Attempts known = new CommitGroup.Attempts();
+  private final Leftovers leftovers;
+
+  CommitAttempts(Services services, Begun begun, WriteSet writeSet) {
+    this.committer = services.committer();
+    this.loop = services.loop();
+    this.leftovers = new Leftovers(services.log());
+    this.begun = begun;
+    this.writeSet = writeSet;
+  }
+
+  /** Commit what is staged; see {@link Committer#commit}. */
+  Committed commit(Map<TableIdentifier, StagedTable> changes, Isolation isolation, String comment) {
+    return committer.commit(
+        new Committer.Request(
+            EntryKind.COMMIT,
+            key(),
+            writeSet.readTs(),
+            begun.bornMs(),
+            isolation,
+            comment,
+            writeSet.reads(),
+            changes,
+            Map.of(),
+            leftovers));
+  }
+
+  private CommitLoop.Key key() {
+    return new CommitLoop.Key(
+        begun.id(),
+        begun.hasFreshId() ? writeSet.head().upper() : writeSet.readTs(),
+        begun.hasFreshId() ? CommitLoop.Origin.FRESH : CommitLoop.Origin.CALLERS,
+        known);
+  }
+
+  /** Whether one that was refused can still commit, as far as is known. */
+  boolean mayLand() {
+    return known.mayLand();
+  }
+
+  /**
+   * Refuse to change what one that was refused may still land as.
+   *
+   * @throws TxnException 25000
+   */
+  void checkNoneMayLand() {
+    if (mayLand()) {
+      throw TxnException.invalidUsage(
+          "25000",
+          String.format(
+              "a refused commit of the transaction may still land: COMMIT again, or ROLLBACK;"
+                  + " txn=`%s`",
+              begun.id()));
+    }
+  }
+
+  /** Ask the log what became of them: the transaction where one has landed. */
+  Optional<Committed> settle() {
+    return loop.settle(key()).map(committer::committed);
+  }
+
+  /** Whether another try under the id has committed: nothing that was staged is needed. */
+  boolean areOfAnotherTry() {
+    return leftovers.areOfAnotherTry();
+  }
+
+  /** Remove what they have left: none has committed, nor will. */
+  void removeLeftovers() {
+    leftovers.removeAllBut(writeSet.staged().all());
+  }
+}

@@ -1,0 +1,79 @@
+package io.txns.iceberg.catalog;
+
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnConfig;
+import io.txns.iceberg.commit.Applier;
+import io.txns.iceberg.commit.CommitGroup;
+import io.txns.iceberg.commit.CommitLoop;
+import io.txns.iceberg.commit.Committer;
+import io.txns.iceberg.commit.Registrar;
+import io.txns.iceberg.commit.Tidier;
+import io.txns.iceberg.log.Archive;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.stage.WriteChecks;
+import io.txns.iceberg.table.DataTables;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import org.apache.iceberg.catalog.Catalog;
+
+/**
+ * The parts of the protocol over one catalog, wired together.
+ *
+ * @param catalogName the name under which messages and table names know the catalog
+ * @param delegate the catalog that the tables live in
+ * @param config asked each time that an option is needed
+ */
+public record Services(
+    String catalogName,
+    Catalog delegate,
+    Supplier<TxnConfig> config,
+    TxnClock clock,
+    CommitLog log,
+    Archive archive,
+    DataTables tables,
+    NewestTables newest,
+    WriteChecks checks,
+    CommitLoop loop,
+    Applier applier,
+    Tidier tidier,
+    Committer committer,
+    Registrar registrar,
+    StatementCommit statements) {
+
+  /**
+   * Wire the parts over a catalog.
+   *
+   * @param groups which group the commits of a commit table, by its uuid, wait in
+   */
+  public static Services over(
+      String catalogName,
+      Catalog delegate,
+      Supplier<TxnConfig> config,
+      TxnClock clock,
+      Function<String, CommitGroup> groups) {
+    CommitLog log = new CommitLog(delegate, config.get().commitTable(), clock);
+    Archive archive = new Archive(log);
+    DataTables tables = new DataTables(delegate, log, archive, clock);
+    WriteChecks checks = new WriteChecks(catalogName, config, log, tables);
+    CommitLoop loop = new CommitLoop(log, archive, clock, groups);
+    Applier applier = new Applier(delegate, log, tables, clock);
+    Tidier tidier = new Tidier(config, log, tables, clock);
+    Committer committer = new Committer(config, log, loop, archive, tables, applier, tidier, clock);
+    return new Services(
+        catalogName,
+        delegate,
+        config,
+        clock,
+        log,
+        archive,
+        tables,
+        new NewestTables(log, tables, applier),
+        checks,
+        loop,
+        applier,
+        tidier,
+        committer,
+        new Registrar(delegate, log, loop, tables, checks, applier, committer, clock),
+        new StatementCommit(log, tables, committer, config, clock));
+  }
+}

@@ -1,0 +1,213 @@
+package io.txns.iceberg.stage;
+
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.meta.AddedSnapshots;
+import io.txns.iceberg.table.DataTables;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+
+/**
+ * What one transaction has loaded, read and staged, table by table.
+ *
+ * <p>Threads may stage at once: one after the other does. Its transaction holds the same lock when
+ * it ends, so that nothing is staged into one that is over.
+ */
+public final class WriteSet {
+  private final DataTables tables;
+  private final CommitLog log;
+  private final WriteChecks checks;
+  private final boolean explicit;
+  private final Runnable gate;
+  private final ReadSet reads = new ReadSet();
+  private final Writes writes = new Writes();
+  private final StagedTables staged = new StagedTables(writes);
+  private final Map<TableIdentifier, DataTables.Loaded> loaded = new LinkedHashMap<>();
+  private Head head;
+  private volatile long readTs;
+
+  /**
+   * Begin with nothing loaded or staged.
+   *
+   * @param head what was loaded at the transaction's beginning
+   * @param readTs what every table is read at, in ms
+   * @param explicit whether its user has begun it; one statement alone reads tables as the catalog
+   *     has them while transactions are off
+   * @param gate refuses a write where the transaction takes none
+   */
+  public WriteSet(
+      DataTables tables,
+      CommitLog log,
+      WriteChecks checks,
+      Head head,
+      long readTs,
+      boolean explicit,
+      Runnable gate) {
+    this.tables = tables;
+    this.log = log;
+    this.checks = checks;
+    this.head = head;
+    this.readTs = readTs;
+    this.explicit = explicit;
+    this.gate = gate;
+  }
+
+  /** What every table is read at, in ms. */
+  public long readTs() {
+    return readTs;
+  }
+
+  /** A head that holds everything up to {@code read_ts}. */
+  public synchronized Head head() {
+    if (head.upper() < readTs || !head.exists()) {
+      head = log.loadIfExists();
+    }
+    return head;
+  }
+
+  /** Read everything as of a later timestamp from here on. */
+  public synchronized void readAt(long newReadTs) {
+    readTs = newReadTs;
+    loaded.clear();
+  }
+
+  /** What was read. */
+  public ReadSet reads() {
+    return reads;
+  }
+
+  /** The writes that run in the transaction. */
+  public Writes writes() {
+    return writes;
+  }
+
+  /** What is staged, with its savepoints; the caller holds the lock. */
+  public StagedTables staged() {
+    return staged;
+  }
+
+  /** Note that a table was read as a whole, if it is under care. */
+  public void noteRead(TableIdentifier table) {
+    DataTables.Loaded known = loaded.get(table);
+    if (known == null || known.registered()) {
+      reads.table(table, known == null ? null : known.uuid());
+    }
+  }
+
+  /** Note that a table's metadata was looked at, if it is under care. */
+  public void noteMetadataRead(TableIdentifier table) {
+    DataTables.Loaded known = loaded.get(table);
+    if (known == null || known.registered()) {
+      reads.metadata(table, known == null ? null : known.uuid());
+    }
+  }
+
+  /** Load a table as of {@code read_ts}, the same one every time. */
+  public synchronized DataTables.Loaded load(TableIdentifier table) {
+    DataTables.Loaded known = loaded.get(table);
+    if (known == null) {
+      try {
+        Optional<DataTables.Loaded> plain =
+            explicit ? Optional.empty() : tables.loadPlain(table, head());
+        known = plain.orElseGet(() -> tables.loadInTransaction(table, head(), readTs));
+      } catch (NoSuchTableException e) {
+        reads.absent(table);
+        throw e;
+      }
+      loaded.put(table, known);
+      if (!known.registered()) {
+        reads.unprotected(table.toString());
+      }
+    }
+    return known;
+  }
+
+  /** The table as the transaction sees it, with its own changes. */
+  public synchronized StagedTable table(TableIdentifier table) {
+    StagedTable changes = staged.get(table);
+    if (changes == null) {
+      DataTables.Loaded known = load(table);
+      if (known.view() == null) {
+        checks.checkWritable(known); // refused: it was loaded while it was under care
+      }
+      StagedTable made = new StagedTable(table, known.real(), known.view().metadata(), false);
+      changes = staged.computeIfAbsent(table, () -> made);
+    }
+    if (StagedTables.isDropped(changes)) {
+      throw new NoSuchTableException("Table does not exist: %s", table);
+    }
+    return changes;
+  }
+
+  /** A dropped table, to be created again on its physical one. */
+  public synchronized StagedTable overDropped(TableIdentifier table, DataTables.Loaded dropped) {
+    loaded.putIfAbsent(table, dropped);
+    reads.absent(table);
+    return staged.computeIfAbsent(
+        table, () -> new StagedTable(table, dropped.real(), dropped.view().metadata(), false));
+  }
+
+  /** Whether the transaction itself has created a table. */
+  public synchronized boolean creates(TableIdentifier table) {
+    return staged.creates(table);
+  }
+
+  /** Whether it has dropped a table. */
+  public synchronized boolean drops(TableIdentifier table) {
+    return staged.drops(table);
+  }
+
+  /** Tables that it has dropped. */
+  public synchronized List<StagedTable> dropped() {
+    return staged.dropped();
+  }
+
+  /** Tables that it has created and that nobody else sees. */
+  public synchronized List<TableIdentifier> created() {
+    return staged.created();
+  }
+
+  /** Keep a new table in memory; the catalog's atomic create comes with apply. */
+  public synchronized void stageCreate(
+      TableIdentifier table, TableOperations real, TableMetadata first) {
+    gate.run();
+    staged.create(table, real, first);
+    reads.absent(table);
+  }
+
+  /** Forget a table that the transaction itself has created. */
+  public synchronized void unstageCreate(TableIdentifier table) {
+    gate.run();
+    staged.unstage(table);
+  }
+
+  /** Keep a change of a table in memory. */
+  public synchronized void stage(StagedTable table, TableMetadata base, TableMetadata updated) {
+    gate.run();
+    table.stage(base, updated);
+    writes.note(table.written(AddedSnapshots.of(updated.changes())));
+  }
+
+  /** Keep an append to a table in memory. */
+  public synchronized void stageAppend(
+      StagedTable table, TableMetadata base, TableMetadata updated) {
+    gate.run();
+    table.stageAppend(base, updated);
+    writes.note(table.written(AddedSnapshots.of(updated.changes())));
+  }
+
+  /**
+   * Undo what was staged since a savepoint; the savepoint stays.
+   *
+   * @throws io.txns.iceberg.TxnException 3B001 for an unknown savepoint
+   */
+  public synchronized void backTo(String savepoint) {
+    staged.backTo(savepoint).forEach(loaded::remove);
+  }
+}
