@@ -8,7 +8,7 @@ import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Operation;
-import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.Stranger;
 import java.util.ArrayDeque;
 import java.util.Comparator;
@@ -75,8 +75,8 @@ public final class OffSwitch {
   /** What somebody did to a table outside the protocol; errors are its own. */
   private Optional<Stranger> strangerOf(TableIdentifier table) {
     try {
-      DataTables.Loaded loaded = services.newest().loadWithDropped(table);
-      return loaded.registered() ? loaded.view().stranger() : Optional.empty();
+      Loaded loaded = services.newest().loadWithDropped(table);
+      return loaded.registered() ? loaded.stranger() : Optional.empty();
     } catch (NoSuchTableException e) {
       return Optional.empty(); // gone meanwhile, or no table of data
     } catch (TxnException e) {

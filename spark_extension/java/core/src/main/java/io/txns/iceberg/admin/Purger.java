@@ -13,7 +13,7 @@ import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.Claim;
-import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.NameAside;
 import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
@@ -94,15 +94,14 @@ public final class Purger {
   // ---------------------------------------------------------------- may it be?
 
   /** A table whose view ends at a marker. */
-  private DataTables.Loaded dropped(TableIdentifier table) {
-    DataTables.Loaded loaded = services.newest().loadWithDropped(table);
-    if (!loaded.registered()) {
+  private Loaded.Registered dropped(TableIdentifier table) {
+    if (!(services.newest().loadWithDropped(table) instanceof Loaded.Registered loaded)) {
       throw TxnException.invalidUsage(
           "42809",
           String.format(
               "the table is not under care: DROP TABLE ... PURGE removes it; table=`%s`", table));
     }
-    if (!loaded.view().dropped()) {
+    if (!loaded.dropped()) {
       throw TxnException.invalidUsage(
           "42809",
           String.format("only a dropped table is purged: drop it first; table=`%s`", table));
@@ -110,10 +109,10 @@ public final class Purger {
     return loaded;
   }
 
-  private void check(DataTables.Loaded loaded) {
-    services.checks().checkWritable(loaded);
+  private void check(Loaded loaded) {
+    services.checks().writable(loaded);
     TableIdentifier table = loaded.identifier();
-    TableMetadata metadata = loaded.view().metadata();
+    TableMetadata metadata = loaded.metadata();
     long nowMs = Math.max(services.clock().nowMs(), services.log().loadIfExists().upper());
     Claim.foreignBranch(metadata)
         .ifPresent(
@@ -174,15 +173,15 @@ public final class Purger {
    * @param earlierId the claim of this purger that is to last longer; null for its first one
    */
   private String claim(TableIdentifier table, String earlierId) {
-    DataTables.Loaded loaded = dropped(table);
-    TableMetadata base = loaded.view().metadata();
+    Loaded.Registered loaded = dropped(table);
+    TableMetadata base = loaded.metadata();
     if (earlierId == null) {
       check(loaded);
     } else if (!Claim.stands(base, earlierId)) {
       throw writtenSince(table);
     }
     String txnId = services.clock().newTxnId();
-    StagedTable staged = new StagedTable(table, loaded.real(), base, false);
+    StagedTable staged = StagedTable.of(loaded);
     TableMetadata claimed =
         TableMetadata.buildFrom(base).setProperties(Map.of(TableMark.PURGING, txnId)).build();
     staged.stage(base, TableDrop.marked(claimed, loaded.real()));
@@ -192,7 +191,7 @@ public final class Purger {
             new Committer.Request(
                 EntryKind.COMMIT,
                 CommitLoop.Key.fresh(txnId),
-                loaded.view().readTs(),
+                loaded.readTs(),
                 services.clock().nowMs(),
                 Isolation.SNAPSHOT,
                 "purge",
@@ -209,8 +208,7 @@ public final class Purger {
   private void settle(TableIdentifier table) {
     for (int attempt = 0; attempt < SETTLE_ATTEMPTS; attempt++) {
       Head head = services.log().load();
-      String uuid =
-          services.tables().loadWithDropped(table, head, head.upper()).view().metadata().uuid();
+      String uuid = services.tables().loadWithDropped(table, head, head.upper()).metadata().uuid();
       boolean stands =
           head.state().entries().stream()
               .anyMatch(entry -> entry.changes().stream().anyMatch(c -> c.uuid().equals(uuid)));

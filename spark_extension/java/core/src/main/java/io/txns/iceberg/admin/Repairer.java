@@ -20,12 +20,12 @@ import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.SnapshotCopy;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
-import io.txns.iceberg.table.TableView;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -75,8 +75,8 @@ public final class Repairer {
    */
   public long adopt(TableIdentifier identifier) {
     Newest newest = newest(identifier);
-    DataTables.Loaded loaded = newest.loaded();
-    if (loaded.registered() && loaded.view().dropped()) {
+    Loaded loaded = newest.loaded();
+    if (loaded.dropped()) {
       throw TxnException.unsupported(
           String.format(
               "the log has dropped the table, so nothing is adopted into it: use action =>"
@@ -97,7 +97,7 @@ public final class Repairer {
 
   /** Put the logged state back on main; what strangers wrote stays on a branch. */
   public long reject(TableIdentifier identifier) {
-    DataTables.Loaded loaded = newest(identifier).loaded();
+    Loaded loaded = newest(identifier).loaded();
     Stranger stranger = strangerOf(loaded);
     if (stranger.lost() != null) {
       throw TxnException.unsupported(
@@ -108,7 +108,7 @@ public final class Repairer {
               identifier));
     }
     StagedTable staged = markedAgain(loaded);
-    if (loaded.view().dropped()) {
+    if (loaded.dropped()) {
       // A copy of the marker would not be one.
       staged.stage(staged.current(), TableDrop.marked(staged.current(), staged.real()));
     }
@@ -116,8 +116,8 @@ public final class Repairer {
   }
 
   /** A table staged for its repair, with the mark that a stranger took. */
-  private StagedTable markedAgain(DataTables.Loaded loaded) {
-    StagedTable staged = staged(loaded);
+  private StagedTable markedAgain(Loaded loaded) {
+    StagedTable staged = StagedTable.of(loaded);
     TableMetadata base = staged.current();
     if (loaded.registered() && TableMark.of(base).isEmpty()) {
       Map<String, String> mark =
@@ -133,8 +133,8 @@ public final class Repairer {
    *
    * @return null where a stranger stands on main, or none is left
    */
-  private static Stranger onBranch(DataTables.Loaded loaded, StagedTable staged) {
-    if (!loaded.registered() || loaded.view().stranger().isPresent()) {
+  private static Stranger onBranch(Loaded loaded, StagedTable staged) {
+    if (!loaded.registered() || loaded.stranger().isPresent()) {
       return null;
     }
     TableMetadata metadata = staged.current();
@@ -181,7 +181,7 @@ public final class Repairer {
   private long repair(
       EntryKind kind,
       String deed,
-      DataTables.Loaded loaded,
+      Loaded loaded,
       StagedTable staged,
       Stranger stranger,
       Map<String, String> marks) {
@@ -195,17 +195,13 @@ public final class Repairer {
   }
 
   private long commit(
-      EntryKind kind,
-      String txnId,
-      DataTables.Loaded loaded,
-      StagedTable staged,
-      Map<String, String> marks) {
+      EntryKind kind, String txnId, Loaded loaded, StagedTable staged, Map<String, String> marks) {
     return committer
         .commitOnce(
             new Committer.Request(
                 kind,
                 new CommitLoop.Key(txnId, 0, CommitLoop.Origin.DERIVED),
-                loaded.view().readTs(),
+                loaded.readTs(),
                 clock.nowMs(),
                 Isolation.SNAPSHOT,
                 "",
@@ -218,7 +214,7 @@ public final class Repairer {
   }
 
   /** The strangers' files, appended after the newest change. */
-  private void append(StagedTable staged, DataTables.Loaded loaded, Stranger stranger) {
+  private void append(StagedTable staged, Loaded loaded, Stranger stranger) {
     Table source = loaded.table();
     AppendFiles append =
         new BaseTable(staged.operations(), staged.identifier().toString()).newFastAppend();
@@ -273,12 +269,12 @@ public final class Repairer {
    *
    * <p>It stands on a footing: what the catalog itself has, whatever a replica of it gave.
    */
-  private long adoptState(Head head, DataTables.Loaded judged, Stranger stranger) {
+  private long adoptState(Head head, Loaded judged, Stranger stranger) {
     if (head.state().off()) {
       throw TxnException.off(); // before the table has a footing
     }
     refuseOutstanding(head, judged, stranger);
-    DataTables.Loaded loaded = onFooting(head, judged, stranger);
+    Loaded loaded = onFooting(head, judged, stranger);
     Stranger standing = strangerOf(loaded);
     StagedTable staged = markedAgain(loaded);
     Snapshot theirs = loaded.real().current().currentSnapshot();
@@ -290,10 +286,10 @@ public final class Repairer {
    * Refuse a state that lacks what is logged since, unless the table was set back: that has nothing
    * to stand on, and the repair ends it.
    */
-  private static void refuseOutstanding(Head head, DataTables.Loaded loaded, Stranger stranger) {
+  private static void refuseOutstanding(Head head, Loaded loaded, Stranger stranger) {
     // The table's own: the view's mark counts what is only laid over it.
     long applied = TableMark.applied(loaded.real().current());
-    String uuid = loaded.view().metadata().uuid();
+    String uuid = loaded.metadata().uuid();
     if (stranger.lost() == null && !head.state().changes(uuid, applied, head.upper()).isEmpty()) {
       throw TxnException.unsupported(
           String.format(
@@ -304,16 +300,15 @@ public final class Repairer {
   }
 
   /** A table on its footing, which is still what somebody wants to adopt. */
-  private DataTables.Loaded onFooting(Head head, DataTables.Loaded judged, Stranger stranger) {
+  private Loaded onFooting(Head head, Loaded judged, Stranger stranger) {
     BaseTable table = (BaseTable) judged.table();
     long applied = TableMark.applied(table.operations().current());
     putFooting(judged.identifier(), table.operations(), head);
-    DataTables.Loaded again = tables.seen(judged.identifier(), table, head);
+    Loaded again = tables.seen(judged.identifier(), table, head);
     boolean same = TableMark.applied(table.operations().current()) == applied;
     boolean kept =
         again.registered()
             && again
-                .view()
                 .stranger()
                 .filter(found -> !found.adoptable())
                 .filter(found -> (found.lost() == null) == (stranger.lost() == null))
@@ -401,7 +396,7 @@ public final class Repairer {
   }
 
   /** A table as of the upper of a head. */
-  private record Newest(Head head, DataTables.Loaded loaded) {}
+  private record Newest(Head head, Loaded loaded) {}
 
   private Newest newest(TableIdentifier identifier) {
     Head head = log.loadIfExists();
@@ -409,26 +404,22 @@ public final class Repairer {
       LOG.info("entries of {} stay unapplied before its repair", identifier);
     }
     Head newest = log.loadIfExists();
-    DataTables.Loaded loaded = tables.loadWithDropped(identifier, newest, newest.upper());
-    Optional<Stranger> stranger = Optional.ofNullable(loaded.view()).flatMap(TableView::stranger);
+    Loaded loaded = tables.loadWithDropped(identifier, newest, newest.upper());
+    Optional<Stranger> stranger = loaded.stranger();
     if (stranger.isPresent() && stranger.get().cure() != null) {
       throw stranger.get().quarantined(identifier);
     }
     return new Newest(newest, loaded);
   }
 
-  private static StagedTable staged(DataTables.Loaded loaded) {
-    return new StagedTable(loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
-  }
-
-  private static Stranger strangerOf(DataTables.Loaded loaded) {
-    if (!loaded.registered() || loaded.view().stranger().isEmpty()) {
+  private static Stranger strangerOf(Loaded loaded) {
+    if (!loaded.registered() || loaded.stranger().isEmpty()) {
       throw TxnException.unsupported(
           String.format(
               "there is nothing to repair: nobody wrote the table outside the protocol;"
                   + " table=`%s`",
               loaded.identifier()));
     }
-    return loaded.view().stranger().get();
+    return loaded.stranger().get();
   }
 }

@@ -4,6 +4,7 @@ import io.txns.iceberg.commit.Applier;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 
@@ -11,36 +12,36 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
 public record NewestTables(CommitLog log, DataTables tables, Applier applier) {
 
   /** A table; as the catalog has it while transactions are off. */
-  public DataTables.Loaded load(TableIdentifier table) {
+  public Loaded load(TableIdentifier table) {
     return load(table, log.loadIfExists());
   }
 
   /** The same, for who has loaded the newest head. */
-  DataTables.Loaded load(TableIdentifier table, Head head) {
+  Loaded load(TableIdentifier table, Head head) {
     return tables.loadPlain(table, head).orElseGet(() -> loadLogged(table, head));
   }
 
   /** A table as the log has it, whether transactions are off or not. */
-  DataTables.Loaded loadLogged(TableIdentifier table) {
+  Loaded loadLogged(TableIdentifier table) {
     return loadLogged(table, log.loadIfExists());
   }
 
-  private DataTables.Loaded loadLogged(TableIdentifier table, Head head) {
-    DataTables.Loaded loaded = tables.load(table, head, head.upper());
-    if (loaded.forgotten() && applier.apply(head, table)) {
+  private Loaded loadLogged(TableIdentifier table, Head head) {
+    Loaded loaded = tables.load(table, head, head.upper());
+    if (loaded instanceof Loaded.Forgotten && applier.apply(head, table)) {
       return tables.load(table, head, head.upper());
     }
     return loaded;
   }
 
   /** The same, for a caller that wants to see a dropped table's marker. */
-  public DataTables.Loaded loadWithDropped(TableIdentifier table) {
+  public Loaded loadWithDropped(TableIdentifier table) {
     Head head = log.loadIfExists();
     return tables.loadWithDropped(table, head, head.upper());
   }
 
   /** A table as of {@code readTs}, in ms. */
-  public DataTables.Loaded loadAt(TableIdentifier table, long readTs) {
+  public Loaded loadAt(TableIdentifier table, long readTs) {
     return tables.load(table, log.loadIfExists(), readTs);
   }
 
@@ -54,8 +55,7 @@ public record NewestTables(CommitLog log, DataTables tables, Applier applier) {
       return true;
     }
     try {
-      DataTables.Loaded loaded = loadWithDropped(table);
-      return loaded.registered() && loaded.view().dropped();
+      return loadWithDropped(table).dropped();
     } catch (NoSuchTableException e) {
       return false;
     }

@@ -16,6 +16,7 @@ import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.Recreation;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import java.util.Map;
 import java.util.Optional;
 import java.util.function.Supplier;
@@ -59,28 +60,24 @@ public final class StatementCommit {
    *     operation on the newer state, and tries again
    */
   Optional<Committed> commit(
-      Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
-    StagedTable staged = staged(loaded);
-    staged.stage(loaded.view().metadata(), updated);
+      Transaction statement, Loaded.Registered loaded, TableMetadata updated) {
+    StagedTable staged = StagedTable.of(loaded);
+    staged.stage(loaded.metadata(), updated);
     return commit(statement, loaded, staged);
   }
 
   /** Commit one append, on the newer state of its table when that has moved. */
   Optional<Committed> commitAppend(
-      Transaction statement, DataTables.Loaded loaded, TableMetadata updated) {
-    StagedTable staged = staged(loaded);
-    staged.stageAppend(loaded.view().metadata(), updated);
+      Transaction statement, Loaded.Registered loaded, TableMetadata updated) {
+    StagedTable staged = StagedTable.of(loaded);
+    staged.stageAppend(loaded.metadata(), updated);
     return commit(statement, loaded, staged);
   }
 
-  private static StagedTable staged(DataTables.Loaded loaded) {
-    return new StagedTable(loaded.identifier(), loaded.real(), loaded.view().metadata(), false);
-  }
-
   private Optional<Committed> commit(
-      Transaction statement, DataTables.Loaded loaded, StagedTable staged) {
+      Transaction statement, Loaded.Registered loaded, StagedTable staged) {
     return staged.isChanged()
-        ? Optional.of(commit(statement, staged, loaded.view().readTs()))
+        ? Optional.of(commit(statement, staged, loaded.readTs()))
         : Optional.empty();
   }
 
@@ -107,13 +104,13 @@ public final class StatementCommit {
 
   /** Whoever comes after {@code head} is found by validation; whoever came before it, here. */
   private void refuseExisting(TableIdentifier table, Head head) {
-    DataTables.Loaded existing;
+    Loaded existing;
     try {
       existing = tables.loadWithDropped(table, head, head.upper());
     } catch (NoSuchTableException e) {
       return;
     }
-    if (existing.registered() && existing.view().dropped()) {
+    if (existing.dropped()) {
       throw Recreation.moved(table, head.upper());
     }
     throw new AlreadyExistsException("Table already exists: %s", table);

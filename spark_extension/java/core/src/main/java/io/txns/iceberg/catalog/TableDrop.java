@@ -5,7 +5,7 @@ import io.txns.iceberg.meta.ManifestLists;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.Claim;
-import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.TableMark;
 import java.util.List;
 import java.util.Map;
@@ -41,7 +41,7 @@ public final class TableDrop {
     }
     services.checks().refuseCommitTable(table);
     try {
-      DataTables.Loaded loaded = services.newest().load(table);
+      Loaded loaded = services.newest().load(table);
       services.checks().refuseCommitTable(loaded);
       return loaded.registered() ? drop(table, false) : services.delegate().dropTable(table);
     } catch (NoSuchTableException e) {
@@ -72,19 +72,19 @@ public final class TableDrop {
       running.writeSet().unstageCreate(table);
       return true;
     }
-    services.checks().checkWritable(running.writeSet().load(table));
+    services.checks().writable(running.writeSet().load(table));
     StagedTable staged = running.writeSet().table(table);
     running.writeSet().stage(staged, staged.current(), marked(staged.current(), staged.real()));
     return true;
   }
 
   private boolean dropAtOnce(Transaction running, TableIdentifier table, boolean purge) {
-    DataTables.Loaded loaded = services.newest().load(table);
+    Loaded loaded = services.newest().load(table);
     services.checks().refuseCommitTable(loaded);
     if (!loaded.registered()) {
       return services.delegate().dropTable(table, purge);
     }
-    services.checks().checkWritable(loaded);
+    Loaded.Registered writable = services.checks().writable(loaded);
     if (purge) {
       long maxAgeMs = services.config().get().maxAgeMs();
       long nowMs = Math.max(services.clock().nowMs(), services.log().loadIfExists().upper());
@@ -96,7 +96,7 @@ public final class TableDrop {
                   + " first; table=`%2$s`",
               services.catalogName(), table, maxAgeMs / 1000, Claim.time(nowMs + maxAgeMs)));
     }
-    services.statements().commit(running, loaded, marked(loaded.view().metadata(), loaded.real()));
+    services.statements().commit(running, writable, marked(writable.metadata(), writable.real()));
     return true;
   }
 

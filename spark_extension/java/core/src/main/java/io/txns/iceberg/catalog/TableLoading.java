@@ -5,9 +5,8 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.stage.WriteSet;
-import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.TableMark;
-import io.txns.iceberg.table.TableView;
 import java.util.function.Supplier;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.HasTableOperations;
@@ -59,7 +58,7 @@ public record TableLoading(
       registerUnlessOff(identifier);
     }
     if (explicit && !running.writeSet().creates(identifier)) {
-      services.checks().checkWritable(undropped(running.writeSet(), identifier));
+      services.checks().writable(undropped(running.writeSet(), identifier));
     }
     Table table = load(identifier);
     if (!explicit) {
@@ -76,7 +75,7 @@ public record TableLoading(
     }
   }
 
-  private static DataTables.Loaded undropped(WriteSet writeSet, TableIdentifier identifier) {
+  private static Loaded undropped(WriteSet writeSet, TableIdentifier identifier) {
     if (writeSet.drops(identifier)) {
       throw new NoSuchTableException("Table does not exist: %s", identifier);
     }
@@ -86,7 +85,7 @@ public record TableLoading(
   /** Refuse a statement that would write a commit table, or one that strangers have written. */
   private void refuseWrites(TableIdentifier identifier, Table table) {
     if (table instanceof TxnTable) {
-      services.checks().checkWritable(services.newest().load(identifier));
+      services.checks().writable(services.newest().load(identifier));
     } else if (table instanceof HasTableOperations unregistered) {
       TableMark.refuseCommitTable(identifier, unregistered.operations().current());
     }
@@ -123,15 +122,15 @@ public record TableLoading(
         : table(undropped(writeSet, identifier));
   }
 
-  private Table table(DataTables.Loaded loaded) {
+  private Table table(Loaded loaded) {
     TableIdentifier identifier = loaded.identifier();
-    TableView view = loaded.view();
-    if (view == null) {
+    if (!(loaded instanceof Loaded.Viewed)) {
       return loaded.real() == null
           ? loaded.table()
           : new BaseTable(unregistered(loaded), loaded.table().name());
     }
-    view.stranger()
+    loaded
+        .stranger()
         .ifPresent(
             stranger ->
                 LOG.warn(
@@ -145,8 +144,8 @@ public record TableLoading(
     return table(
         operations(identifier, loaded, loaded.real()),
         identifier,
-        view.metadata().uuid(),
-        view.readTs(),
+        loaded.metadata().uuid(),
+        loaded.readTs(),
         reporter);
   }
 
@@ -183,8 +182,7 @@ public record TableLoading(
    * @param loaded null for a table that does not exist yet
    * @param real the delegate's operations
    */
-  TxnTableOperations operations(
-      TableIdentifier identifier, DataTables.Loaded loaded, TableOperations real) {
+  TxnTableOperations operations(TableIdentifier identifier, Loaded loaded, TableOperations real) {
     return new TxnTableOperations(
         services.newest(),
         services.checks(),
@@ -197,7 +195,7 @@ public record TableLoading(
   }
 
   /** The catalog's own operations: a write inside an explicit transaction names its cure. */
-  UnregisteredOperations unregistered(DataTables.Loaded loaded) {
+  UnregisteredOperations unregistered(Loaded loaded) {
     return new UnregisteredOperations(
         services.checks(),
         services.registrar(),

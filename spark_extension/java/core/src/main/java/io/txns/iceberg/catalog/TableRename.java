@@ -1,7 +1,7 @@
 package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import java.util.List;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -85,9 +85,9 @@ public record TableRename(Services services) {
   /** The uuid of a table that is under care, else null; a commit table is refused. */
   private String uuidUnderCare(TableIdentifier table) {
     try {
-      DataTables.Loaded loaded = services.newest().load(table);
+      Loaded loaded = services.newest().load(table);
       services.checks().refuseCommitTable(loaded);
-      return loaded.registered() ? loaded.uuid() : null;
+      return loaded.registered() ? loaded.metadata().uuid() : null;
     } catch (NoSuchTableException e) {
       return null; // the catalog says so, in its own words
     }

@@ -6,7 +6,7 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.Recreation;
 import io.txns.iceberg.table.Claim;
-import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.TableMark;
 import java.util.HashMap;
@@ -101,14 +101,14 @@ public final class TxnTableBuilder implements TableBuilder {
       services.checks().refuseLogged(identifier);
       return plain.createTransaction();
     }
-    DataTables.Loaded dropped = droppedOrAbsent();
+    Loaded dropped = droppedOrAbsent();
     return dropped == null ? creation(false) : recreation(dropped, false);
   }
 
   @Override
   public org.apache.iceberg.Transaction replaceTransaction() {
     services.checks().refuseCommitTable(identifier);
-    DataTables.Loaded existing = existing();
+    Loaded existing = existing();
     if (isPlain(existing)) {
       return plainReplacement(existing, false);
     }
@@ -121,7 +121,7 @@ public final class TxnTableBuilder implements TableBuilder {
   @Override
   public org.apache.iceberg.Transaction createOrReplaceTransaction() {
     services.checks().refuseCommitTable(identifier);
-    DataTables.Loaded existing = existing();
+    Loaded existing = existing();
     if (isPlain(existing)) {
       return plainReplacement(existing, true);
     }
@@ -133,7 +133,7 @@ public final class TxnTableBuilder implements TableBuilder {
       refuseDropped();
       return plain.createOrReplaceTransaction();
     }
-    DataTables.Loaded dropped = droppedOrAbsent();
+    Loaded dropped = droppedOrAbsent();
     return dropped == null ? creation(true) : recreation(dropped, true);
   }
 
@@ -164,21 +164,20 @@ public final class TxnTableBuilder implements TableBuilder {
    * Whether there is a table that nobody registered, or any while transactions are off: its
    * replacement is the catalog's affair.
    */
-  private boolean isPlain(DataTables.Loaded existing) {
-    if (existing == null || existing.registered() && !existing.plain()) {
+  private boolean isPlain(Loaded existing) {
+    if (existing == null || existing instanceof Loaded.Registered) {
       return false;
     }
     services.checks().refuseCommitTable(existing);
     if (isExplicit()) {
-      services.checks().checkWritable(existing);
+      services.checks().writable(existing);
     }
     return true;
   }
 
-  private org.apache.iceberg.Transaction plainReplacement(
-      DataTables.Loaded existing, boolean orCreate) {
+  private org.apache.iceberg.Transaction plainReplacement(Loaded existing, boolean orCreate) {
     boolean ahead = isAhead(existing.real());
-    if (!existing.plain() && !ahead) {
+    if (!(existing instanceof Loaded.SwitchedOff) && !ahead) {
       return orCreate ? plain.createOrReplaceTransaction() : plain.replaceTransaction();
     }
     // As the catalog would, but not when transactions are on again, and whatever its times are.
@@ -223,7 +222,7 @@ public final class TxnTableBuilder implements TableBuilder {
         : Transactions.createTableTransaction(identifier.toString(), operations, first);
   }
 
-  private org.apache.iceberg.Transaction replacement(DataTables.Loaded existing, boolean orCreate) {
+  private org.apache.iceberg.Transaction replacement(Loaded existing, boolean orCreate) {
     TableOperations real =
         existing == null ? running().writeSet().table(identifier).real() : existing.real();
     TxnTableOperations operations = tables.operations(identifier, existing, real).replacing();
@@ -232,7 +231,7 @@ public final class TxnTableBuilder implements TableBuilder {
   }
 
   /** A dropped table is created again on its physical one. */
-  private org.apache.iceberg.Transaction recreation(DataTables.Loaded dropped, boolean orReplace) {
+  private org.apache.iceberg.Transaction recreation(Loaded dropped, boolean orReplace) {
     TableOperations real = dropped.real();
     TxnTableOperations operations =
         tables
@@ -314,7 +313,7 @@ public final class TxnTableBuilder implements TableBuilder {
   }
 
   /** The table, when there is one that is neither dropped nor only staged. */
-  private DataTables.Loaded existing() {
+  private Loaded existing() {
     if (isStagedCreate()) {
       return null;
     }
@@ -332,13 +331,13 @@ public final class TxnTableBuilder implements TableBuilder {
   }
 
   /** A dropped table's physical one, on which it is created again; null where there is none. */
-  private DataTables.Loaded droppedOrAbsent() {
+  private Loaded droppedOrAbsent() {
     if (existing() != null || isStagedCreate()) {
       throw new AlreadyExistsException("Table already exists: %s", identifier);
     }
     Head head = isExplicit() ? running().writeSet().head() : services.log().loadOrCreate();
     long readTs = isExplicit() ? running().readTs() : head.upper();
-    DataTables.Loaded loaded;
+    Loaded loaded;
     try {
       loaded = services.tables().loadWithDropped(identifier, head, readTs);
     } catch (NoSuchTableException e) {
@@ -346,13 +345,13 @@ public final class TxnTableBuilder implements TableBuilder {
       return null;
     }
     boolean droppedHere = running() != null && running().writeSet().drops(identifier);
-    if (!droppedHere && (!loaded.registered() || !loaded.view().dropped())) {
+    if (!droppedHere && !loaded.dropped()) {
       // Somebody created it since it was looked for.
       throw new AlreadyExistsException("Table already exists: %s", identifier);
     }
     if (!droppedHere) {
-      Claim.refuse(services.catalogName(), identifier, loaded.view().metadata());
-      services.checks().checkWritable(loaded);
+      Claim.refuse(services.catalogName(), identifier, loaded.metadata());
+      services.checks().writable(loaded);
     }
     return loaded;
   }

@@ -9,7 +9,7 @@ import io.txns.iceberg.stage.Recreation;
 import io.txns.iceberg.stage.Replacement;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.stage.WriteChecks;
-import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.TableMark;
 import io.txns.iceberg.table.TableView;
 import java.util.Optional;
@@ -38,7 +38,7 @@ public final class TxnTableOperations extends DelegatingOperations {
   private final TableIdentifier identifier;
   private final Supplier<Transaction> transaction;
   private TableOperations real;
-  private DataTables.Loaded loaded;
+  private Loaded loaded;
 
   /** Null while it is not known: of a table that is to be created. */
   private TableIdentity identity;
@@ -64,7 +64,7 @@ public final class TxnTableOperations extends DelegatingOperations {
       TxnClock clock,
       TableIdentifier identifier,
       Supplier<Transaction> transaction,
-      DataTables.Loaded loaded,
+      Loaded loaded,
       TableOperations real) {
     this.newest = newest;
     this.checks = checks;
@@ -128,11 +128,7 @@ public final class TxnTableOperations extends DelegatingOperations {
 
   /** As it was loaded; null where it has not been, as it may have left care since then. */
   private TableMetadata metadata() {
-    return loaded == null ? null : metadata(loaded);
-  }
-
-  private static TableMetadata metadata(DataTables.Loaded table) {
-    return table.view() == null ? table.real().current() : table.view().metadata();
+    return loaded == null ? null : loaded.metadata();
   }
 
   @Override
@@ -155,12 +151,12 @@ public final class TxnTableOperations extends DelegatingOperations {
   }
 
   /** The table as it is now: whatever has its name is not it. */
-  private DataTables.Loaded asItIsNow() {
-    DataTables.Loaded table = newest.loadLogged(identifier);
+  private Loaded asItIsNow() {
+    Loaded table = newest.loadLogged(identifier);
     if (table.real() == null) {
       throw TxnException.anotherTable(identifier);
     }
-    TableIdentity now = TableIdentity.of(metadata(table));
+    TableIdentity now = TableIdentity.of(table.metadata());
     refuseAnother(now);
     identity = now;
     return sameObject(table);
@@ -173,11 +169,11 @@ public final class TxnTableOperations extends DelegatingOperations {
   }
 
   /** The dropped table that it is planned on. */
-  private DataTables.Loaded standing() {
+  private Loaded standing() {
     try {
       return recreation.standing(loaded, newest.loadWithDropped(identifier));
     } catch (NoSuchTableException e) {
-      throw Recreation.moved(identifier, loaded.view().readTs()); // purged
+      throw Recreation.moved(identifier, loaded.readTs()); // purged
     }
   }
 
@@ -185,12 +181,13 @@ public final class TxnTableOperations extends DelegatingOperations {
    * {@code table} with the metadata object that is known already, where nothing has changed:
    * Iceberg's transactions compare objects, and some updates of theirs cannot be repeated.
    */
-  private DataTables.Loaded sameObject(DataTables.Loaded table) {
-    if (loaded == null || loaded.view() == null || !table.registered()) {
+  private Loaded sameObject(Loaded table) {
+    if (!(loaded instanceof Loaded.Viewed known)
+        || !(table instanceof Loaded.Registered registered)) {
       return table;
     }
-    TableMetadata before = loaded.view().metadata();
-    TableMetadata now = table.view().metadata();
+    TableMetadata before = known.metadata();
+    TableMetadata now = table.metadata();
     boolean same =
         before.metadataFileLocation() != null
             && before.metadataFileLocation().equals(now.metadataFileLocation())
@@ -198,12 +195,7 @@ public final class TxnTableOperations extends DelegatingOperations {
             && now.currentSnapshot() != null
             && before.currentSnapshot().snapshotId() == now.currentSnapshot().snapshotId();
     return same
-        ? new DataTables.Loaded(
-            table.identifier(),
-            table.table(),
-            table.real(),
-            table.mark(),
-            new TableView(before, table.view().readTs(), table.view().stranger()))
+        ? registered.showing(new TableView(before, table.readTs(), table.stranger()))
         : table;
   }
 
@@ -253,7 +245,7 @@ public final class TxnTableOperations extends DelegatingOperations {
     }
     StagedTable staged = stagedIn(explicit);
     if (!explicit.writeSet().creates(identifier)) {
-      checks.checkWritable(explicit.writeSet().load(identifier));
+      checks.writable(explicit.writeSet().load(identifier));
     }
     if (append) {
       explicit.writeSet().stageAppend(staged, base, to);
@@ -265,13 +257,13 @@ public final class TxnTableOperations extends DelegatingOperations {
 
   /** One statement is one Iceberg operation: when its table has moved, Iceberg itself retries. */
   private void commitAtOnce(Transaction statement, TableMetadata metadata, boolean append) {
-    checks.checkWritable(loaded);
+    Loaded.Registered writable = checks.writable(loaded);
     Optional<Committed> entry;
     try {
       entry =
           append
-              ? statements.commitAppend(statement, loaded, metadata)
-              : statements.commit(statement, loaded, metadata);
+              ? statements.commitAppend(statement, writable, metadata)
+              : statements.commit(statement, writable, metadata);
     } catch (TxnException e) {
       if (e.kind() == ErrorKind.CONFLICT) {
         throw new CommitFailedException(e, "Cannot commit: %s", e.getMessage());

@@ -7,7 +7,7 @@ import io.txns.iceberg.meta.DelegatingOperations;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.stage.WrittenSnapshot;
-import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.TableMark;
 import java.util.Set;
 import java.util.function.Supplier;
@@ -28,7 +28,7 @@ public final class UnregisteredOperations extends DelegatingOperations {
   private final Registrar registrar;
   private final TableIdentifier commitTable;
   private final TxnClock clock;
-  private final DataTables.Loaded loaded;
+  private final Loaded loaded;
   private final TableOperations real;
   private final Supplier<Transaction> transaction;
   private final TableIdentity identity;
@@ -42,7 +42,7 @@ public final class UnregisteredOperations extends DelegatingOperations {
       Registrar registrar,
       TableIdentifier commitTable,
       TxnClock clock,
-      DataTables.Loaded loaded,
+      Loaded loaded,
       Supplier<Transaction> transaction) {
     this.checks = checks;
     this.registrar = registrar;
@@ -103,7 +103,7 @@ public final class UnregisteredOperations extends DelegatingOperations {
     Transaction running = transaction.get();
     if (running != null && running.explicit() && running.state() == Transaction.State.ACTIVE) {
       running.checkWritable();
-      checks.checkWritable(loaded);
+      checks.writable(loaded);
     }
     if (base != null && TableMark.of(base).isPresent()) {
       checks.checkPlain(loaded.identifier(), base);

@@ -311,7 +311,7 @@ public final class Applier {
       return real;
     }
     TableMark.refuseCommitTable(table, base);
-    UpdateTableRequest request = tables.request(change);
+    UpdateTableRequest request = log.request(change);
     if (TableMark.of(base).isEmpty() && !repaired && !forgets) {
       throw TxnException.quarantined(table, "somebody took the protocol's mark from the table");
     }
@@ -410,8 +410,8 @@ public final class Applier {
   }
 
   private TableOperations create(LoggedChange change, TableIdentifier table) {
-    UpdateTableRequest request = tables.request(change);
-    if (!DataTables.creates(request) || wasThere(change)) {
+    UpdateTableRequest request = log.request(change);
+    if (!Overlay.creates(request) || wasThere(change)) {
       throw TxnException.missing(table);
     }
     TableMetadata metadata = Overlay.create(change, request, clock.nowMs());
@@ -474,7 +474,7 @@ public final class Applier {
       return;
     }
     List<Snapshot> staged =
-        tables.request(change).updates().stream()
+        log.request(change).updates().stream()
             .filter(MetadataUpdate.AddSnapshot.class::isInstance)
             .map(update -> ((MetadataUpdate.AddSnapshot) update).snapshot())
             .toList();

@@ -312,7 +312,7 @@ public final class Committer {
     String txnId = request.key().txnId();
     TableMetadata newBase;
     try {
-      newBase = tables.load(table, head, head.upper()).view().metadata();
+      newBase = tables.load(table, head, head.upper()).metadata();
     } catch (NoSuchTableException e) {
       throw TxnException.conflict(
           table, txnId, winner, head.upper(), "a table that it appended to was dropped");

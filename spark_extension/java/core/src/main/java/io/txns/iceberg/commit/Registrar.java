@@ -18,6 +18,7 @@ import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.TableMark;
@@ -193,7 +194,7 @@ public final class Registrar {
     if (!applier.applyRun(head, identifier)) {
       throw notApplied(identifier, "forgotten");
     }
-    DataTables.Loaded loaded = tables.load(identifier, head, head.upper());
+    Loaded loaded = tables.load(identifier, head, head.upper());
     if (!loaded.registered()) {
       return head.upper();
     }
@@ -201,8 +202,7 @@ public final class Registrar {
       throw TxnException.off(); // a stranger's write is no reason before this
     }
     refuseStrangers(loaded);
-    StagedTable staged =
-        new StagedTable(identifier, loaded.real(), loaded.view().metadata(), false);
+    StagedTable staged = StagedTable.of(loaded);
     staged.stage(
         staged.current(),
         TableMetadata.buildFrom(staged.current()).removeProperties(TableMark.KEYS).build());
@@ -211,7 +211,7 @@ public final class Registrar {
             new Committer.Request(
                 EntryKind.FORGET,
                 CommitLoop.Key.fresh(clock.newTxnId()),
-                loaded.view().readTs(),
+                loaded.readTs(),
                 clock.nowMs(),
                 Isolation.SNAPSHOT,
                 "",
@@ -312,9 +312,8 @@ public final class Registrar {
     }
   }
 
-  private static void refuseStrangers(DataTables.Loaded loaded) {
+  private static void refuseStrangers(Loaded loaded) {
     loaded
-        .view()
         .stranger()
         .ifPresent(
             stranger -> {

@@ -301,12 +301,18 @@ public final class CommitLog {
   }
 
   /**
-   * The requests of an entry's payload, one per change.
+   * The request that carries a logged change out.
    *
-   * @throws TxnException CorruptLog when the payload's file is not what the entry says
+   * @throws TxnException CorruptLog when the payload is not what its entry says
    */
-  public List<UpdateTableRequest> requests(Entry entry) {
-    return payloads.read(entry, this::io);
+  public UpdateTableRequest request(LoggedChange logged) {
+    List<Change> changes = logged.entry().changes();
+    List<UpdateTableRequest> requests = payloads.read(logged.entry(), this::io);
+    if (changes.size() != requests.size()) {
+      throw TxnException.corruptLog(
+          "an entry's payload does not have one request per change: " + logged.entry().txnId());
+    }
+    return requests.get(changes.indexOf(logged.change()));
   }
 
   public FileIO io() {

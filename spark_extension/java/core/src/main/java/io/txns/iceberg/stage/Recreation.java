@@ -3,7 +3,7 @@ package io.txns.iceberg.stage;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.meta.ColumnIds;
-import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.TableMark;
 import io.txns.iceberg.table.TableView;
@@ -90,22 +90,18 @@ public record Recreation(TableIdentifier table, boolean orReplace) {
    *     replaced
    * @throws TxnException 40001: it is to be planned again
    */
-  public DataTables.Loaded standing(DataTables.Loaded planned, DataTables.Loaded newest) {
-    TableView view = newest.view();
-    boolean lives = view == null || !view.dropped();
-    if (lives && !orReplace) {
+  public Loaded standing(Loaded planned, Loaded newest) {
+    TableMetadata base = planned.metadata();
+    if (newest instanceof Loaded.Viewed dropped && dropped.dropped()) {
+      if (!isBase(base, dropped.metadata())) {
+        throw moved(table, dropped.readTs());
+      }
+      return dropped.showing(new TableView(base, dropped.readTs(), dropped.stranger()));
+    }
+    if (!orReplace) {
       throw new AlreadyExistsException("Table already exists: %s", table);
     }
-    TableMetadata base = planned.view().metadata();
-    if (lives || !isBase(base, view.metadata())) {
-      throw moved(table, view == null ? planned.view().readTs() : view.readTs());
-    }
-    return new DataTables.Loaded(
-        newest.identifier(),
-        newest.table(),
-        newest.real(),
-        newest.mark(),
-        new TableView(base, view.readTs(), view.stranger()));
+    throw moved(table, newest instanceof Loaded.Viewed ? newest.readTs() : planned.readTs());
   }
 
   /** Whether what was planned on one state of a dropped table fits on another one. */

@@ -1,6 +1,7 @@
 package io.txns.iceberg.stage;
 
 import io.txns.iceberg.meta.AddedSnapshots;
+import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.TableMark;
@@ -55,6 +56,11 @@ public final class StagedTable {
         create
             ? new Point(Overlay.inMemory(base, null), creation(base), false)
             : new Point(base, List.of(), true);
+  }
+
+  /** A table as it was loaded, with nothing staged on it. */
+  public static StagedTable of(Loaded loaded) {
+    return new StagedTable(loaded.identifier(), loaded.real(), loaded.metadata(), false);
   }
 
   /**

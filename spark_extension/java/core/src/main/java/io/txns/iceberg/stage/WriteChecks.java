@@ -6,6 +6,7 @@ import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.TableMark;
 import java.util.function.Supplier;
 import org.apache.iceberg.TableMetadata;
@@ -29,25 +30,24 @@ public final class WriteChecks {
   }
 
   /**
-   * Refuse to write through the log a table that strangers have written, that nobody registered, a
-   * commit table, or any while transactions are off.
+   * Give a table where it can be written through the log: not one that strangers have written, that
+   * nobody registered, a commit table, or any while transactions are off.
    *
    * @throws TxnException 55000 or 0A000, with the command that cures it
    */
-  public void checkWritable(DataTables.Loaded table) {
-    if (table.plain()) {
+  public Loaded.Registered writable(Loaded table) {
+    if (table instanceof Loaded.SwitchedOff) {
       throw TxnException.off();
     }
-    refuseCommitTable(table);
-    if (!table.registered()) {
+    if (!(table instanceof Loaded.Registered registered)) {
+      refuseCommitTable(table);
       throw TxnException.unsupported(
           String.format(
               "a transaction writes registered tables only: CALL %s.system.register('%s') first;"
                   + " table=`%s`",
               catalogName, table.identifier(), table.identifier()));
     }
-    table
-        .view()
+    registered
         .stranger()
         .ifPresent(
             stranger -> {
@@ -56,6 +56,7 @@ public final class WriteChecks {
               }
               throw stranger.quarantined(table.identifier());
             });
+    return registered;
   }
 
   /**
@@ -126,7 +127,7 @@ public final class WriteChecks {
    *
    * @throws TxnException 0A000 for a commit table, this one or another
    */
-  public void refuseCommitTable(DataTables.Loaded table) {
+  public void refuseCommitTable(Loaded table) {
     if (table.real() != null && !table.registered()) {
       TableMark.refuseCommitTable(table.identifier(), table.real().current());
     }

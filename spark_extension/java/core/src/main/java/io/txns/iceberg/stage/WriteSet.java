@@ -4,6 +4,7 @@ import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -28,7 +29,7 @@ public final class WriteSet {
   private final ReadSet reads = new ReadSet();
   private final Writes writes = new Writes();
   private final StagedTables staged = new StagedTables(writes);
-  private final Map<TableIdentifier, DataTables.Loaded> loaded = new LinkedHashMap<>();
+  private final Map<TableIdentifier, Loaded> loaded = new LinkedHashMap<>();
   private Head head;
   private volatile long readTs;
 
@@ -94,27 +95,26 @@ public final class WriteSet {
 
   /** Note that a table was read as a whole, if it is under care. */
   public void noteRead(TableIdentifier table) {
-    DataTables.Loaded known = loaded.get(table);
+    Loaded known = loaded.get(table);
     if (known == null || known.registered()) {
-      reads.table(table, known == null ? null : known.uuid());
+      reads.table(table, known == null ? null : known.metadata().uuid());
     }
   }
 
   /** Note that a table's metadata was looked at, if it is under care. */
   public void noteMetadataRead(TableIdentifier table) {
-    DataTables.Loaded known = loaded.get(table);
+    Loaded known = loaded.get(table);
     if (known == null || known.registered()) {
-      reads.metadata(table, known == null ? null : known.uuid());
+      reads.metadata(table, known == null ? null : known.metadata().uuid());
     }
   }
 
   /** Load a table as of {@code read_ts}, the same one every time. */
-  public synchronized DataTables.Loaded load(TableIdentifier table) {
-    DataTables.Loaded known = loaded.get(table);
+  public synchronized Loaded load(TableIdentifier table) {
+    Loaded known = loaded.get(table);
     if (known == null) {
       try {
-        Optional<DataTables.Loaded> plain =
-            explicit ? Optional.empty() : tables.loadPlain(table, head());
+        Optional<Loaded> plain = explicit ? Optional.empty() : tables.loadPlain(table, head());
         known = plain.orElseGet(() -> tables.loadInTransaction(table, head(), readTs));
       } catch (NoSuchTableException e) {
         reads.absent(table);
@@ -132,12 +132,11 @@ public final class WriteSet {
   public synchronized StagedTable table(TableIdentifier table) {
     StagedTable changes = staged.get(table);
     if (changes == null) {
-      DataTables.Loaded known = load(table);
-      if (known.view() == null) {
-        checks.checkWritable(known); // refused: it was loaded while it was under care
+      Loaded known = load(table);
+      if (!(known instanceof Loaded.Viewed)) {
+        checks.writable(known); // refused: it was loaded while it was under care
       }
-      StagedTable made = new StagedTable(table, known.real(), known.view().metadata(), false);
-      changes = staged.computeIfAbsent(table, () -> made);
+      changes = staged.computeIfAbsent(table, () -> StagedTable.of(known));
     }
     if (StagedTables.isDropped(changes)) {
       throw new NoSuchTableException("Table does not exist: %s", table);
@@ -146,11 +145,10 @@ public final class WriteSet {
   }
 
   /** A dropped table, to be created again on its physical one. */
-  public synchronized StagedTable overDropped(TableIdentifier table, DataTables.Loaded dropped) {
+  public synchronized StagedTable overDropped(TableIdentifier table, Loaded dropped) {
     loaded.putIfAbsent(table, dropped);
     reads.absent(table);
-    return staged.computeIfAbsent(
-        table, () -> new StagedTable(table, dropped.real(), dropped.view().metadata(), false));
+    return staged.computeIfAbsent(table, () -> StagedTable.of(dropped));
   }
 
   /** Whether the transaction itself has created a table. */

@@ -6,78 +6,37 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
-import io.txns.iceberg.log.Entry;
-import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.Timestamps;
-import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 import org.apache.iceberg.BaseMetadataTable;
 import org.apache.iceberg.BaseTable;
-import org.apache.iceberg.BaseTransaction;
-import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
-import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.apache.iceberg.rest.requests.UpdateTableRequest;
 
 /** Loads data tables from the delegate, and lays the log over them. */
 public final class DataTables {
   private final Catalog delegate;
   private final CommitLog log;
-  private final Archive archive;
   private final TxnClock clock;
   private final CompleteTables complete;
-
-  /**
-   * A data table as the delegate has it and as the protocol sees it.
-   *
-   * @param table the delegate's table; null for one that is logged and not created yet
-   * @param real its operations
-   * @param mark empty for a table that is not under care
-   * @param view as of a timestamp; null for a table that is not under care, unless it is {@link
-   *     #forgotten()}, and for one that is {@link #plain()}
-   */
-  public record Loaded(
-      TableIdentifier identifier,
-      Table table,
-      TableOperations real,
-      Optional<TableMark> mark,
-      TableView view) {
-    public boolean registered() {
-      return mark.isPresent();
-    }
-
-    /** Whether it is read and written as the catalog has it, because transactions are off. */
-    public boolean plain() {
-      return mark.isPresent() && view == null;
-    }
-
-    /** The uuid of a table under care, in the catalog already or not. */
-    public String uuid() {
-      return plain() ? real.current().uuid() : view.metadata().uuid();
-    }
-
-    /** Whether the log has taken it from care, and the table itself does not say so yet. */
-    public boolean forgotten() {
-      return mark.isEmpty() && view != null;
-    }
-  }
+  private final LoggedTables logged;
+  private final LeavingTables leaving;
 
   public DataTables(Catalog delegate, CommitLog log, Archive archive, TxnClock clock) {
     this.delegate = delegate;
     this.log = log;
-    this.archive = archive;
     this.clock = clock;
     this.complete = new CompleteTables(delegate, archive, clock);
+    this.logged = new LoggedTables(delegate, log, clock);
+    this.leaving = new LeavingTables(log, archive, clock);
   }
 
   /**
@@ -92,7 +51,7 @@ public final class DataTables {
   public Loaded load(TableIdentifier identifier, Head head, long readTs) {
     Loaded loaded = loadWithDropped(identifier, head, readTs);
     checkComplete(loaded, readTs);
-    if (loaded.registered() && loaded.view().dropped()) {
+    if (loaded.dropped()) {
       throw new NoSuchTableException("Table does not exist: %s", identifier);
     }
     return loaded;
@@ -112,7 +71,7 @@ public final class DataTables {
           && delegate.loadTable(identifier) instanceof BaseTable table) {
         TableMetadata metadata = table.operations().current();
         long careTs = LoggedState.careTs(metadata).orElse(0);
-        if (careTs > readTs && forgetAbove(readTs, metadata.uuid()).isEmpty()) {
+        if (careTs > readTs && leaving.forgetAbove(readTs, metadata.uuid()).isEmpty()) {
           return load(identifier, log.load(), careTs);
         }
       }
@@ -145,14 +104,14 @@ public final class DataTables {
       table = loaded.table();
       lost = loaded.lost();
     } catch (NoSuchTableException e) {
-      return notCreatedYet(identifier, head, readTs).orElseThrow(() -> e);
+      return logged.notCreatedYet(identifier, head, readTs).orElseThrow(() -> e);
     }
     if (table instanceof BaseMetadataTable) {
       // The delegate's own, of the committed state; the caller builds it over the table's view.
       throw new NoSuchTableException("Not a data table: %s", identifier);
     }
     if (!(table instanceof BaseTable base)) {
-      return new Loaded(identifier, table, null, Optional.empty(), null);
+      return new Loaded.Unregistered(identifier, table, null);
     }
     return loaded(identifier, base, head, readTs, lost);
   }
@@ -173,27 +132,21 @@ public final class DataTables {
     TableOperations real = table.operations();
     Optional<TableMark> mark = TableMark.of(real.current());
     if (mark.isEmpty()) {
-      Optional<TableMetadata> hidden =
-          logged(identifier, head, readTs)
-              .filter(metadata -> !metadata.uuid().equals(real.current().uuid()));
-      return hidden.isPresent()
-          ? behind(identifier, hidden.get(), real, readTs)
-          : withoutMark(identifier, table, real, head, readTs, lost);
+      return logged
+          .behind(identifier, real, head, readTs)
+          .orElseGet(() -> withoutMark(identifier, table, head, readTs, lost));
     }
     checkMark(identifier, mark.get(), head);
-    Optional<Loaded> leaving = leaving(identifier, table, mark.get(), head, readTs);
-    if (lost.isEmpty() && leaving.isPresent()) {
-      return leaving.get();
+    Optional<Loaded> left = leaving.leaving(identifier, table, mark.get(), head, readTs);
+    if (lost.isEmpty() && left.isPresent()) {
+      return left.get();
     }
-    Optional<Change> forget = forgetBeforeMark(real.current(), readTs);
+    Optional<Change> forget = leaving.forgetBeforeMark(real.current(), readTs);
     if (forget.isPresent()) {
-      TableView left =
-          Overlay.beforeForget(
-              identifier, real.current(), mark.get(), forget.get(), readTs, clock.nowMs());
-      return new Loaded(identifier, table, real, mark, left);
+      return leaving.before(forget.get(), identifier, table, mark.get(), readTs);
     }
     TableView view = view(identifier, real.current(), mark.get(), head, readTs, lost);
-    return new Loaded(identifier, table, real, TableMark.of(view.metadata()), view);
+    return Loaded.of(identifier, table, real, view);
   }
 
   /**
@@ -226,8 +179,8 @@ public final class DataTables {
 
   /** Refuses to read what was acknowledged from a table that somebody has set back. */
   private static void checkComplete(Loaded loaded, long readTs) {
-    Optional.ofNullable(loaded.view())
-        .flatMap(TableView::stranger)
+    loaded
+        .stranger()
         .filter(stranger -> stranger.lost() != null && stranger.lost().above() < readTs)
         .ifPresent(
             stranger -> {
@@ -253,8 +206,7 @@ public final class DataTables {
     if (!(table instanceof BaseTable base) || !isPlain(base.operations().current(), head)) {
       return Optional.empty();
     }
-    TableOperations real = base.operations();
-    return Optional.of(new Loaded(identifier, table, real, TableMark.of(real.current()), null));
+    return Optional.of(new Loaded.SwitchedOff(identifier, table, base.operations()));
   }
 
   /**
@@ -279,94 +231,46 @@ public final class DataTables {
    */
   private Loaded withoutMark(
       TableIdentifier identifier,
-      Table table,
-      TableOperations real,
+      BaseTable table,
       Head head,
       long readTs,
       Optional<Stranger> lost) {
+    TableOperations real = table.operations();
+    Loaded unregistered = new Loaded.Unregistered(identifier, table, real);
     if (!head.exists()) {
-      return new Loaded(identifier, table, real, Optional.empty(), null); // there is no log yet
+      return unregistered; // there is no log yet
     }
     TableMetadata metadata = real.current();
     long applied = TableMark.applied(metadata);
     TableMark taken = new TableMark(log.identifier(), head.uuid(), 0, applied);
-    Optional<Loaded> leaving = leaving(identifier, table, taken, head, readTs);
-    if (lost.isEmpty() && leaving.isPresent()) {
-      return leaving.get();
+    Optional<Loaded> left = leaving.leaving(identifier, table, taken, head, readTs);
+    if (lost.isEmpty() && left.isPresent()) {
+      return left.get();
     }
     if (lost.isEmpty() && head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty()) {
       Optional<Change> above =
-          applied > readTs ? forgetAbove(readTs, metadata.uuid()) : Optional.empty();
+          applied > readTs ? leaving.forgetAbove(readTs, metadata.uuid()) : Optional.empty();
       return above
-          .map(
-              forget ->
-                  Overlay.beforeForget(identifier, metadata, taken, forget, readTs, clock.nowMs()))
-          .map(view -> new Loaded(identifier, table, real, Optional.of(taken), view))
-          .orElseGet(() -> new Loaded(identifier, table, real, Optional.empty(), null));
+          .map(forget -> leaving.before(forget, identifier, table, taken, readTs))
+          .orElse(unregistered);
     }
     TableView view = view(identifier, metadata, taken, head, readTs, lost);
-    if (lost.isPresent()
-        || TableMark.of(view.metadata()).isPresent()) { // or a repair has put the mark back
-      return new Loaded(identifier, table, real, Optional.of(taken), view);
+    boolean markedAgain = TableMark.of(view.metadata()).isPresent(); // by a repair
+    if (lost.isEmpty() && !markedAgain) {
+      Stranger stranger =
+          new Stranger(
+              LoggedState.mainId(metadata),
+              List.of(),
+              false,
+              "somebody took the protocol's mark from the table");
+      view = new TableView(view.metadata(), readTs, Optional.of(stranger));
     }
-    Stranger stranger =
-        new Stranger(
-            LoggedState.mainId(metadata),
-            List.of(),
-            false,
-            "somebody took the protocol's mark from the table");
-    return new Loaded(
-        identifier,
-        table,
-        real,
-        Optional.of(taken),
-        new TableView(view.metadata(), readTs, Optional.of(stranger)));
-  }
-
-  /** A table whose forget is all that is to be applied to it: it is its owner's since. */
-  private Optional<Loaded> leaving(
-      TableIdentifier identifier, Table table, TableMark mark, Head head, long readTs) {
-    TableOperations real = ((BaseTable) table).operations();
-    TableMetadata metadata = real.current();
-    List<LoggedChange> run = head.state().changes(metadata.uuid(), mark.applied(), head.upper());
-    if (run.isEmpty() || run.get(0).entry().kind() != EntryKind.FORGET || readTs < mark.applied()) {
-      return Optional.empty();
-    }
-    LoggedChange forget = run.get(0);
-    if (readTs < forget.commitTs()) {
-      TableView view =
-          Overlay.beforeForget(identifier, metadata, mark, forget.change(), readTs, clock.nowMs());
-      return Optional.of(new Loaded(identifier, table, real, Optional.of(mark), view));
-    }
-    TableMetadata seen = Timestamps.notAhead(metadata, clock.nowMs());
-    TableMetadata left =
-        Overlay.inMemory(
-            TableMark.leaving(seen, forget.commitTs()).build(), metadata.metadataFileLocation());
-    TableView view = new TableView(left, readTs, Optional.empty());
-    return Optional.of(new Loaded(identifier, table, real, Optional.empty(), view));
-  }
-
-  /** The change that took a table from care above a timestamp, where a mark followed it. */
-  private Optional<Change> forgetBeforeMark(TableMetadata metadata, long ts) {
-    long applied = TableMark.applied(metadata);
-    return applied > ts && LoggedState.markedAbove(metadata, ts)
-        ? forgetAbove(ts, metadata.uuid())
-        : Optional.empty();
+    return new Loaded.Registered(identifier, table, real, view);
   }
 
   /** The change that first took a table from care above a timestamp; empty where none did. */
   public Optional<Change> forgetAbove(long ts, String uuid) {
-    Head newest = log.loadIfExists();
-    List<Entry> entries = new ArrayList<>(newest.state().after(ts));
-    if (newest.state().tidiedUpto() > ts) {
-      entries.addAll(archive.between(ts, newest.state().tidiedUpto()));
-    }
-    return entries.stream()
-        .filter(entry -> entry.kind() == EntryKind.FORGET)
-        .sorted(Comparator.comparingLong(Entry::commitTs))
-        .flatMap(entry -> entry.changes().stream())
-        .filter(change -> change.uuid().equals(uuid))
-        .findFirst();
+    return leaving.forgetAbove(ts, uuid);
   }
 
   /** The view of a registered table whose metadata the caller has loaded after {@code head}. */
@@ -384,10 +288,10 @@ public final class DataTables {
     }
     long above = Math.max(mark.applied(), readTs);
     List<LoggedChange> later = head.state().changes(metadata.uuid(), above, head.upper());
-    Overlay.refuseGivenUp(identifier, later, this::request, readTs);
+    Overlay.refuseGivenUp(identifier, later, log::request, readTs);
     List<LoggedChange> run = head.state().changes(metadata.uuid(), mark.applied(), readTs);
     TableView view =
-        Overlay.asOf(identifier, metadata, mark, run, this::request, readTs, clock.nowMs());
+        Overlay.asOf(identifier, metadata, mark, run, log::request, readTs, clock.nowMs());
     return lost.isPresent() ? new TableView(view.metadata(), readTs, lost) : view;
   }
 
@@ -404,77 +308,9 @@ public final class DataTables {
     }
   }
 
-  /** The request that carries a logged change out. */
-  public UpdateTableRequest request(LoggedChange logged) {
-    List<Change> changes = logged.entry().changes();
-    List<UpdateTableRequest> requests = log.requests(logged.entry());
-    if (changes.size() != requests.size()) {
-      throw TxnException.corruptLog(
-          "an entry's payload does not have one request per change: " + logged.entry().txnId());
-    }
-    return requests.get(changes.indexOf(logged.change()));
-  }
-
-  /**
-   * Operations of a table that the catalog does not have, to create it with {@code commit(null,
-   * ...)}: the catalog's own atomic create.
-   */
+  /** Operations that create a table which the catalog does not have. */
   public TableOperations operationsToCreate(TableIdentifier identifier, TableMetadata metadata) {
-    BaseTransaction transaction =
-        (BaseTransaction)
-            delegate
-                .buildTable(identifier, metadata.schema())
-                .withPartitionSpec(metadata.spec())
-                .withSortOrder(metadata.sortOrder())
-                .withLocation(metadata.location())
-                .withProperties(metadata.properties())
-                .withProperty(
-                    TableProperties.FORMAT_VERSION, Integer.toString(metadata.formatVersion()))
-                .createTransaction();
-    return transaction.underlyingOps();
-  }
-
-  /** A table that the log has created, and whose name a stranger took before it was applied. */
-  private static Loaded behind(
-      TableIdentifier identifier, TableMetadata metadata, TableOperations real, long readTs) {
-    Stranger stranger = Stranger.ofTakenName(real.current());
-    TableView view = new TableView(Overlay.inMemory(metadata, null), readTs, Optional.of(stranger));
-    return new Loaded(identifier, null, real, TableMark.of(metadata), view);
-  }
-
-  private Optional<Loaded> notCreatedYet(TableIdentifier identifier, Head head, long readTs) {
-    return logged(identifier, head, readTs)
-        .map(
-            metadata ->
-                new Loaded(
-                    identifier,
-                    null,
-                    operationsToCreate(identifier, metadata),
-                    TableMark.of(metadata),
-                    new TableView(Overlay.inMemory(metadata, null), readTs, Optional.empty())));
-  }
-
-  /** A table as the log alone makes it: its creation, and what came after. */
-  private Optional<TableMetadata> logged(TableIdentifier identifier, Head head, long readTs) {
-    Optional<LoggedChange> creation = head.state().creation(identifier, readTs);
-    if (creation.isEmpty()) {
-      return Optional.empty();
-    }
-    List<LoggedChange> run = head.state().changes(creation.get().change().uuid(), 0, readTs);
-    UpdateTableRequest first = request(run.get(0));
-    if (!creates(first)) {
-      throw TxnException.missing(identifier);
-    }
-    Overlay.checkChain(identifier, run);
-    TableMetadata metadata = Overlay.create(run.get(0), first, clock.nowMs());
-    for (LoggedChange change : run.subList(1, run.size())) {
-      metadata = Overlay.replay(metadata, change, request(change), clock.nowMs());
-    }
-    return Optional.of(metadata);
-  }
-
-  public static boolean creates(UpdateTableRequest request) {
-    return request.updates().stream().anyMatch(MetadataUpdate.AssignUUID.class::isInstance);
+    return logged.operationsToCreate(identifier, metadata);
   }
 
   private void checkMark(TableIdentifier identifier, TableMark mark, Head head) {

@@ -183,6 +183,11 @@ public final class Overlay {
     return unmet.values().iterator().next();
   }
 
+  /** Whether the request of a change makes its table. */
+  public static boolean creates(UpdateTableRequest request) {
+    return request.updates().stream().anyMatch(MetadataUpdate.AssignUUID.class::isInstance);
+  }
+
   private static TxnException unfit(LoggedChange logged, String reason) {
     return TxnException.quarantined(
         logged.change().table(),

@@ -289,8 +289,7 @@ class AlteredTableTest extends TwoTables {
     handle.tidy();
     head = handle.services().log().load();
     before = handle.services().tables().load(id("shop.a"), head, readTs);
-    assertThat(before.view().metadata().currentSnapshot().summary())
-        .containsEntry("total-records", "1");
+    assertThat(before.metadata().currentSnapshot().summary()).containsEntry("total-records", "1");
     assertThat(handle.services().tables().load(id("shop.a"), head, head.upper()).registered())
         .isFalse();
   }
@@ -326,10 +325,10 @@ class AlteredTableTest extends TwoTables {
     doAsAnOwner(deed);
     List<Long> written = lake.plainIds("shop.a");
     Head head = handle.services().log().load();
-    DataTables.Loaded loaded = handle.services().tables().load(id("shop.a"), head, head.upper());
-    assertThat(loaded.forgotten()).isTrue();
-    assertThat(loaded.view().stranger()).isEmpty();
-    assertThat(LoggedState.mainId(loaded.view().metadata()))
+    Loaded loaded = handle.services().tables().load(id("shop.a"), head, head.upper());
+    assertThat(loaded instanceof Loaded.Forgotten).isTrue();
+    assertThat(loaded.stranger()).isEmpty();
+    assertThat(LoggedState.mainId(loaded.metadata()))
         .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId());
     TxnHandle refused =
         TxnHandle.open(

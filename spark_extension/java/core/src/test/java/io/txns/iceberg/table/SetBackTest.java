@@ -132,13 +132,7 @@ class SetBackTest extends TwoTables {
     assertThat(lake.txnIds("shop.b")).containsExactly(7L);
     long applied = Long.parseLong(outside.loadTable(id("shop.a")).properties().get("txns.applied"));
     assertThat(
-            handle
-                .services()
-                .newest()
-                .loadAt(id("shop.a"), applied)
-                .view()
-                .metadata()
-                .currentSnapshot())
+            handle.services().newest().loadAt(id("shop.a"), applied).metadata().currentSnapshot())
         .isNotNull();
   }
 
@@ -152,14 +146,7 @@ class SetBackTest extends TwoTables {
     answers.add(old);
     TxnHandle reader = TxnHandle.open("lake", replica, TxnConfig.from(Map.of()), new MovedClock(0));
     assertThat(
-            reader
-                .services()
-                .newest()
-                .load(id("shop.a"))
-                .view()
-                .metadata()
-                .currentSnapshot()
-                .snapshotId())
+            reader.services().newest().load(id("shop.a")).metadata().currentSnapshot().snapshotId())
         .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId())
         .isNotEqualTo(old.currentSnapshot().snapshotId());
     assertThat(answers).isEmpty();
@@ -195,7 +182,7 @@ class SetBackTest extends TwoTables {
           assertThat(handle.tidy()).isPositive();
           reader.services().newest().load(id("shop.b"));
         });
-    assertThat(reader.services().newest().load(id("shop.a")).view().stranger()).isEmpty();
+    assertThat(reader.services().newest().load(id("shop.a")).stranger()).isEmpty();
     assertThat(meanwhile).isEmpty();
   }
 
@@ -347,9 +334,9 @@ class SetBackTest extends TwoTables {
     forgetAndRegister(written);
     answers.add(old);
     TxnHandle reader = TxnHandle.open("lake", replica, TxnConfig.from(Map.of()), new MovedClock(0));
-    DataTables.Loaded loaded = reader.services().newest().load(id("shop.a"));
+    Loaded loaded = reader.services().newest().load(id("shop.a"));
     assertThat(loaded.registered()).isTrue();
-    assertThat(loaded.view().metadata().currentSnapshot().snapshotId())
+    assertThat(loaded.metadata().currentSnapshot().snapshotId())
         .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId());
     assertThat(answers).isEmpty();
   }
@@ -395,8 +382,8 @@ class SetBackTest extends TwoTables {
     }
   }
 
-  private static String rows(DataTables.Loaded loaded) {
-    return loaded.view().metadata().currentSnapshot().summary().get("total-records");
+  private static String rows(Loaded loaded) {
+    return loaded.metadata().currentSnapshot().summary().get("total-records");
   }
 
   private void assertAdoptEndsIt(Long... left) {

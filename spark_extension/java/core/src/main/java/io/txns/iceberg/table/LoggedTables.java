@@ -1,0 +1,88 @@
+package io.txns.iceberg.table;
+
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.LoggedChange;
+import java.util.List;
+import java.util.Optional;
+import org.apache.iceberg.BaseTransaction;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.TableProperties;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
+
+/** Tables that the log has created, and the catalog has not. */
+record LoggedTables(Catalog delegate, CommitLog log, TxnClock clock) {
+
+  /** A table that is logged and not created yet. */
+  Optional<Loaded> notCreatedYet(TableIdentifier identifier, Head head, long readTs) {
+    return created(identifier, head, readTs)
+        .map(
+            metadata ->
+                Loaded.of(
+                    identifier,
+                    null,
+                    operationsToCreate(identifier, metadata),
+                    new TableView(Overlay.inMemory(metadata, null), readTs, Optional.empty())));
+  }
+
+  /** A table whose name a stranger took before it was created. */
+  Optional<Loaded> behind(
+      TableIdentifier identifier, TableOperations others, Head head, long readTs) {
+    TableMetadata other = others.current();
+    return created(identifier, head, readTs)
+        .filter(metadata -> !metadata.uuid().equals(other.uuid()))
+        .map(
+            metadata ->
+                Loaded.of(
+                    identifier,
+                    null,
+                    others,
+                    new TableView(
+                        Overlay.inMemory(metadata, null),
+                        readTs,
+                        Optional.of(Stranger.ofTakenName(other)))));
+  }
+
+  /** A table as the log alone makes it: its creation, and what came after. */
+  private Optional<TableMetadata> created(TableIdentifier identifier, Head head, long readTs) {
+    Optional<LoggedChange> creation = head.state().creation(identifier, readTs);
+    if (creation.isEmpty()) {
+      return Optional.empty();
+    }
+    List<LoggedChange> run = head.state().changes(creation.get().change().uuid(), 0, readTs);
+    UpdateTableRequest first = log.request(run.get(0));
+    if (!Overlay.creates(first)) {
+      throw TxnException.missing(identifier);
+    }
+    Overlay.checkChain(identifier, run);
+    TableMetadata metadata = Overlay.create(run.get(0), first, clock.nowMs());
+    for (LoggedChange change : run.subList(1, run.size())) {
+      metadata = Overlay.replay(metadata, change, log.request(change), clock.nowMs());
+    }
+    return Optional.of(metadata);
+  }
+
+  /**
+   * Operations of a table that the catalog does not have, to create it with {@code commit(null,
+   * ...)}: the catalog's own atomic create.
+   */
+  TableOperations operationsToCreate(TableIdentifier identifier, TableMetadata metadata) {
+    BaseTransaction transaction =
+        (BaseTransaction)
+            delegate
+                .buildTable(identifier, metadata.schema())
+                .withPartitionSpec(metadata.spec())
+                .withSortOrder(metadata.sortOrder())
+                .withLocation(metadata.location())
+                .withProperties(metadata.properties())
+                .withProperty(
+                    TableProperties.FORMAT_VERSION, Integer.toString(metadata.formatVersion()))
+                .createTransaction();
+    return transaction.underlyingOps();
+  }
+}
