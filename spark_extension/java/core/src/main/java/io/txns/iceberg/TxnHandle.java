@@ -6,6 +6,7 @@ import io.txns.iceberg.admin.Repairer;
 import io.txns.iceberg.catalog.Begun;
 import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.commit.AppliedTo;
 import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.CommitLog;
@@ -258,10 +259,11 @@ public final class TxnHandle implements Closeable {
       return List.of();
     }
     List<TransactionRow> rows = new ArrayList<>(services.archive().rows());
+    AppliedTo applied = new AppliedTo(services.tables(), head.state());
     Set<Long> archived = rows.stream().map(TransactionRow::commitTs).collect(Collectors.toSet());
     for (Entry entry : head.state().entries()) {
       if (!archived.contains(entry.commitTs())) {
-        rows.addAll(Archive.rowsOf(entry, services.committer().isApplied(entry, head)));
+        rows.addAll(Archive.rowsOf(entry, applied.everywhere(entry)));
       }
     }
     rows.sort((a, b) -> Long.compare(a.commitTs(), b.commitTs()));

@@ -288,9 +288,8 @@ public final class Repairer {
    */
   private static void refuseOutstanding(Head head, Loaded loaded, Stranger stranger) {
     // The table's own: the view's mark counts what is only laid over it.
-    long applied = TableMark.applied(loaded.real().current());
-    String uuid = loaded.metadata().uuid();
-    if (stranger.lost() == null && !head.state().changes(uuid, applied, head.upper()).isEmpty()) {
+    TableMetadata stored = loaded.real().current();
+    if (stranger.lost() == null && !TableMark.outstanding(stored, head).isEmpty()) {
       throw TxnException.unsupported(
           String.format(
               "other transactions have committed to the table since: use action => 'reject', and"

@@ -208,9 +208,7 @@ public final class Applier {
 
   /** Whether a forget is outstanding on a table that has been registered since: it shows it. */
   private static boolean isOlder(TableMetadata metadata, Head head) {
-    LogState state = head.state();
-    long applied = TableMark.applied(metadata);
-    return state.afterForgetTs(state.changes(metadata.uuid(), applied, head.upper())) != null;
+    return head.state().afterForgetTs(TableMark.outstanding(metadata, head)) != null;
   }
 
   /** The table's operations past every cache; null where the catalog does not have it. */

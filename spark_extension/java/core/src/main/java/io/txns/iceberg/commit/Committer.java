@@ -217,7 +217,7 @@ public final class Committer {
   public Committed committed(Entry entry) {
     boolean applied = false;
     try {
-      applied = isApplied(entry, log.loadIfExists());
+      applied = new AppliedTo(tables, log.loadIfExists().state()).everywhere(entry);
     } catch (RuntimeException e) {
       LOG.warn(
           "committed, but whether it is applied cannot be told; txn={}",
@@ -225,16 +225,6 @@ public final class Committer {
           LoggedFailure.of(e));
     }
     return entry.committed(applied);
-  }
-
-  /** Whether every table of an entry shows it; one load of each. */
-  public boolean isApplied(Entry entry, Head head) {
-    return !entry.applies()
-        || entry.changes().stream()
-            .allMatch(
-                change ->
-                    tables.appliedTs(head.state().nameOf(change), change.uuid())
-                        >= entry.commitTs());
   }
 
   private boolean applyAll(Entry entry) {

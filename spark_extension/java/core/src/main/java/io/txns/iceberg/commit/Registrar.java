@@ -145,19 +145,14 @@ public final class Registrar {
    * @throws CommitFailedException where it is another one since it was loaded, before the head
    */
   private void refuseOutstanding(TableIdentifier identifier, TableMetadata base, Head head) {
-    if (!lacks(base, head)) {
+    if (TableMark.outstanding(base, head).isEmpty()) {
       return;
     }
     TableMetadata newest = ((BaseTable) delegate.loadTable(identifier)).operations().current();
-    if (TableMark.of(newest).isEmpty() && lacks(newest, head)) {
+    if (TableMark.of(newest).isEmpty() && !TableMark.outstanding(newest, head).isEmpty()) {
       throw notApplied(identifier, "registered");
     }
     throw new CommitFailedException("somebody has registered the table: %s", identifier);
-  }
-
-  private static boolean lacks(TableMetadata metadata, Head head) {
-    long applied = TableMark.applied(metadata);
-    return !head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty();
   }
 
   private static TxnException notApplied(TableIdentifier identifier, String deed) {

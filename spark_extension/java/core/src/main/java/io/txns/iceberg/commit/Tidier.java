@@ -165,13 +165,12 @@ public final class Tidier {
 
   /** Entries that every table of theirs shows; what turns transactions off stays while it does. */
   private List<Entry> applied(Head head) {
-    Map<String, Long> appliedTs = new HashMap<>();
+    AppliedTo applied = new AppliedTo(tables, head.state());
     List<Entry> done = new ArrayList<>();
     Map<String, TableIdentifier> known = new HashMap<>();
     for (Entry entry : head.state().entries()) {
       boolean keepsOff = head.state().off() && entry.kind() == EntryKind.OFF;
-      boolean shown = !entry.applies() || isApplied(head.state(), entry, appliedTs);
-      if (shown && !keepsOff && !isNeeded(entry, known)) {
+      if (applied.everywhere(entry) && !keepsOff && !isNeeded(entry, known)) {
         done.add(entry);
       } else {
         entry.changes().forEach(change -> known.put(change.uuid(), change.table()));
@@ -192,22 +191,6 @@ public final class Tidier {
             change ->
                 entry.kind() == EntryKind.FORGET
                     || !known.get(change.uuid()).equals(change.table()));
-  }
-
-  private boolean isApplied(LogState state, Entry entry, Map<String, Long> appliedTs) {
-    return entry.changes().stream()
-        .allMatch(
-            change -> {
-              if (state.forgottenTs(change.uuid()) > entry.commitTs()) {
-                return true;
-              }
-              long applied =
-                  appliedTs.computeIfAbsent(
-                      change.uuid(), uuid -> tables.appliedTs(state.nameOf(change), uuid));
-              // Somebody has dropped a forgotten table since, as they may.
-              boolean gone = entry.kind() == EntryKind.FORGET && applied == Long.MIN_VALUE;
-              return gone || applied >= entry.commitTs();
-            });
   }
 
   private TableMetadata next(

@@ -150,7 +150,7 @@ record CompleteTables(Catalog delegate, Archive archive, TxnClock clock) {
       return null;
     }
     long applied = TableMark.applied(metadata);
-    List<LoggedChange> run = head.state().changes(metadata.uuid(), applied, head.upper());
+    List<LoggedChange> run = TableMark.outstanding(metadata, head);
     Long unfit = unfitTs(run, metadata);
     if (unfit == null) {
       unfit = head.state().afterForgetTs(run);

@@ -23,6 +23,9 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
 
 /** Loads data tables from the delegate, and lays the log over them. */
 public final class DataTables {
+  /** Less than every {@code commit_ts}. */
+  public static final long LESS_THAN_ALL = Long.MIN_VALUE;
+
   private final Catalog delegate;
   private final CommitLog log;
   private final TxnClock clock;
@@ -220,7 +223,7 @@ public final class DataTables {
     return head.state().off()
         && mark.isPresent()
         && mark.get().commitTable().equals(log.identifier())
-        && head.state().changes(metadata.uuid(), mark.get().applied(), head.upper()).isEmpty()
+        && TableMark.outstanding(metadata, head).isEmpty()
         && !TableMark.isDropped(LoggedState.of(metadata, mark.get()).snapshot());
   }
 
@@ -247,7 +250,7 @@ public final class DataTables {
     if (lost.isEmpty() && left.isPresent()) {
       return left.get();
     }
-    if (lost.isEmpty() && head.state().changes(metadata.uuid(), applied, head.upper()).isEmpty()) {
+    if (lost.isEmpty() && TableMark.outstanding(metadata, head).isEmpty()) {
       Optional<Change> above =
           applied > readTs ? leaving.forgetAbove(readTs, metadata.uuid()) : Optional.empty();
       return above
@@ -296,15 +299,15 @@ public final class DataTables {
   }
 
   /**
-   * {@code txns.applied} of a table, in ms, as the catalog has it now; less than every {@code
-   * commit_ts} where the catalog does not have the table of that uuid.
+   * {@code txns.applied} of a table, in ms, as the catalog has it now; {@link #LESS_THAN_ALL} where
+   * the catalog does not have the table of that uuid.
    */
   public long appliedTs(TableIdentifier identifier, String uuid) {
     try {
       TableMetadata metadata = ((BaseTable) delegate.loadTable(identifier)).operations().current();
-      return metadata.uuid().equals(uuid) ? TableMark.applied(metadata) : Long.MIN_VALUE;
+      return metadata.uuid().equals(uuid) ? TableMark.applied(metadata) : LESS_THAN_ALL;
     } catch (NoSuchTableException e) {
-      return Long.MIN_VALUE;
+      return LESS_THAN_ALL;
     }
   }
 

@@ -55,7 +55,7 @@ record LeavingTables(CommitLog log, Archive archive, TxnClock clock) {
   Optional<Loaded> leaving(
       TableIdentifier identifier, BaseTable table, TableMark mark, Head head, long readTs) {
     TableMetadata metadata = table.operations().current();
-    List<LoggedChange> run = head.state().changes(metadata.uuid(), mark.applied(), head.upper());
+    List<LoggedChange> run = TableMark.outstanding(metadata, head);
     if (run.isEmpty() || run.get(0).entry().kind() != EntryKind.FORGET || readTs < mark.applied()) {
       return Optional.empty();
     }

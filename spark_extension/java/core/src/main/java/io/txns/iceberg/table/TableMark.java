@@ -3,6 +3,8 @@ package io.txns.iceberg.table;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.CommitTable;
 import io.txns.iceberg.log.EntryParser;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.LoggedChange;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -203,6 +205,11 @@ public record TableMark(
   /** {@link #APPLIED} of a table with or without a mark; 0 where there is none. */
   public static long applied(TableMetadata metadata) {
     return number(metadata.properties(), APPLIED);
+  }
+
+  /** What stands in a head for a table that does not show it yet, ascending. */
+  public static List<LoggedChange> outstanding(TableMetadata metadata, Head head) {
+    return head.state().changes(metadata.uuid(), applied(metadata), head.upper());
   }
 
   /** The properties that mark the table with uuid {@code tableUuid}, but for {@link #APPLIED}. */
