@@ -69,7 +69,7 @@ MUTANTS = (
     Mutant(
         "java-id-in-the-archive",
         Part.SPARK,
-        "if (Entry.committed(standing).isPresent() || head.state().tidiedUpto() <= sinceTs) {",
+        "if (Entry.committed(standing).isPresent() || state.tidiedUpto() <= sinceTs) {",
         "if (standing != null) {",
         "an id commits once, also when its entry has left the head",
         "TransactionTest#anIdCommitsOnceAlsoWhenItsEntryHasBeenTidied",

@@ -176,7 +176,7 @@ public final class TxnCatalog
 
   private List<TableIdentifier> list(Namespace namespace, Transaction running) {
     Services of = services();
-    return new TableListing(of.delegate(), of.log(), of.archive(), of.tables())
+    return new TableListing(of.delegate(), of.log(), of.timeline(), of.tables())
         .list(namespace, running);
   }
 

@@ -8,20 +8,16 @@ import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.commit.AppliedTo;
 import io.txns.iceberg.commit.CommitGroup;
-import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.table.Claim;
 import java.io.Closeable;
 import java.io.IOException;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.function.Supplier;
-import java.util.stream.Collectors;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -258,16 +254,8 @@ public final class TxnHandle implements Closeable {
     if (!head.exists()) {
       return List.of();
     }
-    List<TransactionRow> rows = new ArrayList<>(services.archive().rows());
     AppliedTo applied = new AppliedTo(services.tables(), head.state());
-    Set<Long> archived = rows.stream().map(TransactionRow::commitTs).collect(Collectors.toSet());
-    for (Entry entry : head.state().entries()) {
-      if (!archived.contains(entry.commitTs())) {
-        rows.addAll(Archive.rowsOf(entry, applied.everywhere(entry)));
-      }
-    }
-    rows.sort((a, b) -> Long.compare(a.commitTs(), b.commitTs()));
-    return rows;
+    return services.timeline().rows(head.state(), applied::everywhere);
   }
 
   /** The greatest {@code commit_ts}, in ms; 0 before the first. */

@@ -10,6 +10,7 @@ import io.txns.iceberg.commit.Registrar;
 import io.txns.iceberg.commit.Tidier;
 import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.table.DataTables;
 import java.util.function.Function;
@@ -29,7 +30,7 @@ public record Services(
     Supplier<TxnConfig> config,
     TxnClock clock,
     CommitLog log,
-    Archive archive,
+    Timeline timeline,
     DataTables tables,
     NewestTables newest,
     WriteChecks checks,
@@ -52,20 +53,21 @@ public record Services(
       TxnClock clock,
       Function<String, CommitGroup> groups) {
     CommitLog log = new CommitLog(delegate, config.get().commitTable(), clock);
-    Archive archive = new Archive(log);
-    DataTables tables = new DataTables(delegate, log, archive, clock);
+    Timeline timeline = new Timeline(new Archive(log));
+    DataTables tables = new DataTables(delegate, log, timeline, clock);
     WriteChecks checks = new WriteChecks(catalogName, config, log, tables);
-    CommitLoop loop = new CommitLoop(log, archive, clock, groups);
+    CommitLoop loop = new CommitLoop(log, timeline, clock, groups);
     Applier applier = new Applier(delegate, log, tables, clock);
     Tidier tidier = new Tidier(config, log, tables, clock);
-    Committer committer = new Committer(config, log, loop, archive, tables, applier, tidier, clock);
+    Committer committer =
+        new Committer(config, log, loop, timeline, tables, applier, tidier, clock);
     return new Services(
         catalogName,
         delegate,
         config,
         clock,
         log,
-        archive,
+        timeline,
         tables,
         new NewestTables(log, tables, applier),
         checks,

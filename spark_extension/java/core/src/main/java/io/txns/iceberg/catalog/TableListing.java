@@ -2,17 +2,16 @@ package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Operation;
+import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.meta.TableNames;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.NameAside;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -27,7 +26,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 
 /** The tables of a namespace: the catalog's, with what the log adds and takes away. */
-public record TableListing(Catalog delegate, CommitLog log, Archive archive, DataTables tables) {
+public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, DataTables tables) {
 
   /**
    * List a namespace.
@@ -46,7 +45,9 @@ public record TableListing(Catalog delegate, CommitLog log, Archive archive, Dat
       Head newest = log.loadIfExists();
       Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
       Set<String> dropped =
-          archive.dropped(newest).stream().map(TableNames::folded).collect(Collectors.toSet());
+          timeline.archive().dropped(newest).stream()
+              .map(TableNames::folded)
+              .collect(Collectors.toSet());
       listed.stream()
           .filter(name -> NameAside.is(name) || dropped.contains(TableNames.folded(name)))
           .forEach(name -> names.put(name, Optional.empty()));
@@ -100,11 +101,8 @@ public record TableListing(Catalog delegate, CommitLog log, Archive archive, Dat
       Namespace namespace, Head head, Head newest, long readTs) {
     Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
     List<Entry> entries = new ArrayList<>(head.state().entries());
-    entries.addAll(newest.state().entries());
-    if (newest.state().tidiedUpto() > readTs) {
-      entries.addAll(archive.between(readTs, newest.state().tidiedUpto()));
-    }
-    entries.sort(Comparator.comparingLong(Entry::commitTs));
+    entries.removeIf(entry -> entry.commitTs() > readTs);
+    entries.addAll(timeline.above(newest.state(), readTs));
     for (Entry entry : entries) {
       for (Change change : entry.changes()) {
         Operation deed = change.operation();

@@ -4,14 +4,13 @@ import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
-import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Timeline;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.Function;
-import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -29,7 +28,7 @@ public final class CommitLoop {
   private static final long BACK_OFF_MAX_MS = 5;
 
   private final CommitLog log;
-  private final Archive archive;
+  private final Timeline timeline;
   private final TxnClock clock;
   private final Function<String, CommitGroup> groups;
 
@@ -39,9 +38,9 @@ public final class CommitLoop {
    * @param groups gives the group to wait in for the uuid of the commit table
    */
   public CommitLoop(
-      CommitLog log, Archive archive, TxnClock clock, Function<String, CommitGroup> groups) {
+      CommitLog log, Timeline timeline, TxnClock clock, Function<String, CommitGroup> groups) {
     this.log = log;
-    this.archive = archive;
+    this.timeline = timeline;
     this.clock = clock;
     this.groups = groups;
   }
@@ -204,7 +203,7 @@ public final class CommitLoop {
   private void lookUp(List<CommitGroup.Member> members, Head head) {
     for (CommitGroup.Member member : open(members)) {
       Key key = member.key();
-      List<Entry> under = under(head, key.txnId(), member.sinceTs());
+      List<Entry> under = timeline.under(head.state(), key.txnId(), member.sinceTs());
       Optional<Entry> known = Entry.committed(under);
       if (known.isPresent()) {
         member.committed(known.get());
@@ -248,16 +247,7 @@ public final class CommitLoop {
 
   /** Find a transaction by its id in a head, and in rows that have left the head since. */
   public Optional<Entry> find(Head head, String txnId, long sinceTs) {
-    return Entry.committed(under(head, txnId, sinceTs));
-  }
-
-  /** The entries under an id, ascending: once one has committed there is no abort. */
-  private List<Entry> under(Head head, String txnId, long sinceTs) {
-    List<Entry> standing = head.state().under(txnId);
-    if (Entry.committed(standing).isPresent() || head.state().tidiedUpto() <= sinceTs) {
-      return standing;
-    }
-    return Stream.concat(archive.under(txnId, sinceTs).stream(), standing.stream()).toList();
+    return Entry.committed(timeline.under(head.state(), txnId, sinceTs));
   }
 
   /** Ends the leader and those whose attempts are over; the others go on under the next one. */

@@ -8,7 +8,6 @@ import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
-import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Engine;
@@ -16,6 +15,7 @@ import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.stage.ChangeBuilder;
 import io.txns.iceberg.stage.KeptTags;
 import io.txns.iceberg.stage.Leftovers;
@@ -27,7 +27,6 @@ import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -58,7 +57,7 @@ public final class Committer {
   private final Supplier<TxnConfig> config;
   private final CommitLog log;
   private final CommitLoop loop;
-  private final Archive archive;
+  private final Timeline timeline;
   private final DataTables tables;
   private final Applier applier;
   private final Tidier tidier;
@@ -68,7 +67,7 @@ public final class Committer {
       Supplier<TxnConfig> config,
       CommitLog log,
       CommitLoop loop,
-      Archive archive,
+      Timeline timeline,
       DataTables tables,
       Applier applier,
       Tidier tidier,
@@ -76,7 +75,7 @@ public final class Committer {
     this.config = config;
     this.log = log;
     this.loop = loop;
-    this.archive = archive;
+    this.timeline = timeline;
     this.tables = tables;
     this.applier = applier;
     this.tidier = tidier;
@@ -272,7 +271,7 @@ public final class Committer {
   private Map<TableIdentifier, StagedTable> validated(
       Request request, Head head, Leftovers leftovers) {
     Map<TableIdentifier, StagedTable> writes = new LinkedHashMap<>(request.writes());
-    List<Entry> newer = newer(head, request.readTs());
+    List<Entry> newer = timeline.above(head.state(), request.readTs());
     String txnId = request.key().txnId();
     new ConflictChecker(txnId, request.isolation(), request.reads(), writes).validate(newer);
     Map<TableIdentifier, Winner> moved = new LinkedHashMap<>();
@@ -283,17 +282,6 @@ public final class Committer {
         (table, winner) ->
             writes.put(table, restaged(request, head, writes.get(table), winner, leftovers)));
     return writes;
-  }
-
-  /** Everything above a timestamp: what stands in the head, and what has left it since (I6). */
-  private List<Entry> newer(Head head, long readTs) {
-    List<Entry> newer = new ArrayList<>();
-    if (head.state().tidiedUpto() > readTs) {
-      newer.addAll(archive.between(readTs, head.state().tidiedUpto()));
-    }
-    newer.addAll(head.state().after(readTs));
-    newer.sort(Comparator.comparingLong(Entry::commitTs));
-    return newer;
   }
 
   private StagedTable restaged(

@@ -2,20 +2,18 @@ package io.txns.iceberg.table;
 
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
-import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.log.Timeline;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
@@ -29,7 +27,7 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  * <p>A replica of the catalog may lag, and gives a table as it was; somebody may have set one back
  * to older metadata; or one may stand under two names (docs/spec.md 9.1 and 11.2).
  */
-record CompleteTables(Catalog delegate, Archive archive, TxnClock clock) {
+record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
   private static final Comparator<TableIdentifier> BY_TEXT =
       Comparator.comparing(TableIdentifier::toString);
 
@@ -121,7 +119,7 @@ record CompleteTables(Catalog delegate, Archive archive, TxnClock clock) {
    */
   boolean wasCreated(LoggedChange first, Head head) {
     long firstTs = first.commitTs();
-    return archive.newestApplied(head, first.change().uuid(), firstTs, true) > firstTs;
+    return timeline.archive().newestApplied(head, first.change().uuid(), firstTs, true) > firstTs;
   }
 
   private static boolean isMarked(Table table) {
@@ -159,7 +157,7 @@ record CompleteTables(Catalog delegate, Archive archive, TxnClock clock) {
       return null;
     }
     boolean marked = TableMark.of(metadata).isPresent();
-    long newest = archive.newestApplied(head, metadata.uuid(), applied, marked);
+    long newest = timeline.archive().newestApplied(head, metadata.uuid(), applied, marked);
     return newest > applied ? (Long) newest : unfit;
   }
 
@@ -196,11 +194,7 @@ record CompleteTables(Catalog delegate, Archive archive, TxnClock clock) {
 
   /** The names by which a table was written above a {@code commit_ts}. */
   private Set<TableIdentifier> names(String uuid, long above, Head head) {
-    Stream<Entry> archived =
-        head.state().tidiedUpto() > above
-            ? archive.between(above, head.state().tidiedUpto()).stream()
-            : Stream.empty();
-    return Stream.concat(head.state().after(above).stream(), archived)
+    return timeline.above(head.state(), above).stream()
         .flatMap(entry -> entry.changes().stream())
         .filter(change -> change.uuid().equals(uuid))
         .map(Change::table)

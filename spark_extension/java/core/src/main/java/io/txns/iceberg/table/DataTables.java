@@ -3,11 +3,11 @@ package io.txns.iceberg.table;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.meta.Timestamps;
 import java.util.List;
 import java.util.Optional;
@@ -33,13 +33,13 @@ public final class DataTables {
   private final LoggedTables logged;
   private final LeavingTables leaving;
 
-  public DataTables(Catalog delegate, CommitLog log, Archive archive, TxnClock clock) {
+  public DataTables(Catalog delegate, CommitLog log, Timeline timeline, TxnClock clock) {
     this.delegate = delegate;
     this.log = log;
     this.clock = clock;
-    this.complete = new CompleteTables(delegate, archive, clock);
+    this.complete = new CompleteTables(delegate, timeline, clock);
     this.logged = new LoggedTables(delegate, log, clock);
-    this.leaving = new LeavingTables(log, archive, clock);
+    this.leaving = new LeavingTables(log, timeline, clock);
   }
 
   /**

@@ -1,16 +1,13 @@
 package io.txns.iceberg.table;
 
 import io.txns.iceberg.TxnClock;
-import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
-import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.meta.Timestamps;
-import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 import org.apache.iceberg.BaseTable;
@@ -18,18 +15,12 @@ import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 
 /** Tables that a forget takes from care: what they were before it, and their owner's since. */
-record LeavingTables(CommitLog log, Archive archive, TxnClock clock) {
+record LeavingTables(CommitLog log, Timeline timeline, TxnClock clock) {
 
   /** The change that first took a table from care above a timestamp; empty where none did. */
   Optional<Change> forgetAbove(long ts, String uuid) {
-    Head newest = log.loadIfExists();
-    List<Entry> entries = new ArrayList<>(newest.state().after(ts));
-    if (newest.state().tidiedUpto() > ts) {
-      entries.addAll(archive.between(ts, newest.state().tidiedUpto()));
-    }
-    return entries.stream()
+    return timeline.above(log.loadIfExists().state(), ts).stream()
         .filter(entry -> entry.kind() == EntryKind.FORGET)
-        .sorted(Comparator.comparingLong(Entry::commitTs))
         .flatMap(entry -> entry.changes().stream())
         .filter(change -> change.uuid().equals(uuid))
         .findFirst();

@@ -63,7 +63,7 @@ class GroupLimitsTest extends TwoTables {
     loop =
         new CommitLoop(
             contended.services().log(),
-            contended.services().archive(),
+            contended.services().timeline(),
             TxnClock.system(),
             uuid -> group);
   }

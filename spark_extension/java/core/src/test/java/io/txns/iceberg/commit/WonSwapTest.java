@@ -105,7 +105,7 @@ class WonSwapTest extends TwoTables {
   void whatWasNotSentIsNotOnItsWay() {
     CommitGroup group = new CommitGroup();
     CommitLoop loop =
-        new CommitLoop(handle.services().log(), handle.services().archive(), clock, uuid -> group);
+        new CommitLoop(handle.services().log(), handle.services().timeline(), clock, uuid -> group);
     CommitLoop.Key key =
         new CommitLoop.Key(clock.newTxnId(), handle.upper(), CommitLoop.Origin.FRESH);
     assertThatThrownBy(

@@ -1,0 +1,58 @@
+package io.txns.iceberg.log;
+
+import io.txns.iceberg.TransactionRow;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.function.Predicate;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+
+/**
+ * Head and archive as one sequence: every entry once, ascending by {@code commit_ts}.
+ *
+ * <p>An entry leaves the head when every table shows it (docs/spec.md 10, I6); who reads both meets
+ * it in both, or in an archive that is newer than its head.
+ */
+public record Timeline(Archive archive) {
+
+  /** Every entry above a timestamp in ms: of a head, and what has left it since. */
+  public List<Entry> above(LogState state, long ts) {
+    TreeMap<Long, Entry> entries = new TreeMap<>();
+    if (state.tidiedUpto() > ts) {
+      archive.between(ts, state.tidiedUpto()).forEach(one -> entries.put(one.commitTs(), one));
+    }
+    state.after(ts).forEach(one -> entries.put(one.commitTs(), one));
+    return List.copyOf(entries.values());
+  }
+
+  /**
+   * The entries under an id, ascending: once one has committed there is no abort.
+   *
+   * @param sinceTs the archive is asked for what has left the head above it, in ms
+   */
+  public List<Entry> under(LogState state, String txnId, long sinceTs) {
+    List<Entry> standing = state.under(txnId);
+    if (Entry.committed(standing).isPresent() || state.tidiedUpto() <= sinceTs) {
+      return standing;
+    }
+    return Stream.concat(archive.under(txnId, sinceTs).stream(), standing.stream()).toList();
+  }
+
+  /**
+   * The archive's rows for all there is.
+   *
+   * @param isApplied says it of an entry that stands in the head
+   */
+  public List<TransactionRow> rows(LogState state, Predicate<Entry> isApplied) {
+    List<TransactionRow> rows = new ArrayList<>(archive.rows());
+    Set<Long> archived = rows.stream().map(TransactionRow::commitTs).collect(Collectors.toSet());
+    state.entries().stream()
+        .filter(entry -> !archived.contains(entry.commitTs()))
+        .forEach(entry -> rows.addAll(Archive.rowsOf(entry, isApplied.test(entry))));
+    rows.sort(Comparator.comparingLong(TransactionRow::commitTs));
+    return rows;
+  }
+}
