@@ -1,11 +1,11 @@
 package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.meta.ManifestLists;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.Claim;
 import io.txns.iceberg.table.Loaded;
+import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.TableMark;
 import java.util.List;
 import java.util.Map;
@@ -104,31 +104,20 @@ public final class TableDrop {
   public static TableMetadata marked(TableMetadata base, TableOperations real) {
     long snapshotId = real.newSnapshotId();
     long sequenceNumber = base.formatVersion() == 1 ? 0 : base.lastSequenceNumber() + 1;
-    Snapshot main = base.currentSnapshot();
-    Long parent = main == null ? null : main.snapshotId();
-    String location = real.temp(base).metadataFileLocation("snap-" + snapshotId + "-dropped.avro");
-    Long firstRowId = base.formatVersion() >= 3 ? base.nextRowId() : null;
-    ManifestLists.write(
-        real.io().newOutputFile(location),
-        base.formatVersion(),
-        snapshotId,
-        parent,
-        sequenceNumber,
-        firstRowId,
-        List.of());
-    SnapshotEdit edit =
+    Snapshot marker =
         SnapshotEdit.create(snapshotId, DataOperations.DELETE)
-            .parent(parent)
-            .sequenceNumber(sequenceNumber)
+            .parent(LoggedState.mainId(base))
             .timestampMs(base.lastUpdatedMillis())
-            .manifestList(location)
             .schemaId(base.currentSchemaId())
-            .summary(Map.of(TableMark.SNAPSHOT_DROPPED, "true"));
-    if (firstRowId != null) {
-      edit.rows(firstRowId, 0);
-    }
-    return TableMetadata.buildFrom(base)
-        .setBranchSnapshot(edit.build(), SnapshotRef.MAIN_BRANCH)
-        .build();
+            .summary(Map.of(TableMark.SNAPSHOT_DROPPED, "true"))
+            .listed(
+                real.io(),
+                real.temp(base).metadataFileLocation("snap-" + snapshotId + "-dropped.avro"),
+                base.formatVersion(),
+                sequenceNumber,
+                base.formatVersion() >= 3 ? base.nextRowId() : null,
+                List.of())
+            .build();
+    return TableMetadata.buildFrom(base).setBranchSnapshot(marker, SnapshotRef.MAIN_BRANCH).build();
   }
 }

@@ -9,7 +9,6 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.log.LoggedChange;
-import io.txns.iceberg.meta.ManifestLists;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.KeptTags;
@@ -445,21 +444,15 @@ public final class Applier {
           real.metadataFileLocation(
               String.format(
                   "snap-%d-%d-%s.avro", staged.snapshotId(), sequenceNumber, clock.newTxnId()));
-      long rows =
-          ManifestLists.write(
-              real.io().newOutputFile(location),
+      return SnapshotEdit.of(staged)
+          .listed(
+              real.io(),
+              location,
               base.formatVersion(),
-              staged.snapshotId(),
-              staged.parentId(),
               sequenceNumber,
               firstRowId,
-              staged.allManifests(real.io()));
-      SnapshotEdit edit =
-          SnapshotEdit.of(staged).sequenceNumber(sequenceNumber).manifestList(location);
-      if (firstRowId != null) {
-        edit.rows(firstRowId, rows);
-      }
-      return edit.build();
+              staged.allManifests(real.io()))
+          .build();
     };
   }
 

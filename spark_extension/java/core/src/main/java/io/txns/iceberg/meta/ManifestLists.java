@@ -22,7 +22,7 @@ import org.apache.iceberg.types.Types.NestedField;
  * <p>Iceberg's own writer of them is not public, and invariant I2 wants a list for every snapshot
  * that a renumbered, adopted or marker snapshot can call its own.
  */
-public final class ManifestLists {
+final class ManifestLists {
   private ManifestLists() {}
 
   /**
@@ -38,7 +38,7 @@ public final class ManifestLists {
    *     sequence number, and on format 3 new row ids
    * @return how many row ids were handed out; 0 below format 3
    */
-  public static long write(
+  static long write(
       OutputFile file,
       int formatVersion,
       long snapshotId,

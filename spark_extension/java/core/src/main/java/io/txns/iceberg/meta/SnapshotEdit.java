@@ -3,9 +3,12 @@ package io.txns.iceberg.meta;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.List;
 import java.util.Map;
+import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotParser;
+import org.apache.iceberg.io.FileIO;
 
 /**
  * A snapshot with other fields.
@@ -14,6 +17,8 @@ import org.apache.iceberg.SnapshotParser;
  */
 public final class SnapshotEdit {
   private static final ObjectMapper JSON = new ObjectMapper();
+  private static final String PARENT = "parent-snapshot-id";
+
   private final ObjectNode node;
 
   private SnapshotEdit(ObjectNode node) {
@@ -38,9 +43,9 @@ public final class SnapshotEdit {
 
   public SnapshotEdit parent(Long parentId) {
     if (parentId == null) {
-      node.remove("parent-snapshot-id");
+      node.remove(PARENT);
     } else {
-      node.put("parent-snapshot-id", parentId);
+      node.put(PARENT, parentId);
     }
     return this;
   }
@@ -58,6 +63,36 @@ public final class SnapshotEdit {
   public SnapshotEdit manifestList(String location) {
     node.put("manifest-list", location);
     return this;
+  }
+
+  /**
+   * Write a manifest list of its own for it, and give it that and the numbers that the list has.
+   *
+   * @param formatVersion the table's
+   * @param firstRowId the first row id that it may hand out; format 3 only, otherwise null
+   * @param manifests what it lists; what the snapshot itself added gets its sequence number
+   */
+  public SnapshotEdit listed(
+      FileIO io,
+      String location,
+      int formatVersion,
+      long sequenceNumber,
+      Long firstRowId,
+      List<ManifestFile> manifests) {
+    Long parentId = node.has(PARENT) ? (Long) node.get(PARENT).asLong() : null;
+    long rows =
+        ManifestLists.write(
+            io.newOutputFile(location),
+            formatVersion,
+            node.get("snapshot-id").asLong(),
+            parentId,
+            sequenceNumber,
+            firstRowId,
+            manifests);
+    if (firstRowId != null) {
+      rows(firstRowId, rows);
+    }
+    return sequenceNumber(sequenceNumber).manifestList(location);
   }
 
   public SnapshotEdit schemaId(Integer schemaId) {

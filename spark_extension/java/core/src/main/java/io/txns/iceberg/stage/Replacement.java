@@ -2,7 +2,6 @@ package io.txns.iceberg.stage;
 
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.meta.AddedSnapshots;
-import io.txns.iceberg.meta.ManifestLists;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.table.TableMark;
 import java.util.List;
@@ -121,20 +120,17 @@ public final class Replacement {
           real.metadataFileLocation(
               String.format(
                   "snap-%d-%d-%s.avro", snapshot.snapshotId(), sequenceNumber, clock.newTxnId()));
-      ManifestLists.write(
-          real.io().newOutputFile(location),
-          replaced.formatVersion(),
-          snapshot.snapshotId(),
-          snapshot.parentId(),
-          sequenceNumber,
-          null,
-          snapshot.allManifests(real.io()));
       builder.addSnapshot(
           SnapshotEdit.of(snapshot)
-              .sequenceNumber(sequenceNumber)
-              .manifestList(location)
               .timestampMs(replaced.lastUpdatedMillis())
               .schemaId(replaced.currentSchemaId())
+              .listed(
+                  real.io(),
+                  location,
+                  replaced.formatVersion(),
+                  sequenceNumber,
+                  null,
+                  snapshot.allManifests(real.io()))
               .build());
     }
     long head = written.get(written.size() - 1).snapshotId();

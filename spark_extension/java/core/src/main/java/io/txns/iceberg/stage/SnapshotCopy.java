@@ -1,6 +1,5 @@
 package io.txns.iceberg.stage;
 
-import io.txns.iceberg.meta.ManifestLists;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.table.TableMark;
 import java.util.List;
@@ -11,6 +10,7 @@ import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.SnapshotSummary;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.io.FileIO;
 
 /**
  * Puts the rows of an older or a foreign snapshot on {@code main} as a new snapshot of ours, with a
@@ -53,32 +53,22 @@ public final class SnapshotCopy {
   private static void stage(
       StagedTable staged, long snapshotId, String operation, Snapshot source, Snapshot parent) {
     TableMetadata base = staged.current();
-    long sequenceNumber = base.lastSequenceNumber() + 1;
-    Long parentId = parent == null ? null : parent.snapshotId();
-    Long firstRowId = base.formatVersion() >= 3 ? base.nextRowId() : null;
-    String location = staged.operations().metadataFileLocation("snap-" + snapshotId + "-copy.avro");
-    long rows =
-        ManifestLists.write(
-            staged.real().io().newOutputFile(location),
-            base.formatVersion(),
-            snapshotId,
-            parentId,
-            sequenceNumber,
-            firstRowId,
-            source == null ? List.of() : source.allManifests(staged.real().io()));
+    FileIO io = staged.real().io();
     SnapshotEdit edit =
         SnapshotEdit.create(snapshotId, operation)
-            .parent(parentId)
-            .sequenceNumber(sequenceNumber)
+            .parent(parent == null ? null : parent.snapshotId())
             .timestampMs(base.lastUpdatedMillis())
-            .manifestList(location)
             .schemaId(source == null ? Integer.valueOf(base.currentSchemaId()) : source.schemaId())
-            .summary(totals(source));
+            .summary(totals(source))
+            .listed(
+                io,
+                staged.operations().metadataFileLocation("snap-" + snapshotId + "-copy.avro"),
+                base.formatVersion(),
+                base.lastSequenceNumber() + 1,
+                base.formatVersion() >= 3 ? base.nextRowId() : null,
+                source == null ? List.of() : source.allManifests(io));
     if (source != null) {
       edit.summary(Map.of(TableMark.SNAPSHOT_RESTORED, Long.toString(source.snapshotId())));
-    }
-    if (firstRowId != null) {
-      edit.rows(firstRowId, rows);
     }
     staged.stage(
         base,
