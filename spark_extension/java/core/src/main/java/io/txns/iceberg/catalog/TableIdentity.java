@@ -12,7 +12,7 @@ import org.apache.iceberg.TableMetadata;
  * @param created {@code commit_ts} of the incarnation; empty where it is not known: of a table that
  *     is not under care, or that is dropped, or about to be created
  */
-public record TableIdentity(String uuid, OptionalLong created) {
+record TableIdentity(String uuid, OptionalLong created) {
   static TableIdentity of(TableMetadata metadata) {
     OptionalLong created =
         TableMark.isDropped(metadata.currentSnapshot())
@@ -27,7 +27,7 @@ public record TableIdentity(String uuid, OptionalLong created) {
   }
 
   /** A table of which no more is known. */
-  public static TableIdentity ofUuid(String uuid) {
+  static TableIdentity ofUuid(String uuid) {
     return new TableIdentity(uuid, OptionalLong.empty());
   }
 

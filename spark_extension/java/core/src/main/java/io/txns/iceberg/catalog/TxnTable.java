@@ -52,7 +52,7 @@ public final class TxnTable extends BaseTable {
    * @param uuid the table's, where names may change
    * @param notesReads whether its scans note what they read
    */
-  public TxnTable(
+  TxnTable(
       TxnTableOperations ops,
       String name,
       TableIdentifier identifier,

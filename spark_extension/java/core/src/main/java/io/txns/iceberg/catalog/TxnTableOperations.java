@@ -30,7 +30,7 @@ import org.apache.iceberg.io.LocationProvider;
  * <p>Which of the two is decided at each call, not when the table was loaded: a DataFrame may be
  * older than the transaction that writes through it.
  */
-public final class TxnTableOperations extends DelegatingOperations {
+final class TxnTableOperations extends DelegatingOperations {
   private final NewestTables newest;
   private final WriteChecks checks;
   private final StatementCommit statements;

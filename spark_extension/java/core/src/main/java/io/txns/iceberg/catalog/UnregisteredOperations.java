@@ -23,7 +23,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * the table; a table under care is not written behind the log's back once transactions are on; of a
  * table that a fast clock has put ahead, what is written follows its times (docs/spec.md, 8.3).
  */
-public final class UnregisteredOperations extends DelegatingOperations {
+final class UnregisteredOperations extends DelegatingOperations {
   private final WriteChecks checks;
   private final Registrar registrar;
   private final TableIdentifier commitTable;

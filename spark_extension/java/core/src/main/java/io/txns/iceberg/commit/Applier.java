@@ -96,7 +96,7 @@ public final class Applier {
    *
    * @return the tables that have entries left
    */
-  public Set<TableIdentifier> applyAll(Head head, Set<TableIdentifier> all) {
+  Set<TableIdentifier> applyAll(Head head, Set<TableIdentifier> all) {
     ClassLoader classes = Thread.currentThread().getContextClassLoader();
     Map<TableIdentifier, Future<Boolean>> running = new LinkedHashMap<>();
     if (all.size() > 1) {

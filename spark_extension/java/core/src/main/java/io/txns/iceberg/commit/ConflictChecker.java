@@ -19,7 +19,7 @@ import org.apache.iceberg.expressions.Expression;
  *
  * <p>Never statement by statement: replaying the checks of single operations loses updates.
  */
-public final class ConflictChecker {
+final class ConflictChecker {
   private final String txnId;
   private final Isolation isolation;
   private final ReadSet reads;

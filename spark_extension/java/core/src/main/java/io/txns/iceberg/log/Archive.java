@@ -66,7 +66,7 @@ public final class Archive {
   }
 
   /** All archived rows, ascending by {@code commit_ts}. */
-  public List<TransactionRow> rows() {
+  List<TransactionRow> rows() {
     return rows(Expressions.alwaysTrue());
   }
 

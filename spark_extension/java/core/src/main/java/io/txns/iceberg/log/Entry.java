@@ -54,7 +54,7 @@ public record Entry(
     /** Nothing to apply. */
     public static final Payload NONE = new Payload(null, null, null);
 
-    public boolean isNone() {
+    boolean isNone() {
       return inline == null && location == null;
     }
   }

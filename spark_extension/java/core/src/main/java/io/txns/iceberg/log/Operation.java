@@ -14,7 +14,7 @@ public enum Operation {
   DROP;
 
   /** The stored spelling. */
-  public String stored() {
+  String stored() {
     return name().toLowerCase(Locale.ROOT);
   }
 

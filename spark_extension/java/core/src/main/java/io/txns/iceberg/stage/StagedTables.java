@@ -29,15 +29,15 @@ public final class StagedTables {
   /**
    * @param writes tells whose data files were written for a transaction
    */
-  public StagedTables(Writes writes) {
+  StagedTables(Writes writes) {
     this.writes = writes;
   }
 
-  public StagedTable get(TableIdentifier table) {
+  StagedTable get(TableIdentifier table) {
     return staged.get(table);
   }
 
-  public StagedTable computeIfAbsent(TableIdentifier table, Supplier<StagedTable> made) {
+  StagedTable computeIfAbsent(TableIdentifier table, Supplier<StagedTable> made) {
     return staged.computeIfAbsent(table, id -> made.get());
   }
 
@@ -57,21 +57,21 @@ public final class StagedTables {
     return changed;
   }
 
-  public boolean creates(TableIdentifier table) {
+  boolean creates(TableIdentifier table) {
     return staged.containsKey(table) && staged.get(table).isCreate();
   }
 
-  public boolean drops(TableIdentifier table) {
+  boolean drops(TableIdentifier table) {
     return staged.containsKey(table) && isDropped(staged.get(table));
   }
 
   /** Tables that were dropped. */
-  public List<StagedTable> dropped() {
+  List<StagedTable> dropped() {
     return staged.values().stream().filter(StagedTables::isDropped).toList();
   }
 
   /** Tables that were created and that nobody else sees. */
-  public List<TableIdentifier> created() {
+  List<TableIdentifier> created() {
     return staged.values().stream()
         .filter(table -> table.isCreate() && !isDropped(table))
         .map(StagedTable::identifier)
@@ -79,7 +79,7 @@ public final class StagedTables {
   }
 
   /** Keep a new table in memory; the catalog's atomic create comes with apply. */
-  public void create(TableIdentifier table, TableOperations real, TableMetadata first) {
+  void create(TableIdentifier table, TableOperations real, TableMetadata first) {
     if (staged.containsKey(table) && !isDropped(staged.get(table))) {
       throw new AlreadyExistsException("Table already exists: %s", table);
     }
@@ -89,7 +89,7 @@ public final class StagedTables {
   }
 
   /** Forget a table that was created here; a savepoint may bring it back. */
-  public void unstage(TableIdentifier table) {
+  void unstage(TableIdentifier table) {
     unstaged.add(staged.remove(table));
   }
 
@@ -107,7 +107,7 @@ public final class StagedTables {
    * @return the tables that were not staged then
    * @throws TxnException 3B001 for an unknown savepoint
    */
-  public Set<TableIdentifier> backTo(String name) {
+  Set<TableIdentifier> backTo(String name) {
     Map<StagedTable, StagedTable.Point> points = known(name);
     Set<TableIdentifier> gone = new LinkedHashSet<>();
     for (StagedTable table : List.copyOf(staged.values())) {
@@ -179,7 +179,7 @@ public final class StagedTables {
     discarded.clear();
   }
 
-  public static boolean isDropped(StagedTable table) {
+  static boolean isDropped(StagedTable table) {
     return TableMark.isDropped(table.current().currentSnapshot());
   }
 }

@@ -18,7 +18,7 @@ public final class Writes {
   /** Ids of snapshots whose data files were written for them. */
   private final Set<Long> own = ConcurrentHashMap.newKeySet();
 
-  public Writes() {}
+  Writes() {}
 
   /** Run a statement; give the snapshots that it stages or, in an implicit one, commits. */
   public List<WrittenSnapshot> snapshotsOf(Runnable statement) {
