@@ -6,8 +6,15 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
+import io.txns.spark.procedure.Procedures;
+import java.io.IOException;
 import java.lang.reflect.Modifier;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.iceberg.catalog.Catalog;
@@ -68,6 +75,47 @@ class PublicNamesTest {
             "known=`[txns.apply, txns.autocommit-isolation, txns.commit-table,"
                 + " txns.id-retention-days, txns.isolation, txns.max-age-s, txns.register,"
                 + " txns.tidy-after]`");
+  }
+
+  /** Each stands in the sources as users write it, so that whoever looks for it finds it. */
+  @Test
+  void sessionOptionsAreTheseSix() throws IOException {
+    assertThat(found("\"(spark\\.sql\\.txns\\.[a-z-]+)\"", Path.of("src/main/java")))
+        .containsExactly(
+            "spark.sql.txns.abort-on-error",
+            "spark.sql.txns.apply",
+            "spark.sql.txns.autocommit-isolation",
+            "spark.sql.txns.idle-timeout-s",
+            "spark.sql.txns.isolation",
+            "spark.sql.txns.register");
+  }
+
+  @Test
+  void proceduresAreTheseNine() {
+    assertThat(Procedures.NAMES)
+        .containsExactlyInAnyOrder(
+            "apply", "forget", "off", "on", "purge", "register", "repair", "tidy", "transactions");
+  }
+
+  /** The jar is named by its module and version. */
+  @Test
+  void theJarIsNamedByWhatItIsFor() throws IOException {
+    assertThat(found("<artifactId>(txns-spark.*)</artifactId>", Path.of("pom.xml")))
+        .containsExactly("txns-spark-4.1_2.13");
+  }
+
+  /** What the group of a pattern matches in the files below a path, in order, each once. */
+  private static Set<String> found(String pattern, Path below) throws IOException {
+    Set<String> found = new TreeSet<>();
+    try (Stream<Path> files = Files.walk(below)) {
+      for (Path file : files.filter(Files::isRegularFile).toList()) {
+        Pattern.compile(pattern)
+            .matcher(Files.readString(file))
+            .results()
+            .forEach(match -> found.add(match.group(1)));
+      }
+    }
+    return found;
   }
 
   @ParameterizedTest

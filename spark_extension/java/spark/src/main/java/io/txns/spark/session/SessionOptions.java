@@ -13,10 +13,16 @@ import org.apache.spark.sql.internal.SQLConf;
 final class SessionOptions {
 
   private static final String PREFIX = "spark.sql.";
-  private static final List<String> OPTIONS =
-      List.of("txns.isolation", "txns.autocommit-isolation", "txns.apply", "txns.register");
 
-  private static final String ABORT_ON_ERROR = PREFIX + "txns.abort-on-error";
+  /** A catalog's option of the same name is without the prefix. */
+  private static final List<String> OF_CATALOGS =
+      List.of(
+          "spark.sql.txns.isolation",
+          "spark.sql.txns.autocommit-isolation",
+          "spark.sql.txns.apply",
+          "spark.sql.txns.register");
+
+  private static final String ABORT_ON_ERROR = "spark.sql.txns.abort-on-error";
 
   private SessionOptions() {}
 
@@ -28,10 +34,10 @@ final class SessionOptions {
   /** What the session has set, under the names of the catalog's options. */
   static Map<String, String> of(SQLConf conf) {
     Map<String, String> said = new HashMap<>();
-    for (String option : OPTIONS) {
-      String value = conf.getConfString(PREFIX + option, null);
+    for (String option : OF_CATALOGS) {
+      String value = conf.getConfString(option, null);
       if (value != null) {
-        said.put(option, value);
+        said.put(option.substring(PREFIX.length()), value);
       }
     }
     return said;
