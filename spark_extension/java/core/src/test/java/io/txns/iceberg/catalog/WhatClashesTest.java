@@ -97,6 +97,14 @@ class WhatClashesTest {
         append(table, id + 1000);
         table.manageSnapshots().cherrypick(staged).commit();
       }
+    },
+    /** It has found no row to replace, and all that it writes is an append. */
+    UPSERT_OF_A_NEW_KEY {
+      @Override
+      void run(Table table, long id) {
+        table.newOverwrite();
+        append(table, id);
+      }
     };
 
     abstract void run(Table table, long id);
