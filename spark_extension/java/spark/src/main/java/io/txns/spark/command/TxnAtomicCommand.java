@@ -25,7 +25,7 @@ final class TxnAtomicCommand extends LeafCommand {
 
   @Override
   protected List<Row> rows(SparkSession session) throws Exception {
-    StatusRow status = new StatementRunner(session).atomic(() -> parse.of(script));
+    StatusRow status = new TxnStatementRunner(session).atomic(() -> parse.of(script));
     return List.of(status.toRow(TxnSession.of(session).open().isPresent()));
   }
 

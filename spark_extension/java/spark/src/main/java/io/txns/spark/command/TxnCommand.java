@@ -21,7 +21,7 @@ final class TxnCommand extends LeafCommand {
 
   @Override
   protected List<Row> rows(SparkSession session) {
-    StatusRow status = new StatementRunner(session).run(statement);
+    StatusRow status = new TxnStatementRunner(session).run(statement);
     return List.of(status.toRow(TxnSession.of(session).open().isPresent()));
   }
 

@@ -51,7 +51,7 @@ final class TxnDmlCommand extends LeafCommand {
             () -> {
               state.checkWrite(WriteTarget.table(catalog, String.join(".", dml.target())));
               catalog.willWrite(Catalogs.identifier(session, dml.target(), catalog));
-              return new CountedStatement(session, catalog, dml).run(plan);
+              return new CountedDml(session, catalog, dml).run(plan);
             });
     return List.of(counts.toRow(dml.kind()));
   }

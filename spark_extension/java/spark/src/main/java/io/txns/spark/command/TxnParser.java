@@ -8,7 +8,7 @@ import io.txns.spark.session.Catalogs;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.sql.ScriptStatements;
-import io.txns.spark.sql.StatementTokens;
+import io.txns.spark.sql.SqlTokens;
 import io.txns.spark.sql.TxnStatement;
 import io.txns.spark.sql.Variables;
 import java.util.List;
@@ -75,7 +75,7 @@ public final class TxnParser implements ParserInterface {
     if (statement.isPresent()) {
       return new TxnCommand(statement.get());
     }
-    Optional<String> script = StatementTokens.atomicScript(text);
+    Optional<String> script = SqlTokens.atomicScript(text);
     return script.isPresent() ? atomic(script.get(), parse) : wrap(parse.of(sqlText));
   }
 

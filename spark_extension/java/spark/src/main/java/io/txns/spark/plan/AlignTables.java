@@ -49,7 +49,7 @@ public final class AlignTables extends Rule<LogicalPlan> {
           // A relation that CACHE TABLE keeps may be of another moment, or another transaction.
           boolean cached = !session.sharedState().cacheManager().isEmpty();
           LogicalPlan loaded = cached ? loadAgain(plan) : plan;
-          if (state.isExplicit() || state.isInStatement()) {
+          if (state.isExplicit() || state.isInWrite()) {
             forEach(plan, leaf -> recordRead(leaf, state));
           }
           return state.isExplicit() ? loaded : align(loaded);

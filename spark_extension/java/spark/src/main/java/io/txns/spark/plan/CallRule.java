@@ -36,7 +36,7 @@ public final class CallRule extends Rule<LogicalPlan> {
   public LogicalPlan apply(LogicalPlan plan) {
     TxnSession state = TxnSession.of(session);
     boolean calls = plan instanceof Call call && call.execute();
-    return !calls || state.isInStatement() || state.open().isEmpty()
+    return !calls || state.isInWrite() || state.open().isEmpty()
         ? plan
         : TxnSqlException.translating(() -> call((Call) plan, state));
   }

@@ -87,11 +87,11 @@ final class WriteGuardExec extends SparkPlan {
     LogicalPlan write = child.logicalLink().get();
     boolean validates =
         catalog != null
-            && !state.isInStatement()
-            && PlannedStatement.hasQuery(write)
+            && !state.isInWrite()
+            && ImplicitTransaction.hasQuery(write)
             && catalog.handle().validatesStatements();
     return validates
-        ? state.writeAlone(catalog, PlannedStatement.begin(write, catalog), body)
+        ? state.writeAlone(catalog, ImplicitTransaction.begin(write, catalog), body)
         : body.call();
   }
 

@@ -40,10 +40,10 @@ public final class SessionEnds extends SparkListener {
   /** Sessions of clients that have begun a transaction. */
   private final Map<String, TxnSession> sessions = new ConcurrentHashMap<>();
 
-  // The Thrift server names a statement to Spark, and its session only in an event, which may
-  // arrive before or after BEGIN runs.
-  private final Map<String, String> thriftStatements = new ConcurrentHashMap<>();
-  private final Map<String, TxnSession> begunByStatement = new ConcurrentHashMap<>();
+  // The Thrift server names to Spark the operation that runs a statement, and its session only in
+  // an event, which may arrive before or after BEGIN runs.
+  private final Map<String, String> thriftOperations = new ConcurrentHashMap<>();
+  private final Map<String, TxnSession> begunByOperation = new ConcurrentHashMap<>();
 
   private SessionEnds() {}
 
@@ -67,18 +67,18 @@ public final class SessionEnds extends SparkListener {
         return;
       }
     }
-    String statement = context.getLocalProperty(JOB_GROUP);
-    if (statement != null) {
+    String operation = context.getLocalProperty(JOB_GROUP);
+    if (operation != null) {
       // Others than the Thrift server give their jobs groups, too, and tell of no end.
-      begunByStatement.values().retainAll(TxnSession.inTransaction());
-      begunByStatement.put(statement, state);
-      join(statement);
+      begunByOperation.values().retainAll(TxnSession.inTransaction());
+      begunByOperation.put(operation, state);
+      join(operation);
     }
   }
 
-  private void join(String statement) {
-    String session = thriftStatements.get(statement);
-    TxnSession state = session == null ? null : begunByStatement.remove(statement);
+  private void join(String operation) {
+    String session = thriftOperations.get(operation);
+    TxnSession state = session == null ? null : begunByOperation.remove(operation);
     if (state != null) {
       sessions.put(session, state);
     }
@@ -88,11 +88,11 @@ public final class SessionEnds extends SparkListener {
   public void onOtherEvent(SparkListenerEvent event) {
     String name = event.getClass().getName();
     if (name.equals(THRIFT + "OperationStart")) {
-      thriftStatements.put(text(event, 0), text(event, 1));
+      thriftOperations.put(text(event, 0), text(event, 1));
       join(text(event, 0));
     } else if (name.equals(THRIFT + "OperationClosed")) {
-      thriftStatements.remove(text(event, 0));
-      begunByStatement.remove(text(event, 0));
+      thriftOperations.remove(text(event, 0));
+      begunByOperation.remove(text(event, 0));
     } else if (name.equals(THRIFT + "SessionClosed") || name.equals(CONNECT + "SessionClosed")) {
       TxnSession state = sessions.remove(text(event, 0));
       if (state != null) {

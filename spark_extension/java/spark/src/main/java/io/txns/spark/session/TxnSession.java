@@ -26,7 +26,7 @@ import org.apache.spark.sql.internal.SQLConf;
  * The transaction state of one Spark session, found by the session's identity.
  *
  * <p>An explicit transaction belongs to the session, whatever thread runs a statement: Spark
- * Connect and the Thrift server change threads between statements.
+ * Connect and the Thrift server change threads between writes.
  */
 public final class TxnSession {
 
@@ -40,7 +40,7 @@ public final class TxnSession {
   private static final Set<TxnSession> IN_TRANSACTION = ConcurrentHashMap.newKeySet();
 
   private final List<TransactionCatalog> catalogs = new CopyOnWriteArrayList<>();
-  private final WriteStatements statements = new WriteStatements(this);
+  private final RunningWrites writes = new RunningWrites(this);
 
   private volatile long touchedAtMs = TxnClock.system().nowMs();
   private volatile OpenTransaction open;
@@ -130,10 +130,10 @@ public final class TxnSession {
   /**
    * The open transaction, as the running thread may see it. A stream that was started from the
    * session goes on beside it: its batches are not part of what the session begins and ends. Nor is
-   * a single statement that ran already when another thread began.
+   * a single write that ran already when another thread began.
    */
   private OpenTransaction visible() {
-    boolean besides = open != null && (isBesideStream() || statements.isImplicit());
+    boolean besides = open != null && (isBesideStream() || writes.isImplicit());
     return besides ? null : open;
   }
 
@@ -221,16 +221,16 @@ public final class TxnSession {
 
   /**
    * The transaction that {@code catalog} works in now: the explicit one, else that of the write
-   * statement that this thread runs, else null. The first catalog that asks gets a transaction that
-   * has none yet.
+   * that this thread runs, else null. The first catalog that asks gets a transaction that has none
+   * yet.
    */
   public synchronized Transaction current(TransactionCatalog catalog) {
-    WriteStatements.Statement statement = statements.ofThisThread();
-    if (statement != null && statement.owner() != null) {
-      checkStillOpen(statement.owner());
+    RunningWrites.Write write = writes.ofThisThread();
+    if (write != null && write.owner() != null) {
+      checkStillOpen(write.owner());
     }
     if (visible() == null) {
-      return statement != null && statement.catalog() == catalog ? statement.transaction() : null;
+      return write != null && write.catalog() == catalog ? write.transaction() : null;
     }
     if (!open.isBound()) {
       open.bind(catalog, open.modes().options());
@@ -346,29 +346,29 @@ public final class TxnSession {
     }
   }
 
-  // Write statements
+  // Writes
 
-  /** Whether any thread is inside a write statement. */
+  /** Whether any thread is inside a write. */
   boolean isWriting() {
-    return statements.isAny();
+    return writes.isAny();
   }
 
-  /** Whether this thread is inside a write statement. */
-  public boolean isInStatement() {
-    return statements.ofThisThread() != null;
+  /** Whether this thread is inside a write. */
+  public boolean isInWrite() {
+    return writes.ofThisThread() != null;
   }
 
-  /** Runs a write statement as {@link WriteStatements} says. */
+  /** Runs a write as {@link RunningWrites} says. */
   public <T> T write(
       SparkSession session, TransactionCatalog catalog, Supplier<T> skipped, Callable<T> body)
       throws Exception {
-    return statements.run(session, catalog, skipped, body);
+    return writes.run(session, catalog, skipped, body);
   }
 
   /** Runs a write as a transaction of its own that has begun. */
   public <T> T writeAlone(TransactionCatalog catalog, Transaction own, Callable<T> body)
       throws Exception {
-    return statements.runImplicit(catalog, own, body);
+    return writes.runImplicit(catalog, own, body);
   }
 
   /** A script undoes its failed statement alone: it may handle the error, or else ends by it. */

@@ -54,6 +54,6 @@ public sealed interface TxnStatement {
    *     wrong; the message names the word
    */
   static Optional<TxnStatement> parse(String sql) {
-    return StatementParser.parse(sql);
+    return TxnStatementParser.parse(sql);
   }
 }

@@ -2,8 +2,8 @@ package io.txns.spark.sql;
 
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnException;
-import io.txns.spark.sql.StatementTokens.Kind;
-import io.txns.spark.sql.StatementTokens.Token;
+import io.txns.spark.sql.SqlTokens.Kind;
+import io.txns.spark.sql.SqlTokens.Token;
 import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 import java.util.List;
@@ -11,7 +11,7 @@ import java.util.Optional;
 import java.util.Set;
 
 /** Recognises a {@link TxnStatement}: a small recursive descent over its tokens. */
-final class StatementParser {
+final class TxnStatementParser {
 
   private static final Set<String> HEADS =
       Set.of(
@@ -29,21 +29,21 @@ final class StatementParser {
   private final List<Token> tokens;
   private int position;
 
-  private StatementParser(List<Token> tokens) {
+  private TxnStatementParser(List<Token> tokens) {
     this.tokens = tokens;
   }
 
   static Optional<TxnStatement> parse(String sql) {
-    String head = StatementTokens.firstWord(sql);
+    String head = SqlTokens.firstWord(sql);
     if (!HEADS.contains(head)) {
       return Optional.empty();
     }
-    Optional<List<Token>> tokens = StatementTokens.of(sql);
+    Optional<List<Token>> tokens = SqlTokens.of(sql);
     // A semicolon inside is more than one statement, or a script.
     if (tokens.isEmpty() || tokens.get().stream().anyMatch(token -> token.isSymbol(';'))) {
       return Optional.empty();
     }
-    return Optional.ofNullable(new StatementParser(tokens.get()).statement(head));
+    return Optional.ofNullable(new TxnStatementParser(tokens.get()).statement(head));
   }
 
   /** The statement, or null when the text is something else. */

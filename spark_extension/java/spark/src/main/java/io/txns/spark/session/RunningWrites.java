@@ -9,29 +9,29 @@ import java.util.function.Supplier;
 import org.apache.spark.sql.SparkSession;
 
 /**
- * The write statements that run in one session. They belong to threads, unlike everything else of
- * it, because a statement begins and ends in one call.
+ * The writes that run in one session: statements, CALLs, and what a DataFrame writes. They belong
+ * to threads, unlike everything else of it, because a write begins and ends in one call.
  */
-final class WriteStatements {
+final class RunningWrites {
 
   private static final String SAVEPOINT = "__txns_statement";
 
   private final TxnSession state;
-  private final Map<Thread, Statement> running = new ConcurrentHashMap<>();
+  private final Map<Thread, Write> running = new ConcurrentHashMap<>();
 
-  /** Statements that are undone by themselves take turns: a savepoint holds what all have done. */
+  /** Writes that are undone by themselves take turns: a savepoint holds what all have done. */
   private final ReentrantLock turn = new ReentrantLock();
 
   /**
-   * A write statement that runs: as a transaction of its own, or in the session's open one.
+   * A write that runs: as a transaction of its own, or in the session's open one.
    *
    * @param catalog the catalog of its own transaction, else null
    * @param transaction its own transaction, else null
    * @param owner the open transaction that it belongs to, else null
    */
-  record Statement(TransactionCatalog catalog, Transaction transaction, OpenTransaction owner) {}
+  record Write(TransactionCatalog catalog, Transaction transaction, OpenTransaction owner) {}
 
-  WriteStatements(TxnSession state) {
+  RunningWrites(TxnSession state) {
     this.state = state;
   }
 
@@ -41,19 +41,19 @@ final class WriteStatements {
   }
 
   /** The one that this thread runs, or null. */
-  Statement ofThisThread() {
+  Write ofThisThread() {
     return running.get(Thread.currentThread());
   }
 
   /** Whether this thread runs one that is a transaction of its own. */
   boolean isImplicit() {
-    Statement statement = ofThisThread();
-    return statement != null && statement.owner() == null;
+    Write write = ofThisThread();
+    return write != null && write.owner() == null;
   }
 
   /**
-   * Runs a write statement. In an explicit transaction a failure aborts it; outside, and with a
-   * catalog, the statement is an implicit transaction that reads everything at one moment.
+   * Runs a write. In an explicit transaction a failure aborts it; outside, and with a catalog, the
+   * write is an implicit transaction that reads everything at one moment.
    *
    * @param catalog the target's catalog, or null when it is not ours
    * @param skipped the answer when the transaction has committed earlier
@@ -81,7 +81,7 @@ final class WriteStatements {
   /** Runs a write outside a transaction as {@code own}. */
   <T> T runImplicit(TransactionCatalog catalog, Transaction own, Callable<T> body)
       throws Exception {
-    running.put(Thread.currentThread(), new Statement(catalog, own, null));
+    running.put(Thread.currentThread(), new Write(catalog, own, null));
     try {
       return body.call();
     } finally {
@@ -106,7 +106,7 @@ final class WriteStatements {
     if (!abortOnError) {
       state.ifOpen(owner, transaction -> transaction.savepoint(SAVEPOINT));
     }
-    running.put(Thread.currentThread(), new Statement(null, null, owner));
+    running.put(Thread.currentThread(), new Write(null, null, owner));
     try {
       T result = body.call();
       if (!abortOnError) {

@@ -23,9 +23,9 @@ import scala.runtime.BoxedUnit;
  * The implicit transaction of a write that is met only when it is planned: of a DataFrame, {@code
  * CREATE TABLE ... AS SELECT}, a multi-insert. Its tables have been loaded without it.
  */
-final class PlannedStatement {
+final class ImplicitTransaction {
 
-  private PlannedStatement() {}
+  private ImplicitTransaction() {}
 
   /** Whether a write has rows of a query, and so something to validate. */
   static boolean hasQuery(LogicalPlan write) {
@@ -48,18 +48,18 @@ final class PlannedStatement {
     OptionalLong oldest =
         loaded.stream()
             .filter(relation -> isOf(relation, catalog))
-            .map(PlannedStatement::readTs)
+            .map(ImplicitTransaction::readTs)
             .flatMapToLong(OptionalLong::stream)
             .min();
-    Transaction statement =
+    Transaction begun =
         oldest.isPresent()
             ? catalog.handle().beginStatement(oldest.getAsLong())
             : catalog.handle().beginStatement();
     read.addAll(cached);
     read.stream()
         .filter(relation -> isOf(relation, catalog))
-        .forEach(relation -> SparkReads.planned(statement, relation));
-    return statement;
+        .forEach(relation -> SparkReads.planned(begun, relation));
+    return begun;
   }
 
   /**

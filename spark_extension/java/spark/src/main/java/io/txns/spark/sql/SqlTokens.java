@@ -14,7 +14,7 @@ import org.apache.spark.sql.internal.SQLConf;
  * The tokens of a short SQL text, without comments, white space and trailing semicolons: those of
  * Spark's own lexer, so that a text is a transaction statement exactly where Spark would see one.
  */
-public final class StatementTokens {
+public final class SqlTokens {
 
   enum Kind {
     WORD,
@@ -42,14 +42,14 @@ public final class StatementTokens {
 
   private final SqlBaseLexer lexer;
 
-  private StatementTokens(String sql) {
+  private SqlTokens(String sql) {
     lexer = new SqlBaseLexer(new UpperCaseCharStream(CharStreams.fromString(sql)));
     lexer.removeErrorListeners();
   }
 
   /** All tokens, or empty when a quote or a comment does not end or there are too many. */
   static Optional<List<Token>> of(String sql) {
-    StatementTokens scanner = new StatementTokens(sql);
+    SqlTokens scanner = new SqlTokens(sql);
     List<Token> tokens = new ArrayList<>();
     for (var found = scanner.next(); found != null; found = scanner.next()) {
       if (found.getType() == SqlBaseLexer.EOF) {
@@ -68,7 +68,7 @@ public final class StatementTokens {
 
   /** The first word in upper case, or an empty string; cheap also for a long text. */
   static String firstWord(String sql) {
-    org.antlr.v4.runtime.Token first = new StatementTokens(sql).next();
+    org.antlr.v4.runtime.Token first = new SqlTokens(sql).next();
     boolean isWord = first != null && kind(first) == Kind.WORD;
     return isWord ? first.getText().toUpperCase(Locale.ROOT) : "";
   }
@@ -78,7 +78,7 @@ public final class StatementTokens {
    * at its place; empty for any other text.
    */
   public static Optional<String> atomicScript(String sql) {
-    StatementTokens scanner = new StatementTokens(sql);
+    SqlTokens scanner = new SqlTokens(sql);
     if (!isWord(scanner.next(), "BEGIN")) {
       return Optional.empty();
     }

@@ -24,9 +24,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** Carries out transaction statements in one session. */
-final class StatementRunner {
+final class TxnStatementRunner {
 
-  private static final Logger LOG = LoggerFactory.getLogger(StatementRunner.class);
+  private static final Logger LOG = LoggerFactory.getLogger(TxnStatementRunner.class);
   private static final int ATOMIC_ATTEMPTS = 10;
   private static final long BACK_OFF_MS = 20;
   private static final long PAUSE_MAX_MS = 10_000;
@@ -35,7 +35,7 @@ final class StatementRunner {
   private final SparkSession session;
   private final TxnSession state;
 
-  StatementRunner(SparkSession session) {
+  TxnStatementRunner(SparkSession session) {
     this.session = session;
     this.state = TxnSession.of(session);
   }

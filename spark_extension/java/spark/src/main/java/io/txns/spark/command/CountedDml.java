@@ -14,13 +14,13 @@ import org.apache.spark.sql.execution.QueryExecution;
  * Runs a DML statement and counts its rows; the caller has opened the statement's transaction. What
  * is committed never depends on a count.
  */
-final class CountedStatement {
+final class CountedDml {
 
   private final SparkSession session;
   private final TransactionCatalog catalog;
   private final ParsedDml dml;
 
-  CountedStatement(SparkSession session, TransactionCatalog catalog, ParsedDml dml) {
+  CountedDml(SparkSession session, TransactionCatalog catalog, ParsedDml dml) {
     this.session = session;
     this.catalog = catalog;
     this.dml = dml;
