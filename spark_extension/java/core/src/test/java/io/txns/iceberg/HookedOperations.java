@@ -6,10 +6,16 @@ import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 
-/** Real table operations, with a test's own code in place of the commit. */
+/**
+ * Real table operations, with a test's own code in place of the commit, or of what it overrides.
+ */
 public class HookedOperations extends DelegatingOperations {
   private final TableOperations real;
   private final Hook hook;
+
+  public HookedOperations(TableOperations real) {
+    this(real, TableOperations::commit);
+  }
 
   public HookedOperations(TableOperations real, Hook hook) {
     this.real = real;

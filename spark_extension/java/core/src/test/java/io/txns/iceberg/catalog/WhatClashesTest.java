@@ -10,6 +10,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TxnCatalog;
@@ -18,11 +19,9 @@ import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.log.Engine;
-import io.txns.iceberg.meta.DelegatingOperations;
 import java.nio.file.Path;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.iceberg.Table;
-import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.SupportsNamespaces;
@@ -241,39 +240,18 @@ class WhatClashesTest {
   }
 
   /** A snapshot gets its id when its operation has been validated on the refreshed table. */
-  private static final class AfterValidation extends DelegatingOperations {
-    private final TableOperations real;
+  private static final class AfterValidation extends HookedOperations {
     private final Runnable deed;
 
     private AfterValidation(TableOperations real, Runnable deed) {
-      this.real = real;
+      super(real);
       this.deed = deed;
-    }
-
-    @Override
-    public TableOperations real() {
-      return real;
-    }
-
-    @Override
-    public TableMetadata current() {
-      return real.current();
-    }
-
-    @Override
-    public TableMetadata refresh() {
-      return real.refresh();
-    }
-
-    @Override
-    public void commit(TableMetadata base, TableMetadata metadata) {
-      real.commit(base, metadata);
     }
 
     @Override
     public long newSnapshotId() {
       deed.run();
-      return real.newSnapshotId();
+      return super.newSnapshotId();
     }
   }
 

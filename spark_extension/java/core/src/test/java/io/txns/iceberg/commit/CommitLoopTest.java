@@ -21,7 +21,6 @@ import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
-import io.txns.iceberg.meta.DelegatingOperations;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -92,21 +91,14 @@ class CommitLoopTest {
     return catalog;
   }
 
-  private final class Faulty extends DelegatingOperations {
-    private final TableOperations real;
-
+  private final class Faulty extends HookedOperations {
     private Faulty(TableOperations real) {
-      this.real = real;
-    }
-
-    @Override
-    public TableOperations real() {
-      return real;
+      super(real);
     }
 
     @Override
     public TableMetadata current() {
-      return old == null ? real.current() : old;
+      return old == null ? super.current() : old;
     }
 
     @Override
@@ -114,16 +106,16 @@ class CommitLoopTest {
       if (loadFailure != null) {
         throw loadFailure;
       }
-      return old == null ? real.refresh() : old;
+      return old == null ? super.refresh() : old;
     }
 
     @Override
     public void commit(TableMetadata base, TableMetadata metadata) {
       HookedOperations.Hook hook = swap;
       if (hook == null) {
-        real.commit(base, metadata);
+        super.commit(base, metadata);
       } else {
-        hook.commit(real, base, metadata);
+        hook.commit(real(), base, metadata);
       }
     }
   }

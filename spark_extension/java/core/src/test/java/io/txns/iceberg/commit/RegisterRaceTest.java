@@ -142,7 +142,7 @@ class RegisterRaceTest extends TwoTables {
 
   /** The swap's answer is the catalog's own; whoever asks again gets what a replica has. */
   private static TableOperations lagging(TableOperations real, TableMetadata older) {
-    return new HookedOperations(real, TableOperations::commit) {
+    return new HookedOperations(real) {
       @Override
       public TableMetadata refresh() {
         return older;

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnClock;
@@ -13,7 +14,6 @@ import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
-import io.txns.iceberg.meta.DelegatingOperations;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.List;
@@ -199,28 +199,13 @@ class SetBackTest extends TwoTables {
             TableMetadata loaded = ((BaseTable) table).operations().current();
             TableOperations real = ((BaseTable) table).operations();
             return new BaseTable(
-                new DelegatingOperations() {
-                  @Override
-                  public TableOperations real() {
-                    return real;
-                  }
-
+                new HookedOperations(real) {
                   @Override
                   public TableMetadata current() {
                     if (!meanwhile.isEmpty()) {
                       meanwhile.poll().run();
                     }
                     return loaded;
-                  }
-
-                  @Override
-                  public TableMetadata refresh() {
-                    return real.refresh();
-                  }
-
-                  @Override
-                  public void commit(TableMetadata base, TableMetadata next) {
-                    real.commit(base, next);
                   }
                 },
                 table.name());
