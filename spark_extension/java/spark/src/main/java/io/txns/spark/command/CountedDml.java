@@ -1,9 +1,9 @@
 package io.txns.spark.command;
 
 import io.txns.iceberg.catalog.Transaction;
-import io.txns.spark.plan.WritePlans.ParsedDml;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
+import io.txns.spark.sql.ParsedDml;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;

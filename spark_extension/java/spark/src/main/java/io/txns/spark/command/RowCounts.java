@@ -1,7 +1,7 @@
 package io.txns.spark.command;
 
 import io.txns.iceberg.stage.WrittenSnapshot;
-import io.txns.spark.plan.WritePlans.Dml;
+import io.txns.spark.sql.ParsedDml.Kind;
 import java.util.List;
 import java.util.OptionalLong;
 import java.util.stream.LongStream;
@@ -27,7 +27,7 @@ record RowCounts(long updated, long deleted, long inserted) {
   }
 
   /** The sum over the snapshots that a statement made; one of none has changed no row. */
-  static RowCounts of(Dml kind, List<WrittenSnapshot> snapshots) {
+  static RowCounts of(Kind kind, List<WrittenSnapshot> snapshots) {
     RowCounts sum = NONE;
     for (WrittenSnapshot snapshot : snapshots) {
       RowCounts one = of(kind, snapshot);
@@ -41,7 +41,7 @@ record RowCounts(long updated, long deleted, long inserted) {
     return sum;
   }
 
-  private static RowCounts of(Dml kind, WrittenSnapshot snapshot) {
+  private static RowCounts of(Kind kind, WrittenSnapshot snapshot) {
     return switch (kind) {
       case INSERT -> new RowCounts(0, 0, snapshot.addedRows());
       case UPDATE ->
@@ -95,9 +95,9 @@ record RowCounts(long updated, long deleted, long inserted) {
     return Long.parseLong(snapshot.summary().getOrDefault(MERGED + what, "-1"));
   }
 
-  Row toRow(Dml kind) {
+  Row toRow(Kind kind) {
     boolean unknown = equals(UNKNOWN);
-    if (kind != Dml.MERGE) {
+    if (kind != Kind.MERGE) {
       return RowFactory.create(unknown ? null : (Object) affected());
     }
     return unknown

@@ -1,12 +1,11 @@
 package io.txns.spark.command;
 
 import io.txns.spark.compat.LeafCommand;
-import io.txns.spark.plan.WritePlans.Dml;
-import io.txns.spark.plan.WritePlans.ParsedDml;
 import io.txns.spark.session.Catalogs;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.session.WriteTarget;
+import io.txns.spark.sql.ParsedDml;
 import java.util.List;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -34,7 +33,7 @@ final class TxnDmlCommand extends LeafCommand {
   private final transient TransactionCatalog catalog;
 
   TxnDmlCommand(LogicalPlan plan, ParsedDml dml, TransactionCatalog catalog) {
-    super(dml.kind() == Dml.MERGE ? MERGE_COUNTS : COUNT);
+    super(dml.kind() == ParsedDml.Kind.MERGE ? MERGE_COUNTS : COUNT);
     this.plan = plan;
     this.dml = dml;
     this.catalog = catalog;

@@ -2,11 +2,11 @@ package io.txns.spark.command;
 
 import io.txns.iceberg.TxnException;
 import io.txns.spark.TxnSqlException;
-import io.txns.spark.plan.WritePlans;
-import io.txns.spark.plan.WritePlans.ParsedDml;
 import io.txns.spark.session.Catalogs;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
+import io.txns.spark.sql.DdlPlans;
+import io.txns.spark.sql.ParsedDml;
 import io.txns.spark.sql.ScriptStatements;
 import io.txns.spark.sql.SqlTokens;
 import io.txns.spark.sql.TxnStatement;
@@ -109,26 +109,26 @@ public final class TxnParser implements ParserInterface {
       return isWrite(explain.logicalPlan()) ? new TxnExplainCommand(explain) : plan;
     }
     boolean inTransaction = TxnSession.of(session).open().isPresent();
-    Optional<ParsedDml> dml = WritePlans.dml(plan, delegate);
+    Optional<ParsedDml> dml = ParsedDml.of(plan, delegate);
     if (dml.isPresent()) {
       TransactionCatalog catalog = catalogOf(dml.get().target());
       if (catalog != null) {
         return new TxnDmlCommand(plan, dml.get(), catalog);
       }
-      return inTransaction ? new TxnDdlCommand(plan, null) : plan;
+      return inTransaction ? TxnRowlessCommand.inside(plan, null) : plan;
     }
-    if (inTransaction && WritePlans.isDdl(plan)) {
-      return new TxnDdlCommand(plan, catalogOf(WritePlans.ddlTarget(plan, delegate)));
+    if (inTransaction && DdlPlans.isDdl(plan)) {
+      return TxnRowlessCommand.inside(plan, catalogOf(DdlPlans.target(plan, delegate)));
     }
-    List<List<String>> targets = WritePlans.multiInsertTargets(plan, delegate);
+    List<List<String>> targets = ParsedDml.multiInsertTargets(plan, delegate);
     boolean ours = targets.stream().anyMatch(target -> catalogOf(target) != null);
-    return ours || inTransaction && WritePlans.isMultiInsert(plan)
-        ? new TxnMultiInsertCommand(plan, targets)
+    return ours || inTransaction && ParsedDml.isMultiInsert(plan)
+        ? TxnRowlessCommand.multiInsert(plan, targets)
         : plan;
   }
 
   private boolean isWrite(LogicalPlan plan) {
-    return WritePlans.dml(plan, delegate).isPresent() || WritePlans.isMultiInsert(plan);
+    return ParsedDml.of(plan, delegate).isPresent() || ParsedDml.isMultiInsert(plan);
   }
 
   private TransactionCatalog catalogOf(List<String> name) {

@@ -1,6 +1,7 @@
 package io.txns.spark.command;
 
 import io.txns.spark.compat.LeafCommand;
+import io.txns.spark.session.Catalogs;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import java.util.List;
@@ -10,24 +11,39 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.StructType;
 
-/**
- * A statement inside an explicit transaction that returns no rows: a failure, also one of its
- * analysis, aborts the transaction.
- */
-final class TxnDdlCommand extends LeafCommand {
+/** A statement that writes and returns no rows. What it writes to, its plan tells when it runs. */
+final class TxnRowlessCommand extends LeafCommand {
   private static final long serialVersionUID = 1L;
 
   private final LogicalPlan plan;
   private final transient TransactionCatalog catalog;
+  private final transient List<List<String>> targets;
 
-  /**
-   * @param catalog the catalog of the table that the plan changes; null when it is not ours or not
-   *     known
-   */
-  TxnDdlCommand(LogicalPlan plan, TransactionCatalog catalog) {
+  private TxnRowlessCommand(
+      LogicalPlan plan, TransactionCatalog catalog, List<List<String>> targets) {
     super(new StructType());
     this.plan = plan;
     this.catalog = catalog;
+    this.targets = targets;
+  }
+
+  /**
+   * A statement inside an explicit transaction: a failure, also one of its analysis, aborts it.
+   *
+   * @param catalog the catalog of the table that it changes; null when it is not ours or not known
+   */
+  static TxnRowlessCommand inside(LogicalPlan plan, TransactionCatalog catalog) {
+    return new TxnRowlessCommand(plan, catalog, List.of());
+  }
+
+  /**
+   * {@code FROM ... INSERT INTO ... INSERT INTO ...}: part of the current transaction; outside of
+   * one each of its inserts commits on its own.
+   *
+   * @param targets the names of the tables that it writes, as far as the text has them
+   */
+  static TxnRowlessCommand multiInsert(LogicalPlan plan, List<List<String>> targets) {
+    return new TxnRowlessCommand(plan, null, targets);
   }
 
   @Override
@@ -38,9 +54,17 @@ final class TxnDdlCommand extends LeafCommand {
             catalog,
             () -> List.<Row>of(),
             () -> {
+              targets.forEach(target -> willWrite(session, target));
               Dataset.ofRows(session, plan);
               return List.of();
             });
+  }
+
+  private static void willWrite(SparkSession session, List<String> target) {
+    TransactionCatalog catalog = Catalogs.ofName(session, target);
+    if (catalog != null) {
+      catalog.willWrite(Catalogs.identifier(session, target, catalog));
+    }
   }
 
   @Override

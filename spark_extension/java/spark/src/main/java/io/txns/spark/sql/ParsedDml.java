@@ -1,0 +1,81 @@
+package io.txns.spark.sql;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.Optional;
+import org.apache.spark.sql.catalyst.analysis.PlanWithUnresolvedIdentifier;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+
+/**
+ * A parsed INSERT, UPDATE, DELETE or MERGE.
+ *
+ * @param target the table's name, or null when only analysis can tell it
+ */
+public record ParsedDml(Kind kind, List<String> target) {
+
+  /** What it does, as far as its row counts differ. */
+  public enum Kind {
+    INSERT,
+    UPDATE,
+    DELETE,
+    MERGE
+  }
+
+  /** What a parsed plan is; empty when it is none of them, or several INSERTs at once. */
+  public static Optional<ParsedDml> of(LogicalPlan parsed, ParserInterface parser) {
+    LogicalPlan plan = withoutCtes(parsed);
+    if (plan instanceof PlanWithUnresolvedIdentifier unresolved) {
+      plan = ParsedName.filledIn(unresolved, parser);
+    }
+    if (plan instanceof InsertIntoStatement insert) {
+      return of(Kind.INSERT, insert.table(), parser);
+    } else if (plan instanceof V2WriteCommand write) {
+      return of(Kind.INSERT, (LogicalPlan) write.table(), parser);
+    } else if (plan instanceof UpdateTable update) {
+      return of(Kind.UPDATE, update.table(), parser);
+    } else if (plan instanceof DeleteFromTable delete) {
+      return of(Kind.DELETE, delete.table(), parser);
+    } else if (plan instanceof MergeIntoTable merge) {
+      return of(Kind.MERGE, merge.targetTable(), parser);
+    }
+    return Optional.empty();
+  }
+
+  private static Optional<ParsedDml> of(Kind kind, LogicalPlan table, ParserInterface parser) {
+    return Optional.of(new ParsedDml(kind, ParsedName.of(table, parser)));
+  }
+
+  private static LogicalPlan withoutCtes(LogicalPlan parsed) {
+    return parsed instanceof UnresolvedWith with ? with.child() : parsed;
+  }
+
+  /** Whether a parsed plan is {@code FROM ... INSERT INTO ... INSERT INTO ...}. */
+  public static boolean isMultiInsert(LogicalPlan parsed) {
+    LogicalPlan plan = withoutCtes(parsed);
+    return plan instanceof Union
+        && plan.children().forall(child -> child instanceof InsertIntoStatement);
+  }
+
+  /** The names of the tables that such a plan writes, as far as its text has them. */
+  public static List<List<String>> multiInsertTargets(LogicalPlan parsed, ParserInterface parser) {
+    List<List<String>> targets = new ArrayList<>();
+    if (isMultiInsert(parsed)) {
+      withoutCtes(parsed)
+          .children()
+          .foreach(
+              child ->
+                  targets.add(ParsedName.of(((InsertIntoStatement) child).table(), parser)));
+    }
+    targets.removeIf(Objects::isNull);
+    return targets;
+  }
+}
