@@ -41,14 +41,13 @@ final class TxnDmlCommand extends LeafCommand {
 
   @Override
   protected List<Row> rows(SparkSession session) throws Exception {
-    TxnSession state = TxnSession.of(session);
     RowCounts counts =
-        state.write(
-            session,
-            catalog,
-            () -> RowCounts.NONE,
-            () -> {
-              state.checkWrite(WriteTarget.table(catalog, String.join(".", dml.target())));
+        TxnSession.of(session)
+            .writeTo(
+                WriteTarget.table(catalog, String.join(".", dml.target())),
+                session,
+                () -> RowCounts.NONE,
+                () -> {
               catalog.willWrite(Catalogs.identifier(session, dml.target(), catalog));
               return new CountedDml(session, catalog, dml).run(plan);
             });

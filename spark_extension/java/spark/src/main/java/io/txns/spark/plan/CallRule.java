@@ -51,14 +51,11 @@ public final class CallRule extends Rule<LogicalPlan> {
       catalog.attach(state);
     }
     String name = procedure.catalog().name() + "." + procedure.ident();
-    return state.write(
+    return state.writeTo(
+        new WriteTarget(catalog, "CALL " + name),
         session,
-        catalog,
         () -> nothing(call),
-        () -> {
-          state.checkWrite(new WriteTarget(catalog, "CALL " + name));
-          return analyze(call);
-        });
+        () -> analyze(call));
   }
 
   /** What a CALL means, without calling it. */

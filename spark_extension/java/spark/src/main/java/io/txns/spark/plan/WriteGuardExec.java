@@ -58,14 +58,11 @@ final class WriteGuardExec extends SparkPlan {
           if (!state.isExplicit() && !state.isSkipping()) {
             return alone(target.get().catalog(), state, body);
           }
-          return state.write(
+          return state.writeTo(
+              target.get(),
               session(),
-              target.get().catalog(),
               skipped,
-              () -> {
-                state.checkWrite(target.get());
-                return inTransaction(state, target.get().catalog(), body);
-              });
+              () -> inTransaction(state, target.get().catalog(), body));
         });
   }
 

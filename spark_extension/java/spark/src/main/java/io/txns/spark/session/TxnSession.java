@@ -320,7 +320,10 @@ public final class TxnSession {
   }
 
   /**
-   * Checks that {@code target} may be written in the open transaction.
+   * Checks that {@code target} may be written in the open transaction. Asked by {@link #writeTo},
+   * which runs what is sent as SQL, planned or called. And by the catalog, which whoever has it may
+   * use without a plan: where all tables come under care, they do so when a plan loads them to be
+   * written, which is before it runs.
    *
    * @throws TxnException 25006 when it is read-only, 0A000 when the target is not in its catalog
    */
@@ -358,11 +361,25 @@ public final class TxnSession {
     return writes.ofThisThread() != null;
   }
 
-  /** Runs a write as {@link RunningWrites} says. */
+  /** Runs a write as {@link RunningWrites} says; its plan tells its target, and is run inside. */
   public <T> T write(
       SparkSession session, TransactionCatalog catalog, Supplier<T> skipped, Callable<T> body)
       throws Exception {
     return writes.run(session, catalog, skipped, body);
+  }
+
+  /** Runs a write to {@code target} in the same way, if that may be written. */
+  public <T> T writeTo(
+      WriteTarget target, SparkSession session, Supplier<T> skipped, Callable<T> body)
+      throws Exception {
+    return writes.run(
+        session,
+        target.catalog(),
+        skipped,
+        () -> {
+          checkWrite(target);
+          return body.call();
+        });
   }
 
   /** Runs a write as a transaction of its own that has begun. */
