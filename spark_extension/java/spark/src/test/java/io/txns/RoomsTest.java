@@ -53,6 +53,27 @@ class RoomsTest {
           "org.apache.iceberg..",
           "org.apache.spark..");
 
+  /** What a version of Spark or Iceberg has otherwise, or not at all. */
+  private static final Set<String> VERSIONED =
+      Set.of(
+          "org.apache.iceberg.IcebergBuild",
+          "org.apache.iceberg.spark.TimeTravel",
+          "org.apache.spark.package",
+          "org.apache.spark.sql.catalyst.parser.HybridParameterContext",
+          "org.apache.spark.sql.catalyst.parser.NamedParameterContext",
+          "org.apache.spark.sql.catalyst.parser.ParameterContext",
+          "org.apache.spark.sql.catalyst.parser.PositionalParameterContext",
+          "org.apache.spark.sql.catalyst.plans.logical.MergeRows",
+          "org.apache.spark.sql.execution.CacheManager",
+          "org.apache.spark.sql.execution.SparkSqlParser");
+
+  /** The same of classes that are in all of them; {@code <init>} is their constructors. */
+  private static final Set<String> VERSIONED_MEMBERS =
+      Set.of(
+          "org.apache.iceberg.spark.source.SparkTable.<init>",
+          "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation.copy",
+          "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation.timeTravelSpec");
+
   private static JavaClasses ours;
 
   @BeforeAll
@@ -104,6 +125,27 @@ class RoomsTest {
         && Stream.concat(
                 Stream.of(called.getRawReturnType()), called.getRawParameterTypes().stream())
             .anyMatch(not(NEVER_RELOCATED));
+  }
+
+  /** So a jar for another version is another folder {@code compat}. */
+  @Test
+  void onlyCompatKnowsAVersion() {
+    noClasses()
+        .that()
+        .resideOutsideOfPackage(SPARK + ".compat..")
+        .should()
+        .dependOnClassesThat(
+            describe(
+                "differ between versions",
+                type -> VERSIONED.contains(type.getName().replaceFirst("\\$.*", ""))))
+        .orShould()
+        .callCodeUnitWhere(
+            describe(
+                "it differs between versions",
+                call ->
+                    VERSIONED_MEMBERS.contains(
+                        call.getTargetOwner().getName() + "." + call.getName())))
+        .check(ours);
   }
 
   /** Values at the bottom, then the rooms, bottom first, then what stands above them. */

@@ -8,6 +8,8 @@ import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.catalog.TxnTable;
 import io.txns.spark.command.TxnExplainCommand;
+import io.txns.spark.compat.IcebergCatalog;
+import io.txns.spark.compat.Relations;
 import io.txns.spark.compat.Versions;
 import io.txns.spark.plan.SparkReads;
 import io.txns.spark.procedure.Procedures;
@@ -30,16 +32,16 @@ import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.spark.PathIdentifier;
 import org.apache.iceberg.spark.SparkCatalog;
-import org.apache.iceberg.spark.TimeTravel;
-import org.apache.iceberg.spark.source.SparkTable;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.AsOfTimestamp;
+import org.apache.spark.sql.catalyst.analysis.AsOfVersion;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.catalyst.analysis.TimeTravelSpec;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -54,7 +56,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * txns.*} options (see {@link TxnConfig}). One instance belongs to one Spark session. Tables are
  * never served from Iceberg's catalog cache, whatever {@code cache-enabled} says.
  */
-public final class TxnSparkCatalog extends SparkCatalog implements TransactionCatalog {
+public final class TxnSparkCatalog extends IcebergCatalog implements TransactionCatalog {
 
   private static final String OPTION_PREFIX = "txns.";
   private static final String COMMIT_TABLE = "txns.commit-table";
@@ -160,18 +162,16 @@ public final class TxnSparkCatalog extends SparkCatalog implements TransactionCa
 
   @Override
   public Table loadTable(Identifier ident, String version) throws NoSuchTableException {
-    return loadForRead(ident, TimeTravel.version(version), () -> super.loadTable(ident, version));
+    return loadForRead(ident, new AsOfVersion(version), () -> super.loadTable(ident, version));
   }
 
   @Override
   public Table loadTable(Identifier ident, long timestampMicros) throws NoSuchTableException {
     return loadForRead(
-        ident,
-        TimeTravel.timestampMicros(timestampMicros),
-        () -> super.loadTable(ident, timestampMicros));
+        ident, new AsOfTimestamp(timestampMicros), () -> super.loadTable(ident, timestampMicros));
   }
 
-  private Table loadForRead(Identifier ident, TimeTravel asOf, Callable<Table> load) {
+  private Table loadForRead(Identifier ident, TimeTravelSpec asOf, Callable<Table> load) {
     return reading(
         ident,
         () -> {
@@ -201,12 +201,12 @@ public final class TxnSparkCatalog extends SparkCatalog implements TransactionCa
 
   @Override
   public Table loadTableAgain(TableIdentifier table) {
-    return new SparkTable(tables.loadTable(table));
+    return Relations.table(tables.loadTable(table));
   }
 
   @Override
   public Table loadTableAt(TableIdentifier table, long readTs) {
-    return new SparkTable(tables.loadTableAt(table, readTs));
+    return Relations.table(tables.loadTableAt(table, readTs));
   }
 
   @Override
@@ -230,7 +230,7 @@ public final class TxnSparkCatalog extends SparkCatalog implements TransactionCa
       return super.loadTable(ident);
     }
     try {
-      return new SparkTable(tables.loadTableForWrite(buildIdentifier(ident)));
+      return Relations.table(tables.loadTableForWrite(buildIdentifier(ident)));
     } catch (org.apache.iceberg.exceptions.NoSuchTableException e) {
       // Perhaps the name selects a branch of the table that the namespace names.
       Table selected = super.loadTable(ident);
@@ -283,30 +283,7 @@ public final class TxnSparkCatalog extends SparkCatalog implements TransactionCa
         });
   }
 
-  // Changing tables. Spark calls the methods that take a TableInfo. With Iceberg 1.11 these pass on
-  // to those that take a StructType, which spark_catalog calls; since 1.12 it is the other way
-  // round.
-
-  @Override
-  public Table createTable(Identifier ident, TableInfo info) throws TableAlreadyExistsException {
-    return writing(ident, () -> super.createTable(ident, info));
-  }
-
-  @Override
-  public StagedTable stageCreate(Identifier ident, TableInfo info)
-      throws TableAlreadyExistsException {
-    return writing(ident, () -> super.stageCreate(ident, info));
-  }
-
-  @Override
-  public StagedTable stageReplace(Identifier ident, TableInfo info) throws NoSuchTableException {
-    return writing(ident, () -> super.stageReplace(ident, info));
-  }
-
-  @Override
-  public StagedTable stageCreateOrReplace(Identifier ident, TableInfo info) {
-    return writing(ident, () -> super.stageCreateOrReplace(ident, info));
-  }
+  // Changing tables
 
   @Override
   public Table createTable(
@@ -417,12 +394,8 @@ public final class TxnSparkCatalog extends SparkCatalog implements TransactionCa
   }
 
   @Override
-  public Identifier[] listProcedures(String[] namespace) {
-    List<Identifier> all = new ArrayList<>(Arrays.asList(super.listProcedures(namespace)));
-    if (Procedures.isSystem(namespace)) {
-      Procedures.NAMES.forEach(name -> all.add(Identifier.of(namespace, name)));
-    }
-    return all.toArray(new Identifier[0]);
+  protected List<String> ownProcedures(String[] namespace) {
+    return Procedures.in(namespace);
   }
 
   // Plumbing
@@ -437,7 +410,8 @@ public final class TxnSparkCatalog extends SparkCatalog implements TransactionCa
         });
   }
 
-  private <T> T writing(Identifier ident, Callable<T> body) {
+  @Override
+  protected <T> T writing(Identifier ident, Callable<T> body) {
     return TxnSqlException.translating(
         () -> {
           try {

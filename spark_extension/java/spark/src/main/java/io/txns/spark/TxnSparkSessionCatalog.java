@@ -1,13 +1,12 @@
 package io.txns.spark;
 
+import io.txns.spark.compat.IcebergSessionCatalog;
 import io.txns.spark.procedure.Procedures;
 import io.txns.spark.session.TransactionCatalog;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
-import org.apache.iceberg.spark.SparkSessionCatalog;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
@@ -26,7 +25,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class TxnSparkSessionCatalog<
         T extends TableCatalog & FunctionCatalog & SupportsNamespaces & ViewCatalog>
-    extends SparkSessionCatalog<T> implements TransactionCatalog.Around {
+    extends IcebergSessionCatalog<T> implements TransactionCatalog.Around {
 
   private TxnSparkCatalog tables;
 
@@ -126,11 +125,7 @@ public final class TxnSparkSessionCatalog<
   }
 
   @Override
-  public Identifier[] listProcedures(String[] namespace) {
-    List<Identifier> all = new ArrayList<>(Arrays.asList(super.listProcedures(namespace)));
-    if (Procedures.isSystem(namespace)) {
-      Procedures.NAMES.forEach(name -> all.add(Identifier.of(namespace, name)));
-    }
-    return all.toArray(new Identifier[0]);
+  protected List<String> ownProcedures(String[] namespace) {
+    return Procedures.in(namespace);
   }
 }

@@ -1,6 +1,7 @@
 package io.txns.spark.command;
 
 import io.txns.iceberg.catalog.Transaction;
+import io.txns.spark.compat.UpdatedRows;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.sql.ParsedDml;

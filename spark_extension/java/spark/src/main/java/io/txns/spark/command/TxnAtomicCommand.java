@@ -1,5 +1,6 @@
 package io.txns.spark.command;
 
+import io.txns.spark.compat.DelegatingParser;
 import io.txns.spark.compat.LeafCommand;
 import io.txns.spark.session.StatusRow;
 import io.txns.spark.session.TxnSession;
@@ -15,9 +16,9 @@ final class TxnAtomicCommand extends LeafCommand {
   private static final long serialVersionUID = 1L;
 
   private final String script;
-  private final transient TxnParser.Parse parse;
+  private final transient DelegatingParser.Parse parse;
 
-  TxnAtomicCommand(String script, TxnParser.Parse parse) {
+  TxnAtomicCommand(String script, DelegatingParser.Parse parse) {
     super(StatusRow.SCHEMA);
     this.script = script;
     this.parse = parse;

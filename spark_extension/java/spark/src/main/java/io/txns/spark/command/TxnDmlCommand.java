@@ -48,9 +48,9 @@ final class TxnDmlCommand extends LeafCommand {
                 session,
                 () -> RowCounts.NONE,
                 () -> {
-              catalog.willWrite(Catalogs.identifier(session, dml.target(), catalog));
-              return new CountedDml(session, catalog, dml).run(plan);
-            });
+                  catalog.willWrite(Catalogs.identifier(session, dml.target(), catalog));
+                  return new CountedDml(session, catalog, dml).run(plan);
+                });
     return List.of(counts.toRow(dml.kind()));
   }
 

@@ -2,6 +2,7 @@ package io.txns.spark.command;
 
 import io.txns.iceberg.TxnException;
 import io.txns.spark.TxnSqlException;
+import io.txns.spark.compat.DelegatingParser;
 import io.txns.spark.session.Catalogs;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
@@ -13,62 +14,28 @@ import io.txns.spark.sql.TxnStatement;
 import io.txns.spark.sql.Variables;
 import java.util.List;
 import java.util.Optional;
-import org.apache.spark.sql.catalyst.FunctionIdentifier;
-import org.apache.spark.sql.catalyst.TableIdentifier;
-import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.parser.HybridParameterContext;
-import org.apache.spark.sql.catalyst.parser.NamedParameterContext;
-import org.apache.spark.sql.catalyst.parser.ParameterContext;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
-import org.apache.spark.sql.catalyst.parser.PositionalParameterContext;
 import org.apache.spark.sql.catalyst.plans.logical.CompoundBody;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.SparkSqlParser;
 import org.apache.spark.sql.execution.command.ExplainCommand;
-import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.StructType;
-import scala.collection.immutable.Seq;
 
 /**
  * Recognises transaction statements and gives write statements their boundary; everything else is
  * the delegate's.
  */
-public final class TxnParser implements ParserInterface {
+public final class TxnParser extends DelegatingParser {
 
-  // A plain field of this type: Iceberg walks the chain of parsers by reflection.
-  private final ParserInterface delegate;
   private final SparkSession session;
 
   public TxnParser(SparkSession session, ParserInterface delegate) {
+    super(delegate);
     this.session = session;
-    this.delegate = delegate;
   }
 
   @Override
-  public LogicalPlan parsePlan(String sqlText) throws ParseException {
-    return parse(sqlText, delegate::parsePlan);
-  }
-
-  @Override
-  public LogicalPlan parsePlanWithParameters(String sqlText, ParameterContext context)
-      throws ParseException {
-    return parse(
-        sqlText,
-        text ->
-            isEmpty(context)
-                ? delegate.parsePlanWithParameters(text, context)
-                // Iceberg 1.11.0's parser drops the parameters.
-                : new SparkSqlParser().parsePlanWithParameters(text, context));
-  }
-
-  /** What turns a text into a plan, with the parameters that it came with. */
-  interface Parse {
-    LogicalPlan of(String sqlText) throws ParseException;
-  }
-
-  private LogicalPlan parse(String sqlText, Parse parse) throws ParseException {
+  protected LogicalPlan parse(String sqlText, Parse parse) throws ParseException {
     // As Spark does before it parses anything; in what is Spark's, Spark replaces them itself.
     String text = Variables.replaced(sqlText);
     Optional<TxnStatement> statement = TxnSqlException.translating(() -> recognise(sqlText, text));
@@ -133,56 +100,5 @@ public final class TxnParser implements ParserInterface {
 
   private TransactionCatalog catalogOf(List<String> name) {
     return name == null ? null : Catalogs.ofName(session, name);
-  }
-
-  private static boolean isEmpty(ParameterContext context) {
-    if (context instanceof NamedParameterContext named) {
-      return named.params().isEmpty();
-    } else if (context instanceof PositionalParameterContext positional) {
-      return positional.params().isEmpty();
-    } else if (context instanceof HybridParameterContext hybrid) {
-      return hybrid.args().isEmpty();
-    }
-    return false;
-  }
-
-  @Override
-  public Expression parseExpression(String sqlText) throws ParseException {
-    return delegate.parseExpression(sqlText);
-  }
-
-  @Override
-  public TableIdentifier parseTableIdentifier(String sqlText) throws ParseException {
-    return delegate.parseTableIdentifier(sqlText);
-  }
-
-  @Override
-  public FunctionIdentifier parseFunctionIdentifier(String sqlText) throws ParseException {
-    return delegate.parseFunctionIdentifier(sqlText);
-  }
-
-  @Override
-  public Seq<String> parseMultipartIdentifier(String sqlText) throws ParseException {
-    return delegate.parseMultipartIdentifier(sqlText);
-  }
-
-  @Override
-  public LogicalPlan parseQuery(String sqlText) throws ParseException {
-    return delegate.parseQuery(sqlText);
-  }
-
-  @Override
-  public StructType parseRoutineParam(String sqlText) throws ParseException {
-    return delegate.parseRoutineParam(sqlText);
-  }
-
-  @Override
-  public StructType parseTableSchema(String sqlText) throws ParseException {
-    return delegate.parseTableSchema(sqlText);
-  }
-
-  @Override
-  public DataType parseDataType(String sqlText) throws ParseException {
-    return delegate.parseDataType(sqlText);
   }
 }

@@ -3,6 +3,8 @@ package io.txns.spark.plan;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.catalog.TxnTable;
 import io.txns.spark.TxnSqlException;
+import io.txns.spark.compat.PlanCache;
+import io.txns.spark.compat.Relations;
 import io.txns.spark.session.Catalogs;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
@@ -47,7 +49,7 @@ public final class AlignTables extends Rule<LogicalPlan> {
     return TxnSqlException.translating(
         () -> {
           // A relation that CACHE TABLE keeps may be of another moment, or another transaction.
-          boolean cached = !session.sharedState().cacheManager().isEmpty();
+          boolean cached = !PlanCache.isEmpty(session);
           LogicalPlan loaded = cached ? loadAgain(plan) : plan;
           if (state.isExplicit() || state.isInWrite()) {
             forEach(plan, leaf -> recordRead(leaf, state));
@@ -102,13 +104,7 @@ public final class AlignTables extends Rule<LogicalPlan> {
           public LogicalPlan apply(LogicalPlan node) {
             DataSourceV2Relation relation = (DataSourceV2Relation) node;
             TransactionCatalog catalog = Catalogs.ours(relation.catalog().get());
-            return relation.copy(
-                load.apply(catalog, movable(relation).get()),
-                relation.output(),
-                relation.catalog(),
-                relation.identifier(),
-                relation.options(),
-                relation.timeTravelSpec());
+            return Relations.over(load.apply(catalog, movable(relation).get()), relation);
           }
         });
   }
@@ -116,7 +112,7 @@ public final class AlignTables extends Rule<LogicalPlan> {
   /** The table of a relation that may be reloaded. */
   private static Optional<TxnTable> movable(DataSourceV2Relation relation) {
     boolean named =
-        relation.timeTravelSpec().isEmpty()
+        Relations.timeTravel(relation).isEmpty()
             && relation.catalog().isDefined()
             && Catalogs.ours(relation.catalog().get()) != null
             && relation.identifier().isDefined();

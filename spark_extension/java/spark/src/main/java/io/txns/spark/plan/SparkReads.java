@@ -2,17 +2,16 @@ package io.txns.spark.plan;
 
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.catalog.TxnTable;
+import io.txns.spark.compat.Relations;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.iceberg.BaseMetadataTable;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.spark.PathIdentifier;
 import org.apache.iceberg.spark.Spark3Util;
-import org.apache.iceberg.spark.TimeTravel;
 import org.apache.iceberg.spark.source.SparkChangelogTable;
 import org.apache.iceberg.spark.source.SparkTable;
 import org.apache.spark.sql.catalyst.analysis.AsOfTimestamp;
-import org.apache.spark.sql.catalyst.analysis.AsOfVersion;
 import org.apache.spark.sql.catalyst.analysis.TimeTravelSpec;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
@@ -30,6 +29,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 public final class SparkReads {
 
   private static final Pattern AT_TIMESTAMP = Pattern.compile("at_timestamp_(\\d+)");
+  private static final long MICROS_PER_MS = 1000;
 
   private SparkReads() {}
 
@@ -45,7 +45,7 @@ public final class SparkReads {
    * @param asOf what was asked for beside the name, or null
    */
   public static void loaded(
-      Transaction transaction, Identifier ident, Table table, TimeTravel asOf) {
+      Transaction transaction, Identifier ident, Table table, TimeTravelSpec asOf) {
     if (!goesOn(transaction, ident, table, asOf)) {
       return;
     }
@@ -57,7 +57,8 @@ public final class SparkReads {
   }
 
   /** Rows of a table are read, or are about to be written by what they are. */
-  public static void read(Transaction transaction, Identifier ident, Table table, TimeTravel asOf) {
+  public static void read(
+      Transaction transaction, Identifier ident, Table table, TimeTravelSpec asOf) {
     if (!goesOn(transaction, ident, table, asOf)) {
       return;
     }
@@ -75,7 +76,8 @@ public final class SparkReads {
             ? (Table) rewritten.table()
             : relation.table();
     if (relation.identifier().isDefined()) {
-      read(transaction, relation.identifier().get(), table, asOf(relation));
+      TimeTravelSpec asOf = Relations.timeTravel(relation).orElse(null);
+      read(transaction, relation.identifier().get(), table, asOf);
     }
   }
 
@@ -96,7 +98,7 @@ public final class SparkReads {
 
   /** Whether what is read of a table is not of the past, and its commits tell when it changes. */
   private static boolean goesOn(
-      Transaction transaction, Identifier ident, Table table, TimeTravel asOf) {
+      Transaction transaction, Identifier ident, Table table, TimeTravelSpec asOf) {
     return !(ident instanceof PathIdentifier)
         && !isOfThePast(ident, table, asOf, transaction.readTs());
   }
@@ -107,7 +109,8 @@ public final class SparkReads {
         || table instanceof SparkTable spark && spark.table() instanceof BaseMetadataTable;
   }
 
-  private static boolean isOfThePast(Identifier ident, Table table, TimeTravel asOf, long readTs) {
+  private static boolean isOfThePast(
+      Identifier ident, Table table, TimeTravelSpec asOf, long readTs) {
     if (!(table instanceof SparkTable spark) || spark.branch() != null) {
       return false;
     }
@@ -116,18 +119,9 @@ public final class SparkReads {
       return false;
     }
     Matcher selector = AT_TIMESTAMP.matcher(ident.name());
-    if (asOf instanceof TimeTravel.AsOfTimestamp at) {
-      return at.timestampMillis() <= readTs;
+    if (asOf instanceof AsOfTimestamp at) {
+      return Math.floorDiv(at.timestamp(), MICROS_PER_MS) <= readTs;
     }
     return !selector.matches() || Long.parseLong(selector.group(1)) <= readTs;
-  }
-
-  private static TimeTravel asOf(DataSourceV2Relation relation) {
-    TimeTravelSpec spec =
-        relation.timeTravelSpec().isDefined() ? relation.timeTravelSpec().get() : null;
-    if (spec instanceof AsOfTimestamp at) {
-      return TimeTravel.timestampMicros(at.timestamp());
-    }
-    return spec instanceof AsOfVersion at ? TimeTravel.version(at.version()) : null;
   }
 }

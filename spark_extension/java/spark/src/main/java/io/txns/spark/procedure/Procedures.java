@@ -108,6 +108,11 @@ public final class Procedures {
     return namespace.length == 1 && namespace[0].equalsIgnoreCase("system");
   }
 
+  /** The names of those in a namespace. */
+  public static List<String> in(String[] namespace) {
+    return isSystem(namespace) ? NAMES : List.of();
+  }
+
   /** Whether a procedure, of whatever Iceberg catalog, changes nothing that a transaction keeps. */
   public static boolean isRead(ResolvedProcedure procedure) {
     return procedure.catalog() instanceof HasIcebergCatalog

@@ -1,12 +1,12 @@
 package io.txns.spark.session;
 
+import io.txns.spark.compat.PlanCache;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.execution.CacheManager;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -20,11 +20,10 @@ public final class PlanCaches {
 
   /** Drops all plans over what the session has loaded through {@code catalogs}. */
   public static void drop(SparkSession session, Collection<TransactionCatalog> catalogs) {
-    CacheManager cache = session.sharedState().cacheManager();
     for (TransactionCatalog catalog : catalogs) {
       for (Identifier table : catalog.takeLoaded()) {
-        if (!cache.isEmpty()) {
-          cache.uncacheTableOrView(session, nameParts(catalog, table), true, false);
+        if (!PlanCache.isEmpty(session)) {
+          PlanCache.drop(session, nameParts(catalog, table));
         }
       }
     }
@@ -32,10 +31,9 @@ public final class PlanCaches {
 
   /** Makes all plans over what the session has loaded through {@code catalog} read again. */
   public static void refresh(SparkSession session, TransactionCatalog catalog) {
-    CacheManager cache = session.sharedState().cacheManager();
     for (Identifier table : catalog.loaded()) {
-      if (!cache.isEmpty()) {
-        cache.recacheTableOrView(session, nameParts(catalog, table), true);
+      if (!PlanCache.isEmpty(session)) {
+        PlanCache.refresh(session, nameParts(catalog, table));
       }
     }
   }

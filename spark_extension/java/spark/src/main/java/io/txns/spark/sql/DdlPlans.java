@@ -60,9 +60,6 @@ public final class DdlPlans {
   public static List<String> target(LogicalPlan plan, ParserInterface parser) {
     return nameInIcebergs(plan)
         .orElseGet(
-            () ->
-                plan.children().isEmpty()
-                    ? null
-                    : ParsedName.of(plan.children().head(), parser));
+            () -> plan.children().isEmpty() ? null : ParsedName.of(plan.children().head(), parser));
   }
 }

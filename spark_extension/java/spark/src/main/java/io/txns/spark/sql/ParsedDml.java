@@ -72,8 +72,7 @@ public record ParsedDml(Kind kind, List<String> target) {
       withoutCtes(parsed)
           .children()
           .foreach(
-              child ->
-                  targets.add(ParsedName.of(((InsertIntoStatement) child).table(), parser)));
+              child -> targets.add(ParsedName.of(((InsertIntoStatement) child).table(), parser)));
     }
     targets.removeIf(Objects::isNull);
     return targets;

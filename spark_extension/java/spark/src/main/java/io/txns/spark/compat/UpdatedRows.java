@@ -1,4 +1,4 @@
-package io.txns.spark.command;
+package io.txns.spark.compat;
 
 import java.util.ArrayList;
 import java.util.List;
@@ -24,16 +24,16 @@ import scala.runtime.AbstractPartialFunction;
  *
  * <p>Spark 4.1 counts them for MERGE only, in {@code MergeRows}, and hands the counts to whoever
  * commits the write. So an UPDATE gets this node, too: it passes every row on as it is, one as
- * updated, another as copied.
+ * updated, another as copied. Spark 4.0 does not tell one from the other.
  */
-final class UpdatedRows {
+public final class UpdatedRows {
 
   private static final String MARK = "__txns_updated";
 
   private UpdatedRows() {}
 
   /** An analyzed plan, with the node in it if it is a copy-on-write UPDATE. */
-  static LogicalPlan counted(LogicalPlan analyzed) {
+  public static LogicalPlan counted(LogicalPlan analyzed) {
     return transformedFirst(
         analyzed,
         node ->
