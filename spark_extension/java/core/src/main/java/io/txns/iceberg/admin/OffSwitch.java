@@ -4,8 +4,7 @@ import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.catalog.Services;
-import io.txns.iceberg.commit.CommitLoop;
-import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Operation;
 import io.txns.iceberg.table.Loaded;
@@ -68,8 +67,8 @@ public final class OffSwitch {
     services
         .loop()
         .append(
-            CommitLoop.Key.fresh(txnId),
-            (head, commitTs) -> Entry.withoutPayload(kind, head, commitTs, txnId, List.of()));
+            CommitGroup.Key.fresh(txnId),
+            (head, commitTs) -> head.entry(kind, commitTs, txnId, List.of()));
   }
 
   /** What somebody did to a table outside the protocol; errors are its own. */

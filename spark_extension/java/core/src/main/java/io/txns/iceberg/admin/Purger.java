@@ -5,7 +5,7 @@ import io.txns.iceberg.Purged;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.TableDrop;
-import io.txns.iceberg.commit.CommitLoop;
+import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.Committer;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
@@ -190,7 +190,7 @@ public final class Purger {
         .commitOnce(
             new Committer.Request(
                 EntryKind.COMMIT,
-                CommitLoop.Key.fresh(txnId),
+                CommitGroup.Key.fresh(txnId),
                 loaded.readTs(),
                 services.clock().nowMs(),
                 Isolation.SNAPSHOT,

@@ -6,13 +6,14 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.catalog.TableDrop;
 import io.txns.iceberg.commit.Applier;
-import io.txns.iceberg.commit.CommitLoop;
+import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.Committer;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.meta.ColumnIds;
+import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.Leftovers;
@@ -21,7 +22,6 @@ import io.txns.iceberg.stage.SnapshotCopy;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.Loaded;
-import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.Stranger;
@@ -200,7 +200,7 @@ public final class Repairer {
         .commitOnce(
             new Committer.Request(
                 kind,
-                new CommitLoop.Key(txnId, 0, CommitLoop.Origin.DERIVED),
+                new CommitGroup.Key(txnId, 0, CommitGroup.Origin.DERIVED),
                 loaded.readTs(),
                 clock.nowMs(),
                 Isolation.SNAPSHOT,
@@ -330,7 +330,7 @@ public final class Repairer {
    */
   private void putFooting(TableIdentifier identifier, TableOperations real, Head head) {
     long footing = real.newSnapshotId();
-    Long main = LoggedState.mainId(real.current());
+    Long main = History.mainId(real.current());
     RuntimeException unclear = null;
     try {
       Timestamps.commit(
@@ -338,7 +338,7 @@ public final class Repairer {
     } catch (RuntimeException e) {
       unclear = e;
     }
-    Long after = LoggedState.mainId(unclear == null ? real.current() : real.refresh());
+    Long after = History.mainId(unclear == null ? real.current() : real.refresh());
     if (Objects.equals(after, footing)) {
       return;
     }

@@ -50,11 +50,11 @@ final class CommitAttempts {
             leftovers));
   }
 
-  private CommitLoop.Key key() {
-    return new CommitLoop.Key(
+  private CommitGroup.Key key() {
+    return new CommitGroup.Key(
         begun.id(),
         begun.hasFreshId() ? writeSet.head().upper() : writeSet.readTs(),
-        begun.hasFreshId() ? CommitLoop.Origin.FRESH : CommitLoop.Origin.CALLERS,
+        begun.hasFreshId() ? CommitGroup.Origin.FRESH : CommitGroup.Origin.CALLERS,
         known);
   }
 

@@ -6,7 +6,7 @@ import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.commit.CommitLoop;
+import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.Committer;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.EntryKind;
@@ -117,7 +117,7 @@ public final class StatementCommit {
   }
 
   /** A batch of a stream has an id of its own, so that its entry is written once. */
-  private CommitLoop.Key key(StagedTable staged) {
+  private CommitGroup.Key key(StagedTable staged) {
     String batch = null;
     for (Snapshot snapshot : staged.snapshots()) {
       String query = snapshot.summary().get(STREAMING_QUERY);
@@ -129,9 +129,9 @@ public final class StatementCommit {
     }
     // The entry of an earlier delivery may be anywhere: search as for an id of a caller's own.
     return batch == null
-        ? CommitLoop.Key.fresh(clock.newTxnId())
-        : new CommitLoop.Key(
-            batch, clock.nowMs() - config.get().idRetentionMs(), CommitLoop.Origin.DERIVED);
+        ? CommitGroup.Key.fresh(clock.newTxnId())
+        : new CommitGroup.Key(
+            batch, clock.nowMs() - config.get().idRetentionMs(), CommitGroup.Origin.DERIVED);
   }
 
   private Committed commit(Transaction statement, StagedTable staged, long readTs) {

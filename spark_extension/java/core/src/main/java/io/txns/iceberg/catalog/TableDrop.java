@@ -1,11 +1,11 @@
 package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.Claim;
 import io.txns.iceberg.table.Loaded;
-import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.TableMark;
 import java.util.List;
 import java.util.Map;
@@ -106,7 +106,7 @@ public final class TableDrop {
     long sequenceNumber = base.formatVersion() == 1 ? 0 : base.lastSequenceNumber() + 1;
     Snapshot marker =
         SnapshotEdit.create(snapshotId, DataOperations.DELETE)
-            .parent(LoggedState.mainId(base))
+            .parent(History.mainId(base))
             .timestampMs(base.lastUpdatedMillis())
             .schemaId(base.currentSchemaId())
             .summary(Map.of(TableMark.SNAPSHOT_DROPPED, "true"))

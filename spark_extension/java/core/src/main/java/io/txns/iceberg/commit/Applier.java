@@ -9,6 +9,7 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.KeptTags;
@@ -286,7 +287,7 @@ public final class Applier {
   }
 
   private static Long mainId(TableOperations real) {
-    return real == null ? null : LoggedState.mainId(real.current());
+    return real == null ? null : History.mainId(real.current());
   }
 
   private TableOperations tryApply(

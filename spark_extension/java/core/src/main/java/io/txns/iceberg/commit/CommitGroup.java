@@ -65,6 +65,55 @@ public final class CommitGroup {
     }
   }
 
+  /** Where a transaction id comes from: whether others may append under it. */
+  public enum Origin {
+    /** Made for this entry: it is another's only who asks with it what became of the entry. */
+    FRESH,
+    /** Made of what is done: whoever does the same makes the same entry. */
+    DERIVED,
+    /** The caller's own: other tries under it may be on their way, and need not be the same. */
+    CALLERS
+  }
+
+  /**
+   * The idempotence key of an entry.
+   *
+   * @param txnId in at most one entry for as long as ids are looked up (I8); aborts of it are none
+   * @param sinceTs entries above it, in ms, may hold the id; under a caller's own one it is the
+   *     try's {@code read_ts}
+   * @param origin where the id comes from
+   * @param attempts those under this key; whoever may append again hands them on
+   */
+  public record Key(String txnId, long sinceTs, Origin origin, Attempts attempts) {
+    public Key(String txnId, long sinceTs, Origin origin) {
+      this(txnId, sinceTs, origin, new Attempts());
+    }
+
+    /** The key of an id that has just been made: nobody knows it before the attempts. */
+    public static Key fresh(String txnId) {
+      return new Key(txnId, Long.MAX_VALUE, Origin.FRESH);
+    }
+
+    /**
+     * Whether an abort among the entries under its id is for tries as old as this one. A fresh id
+     * is the caller's own for whoever asks with it what became of it.
+     */
+    boolean isBarred(List<Entry> under) {
+      return origin != Origin.DERIVED && Entry.abortedTs(under) > sinceTs;
+    }
+  }
+
+  /** What to append, given the head that it will stand on. */
+  public interface Attempt {
+    /**
+     * Validate against {@code head} and make the entry.
+     *
+     * @param commitTs the entry's, in ms
+     * @throws TxnException definitely not committed
+     */
+    Entry at(Head head, long commitTs);
+  }
+
   /** What is known of the attempts to append one entry, as long as another one may follow. */
   public static final class Attempts {
     private Head stoodOn;
@@ -112,8 +161,8 @@ public final class CommitGroup {
 
   /** One waiting transaction, and what became of it. */
   static final class Member {
-    private final CommitLoop.Key key;
-    private final CommitLoop.Attempt attempt;
+    private final Key key;
+    private final Attempt attempt;
     private boolean taken;
     private boolean interrupted;
     private boolean alone;
@@ -125,17 +174,17 @@ public final class CommitGroup {
     private Entry entry;
     private Throwable failure;
 
-    Member(CommitLoop.Key key, CommitLoop.Attempt attempt) {
+    Member(Key key, Attempt attempt) {
       this.key = key;
       this.attempt = attempt;
       this.sinceTs = key.sinceTs();
     }
 
-    CommitLoop.Key key() {
+    Key key() {
       return key;
     }
 
-    CommitLoop.Attempt attempt() {
+    Attempt attempt() {
       return attempt;
     }
 

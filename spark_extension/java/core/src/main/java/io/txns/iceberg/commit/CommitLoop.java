@@ -45,55 +45,6 @@ public final class CommitLoop {
     this.groups = groups;
   }
 
-  /** Where a transaction id comes from: whether others may append under it. */
-  public enum Origin {
-    /** Made for this entry: it is another's only who asks with it what became of the entry. */
-    FRESH,
-    /** Made of what is done: whoever does the same makes the same entry. */
-    DERIVED,
-    /** The caller's own: other tries under it may be on their way, and need not be the same. */
-    CALLERS
-  }
-
-  /**
-   * The idempotence key of an entry.
-   *
-   * @param txnId in at most one entry for as long as ids are looked up (I8); aborts of it are none
-   * @param sinceTs entries above it, in ms, may hold the id; under a caller's own one it is the
-   *     try's {@code read_ts}
-   * @param origin where the id comes from
-   * @param attempts those under this key; whoever may append again hands them on
-   */
-  public record Key(String txnId, long sinceTs, Origin origin, CommitGroup.Attempts attempts) {
-    public Key(String txnId, long sinceTs, Origin origin) {
-      this(txnId, sinceTs, origin, new CommitGroup.Attempts());
-    }
-
-    /** The key of an id that has just been made: nobody knows it before the attempts. */
-    public static Key fresh(String txnId) {
-      return new Key(txnId, Long.MAX_VALUE, Origin.FRESH);
-    }
-
-    /**
-     * Whether an abort among the entries under its id is for tries as old as this one. A fresh id
-     * is the caller's own for whoever asks with it what became of it.
-     */
-    boolean isBarred(List<Entry> under) {
-      return origin != Origin.DERIVED && Entry.abortedTs(under) > sinceTs;
-    }
-  }
-
-  /** What to append, given the head that it will stand on. */
-  public interface Attempt {
-    /**
-     * Validate against {@code head} and make the entry.
-     *
-     * @param commitTs the entry's, in ms
-     * @throws TxnException definitely not committed
-     */
-    Entry at(Head head, long commitTs);
-  }
-
   /**
    * Append one entry, exactly once.
    *
@@ -107,7 +58,7 @@ public final class CommitLoop {
    * @throws RuntimeException of the catalog or the storage, which is no outcome: it may be appended
    *     again
    */
-  public Entry append(Key key, Attempt attempt) {
+  public Entry append(CommitGroup.Key key, CommitGroup.Attempt attempt) {
     CommitGroup.Member member = new CommitGroup.Member(key, attempt);
     groups.apply(log.uuid()).run(member, this::appendAll);
     return member.result();
@@ -202,7 +153,7 @@ public final class CommitLoop {
   /** What a head tells of the members: who has landed, and whose attempts never will. */
   private void lookUp(List<CommitGroup.Member> members, Head head) {
     for (CommitGroup.Member member : open(members)) {
-      Key key = member.key();
+      CommitGroup.Key key = member.key();
       List<Entry> under = timeline.under(head.state(), key.txnId(), member.sinceTs());
       Optional<Entry> known = Entry.committed(under);
       if (known.isPresent()) {
@@ -232,7 +183,7 @@ public final class CommitLoop {
    *
    * @return the entry where one has landed
    */
-  public Optional<Entry> settle(Key key) {
+  public Optional<Entry> settle(CommitGroup.Key key) {
     Head head = log.load();
     Optional<Entry> known = find(head, key.txnId(), key.sinceTs());
     if (known.isEmpty()) {
@@ -265,7 +216,8 @@ public final class CommitLoop {
               Winner.NOBODY,
               head.upper(),
               "too many others were committing");
-      boolean others = member.key().origin() == Origin.CALLERS; // tries that may be on their way
+      boolean others =
+          member.key().origin() == CommitGroup.Origin.CALLERS; // tries that may be on their way
       member.failed(
           others ? TxnException.commitStateUnknown(member.key().txnId(), conflict) : conflict);
     }

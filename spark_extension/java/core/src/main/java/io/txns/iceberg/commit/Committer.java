@@ -98,7 +98,7 @@ public final class Committer {
    */
   public record Request(
       EntryKind kind,
-      CommitLoop.Key key,
+      CommitGroup.Key key,
       long readTs,
       long bornMs,
       Isolation isolation,

@@ -103,16 +103,16 @@ final class Drafts {
 
   /** Why a member is refused, with the abort without which that is not told. */
   private void refuse(CommitGroup.Member member, RuntimeException error) {
-    CommitLoop.Key key = member.key();
+    CommitGroup.Key key = member.key();
     refused.put(member, error);
     boolean conflict = error instanceof TxnException e && e.kind() == ErrorKind.CONFLICT;
-    if (!conflict || key.origin() != CommitLoop.Origin.CALLERS) {
+    if (!conflict || key.origin() != CommitGroup.Origin.CALLERS) {
       return;
     }
     if (at.state().off()) {
       refused.put(member, TxnException.off()); // which says nothing of other tries
     } else if (!byId.containsKey(key.txnId())) {
-      add(Entry.abort(at, nextTs(), key.txnId(), key.sinceTs()));
+      add(at.abort(nextTs(), key.txnId(), key.sinceTs()));
       aborting.add(member);
       member.aborting(error);
     }

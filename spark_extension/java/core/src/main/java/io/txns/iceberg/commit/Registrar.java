@@ -19,7 +19,7 @@ import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.Loaded;
-import io.txns.iceberg.table.LoggedState;
+import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.TableMark;
 import java.util.HashMap;
@@ -205,7 +205,7 @@ public final class Registrar {
         .commitOnce(
             new Committer.Request(
                 EntryKind.FORGET,
-                CommitLoop.Key.fresh(clock.newTxnId()),
+                CommitGroup.Key.fresh(clock.newTxnId()),
                 loaded.readTs(),
                 clock.nowMs(),
                 Isolation.SNAPSHOT,
@@ -233,7 +233,7 @@ public final class Registrar {
                     TableMark.SNAPSHOT_COMMIT_TS,
                     Long.toString(head.upper()),
                     TableMark.SNAPSHOT_TXN_ID,
-                    LoggedState.registrationId(base, empty)))
+                    OurSnapshots.registrationId(base, empty)))
             .build();
     SnapshotRef main = staged.current().ref(SnapshotRef.MAIN_BRANCH);
     return TableMetadata.buildFrom(base)
@@ -262,8 +262,8 @@ public final class Registrar {
   private static Snapshot markSnapshot(TableMetadata metadata) {
     Snapshot newest = null; // a table may have been registered, and forgotten, before
     for (Snapshot at : metadata.snapshots()) {
-      if (LoggedState.marks(metadata, at)
-          && LoggedState.commitTs(at) <= TableMark.applied(metadata)) {
+      if (OurSnapshots.marks(metadata, at)
+          && OurSnapshots.commitTs(at) <= TableMark.applied(metadata)) {
         newest = at;
       }
     }
@@ -272,7 +272,7 @@ public final class Registrar {
 
   private long logRegistration(
       TableIdentifier identifier, TableMetadata metadata, Snapshot snapshot) {
-    String txnId = LoggedState.registrationId(metadata, snapshot);
+    String txnId = OurSnapshots.registrationId(metadata, snapshot);
     Change change =
         new Change(
             identifier,
@@ -284,11 +284,10 @@ public final class Registrar {
             0);
     Entry entry =
         loop.append(
-            new CommitLoop.Key(txnId, 0, CommitLoop.Origin.DERIVED),
+            new CommitGroup.Key(txnId, 0, CommitGroup.Origin.DERIVED),
             (head, commitTs) -> {
-              checkInCare(head, change, LoggedState.commitTs(snapshot));
-              return Entry.withoutPayload(
-                  EntryKind.REGISTER, head, commitTs, txnId, List.of(change));
+              checkInCare(head, change, OurSnapshots.commitTs(snapshot));
+              return head.entry(EntryKind.REGISTER, commitTs, txnId, List.of(change));
             });
     return entry.commitTs();
   }

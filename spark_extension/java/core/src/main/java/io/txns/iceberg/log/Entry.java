@@ -59,41 +59,6 @@ public record Entry(
     }
   }
 
-  /** What stands above {@code head} and has nothing to apply. */
-  public static Entry withoutPayload(
-      EntryKind kind, Head head, long commitTs, String txnId, List<Change> changes) {
-    return new Entry(
-        kind,
-        commitTs,
-        head.upper(),
-        commitTs,
-        head.state().tidiedUpto(),
-        head.upper(),
-        txnId,
-        Isolation.SNAPSHOT,
-        Engine.name(),
-        "",
-        changes,
-        Payload.NONE);
-  }
-
-  /** What bars all tries under a caller's id that read below it. */
-  public static Entry abort(Head head, long commitTs, String txnId, long readTs) {
-    return new Entry(
-        EntryKind.ABORT,
-        commitTs,
-        head.upper(),
-        commitTs,
-        head.state().tidiedUpto(),
-        readTs,
-        txnId,
-        Isolation.SNAPSHOT,
-        Engine.name(),
-        "",
-        List.of(),
-        Payload.NONE);
-  }
-
   /** Whether it says that a try under its id was refused, and commits nothing. */
   public boolean isAbort() {
     return kind == EntryKind.ABORT;

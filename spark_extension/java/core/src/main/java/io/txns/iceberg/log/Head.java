@@ -1,5 +1,7 @@
 package io.txns.iceberg.log;
 
+import io.txns.iceberg.Isolation;
+import java.util.List;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 
@@ -32,6 +34,33 @@ public record Head(TableMetadata metadata, LogState state) {
   /** This head with one more entry, which waits to be appended together with others. */
   public Head with(Entry entry) {
     return new Head(metadata, state.with(entry));
+  }
+
+  /** The entry that follows this head and has nothing to apply. */
+  public Entry entry(EntryKind kind, long commitTs, String txnId, List<Change> changes) {
+    return entry(kind, commitTs, upper(), txnId, changes);
+  }
+
+  /** The one that bars all tries under a caller's id that read below it. */
+  public Entry abort(long commitTs, String txnId, long readTs) {
+    return entry(EntryKind.ABORT, commitTs, readTs, txnId, List.of());
+  }
+
+  private Entry entry(
+      EntryKind kind, long commitTs, long readTs, String txnId, List<Change> changes) {
+    return new Entry(
+        kind,
+        commitTs,
+        upper(),
+        commitTs,
+        state.tidiedUpto(),
+        readTs,
+        txnId,
+        Isolation.SNAPSHOT,
+        Engine.name(),
+        "",
+        changes,
+        Entry.Payload.NONE);
   }
 
   /** Whether this head is a later version than another one of the same log. */

@@ -52,7 +52,7 @@ final class EarlierDeletes {
     try (ManifestReader<DeleteFile> files =
         ManifestFiles.readDeleteManifest(manifest, table.io(), table.specs())) {
       for (DeleteFile file : files) {
-        String marked = WrittenSnapshot.markedFile(file);
+        String marked = markedFile(file);
         if (marked == null) {
           unbound.add(file.copy());
         } else if (dataFiles.contains(marked)) {
@@ -86,7 +86,7 @@ final class EarlierDeletes {
    * manifests do not tell.
    */
   OptionalLong takenOverBy(DeleteFile added, Iterable<DeleteFile> removed) {
-    String marked = WrittenSnapshot.markedFile(added);
+    String marked = markedFile(added);
     boolean mayHoldUnbound =
         ContentFileUtil.isDV(added)
             && unbound.stream().anyMatch(one -> isPositions(one) && isInPartitionOf(one, added));
@@ -127,5 +127,10 @@ final class EarlierDeletes {
     PartitionSet partition = PartitionSet.create(table.specs());
     partition.add(one.specId(), one.partition());
     return partition.contains(other.specId(), other.partition());
+  }
+
+  /** The only data file whose rows a delete file marks; null when it is not bound to one. */
+  static String markedFile(DeleteFile file) {
+    return ContentFileUtil.referencedDataFileLocation(file);
   }
 }

@@ -2,8 +2,9 @@ package io.txns.iceberg.stage;
 
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
+import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.Timestamps;
-import io.txns.iceberg.table.LoggedState;
+import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.TableMark;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -90,27 +91,27 @@ public final class KeptTags {
       return false;
     }
     long readTs = Long.parseLong(parts.group(2));
-    Set<Long> held = LoggedState.ancestors(metadata, metadata.snapshot(ref.snapshotId()));
+    Set<Long> held = History.ancestors(metadata, metadata.snapshot(ref.snapshotId()));
     boolean decided = false;
     boolean removed = false;
     Snapshot at = metadata.currentSnapshot();
     while (at != null && !held.contains(at.snapshotId())) {
-      if (LoggedState.isOurs(at) && LoggedState.commitTs(at) > readTs) {
+      if (OurSnapshots.isOurs(at) && OurSnapshots.commitTs(at) > readTs) {
         decided = true;
         removed = false; // what was seen stands above it, and so above the tag's timestamp
       } else {
         removed |= removes(at);
       }
-      at = LoggedState.parent(metadata, at);
+      at = History.parent(metadata, at);
     }
     return decided && !removed;
   }
 
   private static boolean mayHaveRemoved(TableMetadata metadata, Snapshot source) {
-    Set<Long> held = LoggedState.ancestors(metadata, source);
+    Set<Long> held = History.ancestors(metadata, source);
     Snapshot at = metadata.currentSnapshot();
     while (at != null && !held.contains(at.snapshotId()) && !removes(at)) {
-      at = LoggedState.parent(metadata, at);
+      at = History.parent(metadata, at);
     }
     return at != null && !held.contains(at.snapshotId());
   }

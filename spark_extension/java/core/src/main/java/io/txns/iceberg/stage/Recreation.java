@@ -3,8 +3,8 @@ package io.txns.iceberg.stage;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.meta.ColumnIds;
+import io.txns.iceberg.meta.History;
 import io.txns.iceberg.table.Loaded;
-import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.TableMark;
 import io.txns.iceberg.table.TableView;
 import java.util.Arrays;
@@ -112,7 +112,7 @@ public record Recreation(TableIdentifier table, boolean orReplace) {
   private static List<Object> numbers(TableMetadata metadata) {
     return Arrays.asList(
         metadata.uuid(),
-        LoggedState.mainId(metadata),
+        History.mainId(metadata),
         metadata.lastColumnId(),
         metadata.lastAssignedPartitionId(),
         metadata.schemas().stream().map(Schema::schemaId).collect(Collectors.toSet()),

@@ -1,8 +1,9 @@
 package io.txns.iceberg.stage;
 
 import io.txns.iceberg.meta.AddedSnapshots;
+import io.txns.iceberg.meta.DelegatingOperations;
+import io.txns.iceberg.meta.History;
 import io.txns.iceberg.table.Loaded;
-import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
@@ -18,6 +19,7 @@ import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.io.LocationProvider;
 
 /**
  * One table inside a transaction: what it stands on, and the changes that are kept in memory.
@@ -193,7 +195,7 @@ public final class StagedTable {
     Snapshot at = current().currentSnapshot();
     while (at != null && added.contains(at.snapshotId())) {
       root = at;
-      at = LoggedState.parent(current(), at);
+      at = History.parent(current(), at);
     }
     return root;
   }
@@ -206,7 +208,7 @@ public final class StagedTable {
       return Long.valueOf(root.summary().get(TableMark.SNAPSHOT_RESTORED)); // a copy of it
     }
     Long source = root != null || main == null ? parentId(root) : Long.valueOf(main.snapshotId());
-    return create || Objects.equals(source, LoggedState.mainId(base)) ? null : source;
+    return create || Objects.equals(source, History.mainId(base)) ? null : source;
   }
 
   private static Long parentId(Snapshot snapshot) {
@@ -250,7 +252,40 @@ public final class StagedTable {
   }
 
   /** Operations over this table that stage what is committed through them. */
-  public StagingOperations operations() {
-    return new StagingOperations(this);
+  public TableOperations operations() {
+    return new StagingOperations();
+  }
+
+  /** Table operations whose commits stay in memory. */
+  private final class StagingOperations extends DelegatingOperations {
+    @Override
+    public TableOperations real() {
+      return real;
+    }
+
+    @Override
+    public TableMetadata current() {
+      return StagedTable.this.current();
+    }
+
+    @Override
+    public TableMetadata refresh() {
+      return current();
+    }
+
+    @Override
+    public void commit(TableMetadata from, TableMetadata to) {
+      stage(from, to);
+    }
+
+    @Override
+    public String metadataFileLocation(String fileName) {
+      return real.temp(current()).metadataFileLocation(fileName);
+    }
+
+    @Override
+    public LocationProvider locationProvider() {
+      return real.temp(current()).locationProvider();
+    }
   }
 }

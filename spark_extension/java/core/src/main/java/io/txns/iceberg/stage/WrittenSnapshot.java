@@ -15,7 +15,6 @@ import org.apache.iceberg.StaticTableOperations;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.io.FileIO;
-import org.apache.iceberg.util.ContentFileUtil;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -94,7 +93,7 @@ public final class WrittenSnapshot {
     SnapshotChanges changes = SnapshotChanges.builderFor(table).snapshot(snapshot).build();
     Set<String> touched = new HashSet<>();
     changes.removedDataFiles().forEach(file -> touched.add(file.location()));
-    changes.addedDeleteFiles().forEach(file -> touched.add(markedFile(file)));
+    changes.addedDeleteFiles().forEach(file -> touched.add(EarlierDeletes.markedFile(file)));
     EarlierDeletes earlier = EarlierDeletes.of(table, parent, touched);
     long left = rows;
     for (DataFile file : changes.removedDataFiles()) {
@@ -112,11 +111,6 @@ public final class WrittenSnapshot {
       left -= taken.getAsLong();
     }
     return OptionalLong.of(left);
-  }
-
-  /** The only data file whose rows a delete file marks; null when it is not bound to one. */
-  static String markedFile(DeleteFile file) {
-    return ContentFileUtil.referencedDataFileLocation(file);
   }
 
   private long value(String key) {

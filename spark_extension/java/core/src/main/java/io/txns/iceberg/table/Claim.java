@@ -1,6 +1,7 @@
 package io.txns.iceberg.table;
 
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.meta.History;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Map;
@@ -25,8 +26,8 @@ public final class Claim {
     long found = 0;
     Snapshot at = metadata.currentSnapshot();
     while (TableMark.isDropped(at)) {
-      found = LoggedState.commitTs(at);
-      at = LoggedState.parent(metadata, at);
+      found = OurSnapshots.commitTs(at);
+      at = History.parent(metadata, at);
     }
     return found;
   }
@@ -38,8 +39,8 @@ public final class Claim {
       return Optional.empty();
     }
     for (Snapshot at : metadata.snapshots()) {
-      if (LoggedState.isOurs(at) && claimId.equals(at.summary().get(TableMark.SNAPSHOT_TXN_ID))) {
-        return Optional.of(LoggedState.commitTs(at));
+      if (OurSnapshots.isOurs(at) && claimId.equals(at.summary().get(TableMark.SNAPSHOT_TXN_ID))) {
+        return Optional.of(OurSnapshots.commitTs(at));
       }
     }
     return Optional.of(0L); // expired: it is old
@@ -53,7 +54,7 @@ public final class Claim {
     long since = droppedTs(metadata) - LATE_MS;
     for (Map.Entry<String, SnapshotRef> ref : metadata.refs().entrySet()) {
       Snapshot head = metadata.snapshot(ref.getValue().snapshotId());
-      boolean theirs = head != null && !LoggedState.isOurs(head);
+      boolean theirs = head != null && !OurSnapshots.isOurs(head);
       boolean kept =
           theirs
               && (ref.getKey().startsWith(TableMark.FOREIGN_BRANCH)

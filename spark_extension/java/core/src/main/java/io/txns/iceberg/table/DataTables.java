@@ -8,6 +8,7 @@ import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.log.Timeline;
+import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.Timestamps;
 import java.util.List;
 import java.util.Optional;
@@ -73,7 +74,7 @@ public final class DataTables {
       if (e.kind() == ErrorKind.CONFLICT
           && delegate.loadTable(identifier) instanceof BaseTable table) {
         TableMetadata metadata = table.operations().current();
-        long careTs = LoggedState.careTs(metadata).orElse(0);
+        long careTs = OurSnapshots.careTs(metadata).orElse(0);
         if (careTs > readTs && leaving.forgetAbove(readTs, metadata.uuid()).isEmpty()) {
           return load(identifier, log.load(), careTs);
         }
@@ -262,7 +263,7 @@ public final class DataTables {
     if (lost.isEmpty() && !markedAgain) {
       Stranger stranger =
           new Stranger(
-              LoggedState.mainId(metadata),
+              History.mainId(metadata),
               List.of(),
               false,
               "somebody took the protocol's mark from the table");

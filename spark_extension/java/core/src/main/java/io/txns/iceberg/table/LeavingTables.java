@@ -28,7 +28,7 @@ record LeavingTables(CommitLog log, Timeline timeline, TxnClock clock) {
 
   /** The change that took a table from care above a timestamp, where a mark followed it. */
   Optional<Change> forgetBeforeMark(TableMetadata metadata, long ts) {
-    return TableMark.applied(metadata) > ts && LoggedState.markedAbove(metadata, ts)
+    return TableMark.applied(metadata) > ts && OurSnapshots.markedAbove(metadata, ts)
         ? forgetAbove(ts, metadata.uuid())
         : Optional.empty();
   }

@@ -1,7 +1,7 @@
 package io.txns.iceberg.table;
 
-import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.meta.History;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashSet;
@@ -10,7 +10,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
-import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
@@ -52,9 +51,9 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
     Snapshot sameRows = null;
     List<Snapshot> foreign = new ArrayList<>();
     boolean rolledBack = false;
-    for (Snapshot at = main; at != null; at = parent(metadata, at)) {
-      if (isOurs(at)) {
-        if (commitTs(at) > mark.applied() || newest.is(at)) {
+    for (Snapshot at = main; at != null; at = History.parent(metadata, at)) {
+      if (OurSnapshots.isOurs(at)) {
+        if (OurSnapshots.commitTs(at) > mark.applied() || newest.is(at)) {
           // What was made of a marker holds its rows, none, but says nothing of the drop.
           boolean ours = sameRows == null || TableMark.isDropped(at);
           Below below = belowMark(metadata, at, run);
@@ -74,7 +73,7 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
       return new LoggedState(sameRows, found(main, foreign, Below.NOTHING));
     }
     // A rollback to before the registration stands on what main's history holds already.
-    Set<Long> ours = ancestors(metadata, newest.snapshot());
+    Set<Long> ours = History.ancestors(metadata, newest.snapshot());
     foreign.removeIf(at -> ours.contains(at.snapshotId()));
     return new LoggedState(
         newest.snapshot(),
@@ -122,19 +121,21 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
   private static Below belowMark(TableMetadata metadata, Snapshot mark, List<LoggedChange> run) {
     Long sourceId = run.isEmpty() ? null : run.get(0).change().fromSnapshotId();
     Snapshot source = sourceId == null ? null : metadata.snapshot(sourceId);
-    if (source == null || !marks(metadata, mark)) {
+    if (source == null || !OurSnapshots.marks(metadata, mark)) {
       return Below.NOTHING;
     }
-    Set<Long> line = ancestors(metadata, mark);
+    Set<Long> line = History.ancestors(metadata, mark);
     boolean same = true;
     Snapshot meeting = source;
     while (meeting != null && !line.contains(meeting.snapshotId())) {
-      same &= DataOperations.REPLACE.equals(meeting.operation()) || marks(metadata, meeting);
-      meeting = parent(metadata, meeting);
+      same &=
+          DataOperations.REPLACE.equals(meeting.operation())
+              || OurSnapshots.marks(metadata, meeting);
+      meeting = History.parent(metadata, meeting);
     }
     List<List<Snapshot>> stretches = new ArrayList<>();
-    for (Snapshot at = mark; at != null && !at.equals(meeting); at = parent(metadata, at)) {
-      if (isOurs(at)) {
+    for (Snapshot at = mark; at != null && !at.equals(meeting); at = History.parent(metadata, at)) {
+      if (OurSnapshots.isOurs(at)) {
         stretches.add(new ArrayList<>());
       } else if (!DataOperations.REPLACE.equals(at.operation())) {
         stretches.get(stretches.size() - 1).add(at);
@@ -143,82 +144,6 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
     stretches.removeIf(List::isEmpty);
     boolean moved = meeting == null || !same && !mark.equals(meeting);
     return new Below(stretches, moved);
-  }
-
-  /**
-   * Whether a snapshot of the logged ancestry stands for a {@code commit_ts} at or below a {@code
-   * readTs}, both in ms: by its own mark, a compaction's parent's, or the wall clock for one from
-   * before the registration. Such a one is not older than that of ours which it stands on, from an
-   * earlier registration: the clock of its writer may be late.
-   */
-  static boolean standsAtOrBelow(
-      TableMetadata metadata, TableMark mark, Snapshot snapshot, long readTs) {
-    Snapshot at = snapshot;
-    while (!isOurs(at) && DataOperations.REPLACE.equals(at.operation())) {
-      Snapshot parent = parent(metadata, at);
-      if (parent == null) {
-        // Expired: pyiceberg's expiry leaves no trace of a parent (schedule 19).
-        return mark.applied() <= readTs;
-      }
-      at = parent;
-    }
-    if (!isOurs(at) && at.timestampMillis() > readTs) {
-      return false;
-    }
-    while (at != null && !isOurs(at)) {
-      at = parent(metadata, at);
-    }
-    return at == null || commitTs(at) <= readTs;
-  }
-
-  public static boolean isOurs(Snapshot snapshot) {
-    return snapshot.summary() != null
-        && snapshot.summary().containsKey(TableMark.SNAPSHOT_COMMIT_TS);
-  }
-
-  public static long commitTs(Snapshot snapshot) {
-    return Long.parseLong(snapshot.summary().get(TableMark.SNAPSHOT_COMMIT_TS));
-  }
-
-  /** Whether a registration has marked a table above a timestamp in ms. */
-  static boolean markedAbove(TableMetadata metadata, long ts) {
-    return metadata.snapshots().stream()
-        .anyMatch(at -> isOurs(at) && commitTs(at) > ts && marks(metadata, at));
-  }
-
-  /**
-   * The {@code commit_ts} at which a table came under care for the first time.
-   *
-   * @return empty where its oldest snapshot of ours is not a registration's: the protocol created
-   *     it, or has expired that one
-   */
-  static OptionalLong careTs(TableMetadata metadata) {
-    return metadata.snapshots().stream()
-        .filter(LoggedState::isOurs)
-        .min(Comparator.comparingLong(LoggedState::commitTs))
-        .filter(first -> marks(metadata, first))
-        .map(first -> OptionalLong.of(commitTs(first)))
-        .orElse(OptionalLong.empty());
-  }
-
-  /** Whether a snapshot is that of a registration's swap. */
-  public static boolean marks(TableMetadata metadata, Snapshot snapshot) {
-    return isOurs(snapshot) && registrationId(metadata, snapshot).equals(txnId(snapshot));
-  }
-
-  /** The transaction id of the registration whose swap put a snapshot there. */
-  public static String registrationId(TableMetadata metadata, Snapshot snapshot) {
-    return Entry.derivedId("register", metadata.uuid(), Long.toString(snapshot.snapshotId()));
-  }
-
-  /** Where main stands; null for nowhere. */
-  public static Long mainId(TableMetadata metadata) {
-    Snapshot main = metadata.currentSnapshot();
-    return main == null ? null : main.snapshotId();
-  }
-
-  public static Snapshot parent(TableMetadata metadata, Snapshot snapshot) {
-    return snapshot.parentId() == null ? null : metadata.snapshot(snapshot.parentId());
   }
 
   /**
@@ -243,7 +168,7 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
   private static Newest newest(TableMetadata metadata, long ts) {
     Map<Long, Snapshot> ours = new LinkedHashMap<>();
     for (Snapshot at : metadata.snapshots()) {
-      if (isOurs(at) && commitTs(at) == ts) {
+      if (OurSnapshots.isOurs(at) && OurSnapshots.commitTs(at) == ts) {
         ours.put(at.snapshotId(), at);
       }
     }
@@ -258,7 +183,9 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
     // Forget and register may share a timestamp, but not a transaction.
     List<Snapshot> same =
         (shown.isEmpty() ? ours.values() : shown)
-            .stream().filter(at -> Objects.equals(txnId(at), txnId(last))).toList();
+            .stream()
+                .filter(at -> Objects.equals(OurSnapshots.txnId(at), OurSnapshots.txnId(last)))
+                .toList();
     return shown.isEmpty()
         ? new Newest(likelyMain(metadata, same), false)
         : new Newest(same.get(0), true);
@@ -272,7 +199,7 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
         .forEach(
             (name, ref) -> {
               if (ref.isBranch() && !name.equals(SnapshotRef.MAIN_BRANCH)) {
-                elsewhere.addAll(ancestors(metadata, metadata.snapshot(ref.snapshotId())));
+                elsewhere.addAll(History.ancestors(metadata, metadata.snapshot(ref.snapshotId())));
               }
             });
     return ofTxn.stream()
@@ -280,19 +207,6 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
             Comparator.comparing((Snapshot at) -> !elsewhere.contains(at.snapshotId()))
                 .thenComparingLong(Snapshot::sequenceNumber))
         .orElse(null);
-  }
-
-  private static String txnId(Snapshot snapshot) {
-    return snapshot.summary().get(TableMark.SNAPSHOT_TXN_ID);
-  }
-
-  /** The ids of a snapshot and of its ancestors; empty for null. */
-  public static Set<Long> ancestors(TableMetadata metadata, Snapshot snapshot) {
-    Set<Long> ids = new HashSet<>();
-    for (Snapshot at = snapshot; at != null; at = parent(metadata, at)) {
-      ids.add(at.snapshotId());
-    }
-    return ids;
   }
 
   private static List<Long> ids(List<Snapshot> snapshots) {

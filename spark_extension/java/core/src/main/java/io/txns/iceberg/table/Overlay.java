@@ -5,6 +5,7 @@ import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.AddedSnapshots;
+import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.SchemaIds;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.SpecIds;
@@ -197,7 +198,7 @@ public final class Overlay {
   /** Somebody who made a logged change impossible, without a snapshot of their own. */
   private static Stranger altered(TableMetadata loaded, Map<UpdateRequirement, String> unmet) {
     return new Stranger(
-        LoggedState.mainId(loaded),
+        History.mainId(loaded),
         List.of(),
         false,
         String.format("a logged change does not fit the table any more (%s)", reason(unmet)));
@@ -357,7 +358,7 @@ public final class Overlay {
       throw TxnException.tooOld(
           table,
           readTs,
-          LoggedState.commitTs(adopting),
+          OurSnapshots.commitTs(adopting),
           String.format(
               "it was set back to %d, and what it lacked above that was given up",
               above.getAsLong()));
@@ -367,9 +368,9 @@ public final class Overlay {
   private static TableMetadata earlier(
       TableIdentifier table, TableMetadata loaded, TableMark mark, Snapshot logged, long readTs) {
     Snapshot at = logged;
-    while (at != null && !LoggedState.standsAtOrBelow(loaded, mark, at, readTs)) {
+    while (at != null && !OurSnapshots.standsAtOrBelow(loaded, mark, at, readTs)) {
       refuseGivenUp(table, at, readTs);
-      at = LoggedState.parent(loaded, at);
+      at = History.parent(loaded, at);
     }
     if (at == null) {
       throw TxnException.tooOld(

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.txns.iceberg.meta.History;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.IdentityHashMap;
@@ -67,7 +68,7 @@ final class Rewound {
    * then: the builder would add an entry of now, which changes laid over it cannot be older than.
    */
   static TableMetadata withMain(TableMetadata base, Snapshot snapshot) {
-    Long main = LoggedState.mainId(base);
+    Long main = History.mainId(base);
     if (snapshot == null || (main != null && main == snapshot.snapshotId())) {
       return base;
     }

@@ -1,6 +1,7 @@
 package io.txns.iceberg.table;
 
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.meta.History;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -50,7 +51,7 @@ public record Stranger(
 
   /** Another table than the logged one, which stands under its name. */
   public static Stranger ofTakenName(TableMetadata other) {
-    Long head = LoggedState.mainId(other);
+    Long head = History.mainId(other);
     return new Stranger(head, List.of(), false, NAME_TAKEN, null, List.of(), AWAY);
   }
 
@@ -77,18 +78,18 @@ public record Stranger(
    * rows.
    */
   public static Optional<Stranger> above(TableMetadata metadata, long headSnapshotId) {
-    Set<Long> main = LoggedState.ancestors(metadata, metadata.currentSnapshot());
+    Set<Long> main = History.ancestors(metadata, metadata.currentSnapshot());
     Set<Long> adopted =
         metadata.snapshots().stream()
             .flatMap(snapshot -> TableMark.adopted(snapshot).stream())
             .collect(Collectors.toSet());
     List<Snapshot> foreign = new ArrayList<>();
     Snapshot at = metadata.snapshot(headSnapshotId);
-    while (at != null && !LoggedState.isOurs(at) && !main.contains(at.snapshotId())) {
+    while (at != null && !OurSnapshots.isOurs(at) && !main.contains(at.snapshotId())) {
       if (!DataOperations.REPLACE.equals(at.operation()) && !adopted.contains(at.snapshotId())) {
         foreign.add(at);
       }
-      at = LoggedState.parent(metadata, at);
+      at = History.parent(metadata, at);
     }
     return foreign.isEmpty() ? Optional.empty() : Optional.of(of(headSnapshotId, foreign));
   }
@@ -103,16 +104,16 @@ public record Stranger(
     Snapshot at = standsOn(metadata, headSnapshotId);
     return at != null
         && TableMark.of(metadata)
-            .filter(mark -> LoggedState.standsAtOrBelow(metadata, mark, at, mark.created() - 1))
+            .filter(mark -> OurSnapshots.standsAtOrBelow(metadata, mark, at, mark.created() - 1))
             .isPresent();
   }
 
   /** The first snapshot of a branch that is ours or main's; null for none. */
   private static Snapshot standsOn(TableMetadata metadata, long headSnapshotId) {
-    Set<Long> main = LoggedState.ancestors(metadata, metadata.currentSnapshot());
+    Set<Long> main = History.ancestors(metadata, metadata.currentSnapshot());
     Snapshot at = metadata.snapshot(headSnapshotId);
-    while (at != null && !LoggedState.isOurs(at) && !main.contains(at.snapshotId())) {
-      at = LoggedState.parent(metadata, at);
+    while (at != null && !OurSnapshots.isOurs(at) && !main.contains(at.snapshotId())) {
+      at = History.parent(metadata, at);
     }
     return at;
   }
@@ -124,16 +125,16 @@ public record Stranger(
   static SnapshotRef keptBranch(TableMetadata metadata, long headSnapshotId) {
     Set<Long> logged = new HashSet<>();
     for (Snapshot ours : metadata.snapshots()) {
-      Snapshot at = LoggedState.isOurs(ours) ? ours : null;
+      Snapshot at = OurSnapshots.isOurs(ours) ? ours : null;
       while (at != null && logged.add(at.snapshotId())) {
-        at = LoggedState.parent(metadata, at);
+        at = History.parent(metadata, at);
       }
     }
     int length = 1;
     Snapshot at = metadata.snapshot(headSnapshotId);
     while (at != null && !logged.contains(at.snapshotId())) {
       length++;
-      at = LoggedState.parent(metadata, at);
+      at = History.parent(metadata, at);
     }
     return SnapshotRef.branchBuilder(headSnapshotId)
         .minSnapshotsToKeep(length)
@@ -158,7 +159,7 @@ public record Stranger(
                 + " the log are missing from it; applied=`%d` lost=`%d`",
             applied, upto);
     Lost lost = new Lost(applied, upto);
-    Long head = LoggedState.mainId(metadata);
+    Long head = History.mainId(metadata);
     return Optional.of(new Stranger(head, List.of(), false, reason, lost, List.of(), null));
   }
 

@@ -225,7 +225,7 @@ class GroupCommitTest {
     CommitGroup.Member[] members = new CommitGroup.Member[3];
     for (int i = 0; i < members.length; i++) {
       members[i] =
-          new CommitGroup.Member(new CommitLoop.Key("t" + i, 0, CommitLoop.Origin.FRESH), null);
+          new CommitGroup.Member(new CommitGroup.Key("t" + i, 0, CommitGroup.Origin.FRESH), null);
     }
     Thread first =
         new Thread(

@@ -93,7 +93,7 @@ class GroupLimitsTest extends TwoTables {
 
   private static CommitGroup.Member member(String txnId) {
     return new CommitGroup.Member(
-        new CommitLoop.Key(txnId, 0, CommitLoop.Origin.FRESH),
+        new CommitGroup.Key(txnId, 0, CommitGroup.Origin.FRESH),
         (head, commitTs) -> advance(head, commitTs, txnId));
   }
 

@@ -81,7 +81,7 @@ class LeftoversTest extends TwoTables {
   private void log(EntryKind kind) {
     CommitLog log = lake.open().services().log();
     Head head = log.load();
-    Entry entry = Entry.withoutPayload(kind, head, head.upper() + 1, kind.stored(), List.of());
+    Entry entry = head.entry(kind, head.upper() + 1, kind.stored(), List.of());
     assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
   }
 

@@ -102,12 +102,11 @@ class TriesTest {
 
   private void advanceElsewhere() {
     String id = TxnClock.system().newTxnId();
-    appendElsewhere(
-        head -> Entry.withoutPayload(EntryKind.ADVANCE, head, head.upper() + 1, id, List.of()));
+    appendElsewhere(head -> head.entry(EntryKind.ADVANCE, head.upper() + 1, id, List.of()));
   }
 
   private void abortElsewhere(String id) {
-    appendElsewhere(head -> Entry.abort(head, head.upper() + 1, id, head.upper()));
+    appendElsewhere(head -> head.abort(head.upper() + 1, id, head.upper()));
   }
 
   /** What another process commits: threads of this one wait for each other. */

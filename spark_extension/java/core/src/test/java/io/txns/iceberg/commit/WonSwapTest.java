@@ -14,7 +14,6 @@ import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
-import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import java.util.List;
 import java.util.Map;
@@ -106,16 +105,15 @@ class WonSwapTest extends TwoTables {
     CommitGroup group = new CommitGroup();
     CommitLoop loop =
         new CommitLoop(handle.services().log(), handle.services().timeline(), clock, uuid -> group);
-    CommitLoop.Key key =
-        new CommitLoop.Key(clock.newTxnId(), handle.upper(), CommitLoop.Origin.FRESH);
+    CommitGroup.Key key =
+        new CommitGroup.Key(clock.newTxnId(), handle.upper(), CommitGroup.Origin.FRESH);
     assertThatThrownBy(
             () ->
                 loop.append(
                     key,
                     (head, commitTs) -> {
                       lake.catalog().dropTable(id("txns.commits"), false);
-                      return Entry.withoutPayload(
-                          EntryKind.ADVANCE, head, commitTs, key.txnId(), List.of());
+                      return head.entry(EntryKind.ADVANCE, commitTs, key.txnId(), List.of());
                     }))
         .isNotInstanceOf(Error.class);
     assertThat(key.attempts().mayLand()).isFalse();

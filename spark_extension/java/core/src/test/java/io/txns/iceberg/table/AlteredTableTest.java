@@ -24,6 +24,7 @@ import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.commit.Applier;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.meta.History;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -328,7 +329,7 @@ class AlteredTableTest extends TwoTables {
     Loaded loaded = handle.services().tables().load(id("shop.a"), head, head.upper());
     assertThat(loaded instanceof Loaded.Forgotten).isTrue();
     assertThat(loaded.stranger()).isEmpty();
-    assertThat(LoggedState.mainId(loaded.metadata()))
+    assertThat(History.mainId(loaded.metadata()))
         .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId());
     TxnHandle refused =
         TxnHandle.open(

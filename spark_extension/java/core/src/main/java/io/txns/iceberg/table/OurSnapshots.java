@@ -1,0 +1,86 @@
+package io.txns.iceberg.table;
+
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.meta.History;
+import java.util.Comparator;
+import java.util.OptionalLong;
+import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableMetadata;
+
+/** Which snapshots of a table the protocol has made, and what for. */
+public final class OurSnapshots {
+  private OurSnapshots() {}
+
+  /** Whether the protocol has made a snapshot. */
+  public static boolean isOurs(Snapshot snapshot) {
+    return snapshot.summary() != null
+        && snapshot.summary().containsKey(TableMark.SNAPSHOT_COMMIT_TS);
+  }
+
+  /** The {@code commit_ts} of one of ours, in ms. */
+  public static long commitTs(Snapshot snapshot) {
+    return Long.parseLong(snapshot.summary().get(TableMark.SNAPSHOT_COMMIT_TS));
+  }
+
+  /** Whether a registration has marked a table above a timestamp in ms. */
+  static boolean markedAbove(TableMetadata metadata, long ts) {
+    return metadata.snapshots().stream()
+        .anyMatch(at -> isOurs(at) && commitTs(at) > ts && marks(metadata, at));
+  }
+
+  /**
+   * The {@code commit_ts} at which a table came under care for the first time.
+   *
+   * @return empty where its oldest snapshot of ours is not a registration's: the protocol created
+   *     it, or has expired that one
+   */
+  static OptionalLong careTs(TableMetadata metadata) {
+    return metadata.snapshots().stream()
+        .filter(OurSnapshots::isOurs)
+        .min(Comparator.comparingLong(OurSnapshots::commitTs))
+        .filter(first -> marks(metadata, first))
+        .map(first -> OptionalLong.of(commitTs(first)))
+        .orElse(OptionalLong.empty());
+  }
+
+  /** Whether a snapshot is that of a registration's swap. */
+  public static boolean marks(TableMetadata metadata, Snapshot snapshot) {
+    return isOurs(snapshot) && registrationId(metadata, snapshot).equals(txnId(snapshot));
+  }
+
+  /** The transaction id of the registration whose swap put a snapshot there. */
+  public static String registrationId(TableMetadata metadata, Snapshot snapshot) {
+    return Entry.derivedId("register", metadata.uuid(), Long.toString(snapshot.snapshotId()));
+  }
+
+  static String txnId(Snapshot snapshot) {
+    return snapshot.summary().get(TableMark.SNAPSHOT_TXN_ID);
+  }
+
+  /**
+   * Whether a snapshot of the logged ancestry stands for a {@code commit_ts} at or below a {@code
+   * readTs}, both in ms: by its own mark, a compaction's parent's, or the wall clock for one from
+   * before the registration. Such a one is not older than that of ours which it stands on, from an
+   * earlier registration: the clock of its writer may be late.
+   */
+  static boolean standsAtOrBelow(
+      TableMetadata metadata, TableMark mark, Snapshot snapshot, long readTs) {
+    Snapshot at = snapshot;
+    while (!isOurs(at) && DataOperations.REPLACE.equals(at.operation())) {
+      Snapshot parent = History.parent(metadata, at);
+      if (parent == null) {
+        // Expired: pyiceberg's expiry leaves no trace of a parent (schedule 19).
+        return mark.applied() <= readTs;
+      }
+      at = parent;
+    }
+    if (!isOurs(at) && at.timestampMillis() > readTs) {
+      return false;
+    }
+    while (at != null && !isOurs(at)) {
+      at = History.parent(metadata, at);
+    }
+    return at == null || commitTs(at) <= readTs;
+  }
+}
