@@ -186,12 +186,12 @@ public final class TxnHandle implements Closeable {
 
   /** Take in what strangers wrote to a table, as an entry of its own. Gives its commit_ts. */
   public long repairAdopt(TableIdentifier table) {
-    return repairer().adopt(table);
+    return new Repairer(services).adopt(table);
   }
 
   /** Set aside what strangers wrote to a table, on a branch. Gives the entry's commit_ts. */
   public long repairReject(TableIdentifier table) {
-    return repairer().reject(table);
+    return new Repairer(services).reject(table);
   }
 
   /**
@@ -235,7 +235,7 @@ public final class TxnHandle implements Closeable {
    * @return the number of tables with entries left
    */
   public int off() {
-    new OffSwitch(services, repairer()).off();
+    new OffSwitch(services).off();
     return apply();
   }
 
@@ -245,7 +245,7 @@ public final class TxnHandle implements Closeable {
    * @return the tables for which that did not work, each with the reason and its cure
    */
   public Map<TableIdentifier, String> on() {
-    return new OffSwitch(services, repairer()).on();
+    return new OffSwitch(services).on();
   }
 
   /** Every transaction there is, archive and head together, ascending by {@code commit_ts}. */
@@ -273,15 +273,6 @@ public final class TxnHandle implements Closeable {
 
   private TxnConfig config() {
     return services.config().get();
-  }
-
-  private Repairer repairer() {
-    return new Repairer(
-        services.log(),
-        services.tables(),
-        services.applier(),
-        services.committer(),
-        services.clock());
   }
 
   private Head await(long basis, long timeoutMs) {

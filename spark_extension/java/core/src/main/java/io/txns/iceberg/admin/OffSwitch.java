@@ -26,16 +26,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** Turns the protocol's writers away, and lets them in again: the way out in an incident. */
-public final class OffSwitch {
+public record OffSwitch(Services services) {
   private static final Logger LOG = LoggerFactory.getLogger(OffSwitch.class);
-
-  private final Services services;
-  private final Repairer repairer;
-
-  public OffSwitch(Services services, Repairer repairer) {
-    this.services = services;
-    this.repairer = repairer;
-  }
 
   /** Turns them away. */
   public void off() {
@@ -52,7 +44,7 @@ public final class OffSwitch {
         if (stranger.isPresent() && stranger.get().lost() != null) {
           left.put(table, stranger.get().reason()); // a person has to give those rows up
         } else if (stranger.isPresent()) {
-          repairer.adopt(table);
+          new Repairer(services).adopt(table);
         }
       } catch (RuntimeException e) { // one that is broken keeps no other from it
         LOG.warn("{} is not adopted", table, LoggedFailure.of(e));

@@ -35,23 +35,12 @@ import org.slf4j.LoggerFactory;
  * <p>A catalog drops by name, whatever stands under it. So a purger first claims the marker with a
  * change like any other, which clashes in the log with whoever creates the name again; and what it
  * drops in the end is a name that only it has ever used, after a look at what stands there.
+ *
+ * @param claimMs for how long nobody takes over another purger's claim
  */
-public final class Purger {
+public record Purger(Services services, long claimMs) {
   private static final Logger LOG = LoggerFactory.getLogger(Purger.class);
   private static final int SETTLE_ATTEMPTS = 5;
-
-  private final Services services;
-  private final long claimMs;
-
-  /**
-   * A purger over one catalog.
-   *
-   * @param claimMs for how long nobody takes over another purger's claim
-   */
-  public Purger(Services services, long claimMs) {
-    this.services = services;
-    this.claimMs = claimMs;
-  }
 
   /** Remove a dropped table and its files; see {@code TxnHandle}. */
   public Purged purge(TableIdentifier table) {

@@ -4,6 +4,7 @@ import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
+import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.TableDrop;
 import io.txns.iceberg.commit.Applier;
 import io.txns.iceberg.commit.CommitGroup;
@@ -58,13 +59,12 @@ public final class Repairer {
   private final Committer committer;
   private final TxnClock clock;
 
-  public Repairer(
-      CommitLog log, DataTables tables, Applier applier, Committer committer, TxnClock clock) {
-    this.log = log;
-    this.tables = tables;
-    this.applier = applier;
-    this.committer = committer;
-    this.clock = clock;
+  public Repairer(Services services) {
+    this.log = services.log();
+    this.tables = services.tables();
+    this.applier = services.applier();
+    this.committer = services.committer();
+    this.clock = services.clock();
   }
 
   /**

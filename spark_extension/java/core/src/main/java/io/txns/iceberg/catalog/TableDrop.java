@@ -24,15 +24,7 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
  * <p>Catalogs drop by name only, and a slow applier would drop what somebody has created again
  * since (schedule 6 of the protocol's tests): the table itself stays.
  */
-public final class TableDrop {
-  private final Services services;
-  private final Supplier<Transaction> transaction;
-
-  public TableDrop(Services services, Supplier<Transaction> transaction) {
-    this.services = services;
-    this.transaction = transaction;
-  }
-
+public record TableDrop(Services services, Supplier<Transaction> transaction) {
   /** Drop a table; one that nobody registered as its catalog does by default. */
   public boolean drop(TableIdentifier table) {
     Transaction running = transaction.get();

@@ -11,7 +11,6 @@ import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.TableMark;
-import io.txns.iceberg.table.TableView;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.function.Supplier;
@@ -194,9 +193,7 @@ final class TxnTableOperations extends DelegatingOperations {
             && before.currentSnapshot() != null
             && now.currentSnapshot() != null
             && before.currentSnapshot().snapshotId() == now.currentSnapshot().snapshotId();
-    return same
-        ? registered.showing(new TableView(before, table.readTs(), table.stranger()))
-        : table;
+    return same ? registered.showing(before) : table;
   }
 
   @Override

@@ -6,7 +6,6 @@ import io.txns.iceberg.meta.ColumnIds;
 import io.txns.iceberg.meta.History;
 import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.TableMark;
-import io.txns.iceberg.table.TableView;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
@@ -92,16 +91,16 @@ public record Recreation(TableIdentifier table, boolean orReplace) {
    */
   public Loaded standing(Loaded planned, Loaded newest) {
     TableMetadata base = planned.metadata();
-    if (newest instanceof Loaded.Viewed dropped && dropped.dropped()) {
+    if (newest instanceof Loaded.Registered dropped && dropped.dropped()) {
       if (!isBase(base, dropped.metadata())) {
         throw moved(table, dropped.readTs());
       }
-      return dropped.showing(new TableView(base, dropped.readTs(), dropped.stranger()));
+      return dropped.showing(base);
     }
     if (!orReplace) {
       throw new AlreadyExistsException("Table already exists: %s", table);
     }
-    throw moved(table, newest instanceof Loaded.Viewed ? newest.readTs() : planned.readTs());
+    throw moved(table, Math.max(planned.readTs(), newest.readTs()));
   }
 
   /** Whether what was planned on one state of a dropped table fits on another one. */

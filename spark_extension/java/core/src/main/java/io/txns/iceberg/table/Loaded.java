@@ -53,9 +53,6 @@ public sealed interface Loaded {
   sealed interface Viewed extends Loaded {
     TableView view();
 
-    /** The same table, read as something else. */
-    Viewed showing(TableView other);
-
     @Override
     default TableMetadata metadata() {
       return view().metadata();
@@ -79,19 +76,15 @@ public sealed interface Loaded {
 
   /** A table that the log has taken from care, and that does not say so yet. */
   record Forgotten(TableIdentifier identifier, Table table, TableOperations real, TableView view)
-      implements Viewed {
-    @Override
-    public Viewed showing(TableView other) {
-      return new Forgotten(identifier, table, real, other);
-    }
-  }
+      implements Viewed {}
 
   /** A table under care, by its mark or by what the log says of one that a stranger took. */
   record Registered(TableIdentifier identifier, Table table, TableOperations real, TableView view)
       implements Viewed {
-    @Override
-    public Viewed showing(TableView other) {
-      return new Registered(identifier, table, real, other);
+    /** The same table with other metadata. */
+    public Registered showing(TableMetadata other) {
+      TableView seen = new TableView(other, view.readTs(), view.stranger());
+      return new Registered(identifier, table, real, seen);
     }
   }
 
