@@ -39,7 +39,7 @@ public record Services(
     Tidier tidier,
     Committer committer,
     Registrar registrar,
-    StatementCommit statements) {
+    Autocommit autocommit) {
 
   /**
    * Wire the parts over a catalog.
@@ -76,6 +76,6 @@ public record Services(
         tidier,
         committer,
         new Registrar(delegate, log, loop, tables, checks, applier, committer, clock),
-        new StatementCommit(log, tables, committer, config, clock));
+        new Autocommit(log, tables, committer, config, clock));
   }
 }

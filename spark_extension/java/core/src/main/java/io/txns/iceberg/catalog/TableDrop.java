@@ -88,7 +88,7 @@ public record TableDrop(Services services, Supplier<Transaction> transaction) {
                   + " first; table=`%2$s`",
               services.catalogName(), table, maxAgeMs / 1000, Claim.time(nowMs + maxAgeMs)));
     }
-    services.statements().commit(running, writable, marked(writable.metadata(), writable.real()));
+    services.autocommit().commit(running, writable, marked(writable.metadata(), writable.real()));
     return true;
   }
 

@@ -186,7 +186,7 @@ public record TableLoading(
     return new TxnTableOperations(
         services.newest(),
         services.checks(),
-        services.statements(),
+        services.autocommit(),
         services.clock(),
         identifier,
         transaction,

@@ -331,7 +331,7 @@ public final class Transaction {
    * and the second stands on the first: from here on everything is read as of this entry. What was
    * read before it still is what was read, since a level that validates reads has validated them.
    */
-  void statementCommitted(Committed entry, StagedTable table) {
+  void operationCommitted(Committed entry, StagedTable table) {
     synchronized (writeSet) {
       committed = entry;
       writes().note(table.written(table.snapshots()));

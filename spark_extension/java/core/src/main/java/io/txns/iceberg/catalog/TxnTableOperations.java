@@ -32,7 +32,7 @@ import org.apache.iceberg.io.LocationProvider;
 final class TxnTableOperations extends DelegatingOperations {
   private final NewestTables newest;
   private final WriteChecks checks;
-  private final StatementCommit statements;
+  private final Autocommit autocommit;
   private final TxnClock clock;
   private final TableIdentifier identifier;
   private final Supplier<Transaction> transaction;
@@ -59,7 +59,7 @@ final class TxnTableOperations extends DelegatingOperations {
   TxnTableOperations(
       NewestTables newest,
       WriteChecks checks,
-      StatementCommit statements,
+      Autocommit autocommit,
       TxnClock clock,
       TableIdentifier identifier,
       Supplier<Transaction> transaction,
@@ -67,7 +67,7 @@ final class TxnTableOperations extends DelegatingOperations {
       TableOperations real) {
     this.newest = newest;
     this.checks = checks;
-    this.statements = statements;
+    this.autocommit = autocommit;
     this.clock = clock;
     this.identifier = identifier;
     this.transaction = transaction;
@@ -219,7 +219,7 @@ final class TxnTableOperations extends DelegatingOperations {
     if (explicit != null) {
       commitInTransaction(explicit, base, metadata, append);
     } else if (base == null) {
-      Committed entry = statements.create(running, identifier, real, metadata);
+      Committed entry = autocommit.create(running, identifier, real, metadata);
       identity = new TableIdentity(metadata.uuid(), OptionalLong.of(entry.commitTs()));
       committed = true;
     } else {
@@ -252,15 +252,15 @@ final class TxnTableOperations extends DelegatingOperations {
     recreation = null;
   }
 
-  /** One statement is one Iceberg operation: when its table has moved, Iceberg itself retries. */
-  private void commitAtOnce(Transaction statement, TableMetadata metadata, boolean append) {
+  /** Iceberg's operation is one commit: when its table has moved, Iceberg itself retries. */
+  private void commitAtOnce(Transaction implicit, TableMetadata metadata, boolean append) {
     Loaded.Registered writable = checks.writable(loaded);
     Optional<Committed> entry;
     try {
       entry =
           append
-              ? statements.commitAppend(statement, writable, metadata)
-              : statements.commit(statement, writable, metadata);
+              ? autocommit.commitAppend(implicit, writable, metadata)
+              : autocommit.commit(implicit, writable, metadata);
     } catch (TxnException e) {
       if (e.kind() == ErrorKind.CONFLICT) {
         throw new CommitFailedException(e, "Cannot commit: %s", e.getMessage());

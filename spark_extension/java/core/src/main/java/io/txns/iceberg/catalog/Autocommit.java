@@ -28,7 +28,7 @@ import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 
 /** Commits one operation on one table outside an explicit transaction, as an entry of its own. */
-public final class StatementCommit {
+public final class Autocommit {
   private static final String STREAMING_QUERY = "spark.sql.streaming.queryId";
   private static final String STREAMING_EPOCH = "spark.sql.streaming.epochId";
 
@@ -38,7 +38,7 @@ public final class StatementCommit {
   private final Supplier<TxnConfig> config;
   private final TxnClock clock;
 
-  StatementCommit(
+  Autocommit(
       CommitLog log,
       DataTables tables,
       Committer committer,
@@ -54,30 +54,30 @@ public final class StatementCommit {
   /**
    * Commit one Iceberg operation.
    *
-   * @param statement the implicit transaction it belongs to, or null
+   * @param implicit the implicit transaction it belongs to, or null
    * @return empty where it changes nothing
    * @throws TxnException 40001 when the table has moved since it was loaded: Iceberg validates the
    *     operation on the newer state, and tries again
    */
   Optional<Committed> commit(
-      Transaction statement, Loaded.Registered loaded, TableMetadata updated) {
+      Transaction implicit, Loaded.Registered loaded, TableMetadata updated) {
     StagedTable staged = StagedTable.of(loaded);
     staged.stage(loaded.metadata(), updated);
-    return commit(statement, loaded, staged);
+    return commit(implicit, loaded, staged);
   }
 
   /** Commit one append, on the newer state of its table when that has moved. */
   Optional<Committed> commitAppend(
-      Transaction statement, Loaded.Registered loaded, TableMetadata updated) {
+      Transaction implicit, Loaded.Registered loaded, TableMetadata updated) {
     StagedTable staged = StagedTable.of(loaded);
     staged.stageAppend(loaded.metadata(), updated);
-    return commit(statement, loaded, staged);
+    return commit(implicit, loaded, staged);
   }
 
   private Optional<Committed> commit(
-      Transaction statement, Loaded.Registered loaded, StagedTable staged) {
+      Transaction implicit, Loaded.Registered loaded, StagedTable staged) {
     return staged.isChanged()
-        ? Optional.of(commit(statement, staged, loaded.readTs()))
+        ? Optional.of(commit(implicit, staged, loaded.readTs()))
         : Optional.empty();
   }
 
@@ -88,12 +88,12 @@ public final class StatementCommit {
    * @throws TxnException 40001 where there has been one since it was planned
    */
   Committed create(
-      Transaction statement, TableIdentifier table, TableOperations real, TableMetadata first) {
+      Transaction implicit, TableIdentifier table, TableOperations real, TableMetadata first) {
     Head head = log.loadOrCreate();
     refuseExisting(table, head);
     StagedTable staged = new StagedTable(table, real, first, true);
     try {
-      return commit(statement, staged, head.upper());
+      return commit(implicit, staged, head.upper());
     } catch (TxnException e) {
       if (e.kind() == ErrorKind.CONFLICT) {
         throw new AlreadyExistsException(e, "Table already exists: %s", table);
@@ -134,24 +134,24 @@ public final class StatementCommit {
             batch, clock.nowMs() - config.get().idRetentionMs(), CommitGroup.Origin.DERIVED);
   }
 
-  private Committed commit(Transaction statement, StagedTable staged, long readTs) {
-    boolean strict = statement != null && config.get().autocommitIsolation() != null;
+  private Committed commit(Transaction implicit, StagedTable staged, long readTs) {
+    boolean strict = implicit != null && config.get().autocommitIsolation() != null;
     Committed committed =
         committer.commitOnce(
             new Committer.Request(
                 EntryKind.COMMIT,
                 key(staged),
-                strict ? statement.readTs() : readTs,
+                strict ? implicit.readTs() : readTs,
                 clock.nowMs(),
-                strict ? statement.isolation() : Isolation.SNAPSHOT,
-                statement == null ? "" : statement.comment(),
-                strict ? statement.reads() : new ReadSet(),
+                strict ? implicit.isolation() : Isolation.SNAPSHOT,
+                implicit == null ? "" : implicit.comment(),
+                strict ? implicit.reads() : new ReadSet(),
                 Map.of(staged.identifier(), staged),
                 Map.of(),
                 new Leftovers(log)),
             staged.snapshots());
-    if (statement != null) {
-      statement.statementCommitted(committed, staged);
+    if (implicit != null) {
+      implicit.operationCommitted(committed, staged);
     }
     return committed;
   }
