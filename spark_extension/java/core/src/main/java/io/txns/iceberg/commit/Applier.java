@@ -9,12 +9,14 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.KeptTags;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.ForeignBranches;
 import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.Stranger;
@@ -34,7 +36,6 @@ import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataOperations;
-import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
@@ -317,7 +318,6 @@ public final class Applier {
         TableMark.of(base).orElse(new TableMark(log.identifier(), "", 0, TableMark.applied(base)));
     LoggedState logged = LoggedState.of(base, mark, List.of(change));
     Optional<Stranger> stranger = logged.stranger();
-    List<Long> adopted = Overlay.adopted(request);
     if (forgets && (stranger.isPresent() || !standsOnWhatIsThere(change, base))) {
       // Whoever wrote a table after it was forgotten is no stranger: main is theirs.
       Timestamps.commit(real, base, clock.nowMs(), seen -> forgotten(seen, change, table, real));
@@ -328,11 +328,7 @@ public final class Applier {
     }
     Consumer<TableMetadata.Builder> branches =
         builder -> {
-          if (repaired) {
-            Overlay.keepForeignRefs(builder, base, request.requirements());
-          }
-          Overlay.removeAdopted(builder, base, adopted);
-          stranger.ifPresent(one -> Overlay.keepForeign(builder, base, one, adopted));
+          ForeignBranches.set(builder, base, request, stranger, repaired);
           KeptTags.removeDone(builder, base);
         };
     Overlay.Renumber renumber = onStorage(change, real);
@@ -465,11 +461,7 @@ public final class Applier {
     if (base.formatVersion() < 3) {
       return;
     }
-    List<Snapshot> staged =
-        log.request(change).updates().stream()
-            .filter(MetadataUpdate.AddSnapshot.class::isInstance)
-            .map(update -> ((MetadataUpdate.AddSnapshot) update).snapshot())
-            .toList();
+    List<Snapshot> staged = AddedSnapshots.of(log.request(change).updates());
     boolean appends =
         staged.stream().allMatch(one -> DataOperations.APPEND.equals(one.operation()));
     if (staged.size() > 1 && !appends) {

@@ -98,7 +98,7 @@ public final class Overlay {
       if (change.entry().kind() == EntryKind.REPAIR) {
         stranger = Optional.empty();
       } else if (change.entry().kind() == EntryKind.ADOPT) {
-        stranger = stranger.flatMap(one -> one.without(adopted(request)));
+        stranger = stranger.flatMap(one -> one.without(ForeignBranches.adopted(request)));
       }
     }
     return new TableView(inMemory(view, loaded.metadataFileLocation()), readTs, stranger);
@@ -135,7 +135,8 @@ public final class Overlay {
   /**
    * {@code base} plus one logged change, with {@code txns.applied} set to its {@code commit_ts}.
    *
-   * <p>{@code main} is put on the logged run wherever a stranger left it; see {@link #keepForeign}.
+   * <p>{@code main} is put on the logged run wherever a stranger left it; see {@link
+   * ForeignBranches}.
    *
    * @param repaired whether a repair is logged after it: what strangers altered does not stand in
    *     the way then
@@ -215,68 +216,6 @@ public final class Overlay {
     apply(builder, null, request.updates(), nowMs, Renumber.IN_MEMORY);
     builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
     return builder.build();
-  }
-
-  /** The strangers' snapshots that a change takes in. */
-  public static List<Long> adopted(UpdateTableRequest request) {
-    return request.updates().stream()
-        .filter(MetadataUpdate.AddSnapshot.class::isInstance)
-        .map(update -> ((MetadataUpdate.AddSnapshot) update).snapshot())
-        .flatMap(snapshot -> TableMark.adopted(snapshot).stream())
-        .toList();
-  }
-
-  /**
-   * Keep what a stranger put on {@code main} between swap and apply on a branch of its own. What
-   * stands above a registration's mark and below it is kept apart: a branch is theirs down to the
-   * first snapshot of ours.
-   *
-   * @param base the table before the logged run is put on main
-   * @param adopted snapshots that the log has taken in, which need no branch
-   */
-  public static void keepForeign(
-      TableMetadata.Builder builder, TableMetadata base, Stranger stranger, List<Long> adopted) {
-    if (adopted.containsAll(stranger.snapshotIds())) {
-      return;
-    }
-    for (long head : stranger.heads()) {
-      keepBranch(builder, base, head);
-    }
-  }
-
-  /**
-   * Take away the branches of strangers that a change adopts: somebody who did not know of it has
-   * made them.
-   */
-  public static void removeAdopted(
-      TableMetadata.Builder builder, TableMetadata base, List<Long> adopted) {
-    for (Map.Entry<String, SnapshotRef> ref : base.refs().entrySet()) {
-      if (ref.getKey().startsWith(TableMark.FOREIGN_BRANCH)
-          && !adopted.isEmpty()
-          && Stranger.above(base, ref.getValue().snapshotId())
-              .filter(kept -> adopted.containsAll(kept.snapshotIds()))
-              .isPresent()) {
-        builder.removeRef(ref.getKey());
-      }
-    }
-  }
-
-  /** Keep where strangers left branches that a repaired change takes back from them. */
-  public static void keepForeignRefs(
-      TableMetadata.Builder builder, TableMetadata base, List<UpdateRequirement> requirements) {
-    for (UpdateRequirement requirement : Rewound.unmet(base, requirements).keySet()) {
-      if (requirement instanceof UpdateRequirement.AssertRefSnapshotID moved
-          && base.ref(moved.refName()) != null) {
-        keepBranch(builder, base, base.ref(moved.refName()).snapshotId());
-      }
-    }
-  }
-
-  private static void keepBranch(TableMetadata.Builder builder, TableMetadata base, long head) {
-    String name = TableMark.FOREIGN_BRANCH + head;
-    if (base.ref(name) == null) {
-      builder.setRef(name, Stranger.keptBranch(base, head));
-    }
   }
 
   /** Metadata that lives in memory only; a location makes Iceberg's metadata tables work. */

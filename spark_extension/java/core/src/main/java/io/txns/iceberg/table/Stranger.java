@@ -3,7 +3,6 @@ package io.txns.iceberg.table;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.meta.History;
 import java.util.ArrayList;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
@@ -11,7 +10,6 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
-import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 
@@ -116,30 +114,6 @@ public record Stranger(
       at = History.parent(metadata, at);
     }
     return at;
-  }
-
-  /**
-   * A branch of strangers, of which an expiry takes nothing that tells whose rows it has: down to
-   * the first snapshot that ours stand on.
-   */
-  static SnapshotRef keptBranch(TableMetadata metadata, long headSnapshotId) {
-    Set<Long> logged = new HashSet<>();
-    for (Snapshot ours : metadata.snapshots()) {
-      Snapshot at = OurSnapshots.isOurs(ours) ? ours : null;
-      while (at != null && logged.add(at.snapshotId())) {
-        at = History.parent(metadata, at);
-      }
-    }
-    int length = 1;
-    Snapshot at = metadata.snapshot(headSnapshotId);
-    while (at != null && !logged.contains(at.snapshotId())) {
-      length++;
-      at = History.parent(metadata, at);
-    }
-    return SnapshotRef.branchBuilder(headSnapshotId)
-        .minSnapshotsToKeep(length)
-        .maxRefAgeMs(Long.MAX_VALUE)
-        .build();
   }
 
   /**

@@ -1,0 +1,109 @@
+package io.txns.iceberg.table;
+
+import io.txns.iceberg.meta.AddedSnapshots;
+import io.txns.iceberg.meta.History;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.UpdateRequirement;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
+
+/** The branches on which what strangers did is kept, open for adoption; pure. */
+public final class ForeignBranches {
+  private ForeignBranches() {}
+
+  /**
+   * Set the branches of strangers in the swap that applies a change.
+   *
+   * <p>Kept is what a stranger put on {@code main} since the change was logged, and what a repair
+   * takes back from them on other branches; what the change itself takes in needs no branch, and
+   * loses the one that somebody who did not know of it has made.
+   *
+   * @param base the table before the logged run is put on main
+   * @param stranger who stands there
+   * @param repaired whether a repair is logged after the change
+   */
+  public static void set(
+      TableMetadata.Builder builder,
+      TableMetadata base,
+      UpdateTableRequest request,
+      Optional<Stranger> stranger,
+      boolean repaired) {
+    List<Long> adopted = adopted(request);
+    if (repaired) {
+      keepMoved(builder, base, request.requirements());
+    }
+    removeAdopted(builder, base, adopted);
+    stranger
+        .filter(one -> !adopted.containsAll(one.snapshotIds()))
+        .ifPresent(one -> one.heads().forEach(head -> keep(builder, base, head)));
+  }
+
+  /** The strangers' snapshots that a change takes in. */
+  static List<Long> adopted(UpdateTableRequest request) {
+    return AddedSnapshots.of(request.updates()).stream()
+        .flatMap(snapshot -> TableMark.adopted(snapshot).stream())
+        .toList();
+  }
+
+  private static void removeAdopted(
+      TableMetadata.Builder builder, TableMetadata base, List<Long> adopted) {
+    for (Map.Entry<String, SnapshotRef> ref : base.refs().entrySet()) {
+      if (ref.getKey().startsWith(TableMark.FOREIGN_BRANCH)
+          && !adopted.isEmpty()
+          && Stranger.above(base, ref.getValue().snapshotId())
+              .filter(kept -> adopted.containsAll(kept.snapshotIds()))
+              .isPresent()) {
+        builder.removeRef(ref.getKey());
+      }
+    }
+  }
+
+  /** Keep where strangers left branches that a repaired change takes back from them. */
+  private static void keepMoved(
+      TableMetadata.Builder builder, TableMetadata base, List<UpdateRequirement> requirements) {
+    for (UpdateRequirement requirement : Rewound.unmet(base, requirements).keySet()) {
+      if (requirement instanceof UpdateRequirement.AssertRefSnapshotID moved
+          && base.ref(moved.refName()) != null) {
+        keep(builder, base, base.ref(moved.refName()).snapshotId());
+      }
+    }
+  }
+
+  /** What stands above a registration's mark and below it are two: each ends at one of ours. */
+  private static void keep(TableMetadata.Builder builder, TableMetadata base, long head) {
+    String name = TableMark.FOREIGN_BRANCH + head;
+    if (base.ref(name) == null) {
+      builder.setRef(name, branch(base, head));
+    }
+  }
+
+  /**
+   * A branch of strangers, of which an expiry takes nothing that tells whose rows it has: down to
+   * the first snapshot that ours stand on.
+   */
+  private static SnapshotRef branch(TableMetadata metadata, long headSnapshotId) {
+    Set<Long> logged = new HashSet<>();
+    for (Snapshot ours : metadata.snapshots()) {
+      Snapshot at = OurSnapshots.isOurs(ours) ? ours : null;
+      while (at != null && logged.add(at.snapshotId())) {
+        at = History.parent(metadata, at);
+      }
+    }
+    int length = 1;
+    Snapshot at = metadata.snapshot(headSnapshotId);
+    while (at != null && !logged.contains(at.snapshotId())) {
+      length++;
+      at = History.parent(metadata, at);
+    }
+    return SnapshotRef.branchBuilder(headSnapshotId)
+        .minSnapshotsToKeep(length)
+        .maxRefAgeMs(Long.MAX_VALUE)
+        .build();
+  }
+}
