@@ -107,7 +107,7 @@ public final class TxnHandle implements Closeable {
     String id = fresh ? clock().newTxnId() : options.id();
     long nowMs = clock().nowMs();
     Begun begun = new Begun(id, fresh, isolation(options), options.readOnly(), true, nowMs);
-    Transaction transaction = new Transaction(services, head, readTs, begun);
+    Transaction transaction = transaction(head, readTs, begun);
     if (!fresh) {
       Optional<Entry> known = services.loop().find(head, id, nowMs - config().idRetentionMs());
       if (known.isPresent()) {
@@ -118,6 +118,18 @@ public final class TxnHandle implements Closeable {
       throw TxnException.off();
     }
     return transaction;
+  }
+
+  private Transaction transaction(Head head, long readTs, Begun begun) {
+    return new Transaction(
+        services.tables(),
+        services.log(),
+        services.checks(),
+        services.loop(),
+        services.committer(),
+        head,
+        readTs,
+        begun);
   }
 
   /** Strict serializability reads at the upper: an explicit timestamp is a level below it. */
@@ -160,7 +172,7 @@ public final class TxnHandle implements Closeable {
     Isolation isolation =
         validatesStatements() ? config().autocommitIsolation() : Isolation.SNAPSHOT;
     Begun begun = new Begun(clock().newTxnId(), true, isolation, false, false, clock().nowMs());
-    return new Transaction(services, head, readTs, begun);
+    return transaction(head, readTs, begun);
   }
 
   /**

@@ -26,10 +26,11 @@ final class CommitAttempts {
   private final CommitGroup.Attempts known = new CommitGroup.Attempts();
   private final Leftovers leftovers;
 
-  CommitAttempts(Services services, Begun begun, WriteSet writeSet) {
-    this.committer = services.committer();
-    this.loop = services.loop();
-    this.leftovers = new Leftovers(services.log());
+  CommitAttempts(
+      Committer committer, CommitLoop loop, Leftovers leftovers, Begun begun, WriteSet writeSet) {
+    this.committer = committer;
+    this.loop = loop;
+    this.leftovers = leftovers;
     this.begun = begun;
     this.writeSet = writeSet;
   }

@@ -5,6 +5,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.PendingUpdate;
 import org.apache.iceberg.Table;
@@ -19,21 +20,30 @@ import org.apache.iceberg.metrics.MetricsReporter;
 final class TableTransaction implements InvocationHandler {
   private static final Set<String> APPENDS = Set.of("newAppend", "newFastAppend");
 
-  private final TxnTable table;
+  private final Consumer<String> begins;
   private final Transaction real;
   private volatile boolean onlyAppends = true;
 
   private TableTransaction(
-      TxnTable table, TxnTableOperations operations, MetricsReporter reporter) {
-    this.table = table;
+      String name,
+      Consumer<String> begins,
+      TxnTableOperations operations,
+      MetricsReporter reporter) {
+    this.begins = begins;
     this.real =
         Transactions.newTransaction(
-            table.name(), new AppendOperations(operations, () -> onlyAppends), reporter);
+            name, new AppendOperations(operations, () -> onlyAppends), reporter);
   }
 
-  static Transaction of(TxnTable table, TxnTableOperations operations, MetricsReporter reporter) {
-    TableTransaction steps = new TableTransaction(table, operations, reporter);
-    return proxy(Transaction.class, steps);
+  /**
+   * @param begins told of each operation that it begins, by the name of the table's method
+   */
+  static Transaction of(
+      String name,
+      Consumer<String> begins,
+      TxnTableOperations operations,
+      MetricsReporter reporter) {
+    return proxy(Transaction.class, new TableTransaction(name, begins, operations, reporter));
   }
 
   @Override
@@ -47,7 +57,7 @@ final class TableTransaction implements InvocationHandler {
 
   private void begins(String operation) {
     onlyAppends &= APPENDS.contains(operation);
-    table.begins(operation);
+    begins.accept(operation);
   }
 
   /** The table as it stands in the transaction: its operations are asked of {@code steps}. */

@@ -4,13 +4,19 @@ import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.commit.CommitLoop;
+import io.txns.iceberg.commit.Committer;
+import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.stage.StagedTables;
+import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.stage.WriteSet;
 import io.txns.iceberg.stage.Writes;
 import io.txns.iceberg.stage.WrittenSnapshot;
+import io.txns.iceberg.table.DataTables;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -45,19 +51,20 @@ public final class Transaction {
    * @param head loaded when it was begun
    * @param readTs what every table is read at, in ms
    */
-  public Transaction(Services services, Head head, long readTs, Begun begun) {
+  public Transaction(
+      DataTables tables,
+      CommitLog log,
+      WriteChecks checks,
+      CommitLoop loop,
+      Committer committer,
+      Head head,
+      long readTs,
+      Begun begun) {
     this.begun = begun;
     this.isolation = begun.isolation();
     this.writeSet =
-        new WriteSet(
-            services.tables(),
-            services.log(),
-            services.checks(),
-            head,
-            readTs,
-            begun.explicit(),
-            this::checkWritable);
-    this.attempts = new CommitAttempts(services, begun, writeSet);
+        new WriteSet(tables, log, checks, head, readTs, begun.explicit(), this::checkWritable);
+    this.attempts = new CommitAttempts(committer, loop, new Leftovers(log), begun, writeSet);
   }
 
   /** A transaction whose id has committed already: its statements are to be skipped. */
@@ -158,29 +165,11 @@ public final class Transaction {
     writeSet.noteRead(table);
   }
 
-  /** The same, of a table that was loaded outside of the transaction perhaps. */
-  public void recordRead(TxnTable table) {
-    reads().table(table.identifier(), table.tableUuid());
-  }
-
   /**
    * Note that a table's metadata was looked at, if it is under care, and perhaps none of its rows.
    */
   public void recordMetadataRead(TableIdentifier table) {
     writeSet.noteMetadataRead(table);
-  }
-
-  /** The same, of a table that was loaded outside of the transaction perhaps. */
-  public void recordMetadataRead(TxnTable table) {
-    reads().metadata(table.identifier(), table.tableUuid());
-  }
-
-  /**
-   * Note that a statement writes a table by what it holds, as MERGE, UPDATE, DELETE and overwrites
-   * do, whether it finds something to write or not.
-   */
-  public void recordConditionalWrite(TxnTable table) {
-    reads().conditionalWrite(table.identifier(), table.tableUuid());
   }
 
   /** Note that something was read that nothing protects, by the name people know it by. */

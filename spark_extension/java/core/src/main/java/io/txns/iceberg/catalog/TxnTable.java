@@ -77,11 +77,6 @@ public final class TxnTable extends BaseTable {
     return commitTableUuid;
   }
 
-  /** Its uuid, by which it is known under whatever name. */
-  String tableUuid() {
-    return uuid;
-  }
-
   /** What the table was loaded at, in ms, in the time of its commit table. */
   public long readTs() {
     return readTs;
@@ -148,11 +143,11 @@ public final class TxnTable extends BaseTable {
 
   @Override
   public org.apache.iceberg.Transaction newTransaction() {
-    return TableTransaction.of(this, operations, reporter());
+    return TableTransaction.of(name(), this::begins, operations, reporter());
   }
 
   /** One of its transactions begins an operation, which Iceberg makes without asking the table. */
-  void begins(String operation) {
+  private void begins(String operation) {
     if (CONDITIONAL.contains(operation)) {
       noteConditionalWrite();
     } else if (operation.equals("expireSnapshots")) {
@@ -210,11 +205,29 @@ public final class TxnTable extends BaseTable {
     }
   }
 
+  /** Note in a transaction that its rows were read, wherever it was loaded. */
+  public void noteRead(Transaction in) {
+    in.reads().table(identifier, uuid);
+  }
+
+  /** Note in a transaction that its metadata was looked at, and perhaps none of its rows. */
+  public void noteMetadataRead(Transaction in) {
+    in.reads().metadata(identifier, uuid);
+  }
+
+  /**
+   * Note in a transaction that a statement writes it by what it holds, as MERGE, UPDATE, DELETE and
+   * overwrites do, whether it finds something to write or not.
+   */
+  public void noteConditionalWrite(Transaction in) {
+    in.reads().conditionalWrite(identifier, uuid);
+  }
+
   /** Note that an engine reads its rows; false where no transaction runs that it would be in. */
   public boolean recordRead() {
     Transaction running = running();
     if (running != null) {
-      running.recordRead(this);
+      noteRead(running);
     }
     return running != null;
   }
@@ -228,7 +241,7 @@ public final class TxnTable extends BaseTable {
   private Transaction noteConditionalWrite() {
     Transaction running = running();
     if (running != null) {
-      running.recordConditionalWrite(this);
+      noteConditionalWrite(running);
     }
     return running;
   }

@@ -370,7 +370,7 @@ class WhatClashesTest {
     Isolation level = conditional ? Isolation.SNAPSHOT : Isolation.SERIALIZABLE;
     Transaction txn = handle.begin(BeginOptions.defaults().withIsolation(level));
     TxnCatalog inside = handle.catalog(() -> txn);
-    txn.recordMetadataRead((TxnTable) inside.loadTable(A));
+    ((TxnTable) inside.loadTable(A)).noteMetadataRead(txn);
     lake.catalog().renameTable(A, id("shop.y"));
     if (conditional) {
       changeNothing(txn, inside.loadTable(id("shop.y")));
@@ -400,7 +400,7 @@ class WhatClashesTest {
   void aLookAtTheMetadataIsNoReadOfRows(Isolation level) {
     Transaction txn = handle.begin(BeginOptions.defaults().withIsolation(level));
     Table a = handle.catalog(() -> txn).loadTable(A);
-    txn.recordMetadataRead((TxnTable) a);
+    ((TxnTable) a).noteMetadataRead(txn);
     append(a, 1);
     append(auto(), 2);
     if (level == Isolation.SNAPSHOT) {
@@ -417,7 +417,7 @@ class WhatClashesTest {
     BeginOptions options = BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT);
     Transaction txn = handle.begin(options);
     Table a = handle.catalog(() -> txn).loadTable(A);
-    txn.recordMetadataRead((TxnTable) a);
+    ((TxnTable) a).noteMetadataRead(txn);
     append(a, 1);
     auto().updateProperties().set("k", "v").commit();
     assertThatThrownBy(txn::commit).hasMessageContaining("was altered");

@@ -50,7 +50,7 @@ public final class SparkReads {
       return;
     }
     if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
-      transaction.recordMetadataRead(ours);
+      ours.noteMetadataRead(transaction);
     } else if (isAboutATable(table)) {
       transaction.recordMetadataRead(TableIdentifier.of(ident.namespace()));
     }
@@ -63,7 +63,7 @@ public final class SparkReads {
       return;
     }
     if (table instanceof SparkTable spark && spark.table() instanceof TxnTable ours) {
-      transaction.recordRead(ours);
+      ours.noteRead(transaction);
     } else if (isAboutATable(table)) {
       transaction.recordRead(TableIdentifier.of(ident.namespace()));
     }

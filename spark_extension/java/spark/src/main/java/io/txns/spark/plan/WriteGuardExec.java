@@ -74,7 +74,7 @@ final class WriteGuardExec extends SparkPlan {
       return body.call();
     }
     ConditionalWrites.target(child.logicalLink().get())
-        .ifPresent(transaction::recordConditionalWrite);
+        .ifPresent(table -> table.noteConditionalWrite(transaction));
     return transaction.writes().ofTasks(body);
   }
 
