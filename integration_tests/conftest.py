@@ -19,6 +19,27 @@ if TYPE_CHECKING:
 
 _NUMBERS = itertools.count(1)
 
+# Two processes take a file each, in this order: a long one at the end would leave the other idle.
+_LONGEST = (
+    "spark/test_statements.py",
+    "spark/test_write_matrix.py",
+    "spark/test_crash.py",
+    "spark/test_configure.py",
+    "python/test_processes.py",
+    "spark/test_atomic_reads.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest files first."""
+    order = {name: number for number, name in enumerate(_LONGEST)}
+
+    def rank(item: pytest.Item) -> int:
+        path = item.path
+        return order.get(f"{path.parent.name}/{path.name}", len(order))
+
+    items.sort(key=rank)
+
 
 @pytest.fixture(scope="session")
 def lake_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -40,6 +40,11 @@ SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.session.timeZone": "UTC",
+    # What is kept for a UI that nobody looks at is sorted at each job.
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "10",
     CLASS_PATH: str(local_files.classes()),
     **local_files.SETTINGS,
 }

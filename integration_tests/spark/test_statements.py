@@ -22,9 +22,20 @@ KINDS = [
     ("merge-on-read", 2),
     ("merge-on-read", 3),
 ]
+# Each mode and each format; one transaction of every statement is of each kind.
+FAST = (KINDS[0], KINDS[3])
 
 
-@pytest.fixture(params=KINDS, ids=lambda kind: f"{kind[0]}, format {kind[1]}")
+def _name(kind: tuple[str, int]) -> str:
+    return f"{kind[0]}, format {kind[1]}"
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(kind, marks=() if kind in FAST else pytest.mark.slow, id=_name(kind))
+        for kind in KINDS
+    ]
+)
 def filled(request: pytest.FixtureRequest, spark: SparkSession, table: str) -> str:
     """A table (id, v) of each kind, with four rows, each in a file of its own."""
     mode, version = request.param
@@ -95,6 +106,7 @@ def test_each_statement_outside_a_transaction(
     assert "1end" == _text(outsider, filled)
 
 
+@pytest.mark.parametrize("filled", KINDS, ids=_name, indirect=True)
 def test_each_statement_inside_a_transaction(
     spark: SparkSession, other: SparkSession, outsider: SparkSession, filled: str
 ) -> None:

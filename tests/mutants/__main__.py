@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 JAVA = ROOT / "spark_extension" / "java"
 DBT = ROOT / "integration_tests" / "compliance" / "dbt"
 _TESTS_FAILED = 1
-_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 
 
 def main() -> int:
