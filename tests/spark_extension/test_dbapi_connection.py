@@ -93,6 +93,16 @@ def test_a_session_that_was_lost_in_a_commit(sql: str) -> None:
         assert "t" == caught.value.txn_id
 
 
+def test_a_session_that_is_lost_in_the_commit_of_a_connection() -> None:
+    """The error of the driver is no outcome: a caller would run the transaction again."""
+    connection = _connection.Connection(Dying(2))
+    connection.cursor().execute("INSERT INTO t VALUES (1)")
+    for _ in range(2):
+        with pytest.raises(dbapi.CommitStateUnknown) as caught:
+            connection.commit()
+        assert ("08007", "t") == (caught.value.sqlstate, caught.value.txn_id)
+
+
 def test_a_session_that_is_lost_between_transactions() -> None:
     """With autocommit every statement has told its own outcome."""
     connection = _connection.Connection(Dying(0), autocommit=True)

@@ -517,12 +517,14 @@ def test_an_attempt_is_noted_before_it_is_made(lake):
     """
     An interrupt in the swap leaves an unknown outcome, and nothing is deleted.
 
-    1. T's swap lands, and Ctrl-C comes before its answer is seen. 2. T is rolled back.
+    1. Ctrl-C comes while T's swap is on its way. 2. T is rolled back: it is not in the log.
+    3. The swap arrives.
     """
     a = lake.table("a", [1])
+    on_its_way = []
 
     def swap(real):
-        real()
+        on_its_way.append(real)
         raise KeyboardInterrupt
 
     handle = lake.open(Wrapped(lake.another_catalog(), swap))
@@ -531,4 +533,5 @@ def test_an_attempt_is_noted_before_it_is_made(lake):
         txn.commit()
     with pytest.raises(txns.CommitStateUnknown):
         txn.rollback()
+    on_its_way.pop()()
     assert [1, 2] == ids(lake.open().snapshot().load_table(a))
