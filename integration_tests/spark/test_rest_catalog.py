@@ -30,7 +30,10 @@ def test_the_protocol_holds_over_a_rest_catalog(rest_server: Server) -> None:
         "-B",
         "test",
         "-Dspotless.check.skip=true",
+        "-pl",
+        "core",
         f"-Dtest={SUITES}",
+        "-Dsurefire.failIfNoSpecifiedTests=true",
         "-Dtxns.test.forks=1",  # their tables have the same names, and the server is one
         f"-Dtxns.test.rest.uri={rest_server.uri}",
         f"-Dtxns.test.rest.warehouse={rest_server.warehouse}",

@@ -135,7 +135,8 @@ public final class Autocommit {
   }
 
   private Committed commit(Transaction implicit, StagedTable staged, long readTs) {
-    boolean strict = implicit != null && config.get().autocommitIsolation() != null;
+    TxnConfig options = config.get(); // a wrong one is refused before anything is written
+    boolean strict = implicit != null && options.autocommitIsolation() != null;
     Committed committed =
         committer.commitOnce(
             new Committer.Request(

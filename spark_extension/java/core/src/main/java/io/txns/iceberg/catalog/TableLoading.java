@@ -199,7 +199,7 @@ public record TableLoading(
     return new UnregisteredOperations(
         services.checks(),
         services.registrar(),
-        services.config().get().commitTable(),
+        services.log().identifier(),
         services.clock(),
         loaded,
         transaction);

@@ -36,7 +36,7 @@ public sealed interface Loaded {
     return Optional.empty();
   }
 
-  /** Whether it is hidden by a drop. */
+  /** Whether it is hidden by a drop: one that has left care is what the catalog has. */
   default boolean dropped() {
     return false;
   }
@@ -67,11 +67,6 @@ public sealed interface Loaded {
     default Optional<Stranger> stranger() {
       return view().stranger();
     }
-
-    @Override
-    default boolean dropped() {
-      return view().dropped();
-    }
   }
 
   /** A table that the log has taken from care, and that does not say so yet. */
@@ -81,6 +76,11 @@ public sealed interface Loaded {
   /** A table under care, by its mark or by what the log says of one that a stranger took. */
   record Registered(TableIdentifier identifier, Table table, TableOperations real, TableView view)
       implements Viewed {
+    @Override
+    public boolean dropped() {
+      return view.dropped();
+    }
+
     /** The same table with other metadata. */
     public Registered showing(TableMetadata other) {
       TableView seen = new TableView(other, view.readTs(), view.stranger());

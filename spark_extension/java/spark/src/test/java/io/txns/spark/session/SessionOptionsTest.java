@@ -117,6 +117,15 @@ class SessionOptionsTest extends SparkTestBase {
     assertThat(error.toString()).contains("txns.apply", "sometimes", "inline");
   }
 
+  /** What the protocol has no say in is read whatever its options are. */
+  @Test
+  void aBadValueLeavesTablesAloneThatAreNotUnderCare() {
+    spark.sql("CALL lake.system.forget('" + table + "')");
+    set("apply", "sometimes");
+    assertThat(count(spark, table)).isZero();
+    assertThat(spark.catalog().tableExists(table)).isTrue();
+  }
+
   private int commits() {
     return spark.sql("SELECT * FROM " + table + ".snapshots").collectAsList().size();
   }
