@@ -531,6 +531,10 @@ def test_isolation_levels_and_savepoints(engines: Engines) -> None:
         with pytest.raises(exc.DataError), connection.begin_nested():
             connection.exec_driver_sql("INSERT INTO t SELECT 1/0")
         connection.commit()
+        committed: Any = connection.connection.dbapi_connection
+        txn_id = committed.last_status.txn_id
+        log = connection.exec_driver_sql("CALL lake.system.transactions()").mappings()
+        assert ["snapshot"] == [row["isolation"] for row in log if row["txn_id"] == txn_id]
     with engine.connect() as connection:
         assert [(1,)] == connection.exec_driver_sql("SELECT * FROM t").all()
     with pytest.raises(exc.ArgumentError, match="SNAPSHOT"):
