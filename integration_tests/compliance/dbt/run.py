@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 KINDS = ("passed", "failed", "skipped")
+# dbt-spark has a folder `tests` of its own, which hides ours.
+OPTIONS = (f"--confcutdir={HERE}", "-p", "tests.slowest")
 SUITES = ("our tests, and dbt-tests-adapter's", "dbt-spark's functional tests")
 
 
@@ -38,7 +40,6 @@ def run(folder: Path, *options: str) -> dict[str, Any]:
         command = [
             *(sys.executable, "-m", "pytest", "-q", "--show-capture=no"),
             *("-p", "outcomes", "--outcomes", str(outcomes), "-p", "no:cacheprovider"),
-            *("-p", "tests.slowest"),
             # dbt's fixtures are of a style that pytest 10 drops; they are not ours to change.
             *("-W", "ignore::pytest.PytestRemovedIn10Warning"),
             *options,
@@ -53,9 +54,9 @@ def run(folder: Path, *options: str) -> dict[str, Any]:
 def main() -> int:
     """Run the suites; 1 if a test failed."""
     if sys.argv[1:]:
-        found = [run(HERE, f"--confcutdir={HERE}", *sys.argv[1:])]
+        found = [run(HERE, *OPTIONS, *sys.argv[1:])]
     else:
-        found = [run(HERE, f"--confcutdir={HERE}"), run(dbt_spark.folder(), *dbt_spark.OPTIONS)]
+        found = [run(HERE, *OPTIONS), run(dbt_spark.folder(), *dbt_spark.OPTIONS)]
     reasons: Counter[str] = sum((Counter(each["reasons"]) for each in found), Counter())
     for reason, count in sorted(reasons.items()):
         print(f"  {count} skipped: {reason}")
