@@ -17,7 +17,9 @@ import pytest
 
 from integration_tests.compliance.source_suites import unpacked
 
-OPTIONS = ("-p", "dbt_spark", "-c", "/dev/null", "--rootdir", ".", "--timeout=600")
+# Nothing of our own above its folder, whose `tests` hides ours.
+_ALONE = ("-c", "/dev/null", "--rootdir", ".", "--confcutdir", ".")
+OPTIONS = ("-p", "dbt_spark", *_ALONE, "--timeout=600")
 _NO_COMMENT = ("assert result[2] is None", "assert not result[2]")
 _SUITE = "tests/functional/adapter/"
 _FORMAT = re.compile(r"""(file_format["']?\s*[=:]\s*["']|using )(?:delta|parquet)\b""")
