@@ -121,7 +121,8 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
   }
 
   @Override
-  public TxnSparkCatalog attach(TxnSession owner) {
+  public TxnSparkCatalog attach(SparkSession toSession) {
+    TxnSession owner = TxnSession.of(toSession);
     if (session != owner) {
       session.remove(this);
       session = owner;

@@ -2,6 +2,7 @@ package io.txns.spark.command;
 
 import io.txns.spark.compat.LeafCommand;
 import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.SessionWrites;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.session.WriteTarget;
@@ -42,8 +43,8 @@ final class TxnDmlCommand extends LeafCommand {
   @Override
   protected List<Row> rows(SparkSession session) throws Exception {
     RowCounts counts =
-        TxnSession.of(session)
-            .writeTo(
+        new SessionWrites(TxnSession.of(session))
+            .runTo(
                 WriteTarget.table(catalog, String.join(".", dml.target())),
                 session,
                 () -> RowCounts.NONE,

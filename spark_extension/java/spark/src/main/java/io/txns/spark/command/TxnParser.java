@@ -11,6 +11,7 @@ import io.txns.spark.sql.ParsedDml;
 import io.txns.spark.sql.ScriptStatements;
 import io.txns.spark.sql.SqlTokens;
 import io.txns.spark.sql.TxnStatement;
+import io.txns.spark.sql.TxnStatementParser;
 import io.txns.spark.sql.Variables;
 import java.util.List;
 import java.util.Optional;
@@ -59,7 +60,7 @@ public final class TxnParser extends DelegatingParser {
   }
 
   private Optional<TxnStatement> recognise(String sqlText, String replaced) {
-    Optional<TxnStatement> statement = TxnStatement.parse(replaced);
+    Optional<TxnStatement> statement = TxnStatementParser.parse(replaced);
     if (statement.isEmpty()) {
       TxnSession.of(session).checkNotAborted();
     } else if (statement.get().hasTexts()) {

@@ -2,6 +2,7 @@ package io.txns.spark.command;
 
 import io.txns.spark.compat.LeafCommand;
 import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.SessionWrites;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import java.util.List;
@@ -48,8 +49,8 @@ final class TxnRowlessCommand extends LeafCommand {
 
   @Override
   protected List<Row> rows(SparkSession session) throws Exception {
-    return TxnSession.of(session)
-        .write(
+    return new SessionWrites(TxnSession.of(session))
+        .run(
             session,
             catalog,
             () -> List.<Row>of(),

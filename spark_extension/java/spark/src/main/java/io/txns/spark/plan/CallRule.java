@@ -3,6 +3,7 @@ package io.txns.spark.plan;
 import io.txns.spark.TxnSqlException;
 import io.txns.spark.procedure.Procedures;
 import io.txns.spark.session.Catalogs;
+import io.txns.spark.session.SessionWrites;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.session.WriteTarget;
@@ -48,14 +49,15 @@ public final class CallRule extends Rule<LogicalPlan> {
     }
     TransactionCatalog catalog = Catalogs.ours(procedure.catalog());
     if (catalog != null) {
-      catalog.attach(state);
+      catalog.attach(session);
     }
     String name = procedure.catalog().name() + "." + procedure.ident();
-    return state.writeTo(
-        new WriteTarget(catalog, "CALL " + name),
-        session,
-        () -> nothing(call),
-        () -> analyze(call));
+    return new SessionWrites(state)
+        .runTo(
+            new WriteTarget(catalog, "CALL " + name),
+            session,
+            () -> nothing(call),
+            () -> analyze(call));
   }
 
   /** What a CALL means, without calling it. */

@@ -2,6 +2,7 @@ package io.txns.spark.plan;
 
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.spark.TxnSqlException;
+import io.txns.spark.session.SessionWrites;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.session.WriteTarget;
@@ -58,11 +59,12 @@ final class WriteGuardExec extends SparkPlan {
           if (!state.isExplicit() && !state.isSkipping()) {
             return alone(target.get().catalog(), state, body);
           }
-          return state.writeTo(
-              target.get(),
-              session(),
-              skipped,
-              () -> inTransaction(state, target.get().catalog(), body));
+          return new SessionWrites(state)
+              .runTo(
+                  target.get(),
+                  session(),
+                  skipped,
+                  () -> inTransaction(state, target.get().catalog(), body));
         });
   }
 
@@ -88,7 +90,8 @@ final class WriteGuardExec extends SparkPlan {
             && ImplicitTransaction.hasQuery(write)
             && catalog.handle().validatesStatements();
     return validates
-        ? state.writeAlone(catalog, ImplicitTransaction.begin(write, catalog), body)
+        ? new SessionWrites(state)
+            .runAlone(catalog, ImplicitTransaction.begin(write, catalog), body)
         : body.call();
   }
 

@@ -22,16 +22,15 @@ public final class Catalogs {
   /** Where BEGIN begins: the current catalog, else the only one of ours, else null. */
   public static TransactionCatalog forBegin(SparkSession session) {
     CatalogManager manager = session.sessionState().catalogManager();
-    TxnSession owner = TxnSession.of(session);
     List<String> names = configured(session);
     if (names.size() > 1) {
-      names.forEach(name -> attach(manager, name, owner));
+      names.forEach(name -> attach(manager, name, session));
     }
     TransactionCatalog current = ours(manager.currentCatalog());
     if (current == null && names.size() == 1) {
       current = ours(manager.catalog(names.get(0)));
     }
-    return current == null ? null : current.attach(owner);
+    return current == null ? null : current.attach(session);
   }
 
   /** The catalog of ours that a catalog of Spark's is or stands for, or null. */
@@ -49,11 +48,11 @@ public final class Catalogs {
   }
 
   /** The first of several that is touched gets the transaction: each has to know its session. */
-  private static void attach(CatalogManager manager, String name, TxnSession owner) {
+  private static void attach(CatalogManager manager, String name, SparkSession session) {
     try {
       TransactionCatalog ours = ours(manager.catalog(name));
       if (ours != null) {
-        ours.attach(owner);
+        ours.attach(session);
       }
     } catch (RuntimeException e) {
       LOG.debug("catalog {} is not usable; who touches it is told why", name, LoggedFailure.of(e));
@@ -95,7 +94,7 @@ public final class Catalogs {
     if (ours == null) {
       return null;
     }
-    ours.attach(TxnSession.of(session));
+    ours.attach(session);
     return ours(catalog, identifier(session, nameParts, ours));
   }
 

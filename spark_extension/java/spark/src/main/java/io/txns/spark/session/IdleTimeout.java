@@ -82,7 +82,7 @@ public final class IdleTimeout implements Runnable {
       Undoing.soon(state::abandon);
       return;
     }
-    if (state.isWriting() || isQuerying(owner)) {
+    if (state.writes().isAny() || isQuerying(owner)) {
       state.touch();
     }
     if (isIdle()) {

@@ -5,8 +5,6 @@ import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.locks.ReentrantLock;
-import java.util.function.Supplier;
-import org.apache.spark.sql.SparkSession;
 
 /**
  * The writes that run in one session: statements, CALLs, and what a DataFrame writes. They belong
@@ -14,12 +12,7 @@ import org.apache.spark.sql.SparkSession;
  */
 final class RunningWrites {
 
-  private static final String SAVEPOINT = "__txns_statement";
-
-  private final TxnSession state;
   private final Map<Thread, Write> running = new ConcurrentHashMap<>();
-
-  /** Writes that are undone by themselves take turns: a savepoint holds what all have done. */
   private final ReentrantLock turn = new ReentrantLock();
 
   /**
@@ -30,10 +23,6 @@ final class RunningWrites {
    * @param owner the open transaction that it belongs to, else null
    */
   record Write(TransactionCatalog catalog, Transaction transaction, OpenTransaction owner) {}
-
-  RunningWrites(TxnSession state) {
-    this.state = state;
-  }
 
   /** Whether any thread runs one. */
   boolean isAny() {
@@ -51,37 +40,9 @@ final class RunningWrites {
     return write != null && write.owner() == null;
   }
 
-  /**
-   * Runs a write. In an explicit transaction a failure aborts it; outside, and with a catalog, the
-   * write is an implicit transaction that reads everything at one moment.
-   *
-   * @param catalog the target's catalog, or null when it is not ours
-   * @param skipped the answer when the transaction has committed earlier
-   */
-  <T> T run(SparkSession session, TransactionCatalog catalog, Supplier<T> skipped, Callable<T> body)
-      throws Exception {
-    if (catalog != null) {
-      state.current(catalog); // only a transaction that has begun knows if its id has committed
-    }
-    if (state.isSkipping()) {
-      return skipped.get();
-    }
-    if (ofThisThread() != null) {
-      return body.call();
-    }
-    state.checkNotAborted();
-    if (state.isExplicit()) {
-      return runExplicit(session, body);
-    }
-    return catalog == null
-        ? body.call()
-        : runImplicit(catalog, catalog.handle().beginStatement(), body);
-  }
-
-  /** Runs a write outside a transaction as {@code own}. */
-  <T> T runImplicit(TransactionCatalog catalog, Transaction own, Callable<T> body)
-      throws Exception {
-    running.put(Thread.currentThread(), new Write(catalog, own, null));
+  /** Runs {@code body} as {@code write} of this thread. */
+  <T> T run(Write write, Callable<T> body) throws Exception {
+    running.put(Thread.currentThread(), write);
     try {
       return body.call();
     } finally {
@@ -89,53 +50,13 @@ final class RunningWrites {
     }
   }
 
-  private <T> T runExplicit(SparkSession session, Callable<T> body) throws Exception {
-    if (state.abortsOnError(session.sessionState().conf())) {
-      return runExplicit(true, body);
-    }
+  /** Lets writes that are undone by themselves take turns: a savepoint holds what all have done. */
+  <T> T inTurn(Callable<T> body) throws Exception {
     turn.lockInterruptibly();
     try {
-      return runExplicit(false, body);
+      return body.call();
     } finally {
       turn.unlock();
-    }
-  }
-
-  private <T> T runExplicit(boolean abortOnError, Callable<T> body) throws Exception {
-    OpenTransaction owner = state.require("a write");
-    if (!abortOnError) {
-      state.ifOpen(owner, transaction -> transaction.savepoint(SAVEPOINT));
-    }
-    running.put(Thread.currentThread(), new Write(null, null, owner));
-    try {
-      T result = body.call();
-      if (!abortOnError) {
-        state.ifOpen(owner, transaction -> transaction.release(SAVEPOINT));
-      }
-      return result;
-    } catch (Throwable e) {
-      failed(owner, abortOnError, e);
-      throw e;
-    } finally {
-      running.remove(Thread.currentThread());
-      state.touch();
-    }
-  }
-
-  private void failed(OpenTransaction owner, boolean abortOnError, Throwable failure) {
-    try {
-      state.ifOpen(
-          owner,
-          transaction -> {
-            if (abortOnError) {
-              transaction.abort();
-            } else {
-              transaction.rollbackTo(SAVEPOINT);
-              transaction.release(SAVEPOINT);
-            }
-          });
-    } catch (RuntimeException e) {
-      failure.addSuppressed(e);
     }
   }
 }

@@ -3,6 +3,7 @@ package io.txns.spark.session;
 import io.txns.iceberg.TxnHandle;
 import java.util.Set;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
@@ -25,7 +26,7 @@ public interface TransactionCatalog extends TableCatalog {
    * Bind the catalog to the session whose catalog manager it was found in: Spark may have built it
    * while another session was the active one.
    */
-  TransactionCatalog attach(TxnSession owner);
+  TransactionCatalog attach(SparkSession session);
 
   /** The tables that were loaded since {@link #takeLoaded} was called. */
   Set<Identifier> loaded();

@@ -13,11 +13,9 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.WeakHashMap;
-import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
-import java.util.function.Supplier;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.internal.SQLConf;
@@ -40,7 +38,7 @@ public final class TxnSession {
   private static final Set<TxnSession> IN_TRANSACTION = ConcurrentHashMap.newKeySet();
 
   private final List<TransactionCatalog> catalogs = new CopyOnWriteArrayList<>();
-  private final RunningWrites writes = new RunningWrites(this);
+  private final RunningWrites writes = new RunningWrites();
 
   private volatile long touchedAtMs = TxnClock.system().nowMs();
   private volatile OpenTransaction open;
@@ -320,10 +318,10 @@ public final class TxnSession {
   }
 
   /**
-   * Checks that {@code target} may be written in the open transaction. Asked by {@link #writeTo},
-   * which runs what is sent as SQL, planned or called. And by the catalog, which whoever has it may
-   * use without a plan: where all tables come under care, they do so when a plan loads them to be
-   * written, which is before it runs.
+   * Checks that {@code target} may be written in the open transaction. Asked by {@link
+   * SessionWrites}, which runs what is sent as SQL, planned or called. And by the catalog, which
+   * whoever has it may use without a plan: where all tables come under care, they do so when a plan
+   * loads them to be written, which is before it runs.
    *
    * @throws TxnException 25006 when it is read-only, 0A000 when the target is not in its catalog
    */
@@ -351,41 +349,13 @@ public final class TxnSession {
 
   // Writes
 
-  /** Whether any thread is inside a write. */
-  boolean isWriting() {
-    return writes.isAny();
+  RunningWrites writes() {
+    return writes;
   }
 
   /** Whether this thread is inside a write. */
   public boolean isInWrite() {
     return writes.ofThisThread() != null;
-  }
-
-  /** Runs a write as {@link RunningWrites} says; its plan tells its target, and is run inside. */
-  public <T> T write(
-      SparkSession session, TransactionCatalog catalog, Supplier<T> skipped, Callable<T> body)
-      throws Exception {
-    return writes.run(session, catalog, skipped, body);
-  }
-
-  /** Runs a write to {@code target} in the same way, if that may be written. */
-  public <T> T writeTo(
-      WriteTarget target, SparkSession session, Supplier<T> skipped, Callable<T> body)
-      throws Exception {
-    return writes.run(
-        session,
-        target.catalog(),
-        skipped,
-        () -> {
-          checkWrite(target);
-          return body.call();
-        });
-  }
-
-  /** Runs a write as a transaction of its own that has begun. */
-  public <T> T writeAlone(TransactionCatalog catalog, Transaction own, Callable<T> body)
-      throws Exception {
-    return writes.runImplicit(catalog, own, body);
   }
 
   /** A script undoes its failed statement alone: it may handle the error, or else ends by it. */

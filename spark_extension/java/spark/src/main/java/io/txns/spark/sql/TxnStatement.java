@@ -1,9 +1,6 @@
 package io.txns.spark.sql;
 
-import io.txns.iceberg.TxnException;
-import java.util.Optional;
-
-/** A statement about transactions. {@link #parse} recognises whole texts only, never a prefix. */
+/** A statement about transactions, as {@link TxnStatementParser} has recognised it. */
 public sealed interface TxnStatement {
 
   /** {@code BEGIN [TRANSACTION|WORK] [modes]}, {@code START TRANSACTION [modes]}. */
@@ -44,16 +41,5 @@ public sealed interface TxnStatement {
   /** Whether it may hold texts: an id, a comment, a timestamp. */
   default boolean hasTexts() {
     return this instanceof Begin || this instanceof SetModes || this instanceof Comment;
-  }
-
-  /**
-   * The statement that {@code sql} is, or empty when it is none: comments, white space and trailing
-   * semicolons do not count, anything else must match to the end.
-   *
-   * @throws TxnException 42601 when the text begins a transaction statement and its modes are
-   *     wrong; the message names the word
-   */
-  static Optional<TxnStatement> parse(String sql) {
-    return TxnStatementParser.parse(sql);
   }
 }

@@ -10,8 +10,11 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 
-/** Recognises a {@link TxnStatement}: a small recursive descent over its tokens. */
-final class TxnStatementParser {
+/**
+ * Recognises a {@link TxnStatement} in a whole text, never in its beginning: a small recursive
+ * descent over its tokens.
+ */
+public final class TxnStatementParser {
 
   private static final Set<String> HEADS =
       Set.of(
@@ -33,7 +36,14 @@ final class TxnStatementParser {
     this.tokens = tokens;
   }
 
-  static Optional<TxnStatement> parse(String sql) {
+  /**
+   * The statement that {@code sql} is, or empty when it is none: comments, white space and trailing
+   * semicolons do not count, anything else must match to the end.
+   *
+   * @throws io.txns.iceberg.TxnException 42601 when the text begins a transaction statement and its
+   *     modes are wrong; the message names the word
+   */
+  public static Optional<TxnStatement> parse(String sql) {
     String head = SqlTokens.firstWord(sql);
     if (!HEADS.contains(head)) {
       return Optional.empty();

@@ -115,7 +115,7 @@ class TxnStatementTest {
   @ParameterizedTest
   @MethodSource("statements")
   void recognises(String sql, TxnStatement expected) {
-    assertThat(TxnStatement.parse(sql)).contains(expected);
+    assertThat(TxnStatementParser.parse(sql)).contains(expected);
   }
 
   @ParameterizedTest
@@ -169,7 +169,7 @@ class TxnStatementTest {
         "INSERT INTO t VALUES (1)"
       })
   void leavesToSpark(String sql) {
-    assertThat(TxnStatement.parse(sql)).isEmpty();
+    assertThat(TxnStatementParser.parse(sql)).isEmpty();
   }
 
   @ParameterizedTest
@@ -203,7 +203,7 @@ class TxnStatementTest {
         "SET SESSION CHARACTERISTICS AS TRANSACTION COMMENT 'x' | after BEGIN"
       })
   void namesTheBadWord(String sql, String word) {
-    assertThatThrownBy(() -> TxnStatement.parse(sql))
+    assertThatThrownBy(() -> TxnStatementParser.parse(sql))
         .isInstanceOf(TxnException.class)
         .hasMessageContaining(word)
         .extracting(e -> ((TxnException) e).sqlState())
