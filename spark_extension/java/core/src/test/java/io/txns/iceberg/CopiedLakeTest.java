@@ -56,7 +56,7 @@ class CopiedLakeTest extends TwoTables {
   }
 
   private static TxnHandle session(Map<String, String> options, Catalog catalog) {
-    return TxnHandle.open("lake", options, catalog, TxnConfig::defaults, TxnClock.system());
+    return TxnHandle.open("lake", options, catalog, TxnConfig::defaults, Lake.CLOCK);
   }
 
   /** A session over the lake whose first swap waits to be let go on. */

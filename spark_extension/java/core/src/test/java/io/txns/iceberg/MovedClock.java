@@ -12,16 +12,16 @@ public class MovedClock implements TxnClock {
 
   @Override
   public long nowMs() {
-    return TxnClock.system().nowMs() + aheadMs;
+    return Lake.CLOCK.nowMs() + aheadMs;
   }
 
   @Override
   public String newTxnId() {
-    return TxnClock.system().newTxnId();
+    return Lake.CLOCK.newTxnId();
   }
 
   @Override
   public void backOff(long maxMs) {
-    TxnClock.system().backOff(maxMs);
+    Lake.CLOCK.backOff(maxMs);
   }
 }

@@ -90,7 +90,7 @@ class ProtocolEdgesTest extends TwoTables {
     Head head = handle.services().log().load();
     Applier applier =
         new Applier(
-            lake.catalog(), handle.services().log(), handle.services().tables(), TxnClock.system());
+            lake.catalog(), handle.services().log(), handle.services().tables(), Lake.CLOCK);
     assertThatThrownBy(() -> applier.applyRun(head, id("shop.a")))
         .isInstanceOfSatisfying(
             TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CORRUPT_LOG));
@@ -352,7 +352,7 @@ class ProtocolEdgesTest extends TwoTables {
     boolean[] down = {false}, arm = {false};
     Catalog real = lake.catalog();
     Catalog flaky = new Flaky(real, down, arm);
-    TxnHandle h = TxnHandle.open("lake", flaky, TxnConfig.from(Map.of()), TxnClock.system());
+    TxnHandle h = TxnHandle.open("lake", flaky, TxnConfig.from(Map.of()), Lake.CLOCK);
     Transaction t = h.begin(BeginOptions.defaults());
     append(on(h, t, "shop.a"), 2);
     append(on(h, t, "shop.b"), 2);

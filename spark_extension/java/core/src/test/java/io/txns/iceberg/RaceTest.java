@@ -83,7 +83,7 @@ class RaceTest {
               }
               throw new IllegalStateException("the connection broke");
             });
-    return TxnHandle.open("lake", catalog, TxnConfig.defaults(), TxnClock.system());
+    return TxnHandle.open("lake", catalog, TxnConfig.defaults(), Lake.CLOCK);
   }
 
   @ParameterizedTest
@@ -262,7 +262,7 @@ class RaceTest {
     handle.register(id("shop.a"));
     List<Long> before = lake.plainIds("shop.a");
     DataTables tables = handle.services().tables();
-    Applier slow = new Applier(lake.catalog(), handle.services().log(), tables, TxnClock.system());
+    Applier slow = new Applier(lake.catalog(), handle.services().log(), tables, Lake.CLOCK);
     assertThat(slow.apply(old, id("shop.a"))).isTrue();
     assertThat(lake.plainIds("shop.a")).isEqualTo(before);
   }
@@ -371,7 +371,7 @@ class RaceTest {
                   real.commit(base, next);
                 }),
             TxnConfig.defaults(),
-            TxnClock.system());
+            Lake.CLOCK);
     Transaction txn = late.begin(BeginOptions.defaults());
     Table table = late.catalog(() -> txn).loadTable(id("shop.a"));
     table.newDelete().deleteFromRowFilter(Expressions.alwaysTrue()).commit();

@@ -15,7 +15,6 @@ import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
@@ -192,7 +191,7 @@ class StrangerTest extends TwoTables {
                   real.commit(base, next);
                 }),
             TxnConfig.from(Map.of()),
-            TxnClock.system());
+            Lake.CLOCK);
     other.forget(id("shop.a"));
     append(outside.loadTable(id("shop.a")), 2);
     long theirs = outside.loadTable(id("shop.a")).currentSnapshot().snapshotId();
@@ -246,10 +245,7 @@ class StrangerTest extends TwoTables {
   void writersGoOnBehindAnAdoptionThatIsNotApplied() {
     TxnHandle later =
         TxnHandle.open(
-            "lake",
-            lake.catalog(),
-            TxnConfig.from(Map.of("txns.apply", "next")),
-            TxnClock.system());
+            "lake", lake.catalog(), TxnConfig.from(Map.of("txns.apply", "next")), Lake.CLOCK);
     append(outside.loadTable(id("shop.a")), 2);
     later.repairAdopt(id("shop.a"));
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L); // the stranger's own
@@ -380,7 +376,7 @@ class StrangerTest extends TwoTables {
             "lake",
             BeforeCommit.forbidding(lake.catalog(), id("shop.a")),
             TxnConfig.defaults(),
-            TxnClock.system());
+            Lake.CLOCK);
     Transaction txn = limited.begin(BeginOptions.defaults());
     append(limited.catalog(() -> txn).loadTable(id("shop.a")), 2);
     append(limited.catalog(() -> txn).loadTable(id("shop.b")), 2);

@@ -9,7 +9,6 @@ import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TxnCatalog;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import java.nio.file.Path;
@@ -155,7 +154,7 @@ class CatalogRaceTest {
           }
         };
     second.initialize("lake", lake.options());
-    TxnHandle handle = TxnHandle.open("lake", second, TxnConfig.defaults(), TxnClock.system());
+    TxnHandle handle = TxnHandle.open("lake", second, TxnConfig.defaults(), Lake.CLOCK);
     handle.services().log().loadOrCreate();
     assertThat(lake.catalog().tableExists(id("txns.commits"))).isTrue();
   }

@@ -10,7 +10,6 @@ import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.log.Entry;
@@ -39,7 +38,7 @@ class LateRenameTest extends TwoTables {
           }
         };
     late.initialize("lake", lake.options());
-    TxnHandle renaming = TxnHandle.open("lake", late, TxnConfig.from(Map.of()), TxnClock.system());
+    TxnHandle renaming = TxnHandle.open("lake", late, TxnConfig.from(Map.of()), Lake.CLOCK);
     assertThatThrownBy(() -> renaming.catalog(() -> null).renameTable(id("shop.a"), moved))
         .hasMessage("gateway timeout");
   }
@@ -122,7 +121,7 @@ class LateRenameTest extends TwoTables {
           }
         };
     late.initialize("lake", lake.options());
-    TxnHandle.open("lake", late, TxnConfig.from(Map.of()), TxnClock.system()).apply();
+    TxnHandle.open("lake", late, TxnConfig.from(Map.of()), Lake.CLOCK).apply();
     assertThat(outside.tableExists(id("shop.n"))).isFalse();
     assertThat(outside.tableExists(moved)).isTrue();
   }

@@ -8,7 +8,6 @@ import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnCatalog;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
@@ -50,7 +49,7 @@ class TableRenameTest extends TwoTables {
           }
         };
     catalog.initialize("lake", lake.options());
-    return TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), TxnClock.system());
+    return TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), Lake.CLOCK);
   }
 
   private boolean isRegistered(String name) {
@@ -120,7 +119,7 @@ class TableRenameTest extends TwoTables {
           }
         };
     catalog.initialize("lake", lake.options());
-    return TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), TxnClock.system())
+    return TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), Lake.CLOCK)
         .catalog(() -> null);
   }
 

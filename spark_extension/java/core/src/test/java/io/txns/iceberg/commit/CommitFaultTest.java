@@ -11,7 +11,6 @@ import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TxnCatalog;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
@@ -49,7 +48,7 @@ class CommitFaultTest {
   private TxnHandle hooked(HookedOperations.Hook hook, String apply) {
     JdbcCatalog catalog = HookedOperations.catalog(lake, id("txns.commits"), hook);
     TxnConfig config = TxnConfig.from(Map.of("txns.apply", apply));
-    return TxnHandle.open("lake", lake.options(), catalog, () -> config, TxnClock.system());
+    return TxnHandle.open("lake", lake.options(), catalog, () -> config, Lake.CLOCK);
   }
 
   /** A session is cancelled while it leads: the others must not fail for it. */

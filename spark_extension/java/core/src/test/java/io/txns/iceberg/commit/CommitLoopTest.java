@@ -70,7 +70,7 @@ class CommitLoopTest {
   void open() {
     lake = new Lake(folder);
     lake.create(lake.open(), "shop.a");
-    handle = TxnHandle.open("lake", faulty(), TxnConfig.from(Map.of()), TxnClock.system());
+    handle = TxnHandle.open("lake", faulty(), TxnConfig.from(Map.of()), Lake.CLOCK);
   }
 
   /** A client of the lake's catalog with faults around the commit table. */
@@ -212,7 +212,7 @@ class CommitLoopTest {
 
   /** What another process commits: threads of this one wait for each other. */
   private void advanceElsewhere() {
-    CommitLog log = new CommitLog(lake.catalog(), COMMITS, TxnClock.system());
+    CommitLog log = new CommitLog(lake.catalog(), COMMITS, Lake.CLOCK);
     Head head = log.load();
     Entry entry =
         new Entry(

@@ -12,7 +12,6 @@ import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
@@ -85,7 +84,7 @@ class GroupCommitTest {
               real.commit(base, next);
             });
     TxnConfig config = TxnConfig.from(Map.of("txns.apply", "next"));
-    return TxnHandle.open("lake", lake.options(), catalog, () -> config, TxnClock.system());
+    return TxnHandle.open("lake", lake.options(), catalog, () -> config, Lake.CLOCK);
   }
 
   private Transaction begin(TxnHandle handle) {

@@ -7,8 +7,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
@@ -58,18 +58,15 @@ class GroupLimitsTest extends TwoTables {
                   throw new CommitFailedException("somebody else was faster");
                 }),
             TxnConfig.defaults(),
-            TxnClock.system());
+            Lake.CLOCK);
     CommitGroup group = new CommitGroup();
     loop =
         new CommitLoop(
-            contended.services().log(),
-            contended.services().timeline(),
-            TxnClock.system(),
-            uuid -> group);
+            contended.services().log(), contended.services().timeline(), Lake.CLOCK, uuid -> group);
   }
 
   private void advanceElsewhere() {
-    CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), TxnClock.system());
+    CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), Lake.CLOCK);
     Head head = log.load();
     Entry entry = advance(head, head.upper() + 1, "elsewhere-" + lost);
     assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
@@ -250,7 +247,7 @@ class GroupLimitsTest extends TwoTables {
   /** Another {@code main} says nothing; a replica that lags has another one, too. */
   @Test
   void aHeadIsPastOlderOnesOnly() {
-    CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), TxnClock.system());
+    CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), Lake.CLOCK);
     Head before = log.load();
     advanceElsewhere();
     Head after = log.load();

@@ -13,7 +13,6 @@ import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
@@ -70,7 +69,7 @@ class LeftoversTest extends TwoTables {
                   }
                 }),
             TxnConfig.from(Map.of()),
-            TxnClock.system());
+            Lake.CLOCK);
   }
 
   private void write(long value) {

@@ -5,8 +5,8 @@ import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.txns.iceberg.BeforeCommit;
+import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import java.util.ArrayList;
@@ -64,8 +64,7 @@ class RefusedApplyTest extends TwoTables {
               }
               throw new CommitFailedException("not now, nor later");
             });
-    TxnHandle refused =
-        TxnHandle.open("lake", refusing, TxnConfig.from(Map.of()), TxnClock.system());
+    TxnHandle refused = TxnHandle.open("lake", refusing, TxnConfig.from(Map.of()), Lake.CLOCK);
     assertThat(refused.apply()).isEqualTo(1);
     assertThat(warnings).hasSize(moved ? 0 : 1);
     assertThat(warnings).allMatch(each -> each.contains("shop.a stay unapplied"));

@@ -9,8 +9,8 @@ import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
@@ -41,7 +41,7 @@ class RefusedCommitTest extends TwoTables {
                   throw new ForbiddenException("the token has expired meanwhile");
                 }),
             TxnConfig.defaults(),
-            TxnClock.system());
+            Lake.CLOCK);
     Transaction txn = refused.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
     overwrite(refused.catalog(() -> txn).loadTable(id("shop.a")), 2);
     assertThatThrownBy(txn::commit).hasMessageContaining("the token has expired");

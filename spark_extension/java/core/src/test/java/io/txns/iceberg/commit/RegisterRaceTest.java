@@ -9,7 +9,6 @@ import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
@@ -59,7 +58,7 @@ class RegisterRaceTest extends TwoTables {
                   }
                 }),
             TxnConfig.from(Map.of()),
-            TxnClock.system());
+            Lake.CLOCK);
   }
 
   @Test
@@ -89,8 +88,7 @@ class RegisterRaceTest extends TwoTables {
           }
         };
     catalog.initialize("lake", lake.options());
-    TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), TxnClock.system())
-        .register(id("shop.a"));
+    TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), Lake.CLOCK).register(id("shop.a"));
     append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 2);
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
   }
@@ -133,7 +131,7 @@ class RegisterRaceTest extends TwoTables {
         };
     catalog.initialize("lake", lake.options());
     long registered =
-        TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), TxnClock.system())
+        TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), Lake.CLOCK)
             .register(id("shop.c"));
     Entry newest = Iterables.getLast(handle.services().log().load().state().entries());
     assertThat(newest.kind()).isEqualTo(EntryKind.REGISTER);
@@ -295,6 +293,6 @@ class RegisterRaceTest extends TwoTables {
           }
         };
     catalog.initialize("lake", lake.options());
-    return TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), TxnClock.system());
+    return TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), Lake.CLOCK);
   }
 }

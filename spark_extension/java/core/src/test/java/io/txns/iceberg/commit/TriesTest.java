@@ -14,7 +14,6 @@ import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TransactionRow;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
@@ -101,7 +100,7 @@ class TriesTest {
   }
 
   private void advanceElsewhere() {
-    String id = TxnClock.system().newTxnId();
+    String id = Lake.CLOCK.newTxnId();
     appendElsewhere(head -> head.entry(EntryKind.ADVANCE, head.upper() + 1, id, List.of()));
   }
 
@@ -111,7 +110,7 @@ class TriesTest {
 
   /** What another process commits: threads of this one wait for each other. */
   private void appendElsewhere(Function<Head, Entry> entry) {
-    CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), TxnClock.system());
+    CommitLog log = new CommitLog(lake.catalog(), id("txns.commits"), Lake.CLOCK);
     Head head = log.load();
     assertThat(log.append(head, List.of(entry.apply(head))).outcome())
         .isEqualTo(CommitLog.Swap.Outcome.WON);

@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnClock;
@@ -149,7 +150,7 @@ class WonSwapTest extends TwoTables {
               fail(failure.getAndSet(null));
               return TxnConfig.defaults();
             },
-            TxnClock.system());
+            Lake.CLOCK);
     append(failing.catalog(() -> null).loadTable(id("shop.a")), 2);
     failure.set(null);
     Transaction txn = appending(failing, 3);

@@ -7,7 +7,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.txns.iceberg.ErrorKind;
-import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.Lake;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.commit.Registrar;
 import io.txns.iceberg.meta.SnapshotEdit;
@@ -232,7 +232,7 @@ class GoldenTest {
     }
     builder.setRef(SnapshotRef.MAIN_BRANCH, SnapshotRef.branchBuilder(main).build());
     ops.commit(ops.current(), builder.build());
-    return new CommitLog(catalog, COMMITS, TxnClock.system());
+    return new CommitLog(catalog, COMMITS, Lake.CLOCK);
   }
 
   private static List<Change> changes(JsonNode tables) {

@@ -17,7 +17,6 @@ import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnCatalog;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
@@ -336,7 +335,7 @@ class AlteredTableTest extends TwoTables {
             "lake",
             BeforeCommit.forbidding(lake.catalog(), id("shop.a")),
             TxnConfig.from(Map.of()),
-            TxnClock.system());
+            Lake.CLOCK);
     assertThatThrownBy(() -> refused.repairAdopt(id("shop.a"))).hasMessageContaining("nothing to");
     assertThatThrownBy(() -> refused.repairReject(id("shop.a"))).hasMessageContaining("nothing to");
     if (deed.equals("unmark")) {
@@ -419,14 +418,13 @@ class AlteredTableTest extends TwoTables {
             "lake",
             BeforeCommit.forbidding(lake.catalog(), id("shop.a")),
             TxnConfig.defaults(),
-            TxnClock.system());
+            Lake.CLOCK);
     forbidden.repairAdopt(id("shop.a"));
     assertThatThrownBy(() -> forbidden.repairAdopt(id("shop.a")))
         .hasMessageContaining("nothing to repair");
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 50L);
     Applier unaware =
-        new Applier(
-            outside, handle.services().log(), handle.services().tables(), TxnClock.system());
+        new Applier(outside, handle.services().log(), handle.services().tables(), Lake.CLOCK);
     assertThat(unaware.applyRun(before, id("shop.a"))).isTrue();
     assertThat(outside.loadTable(id("shop.a")).refs()).hasSize(2);
     assertThatThrownBy(() -> forbidden.repairAdopt(id("shop.a")))

@@ -7,9 +7,9 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.HookedOperations;
+import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
@@ -98,7 +98,7 @@ class SetBackTest extends TwoTables {
   void isNotTakenFromCare() {
     registerAs(newest);
     TxnConfig later = TxnConfig.from(Map.of("txns.apply", "next"));
-    TxnHandle.open("lake", lake.catalog(), later, TxnClock.system()).forget(id("shop.a"));
+    TxnHandle.open("lake", lake.catalog(), later, Lake.CLOCK).forget(id("shop.a"));
     registerAs(older);
     Map<String, String> before = outside.loadTable(id("shop.a")).properties();
     assertThat(handle.apply(id("shop.a"))).isEqualTo(1);
