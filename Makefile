@@ -145,6 +145,8 @@ format: install ## rewrite Python and Java code in the project's format
 # Much of a test on Spark is one thread's work: two processes, each with a JVM and servers of its own.
 # The longest files first, see integration_tests/conftest.py: at the end the other process would wait.
 TWO_AT_ONCE := -n 2 --dist loadfile --no-loadscope-reorder
+# A third of a driver's start is loading Spark's classes: once for all of them.
+SHARED_CLASSES := -m integration_tests.shared_classes
 
 .PHONY: test
 test: test-java test-python test-integration test-sqlalchemy test-dbt ## run the unit tests and the fast integration tests
@@ -165,6 +167,7 @@ simulate: install ## run the simulation of the Python core: make simulate SEEDS=
 
 .PHONY: test-integration
 test-integration: install .venv-connect/.installed ## run the fast integration tests, on real Spark
+	$(BIN)/python $(SHARED_CLASSES)
 	$(BIN)/python -m pytest integration_tests -m "not slow" $(TWO_AT_ONCE)
 
 # The suites of SQLAlchemy and Alembic run as one program, which knows them by their names.
@@ -175,6 +178,7 @@ ALCHEMY_PART := ((TableDDLTest and not Future) or CompositeKeyReflection or Uuid
 
 .PHONY: test-sqlalchemy
 test-sqlalchemy: install ## run a part of SQLAlchemy's own suites over the dialect
+	$(BIN)/python $(SHARED_CLASSES)
 	$(BIN)/python $(ALCHEMY).run dialect transactions -- -k "$(ALCHEMY_PART)"
 
 .PHONY: test-dbt
@@ -193,6 +197,7 @@ test-slow: install .venv-connect/.installed .venv-pandas3/.installed ## run the 
 
 .PHONY: test-spark413
 test-spark413: install .venv-spark413/.installed .venv-connect/.installed ## run the fast integration tests on pyspark 4.1.3
+	.venv-spark413/bin/python $(SHARED_CLASSES)
 	.venv-spark413/bin/python -m pytest integration_tests -m "not slow" $(TWO_AT_ONCE)
 
 .PHONY: test-java21

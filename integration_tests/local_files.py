@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import tempfile
+import zipfile
 from functools import cache
 from pathlib import Path
 
@@ -20,19 +21,20 @@ SETTINGS = {"spark.hadoop.fs.file.impl": "io.txns.LocalFiles"}
 
 
 @cache
-def classes() -> Path:
-    """Return a folder for the driver's class path, of a class that is compiled once."""
+def jar() -> Path:
+    """Return a jar for the driver's class path, of a class that is compiled once."""
     [source] = (ROOT / "spark_extension" / "java").glob("**/src/test/java/io/txns/LocalFiles.java")
     version = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    folder = ROOT / ".make" / "local-files" / version
-    if not folder.exists():
+    kept = ROOT / ".make" / "local-files" / f"{version}.jar"
+    if not kept.exists():
         jars = Path(pyspark.__file__).parent / "jars"
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=folder.parent))
-        command = ["javac", "--release", "17", "-d", made, "-cp", f"{jars}/*", source]
-        subprocess.run(command, check=True)
-        try:
-            made.rename(folder)
-        except OSError:
-            assert folder.exists(), made  # another process was faster
-    return folder
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as made:
+            command = ["javac", "--release", "17", "-d", made, "-cp", f"{jars}/*", source]
+            subprocess.run(command, check=True)
+            new = Path(made, "new.jar")
+            with zipfile.ZipFile(new, "w") as archive:
+                for path in Path(made).rglob("*.class"):
+                    archive.write(path, path.relative_to(made))
+            new.rename(kept)  # another process may have been faster
+    return kept

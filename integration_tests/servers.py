@@ -72,7 +72,7 @@ def spark_submit(main_class: str, folder: Path, **settings: str) -> list[str]:
         str(home / "bin" / "spark-submit"),
         *("--class", main_class, "--master", "local[2]", "--driver-memory", "1g"),
         # Not by --jars: the first session of Hive's that ends closes their class loader.
-        *("--driver-class-path", ":".join([str(local_files.classes()), *_jars()])),
+        *("--driver-class-path", ":".join([str(local_files.jar()), *_jars()])),
         *confs,
     ]
 

@@ -15,7 +15,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 import txns_spark
-from integration_tests import local_files
+from integration_tests import local_files, shared_classes
 from txns_spark import _versions
 
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ SMALL = {
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
     "spark.sql.ui.retainedExecutions": "10",
-    CLASS_PATH: str(local_files.classes()),
+    CLASS_PATH: str(local_files.jar()),
     **local_files.SETTINGS,
+    **shared_classes.settings(),
 }
 
 
