@@ -183,6 +183,7 @@ def test_exit_code_2_usage(cli, arguments, words):
 
 def test_exit_code_2_no_catalog(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(main, ["status"])
     assert (2, True) == (result.exit_code, "give --uri and --warehouse" in result.stderr)
 
