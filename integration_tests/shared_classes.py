@@ -1,10 +1,10 @@
 """
 Give the JVMs of tests Spark's classes as they stand in memory: Java's class-data sharing.
 
-A third of what a driver does until its first statements are done is to load and verify classes out
-of Spark's jars. `python -m integration_tests.shared_classes` runs a driver once and keeps what it has
-loaded; drivers on the same class path map that file, all others pass it over. The makefile calls it,
-and who runs a test by hand without it waits a little longer.
+A third of what a driver does until its first statements are done is to load and verify classes
+out of Spark's jars. `python -m integration_tests.shared_classes` runs a driver once and keeps what
+it has loaded; drivers on the same class path map that file, all others pass it over. The makefile
+calls it, and who runs a test by hand without it waits a little longer.
 
 Source: "Class Data Sharing", in Java's guide to its virtual machine (JEP 350).
 """
