@@ -1,0 +1,26 @@
+package io.txns.iceberg.simulation;
+
+import io.txns.iceberg.TxnClock;
+import java.util.Random;
+import java.util.UUID;
+
+/** The core's clock in one simulated process. */
+record SimulatedClock(SimulatedProcess process) implements TxnClock {
+  @Override
+  public long nowMs() {
+    return process.nowMs();
+  }
+
+  @Override
+  public String newTxnId() {
+    Random random = process.random();
+    long high = (nowMs() << 16) | 0x7000L | (random.nextLong() & 0x0FFFL);
+    long low = 0x8000000000000000L | (random.nextLong() & 0x3FFFFFFFFFFFFFFFL);
+    return new UUID(high, low).toString();
+  }
+
+  @Override
+  public void backOff(long maxMs) {
+    process.sleep(maxMs);
+  }
+}

@@ -1,0 +1,120 @@
+package io.txns.iceberg.simulation;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.Map;
+import org.apache.iceberg.AppendFiles;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DataFiles;
+import org.apache.iceberg.FileFormat;
+import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableScan;
+import org.apache.iceberg.UpdateProperties;
+import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.types.Types;
+
+/** The calls that read a table and write it; its rows are in the names of its files. */
+record TableCalls(Session session) {
+  private static final long FILE_BYTES = 100;
+
+  void into(Map<String, Session.Call> calls) {
+    calls.put("load_table", this::load);
+    calls.put("plan_files", this::plan);
+    calls.put("append", this::append);
+    calls.put("overwrite", this::overwrite);
+    calls.put("add_column", this::addColumn);
+    calls.put("create_branch", this::createBranch);
+    calls.put("set_properties", this::setProperties);
+  }
+
+  private JsonNode load(JsonNode args) {
+    Table table = session.catalog(args).loadTable(Json.table(args.get("table")));
+    ObjectNode loaded = Json.object();
+    loaded.put("table", session.number(table));
+    loaded.put("location", table.location());
+    loaded.put("spec_id", table.spec().specId());
+    ObjectNode refs = loaded.putObject("refs");
+    table.refs().forEach((name, ref) -> refs.put(name, ref.snapshotId()));
+    loaded.set(
+        "columns",
+        Json.array(table.schema().columns().stream().map(Types.NestedField::name).toList()));
+    return loaded;
+  }
+
+  private JsonNode plan(JsonNode args) {
+    Session.LoadedTable loaded = session.table(args);
+    String ref = Json.text(args, "ref");
+    TableScan scan = loaded.table().newScan();
+    loaded.planned().clear();
+    try (CloseableIterable<FileScanTask> tasks =
+        (ref == null ? scan : scan.useRef(ref)).planFiles()) {
+      tasks.forEach(task -> loaded.planned().put(task.file().location(), task.file()));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return Json.array(loaded.planned().keySet());
+  }
+
+  private JsonNode append(JsonNode args) {
+    Table table = session.table(args).table();
+    String branch = Json.text(args, "branch");
+    AppendFiles append = table.newFastAppend();
+    if (branch != null) {
+      append = append.toBranch(branch);
+    }
+    for (JsonNode file : args.get("files")) {
+      append.appendFile(dataFile(table, file));
+    }
+    append.commit();
+    return Json.none();
+  }
+
+  private JsonNode overwrite(JsonNode args) {
+    Session.LoadedTable loaded = session.table(args);
+    OverwriteFiles overwrite = loaded.table().newOverwrite();
+    for (String path : Json.list(args.get("removed"))) {
+      overwrite.deleteFile(loaded.planned().get(path));
+    }
+    for (JsonNode file : args.get("added")) {
+      overwrite.addFile(dataFile(loaded.table(), file));
+    }
+    overwrite.commit();
+    return Json.none();
+  }
+
+  private static DataFile dataFile(Table table, JsonNode file) {
+    return DataFiles.builder(table.spec())
+        .withPath(file.get("path").asText())
+        .withRecordCount(file.get("rows").asLong())
+        .withFileSizeInBytes(FILE_BYTES)
+        .withFormat(FileFormat.PARQUET)
+        .build();
+  }
+
+  private JsonNode addColumn(JsonNode args) {
+    Table table = session.table(args).table();
+    table.updateSchema().addColumn(args.get("name").asText(), Types.StringType.get()).commit();
+    return Json.none();
+  }
+
+  private JsonNode createBranch(JsonNode args) {
+    session
+        .table(args)
+        .table()
+        .manageSnapshots()
+        .createBranch(args.get("name").asText(), args.get("snapshot").asLong())
+        .commit();
+    return Json.none();
+  }
+
+  private JsonNode setProperties(JsonNode args) {
+    UpdateProperties update = session.table(args).table().updateProperties();
+    Json.map(args.get("properties")).forEach(update::set);
+    update.commit();
+    return Json.none();
+  }
+}
