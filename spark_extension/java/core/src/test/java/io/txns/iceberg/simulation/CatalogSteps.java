@@ -64,6 +64,13 @@ final class CatalogSteps {
     return answer.isObject() ? Json.map(answer) : null;
   }
 
+  /** The namespaces right below another one; that of all is empty. */
+  static List<Namespace> namespaces(Namespace parent) {
+    List<Namespace> names = new ArrayList<>();
+    step("namespaces", of(parent)).forEach(name -> names.add(Json.namespace(name)));
+    return names;
+  }
+
   static void createNamespace(Namespace namespace) {
     step("create-namespace", of(namespace));
   }

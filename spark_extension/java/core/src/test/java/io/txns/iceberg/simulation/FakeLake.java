@@ -67,6 +67,11 @@ final class FakeLake {
     return pointers.containsKey(List.of(name));
   }
 
+  /** The files below a location. */
+  List<String> files(String location) {
+    return files.keySet().stream().filter(one -> one.startsWith(location)).toList();
+  }
+
   /** What is told to whoever takes a step, once it has happened. */
   ObjectNode answer(JsonNode step) {
     ObjectNode told = Json.object();
@@ -82,7 +87,7 @@ final class FakeLake {
     return switch (step.get("step").asText()) {
       case "sleep" -> Json.none();
       case "read", "exists", "write", "delete" -> file(step, step.get("location").asText());
-      case "list", "namespace", "create-namespace" ->
+      case "list", "namespace", "namespaces", "create-namespace" ->
           namespace(step, Json.list(step.get("namespace")));
       default -> table(step, Json.list(step.get("table")));
     };
@@ -114,6 +119,13 @@ final class FakeLake {
     switch (step.get("step").asText()) {
       case "namespace" -> {
         return exists ? Json.object() : Json.none();
+      }
+      case "namespaces" -> {
+        ArrayNode names = Json.array();
+        namespaces.stream()
+            .filter(one -> one.subList(0, one.size() - 1).equals(name))
+            .forEach(one -> names.add(Json.array(one)));
+        return names;
       }
       case "create-namespace" -> {
         check(namespaces.add(name), "AlreadyExists", "namespace " + name);

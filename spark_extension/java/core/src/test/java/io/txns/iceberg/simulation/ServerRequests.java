@@ -9,12 +9,14 @@ import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.rest.HTTPRequest;
 import org.apache.iceberg.rest.HTTPRequest.HTTPMethod;
 import org.apache.iceberg.rest.RESTResponse;
+import org.apache.iceberg.rest.RESTUtil;
 import org.apache.iceberg.rest.requests.CreateNamespaceRequest;
 import org.apache.iceberg.rest.requests.CreateTableRequest;
 import org.apache.iceberg.rest.requests.RenameTableRequest;
@@ -23,6 +25,7 @@ import org.apache.iceberg.rest.requests.UpdateTableRequestParser;
 import org.apache.iceberg.rest.responses.ConfigResponse;
 import org.apache.iceberg.rest.responses.CreateNamespaceResponse;
 import org.apache.iceberg.rest.responses.GetNamespaceResponse;
+import org.apache.iceberg.rest.responses.ListNamespacesResponse;
 import org.apache.iceberg.rest.responses.ListTablesResponse;
 import org.apache.iceberg.rest.responses.LoadTableResponse;
 
@@ -48,7 +51,9 @@ final class ServerRequests {
       throw new UnsupportedOperationException(request.method() + " " + request.path());
     }
     if (path.size() == 2) {
-      return createNamespace((CreateNamespaceRequest) request.body());
+      return request.method() == HTTPMethod.GET
+          ? namespaces(request.queryParameters().get("parent"))
+          : createNamespace((CreateNamespaceRequest) request.body());
     }
     Namespace namespace = Namespace.of(decoded(path.get(2)).split(SEPARATOR));
     return switch (path.size()) {
@@ -63,6 +68,14 @@ final class ServerRequests {
   }
 
   // ------------------------------------------------------------ namespaces
+
+  /**
+   * @param parent as a client spells it; null for the top
+   */
+  private static RESTResponse namespaces(String parent) {
+    Namespace above = parent == null ? Namespace.empty() : RESTUtil.namespaceFromQueryParam(parent);
+    return ListNamespacesResponse.builder().addAll(CatalogSteps.namespaces(above)).build();
+  }
 
   private static RESTResponse createNamespace(CreateNamespaceRequest request) {
     CatalogSteps.createNamespace(request.namespace());
@@ -135,7 +148,8 @@ final class ServerRequests {
       return commit(table, new UpdateTableRequest(absent, creation(metadata)));
     }
     refuseExisting(table);
-    return response(metadata);
+    // As it comes over a network: without the changes that made it, which the client lists itself.
+    return response(TableMetadataParser.fromJson(TableMetadataParser.toJson(metadata)));
   }
 
   private static void refuseExisting(TableIdentifier table) {

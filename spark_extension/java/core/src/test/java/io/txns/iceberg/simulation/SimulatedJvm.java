@@ -58,6 +58,11 @@ final class SimulatedJvm implements AutoCloseable {
     faults = newFaults;
   }
 
+  /** Let time pass. */
+  void pass(long ms) {
+    nowMs += ms;
+  }
+
   /** Forget everything: the next call is the first one. */
   void reset() {
     say(Json.object().put("call", "reset"));

@@ -46,7 +46,7 @@ class SimulationServerTest {
 
   private static void open(SimulatedJvm where, String process, boolean server) {
     ObjectNode args = args().put("server", server);
-    args.putObject("options").put("txns.apply", "next");
+    args.putObject("options").put("txns.apply", "next").put("txns.max-age-s", "1");
     where.result(process, "open", args);
   }
 
@@ -182,6 +182,55 @@ class SimulationServerTest {
 
     assertThat(commit(jvm, "a/0", txn).path("result").path("commit_ts").asLong()).isPositive();
     assertThat(lost[0]).isTrue();
+  }
+
+  /** What of a table is left when it is dropped goes, and its name is free. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aDroppedTableIsPurged(boolean server) {
+    prepare(jvm, server);
+    jvm.result("a/0", "apply", args());
+    jvm.result("a/0", "drop_table", of("t0").put("catalog", "autocommit"));
+    jvm.result("a/0", "apply", args());
+    assertThat(jvm.lake().hasTable("lake", "t0")).isTrue();
+    jvm.pass(10_000);
+
+    jvm.result("a/0", "purge", of("t0"));
+
+    assertThat(jvm.lake().hasTable("lake", "t0")).isFalse();
+    assertThat(jvm.lake().files("memory://lake/lake/t0/")).isEmpty();
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void upkeepAndDefinitionsHaveResults(boolean server) {
+    prepare(jvm, server);
+    jvm.result("a/0", "apply_table", of("t0"));
+    int txn = begin(jvm, "a/0");
+    jvm.result("a/0", "savepoint", args().put("txn", txn).put("name", "s"));
+    int table = load(jvm, "a/0", txn, "t0");
+    jvm.result("a/0", "add_column", args().put("table", table).put("name", "word"));
+    jvm.result("a/0", "rollback_to", args().put("txn", txn).put("name", "s"));
+    jvm.result("a/0", "release", args().put("txn", txn).put("name", "s"));
+    jvm.result("a/0", "rollback", args().put("txn", txn));
+    assertThat(jvm.result("a/0", "state", args().put("txn", txn)).asText())
+        .isEqualTo("ROLLED_BACK");
+
+    JsonNode loaded = jvm.result("a/0", "load_table", of("t0").put("catalog", "autocommit"));
+    ObjectNode written = args().put("table", loaded.get("table").asInt());
+    written.putObject("properties").put("owner", "a");
+    jvm.result("a/0", "set_properties", written);
+    long main = loaded.get("refs").get("main").asLong();
+    int number = loaded.get("table").asInt();
+    ObjectNode branch = args().put("table", number).put("name", "b").put("snapshot", main);
+    jvm.result("a/0", "create_branch", branch);
+    ObjectNode renamed = of("t0").put("catalog", "autocommit");
+    renamed.set("to", of("t2").get("table"));
+    jvm.result("a/0", "rename_table", renamed);
+    jvm.result("a/0", "off", args());
+    jvm.result("a/0", "on", args());
+    jvm.result("a/0", "forget", of("t1"));
+    assertThat(jvm.result("a/0", "upper", args()).asLong()).isPositive();
   }
 
   @Test

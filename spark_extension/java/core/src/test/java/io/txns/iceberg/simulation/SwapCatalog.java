@@ -63,11 +63,14 @@ final class SwapCatalog extends BaseMetastoreCatalog implements SupportsNamespac
     try {
       return CatalogSteps.list(namespace);
     } catch (StepFailed e) {
-      if (e.is("NoSuchNamespace")) {
-        throw new NoSuchNamespaceException("Namespace does not exist: %s", namespace);
-      }
-      throw failed(e);
+      throw listFailed(e, namespace);
     }
+  }
+
+  private static RuntimeException listFailed(StepFailed e, Namespace namespace) {
+    return e.is("NoSuchNamespace")
+        ? new NoSuchNamespaceException("Namespace does not exist: %s", namespace)
+        : failed(e);
   }
 
   @Override
@@ -140,8 +143,12 @@ final class SwapCatalog extends BaseMetastoreCatalog implements SupportsNamespac
   }
 
   @Override
-  public List<Namespace> listNamespaces(Namespace namespace) {
-    throw new UnsupportedOperationException("not in the simulation");
+  public List<Namespace> listNamespaces(Namespace parent) {
+    try {
+      return CatalogSteps.namespaces(parent);
+    } catch (StepFailed e) {
+      throw listFailed(e, parent);
+    }
   }
 
   @Override
