@@ -24,6 +24,7 @@ PYTHON_FOLDERS := $(wildcard setup.py conftest.py txns spark_extension/python sq
 BENCHMARKS := $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 NAME ?= $(BENCHMARKS)
 SEEDS ?= 200
+CORE ?= python
 SUITES ?=
 # Tests run thousands of small statements: compiling them well takes longer than running them. A code cache
 # that is made for that alone (48 MB) is swept again and again: a tenth of all processor time.
@@ -162,8 +163,8 @@ test-python: install ## run the Python unit tests
 	$(BIN)/python -m pytest tests/simulation -m "not slow" -n 2
 
 .PHONY: simulate
-simulate: install ## run the simulation of the Python core: make simulate SEEDS=2000
-	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+simulate: install ## run the simulation, of python, java or both: make simulate SEEDS=2000 CORE=java
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --core $(CORE)
 
 .PHONY: test-integration
 test-integration: install .venv-connect/.installed ## run the fast integration tests, on real Spark

@@ -5,6 +5,7 @@
     python -m tests.simulation --seed 17                     run one, with its trace
     python -m tests.simulation --mutations [--seeds 60]      take protections away: a table
     python -m tests.simulation --only stale-heads,keys       what every seed has, and nothing else
+    python -m tests.simulation --core both                   some users with Java's core
     python -m tests.simulation --digest [--seeds 200]        a hash of all that happens in them
     python -m tests.simulation --record FOLDER [--seeds 20]  moments, for the Java half
 """
@@ -21,11 +22,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.simulation import jvm
 from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
 from tests.simulation.plan import Plan, plan
 from tests.simulation.recording import record
-from tests.simulation.run import Outcome, run
-from tests.simulation.settings import Switch
+from tests.simulation.run import STRANGERS, Outcome, run
+from tests.simulation.settings import Core, Switch
 from tests.simulation.shrink import shrink
 
 if TYPE_CHECKING:
@@ -44,6 +46,9 @@ def main() -> int:
     parser.add_argument("--whole", action="store_true", help="do not shrink what fails")
     parser.add_argument("--mutations", action="store_true", help="what missing protections cost")
     parser.add_argument("--only", help="what every seed has: stale-heads,keys")
+    parser.add_argument(
+        "--core", type=Core, default=Core.PYTHON, help="whose core users have: python, java, both"
+    )
     parser.add_argument("--processes", type=int, help="in how many at once; as many as processors")
     parser.add_argument("--digest", action="store_true", help="a hash of what happens in seeds")
     parser.add_argument("--record", type=Path, help="write moments of runs into this folder")
@@ -57,15 +62,18 @@ def main() -> int:
         with multiprocessing.Pool(arguments.processes) as pool:
             return _run_mutations(pool, arguments.seeds, switches)
     if arguments.seed is not None:
-        planned = plan(arguments.seed, switches)
+        planned = plan(arguments.seed, switches, arguments.core)
         outcome = run(planned, keep_trace=True)
         print("\n".join(outcome.trace))
         return _report(planned, outcome, whole=arguments.whole)
     seeds = range(arguments.first, arguments.first + arguments.seeds)
+    if arguments.core is not Core.PYTHON:
+        jvm.class_path()  # once, for all of the processes
     with multiprocessing.Pool(arguments.processes) as pool:
         if arguments.digest:
-            return _print_digest(pool, partial(_digest, switches=switches), seeds)
-        one_seed = partial(_run_seed, switches=switches, whole=arguments.whole)
+            digest = partial(_digest, switches=switches, core=arguments.core)
+            return _print_digest(pool, digest, seeds)
+        one_seed = partial(_run_seed, switches=switches, core=arguments.core, whole=arguments.whole)
         return _run_all(pool, one_seed, seeds)
 
 
@@ -100,15 +108,15 @@ def _print_digest(pool: Pool, digest: Callable[[int], str], seeds: range) -> int
     return 0
 
 
-def _digest(seed: int, *, switches: frozenset[Switch] | None) -> str:
-    return run(plan(seed, switches)).digest
+def _digest(seed: int, *, switches: frozenset[Switch] | None, core: Core) -> str:
+    return run(plan(seed, switches, core)).digest
 
 
 def _run_seed(
-    seed: int, *, switches: frozenset[Switch] | None, whole: bool
+    seed: int, *, switches: frozenset[Switch] | None, core: Core, whole: bool
 ) -> tuple[int, int, int, int]:
     """Give steps, entries, swaps with several entries, and 1 when a promise was broken."""
-    planned = plan(seed, switches)
+    planned = plan(seed, switches, core)
     outcome = run(planned)
     broken = _report(planned, outcome, whole=whole)
     return outcome.steps, outcome.committed, outcome.grouped, broken
@@ -145,11 +153,18 @@ def _seeds_until_found(search: tuple[str, int, int, frozenset[Switch] | None]) -
     return 0
 
 
+def _core_option(planned: Plan) -> str:
+    users = {name for name in planned.workers if name not in STRANGERS}
+    core = Core.JAVA if planned.java >= users else Core.BOTH
+    return f" --core {core.value}" if planned.java else ""
+
+
 def _report(planned: Plan, outcome: Outcome, *, whole: bool) -> int:
     if outcome.violation is None:
         return 0
     print(f"seed {outcome.seed}: {outcome.violation}")
-    print(f"  again: PYTHONHASHSEED=0 python -m tests.simulation --seed {outcome.seed}")
+    again = f"python -m tests.simulation --seed {outcome.seed}{_core_option(planned)}"
+    print(f"  again: PYTHONHASHSEED=0 {again}")
     if not whole:
         smaller, small = shrink(planned, outcome)
         print(f"  with {smaller.workers} and {small.faults}:\n  {small.violation}")

@@ -32,6 +32,7 @@ from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
+from tests.simulation import java_rules, server_rules
 from tests.simulation.history import folded
 from tests.simulation.scheduler import Errors
 from tests.simulation.settings import Switch
@@ -76,12 +77,15 @@ class Registry:
 
     Attributes:
         past: Where each pointer stood before, as (when it was moved on in ms, location).
+        on_jvm: Whether strangers are engines on the JVM: others may leave tables, whose times they
+            ignore, that Iceberg cannot load there any more, with or without transactions.
     """
 
     storage: Storage
     pointers: dict[Identifier, str] = field(default_factory=dict)
     past: dict[Identifier, list[tuple[int, str]]] = field(default_factory=dict)
     namespaces: dict[Identifier, dict[str, str]] = field(default_factory=dict)
+    on_jvm: bool = False
     purged: set[str] = field(default_factory=set)
     """Uuids of tables that a purger has dropped."""
     on_commit: OnCommit = lambda _name, _old, _new: None
@@ -119,13 +123,20 @@ class Registry:
             # of before, such as this creation, is on its way for as long.
             raise TableAlreadyExistsError(f"simulated: {name} existed when this was sent")
         old = self.metadata(name) if expected else None
+        if self.on_jvm and self.storage.world.actor.stranger:
+            _refuse_what_java_cannot_load(old, self.metadata_at(location))
         if expected:
             self.past.setdefault(name, []).append((self.storage.world.now_ms, expected))
         self.pointers[name] = location
         self.on_commit(name, old, self.metadata(name))
 
 
-class _SimulatedCatalog(MetastoreCatalog):
+def _refuse_what_java_cannot_load(old: TableMetadata | None, new: TableMetadata) -> None:
+    if why := java_rules.breaks(old, new):
+        raise CommitFailedException(f"simulated: Iceberg would not build it: {why}")
+
+
+class SimulatedCatalog(MetastoreCatalog):
     """What both catalogs share: loading, names and namespaces."""
 
     errors = _SWAP_ERRORS
@@ -212,10 +223,15 @@ class _SimulatedCatalog(MetastoreCatalog):
         return self.load_table(name)
 
     def _create(self, name: Identifier, metadata: TableMetadata, location: str) -> None:
+        self.registry.storage.files[location] = metadata
+        self._put(name, location)
+
+    def _put(self, name: Identifier, location: str) -> None:
+        """Let a name point to a metadata file for the first time."""
+
         def create() -> None:
             if name[:-1] not in self.registry.namespaces:
                 raise NoSuchNamespaceError(f"Namespace does not exist: {name[:-1]}")
-            self.registry.storage.files[location] = metadata
             self.registry.swap(name, None, location)
 
         self._step("create", ".".join(name), create)
@@ -238,8 +254,12 @@ class _SimulatedCatalog(MetastoreCatalog):
     def rename_table(
         self, from_identifier: str | Identifier, to_identifier: str | Identifier
     ) -> Table:
-        old = self._name(from_identifier)
-        new = self._name(to_identifier)
+        self.move_table(self._name(from_identifier), self._name(to_identifier))
+        return self.load_table(to_identifier)
+
+    def move_table(self, old: Identifier, new: Identifier) -> None:
+        """Give a table another name, and do not load it."""
+        old, new = self._name(old), self._name(new)
 
         def rename() -> None:
             if old not in self.registry.pointers:
@@ -252,7 +272,6 @@ class _SimulatedCatalog(MetastoreCatalog):
                 self.registry.on_rename(old, new)
 
         self._step("rename", ".".join(old), rename)
-        return self.load_table(new)
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         levels = self.identifier_to_tuple(namespace)
@@ -336,7 +355,7 @@ class _SimulatedCatalog(MetastoreCatalog):
         raise NoSuchViewError(f"View does not exist: {identifier}")
 
 
-class SwapCatalog(_SimulatedCatalog):
+class SwapCatalog(SimulatedCatalog):
     """Load, validate, write a metadata file, move the pointer: each a step of its own."""
 
     errors = _SWAP_ERRORS
@@ -356,17 +375,19 @@ class SwapCatalog(_SimulatedCatalog):
             return _response(current)
         else:
             self.registry.storage.files[staged.metadata_location] = staged.metadata
-            self._step(
-                "swap",
-                ".".join(name),
-                lambda: self.registry.swap(
-                    name, current.metadata_location, staged.metadata_location
-                ),
-            )
+            self.swap(name, current.metadata_location, staged.metadata_location)
         return _response(staged)
 
+    def swap(self, name: Identifier, expected: str | None, location: str) -> None:
+        """Move a pointer from where it is expected (None: nowhere) to a metadata file."""
+        name = self._name(name)
+        if expected is None:
+            self._put(name, location)
+            return
+        self._step("swap", ".".join(name), lambda: self.registry.swap(name, expected, location))
 
-class ServerCatalog(_SimulatedCatalog):
+
+class ServerCatalog(SimulatedCatalog):
     """Everything in one step, against the newest metadata."""
 
     errors = _SERVER_ERRORS
@@ -374,14 +395,22 @@ class ServerCatalog(_SimulatedCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[Any, ...], updates: tuple[Any, ...]
     ) -> CommitTableResponse:
-        name = self._name(table.name())
+        return self.commit(table.name(), requirements, updates)
+
+    def commit(
+        self, name: Identifier, requirements: tuple[Any, ...], updates: tuple[Any, ...]
+    ) -> CommitTableResponse:
+        """Change a table by its name alone, as a request does."""
+        name = self._name(name)
 
         def commit() -> CommitTableResponse:
             current = self._table(name) if name in self.registry.pointers else None
             try:
-                staged = self._update_and_stage_table(current, name, requirements, updates)
+                fitted = tuple(server_rules.fitted(current and current.metadata, updates))
+                staged = self._update_and_stage_table(current, name, requirements, fitted)
             except CommitFailedException as error:
                 raise self._lost(error) from error
+            server_rules.check(current and current.metadata, staged.metadata)
             self.registry.storage.files[staged.metadata_location] = staged.metadata
             expected = current.metadata_location if current else None
             self.registry.swap(name, expected, staged.metadata_location)

@@ -20,8 +20,13 @@ _MINUTE_MS = 60_000
 
 def check(name: tuple[str, ...], old: TableMetadata | None, new: TableMetadata) -> None:
     """Fail where Java would refuse to load a table, and would not before; pyiceberg's users may."""
-    if (reason := _reason(new)) and (old is None or not _reason(old)):
-        raise Violation("java", f"{name}: {reason}")
+    if why := breaks(old, new):
+        raise Violation("java", f"{name}: {why}")
+
+
+def breaks(old: TableMetadata | None, new: TableMetadata) -> str:
+    """Say why Java would refuse to load a table that it could load before; else nothing."""
+    return "" if old is not None and _reason(old) else _reason(new)
 
 
 def _reason(metadata: TableMetadata) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.simulation import actions, races, strangers, subscriptions, threads, upkeep, upsets
 from tests.simulation.scheduler import DAY_MS
-from tests.simulation.settings import ON, Settings, Switch
+from tests.simulation.settings import ON, Core, Settings, Switch
 from tests.simulation.worker import Worker
 
 Action = Callable[[Worker], None]
@@ -48,6 +48,8 @@ _THREADS = "threads"
 _HIDE_LOG, _PAUSE = "hide_log", "pause"
 _REPLACEMENT = "stranger-replacement"
 _USER_NAMES = ("a", "b", "c")
+_NOT_IN_JAVA = frozenset({"threads", "subscribe", "advance", "hold", "purge"})
+"""What Java's core does not offer, or the simulation does not drive through it."""
 _PURGES = 0.3
 """How many seeds have purges."""
 _REPLACEMENTS = 0.2
@@ -84,6 +86,7 @@ class Plan:
         options: Options of the handles.
         reject: Whether the audit sets aside what strangers did, or adopts it.
         settings: What it has besides.
+        java: The workers whose processes have Java's core.
     """
 
     seed: int
@@ -96,16 +99,41 @@ class Plan:
     options: dict[str, object]
     reject: bool
     settings: Settings
+    java: frozenset[str] = frozenset()
 
 
-def plan(seed: int, only: frozenset[Switch] | None = None) -> Plan:
+def plan(seed: int, only: frozenset[Switch] | None = None, core: Core = Core.PYTHON) -> Plan:
     """
     Draw the plan of a seed.
 
     Args:
         seed: Any number.
         only: What every seed has; otherwise a share of them has each of what is on.
+        core: Whose core its users have; their actions are the same, but for what Java does not do.
     """
+    drawn = _plan(seed, only)
+    java = _with_java(seed, drawn, core)
+    workers = {
+        name: tuple(key for key in keys if name not in java or _verb(key) not in _NOT_IN_JAVA)
+        for name, keys in drawn.workers.items()
+    }
+    return replace(drawn, workers=workers, java=java)
+
+
+def _with_java(seed: int, drawn: Plan, core: Core) -> frozenset[str]:
+    """Give the workers with Java's core: all users, or some of them."""
+    users = [name for name in drawn.workers if name in {*_USER_NAMES, "p"}]
+    if core is Core.BOTH:
+        rng = random.Random(f"{seed}/java")
+        return frozenset(rng.sample(users, rng.randint(1, len(users) - 1)))
+    return frozenset(users if core is Core.JAVA else ())
+
+
+def _verb(key: str) -> str:
+    return key.rsplit(".", 1)[1]
+
+
+def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
     settings = _settings(seed, only)
     rng = random.Random(f"{seed}/plan")
     fault_rate = rng.choice((0.0, 0.01, 0.02, 0.04))
@@ -196,4 +224,4 @@ def _keys(
 
 def action_of(key: str) -> Action:
     """Give the action that a key names."""
-    return _KNOWN[key.rsplit(".", 1)[1]][0]
+    return _KNOWN[_verb(key)][0]

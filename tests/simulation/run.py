@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from tests.simulation import jvm
 from tests.simulation.actions import SCHEMA
 from tests.simulation.audit import audit
 from tests.simulation.catalogs import Registry, ServerCatalog, SwapCatalog
@@ -26,6 +27,8 @@ from txns._table import mark
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+STRANGERS = frozenset({"s", "u", "l"})
+"""The workers that know nothing of the protocol."""
 _REGISTERED = (("lake", "t0"), ("lake", "t1"), ("lake", "t2"))
 _CREATABLE = (("lake", "n0"), ("lake", "n1"))
 _SPARE = (("lake", "r0"), ("lake", "u0"))
@@ -77,9 +80,11 @@ def run(
     world.keep_trace = keep_trace
     violation: Violation | None = None
     lake: Lake | None = None
+    if plan.java:
+        jvm.running().reset()
     with simulated(world), quiet(), short_retention():
         try:
-            lake = new_lake(world, server=plan.server, **plan.options)
+            lake = new_lake(world, server=plan.server, on_jvm=bool(plan.java), **plan.options)
             on_lake(lake)
             _start(plan, lake)
             world.run()
@@ -101,14 +106,23 @@ def run(
     )
 
 
-def new_lake(world: World, *, server: bool, **options: object) -> Lake:
+def new_lake(world: World, *, server: bool, on_jvm: bool = False, **options: object) -> Lake:
     """Make a lake with three registered tables and another, each with a few rows."""
-    registry = Registry(Storage(world))
+    registry = Registry(Storage(world), on_jvm=on_jvm)
     observer = Observer(world, registry)
     connect: Callable[[], SwapCatalog | ServerCatalog] = lambda: (  # noqa: E731
         ServerCatalog(registry) if server else SwapCatalog(registry)
     )
-    lake = Lake(world, observer, connect, dict(options), "lake", _REGISTERED, _CREATABLE, _SPARE)
+    lake = Lake(
+        world,
+        observer,
+        connect,
+        dict(options),
+        server=server,
+        tables=_REGISTERED,
+        creatable=_CREATABLE,
+        spare=_SPARE,
+    )
     catalog = connect()
     catalog.create_namespace("lake")
     catalog.create_namespace("txns")
@@ -127,8 +141,9 @@ def _start(plan: Plan, lake: Lake) -> None:
             lake,
             name,
             [(key, action_of(key)) for key in keys],
+            java=name in plan.java,
             skew_ms=plan.skews_ms[name],
-            stranger=name in {"s", "u", "l"},
+            stranger=name in STRANGERS,
         ).start()
 
 

@@ -6,6 +6,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 
+class Core(Enum):
+    """Whose core the users of a run have."""
+
+    PYTHON = "python"
+    JAVA = "java"
+    BOTH = "both"
+    """Some have Python's, some Java's, over one lake."""
+
+
 class Switch(Enum):
     """What runs may have besides the faults and actions that all have."""
 

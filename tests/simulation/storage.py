@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table.metadata import TableMetadata
 
-_ERRORS = Errors(
+ERRORS = Errors(
     failed=lambda label: OSError(f"simulated: storage failed at {label}"),
     lost=lambda label: OSError(f"simulated: the answer of storage was lost at {label}"),
     called_lost=lambda label: OSError(f"simulated: storage called it failed at {label}"),
@@ -71,7 +71,7 @@ class SimulatedFileIO(FileIO):
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         name = location if isinstance(location, str) else location.location
-        self.storage.world.io("delete", name, lambda: self.storage.delete(name), _ERRORS)
+        self.storage.world.io("delete", name, lambda: self.storage.delete(name), ERRORS)
 
     def __deepcopy__(self, _memo: object) -> SimulatedFileIO:
         return self
@@ -87,14 +87,14 @@ class _Input(InputFile):
 
     def exists(self) -> bool:
         world = self._storage.world
-        return world.io("read", self.location, lambda: self._storage.holds(self.location), _ERRORS)
+        return world.io("read", self.location, lambda: self._storage.holds(self.location), ERRORS)
 
     def open(self, seekable: bool = True) -> io.BytesIO:  # noqa: ARG002, FBT001, FBT002 -- pyiceberg's
         return self._storage.world.io(
             "read",
             self.location,
             lambda: io.BytesIO(self._storage.bytes_of(self.location)),
-            _ERRORS,
+            ERRORS,
         )
 
 
@@ -133,7 +133,7 @@ class _Stream(io.BytesIO):
         super().close()
         storage, location = self._storage, self._location
         storage.world.io(
-            "write", location, lambda: storage.files.__setitem__(location, content), _ERRORS
+            "write", location, lambda: storage.files.__setitem__(location, content), ERRORS
         )
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:

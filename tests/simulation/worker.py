@@ -26,7 +26,9 @@ from pyiceberg.exceptions import (
 )
 
 import txns
+from tests.simulation import jvm
 from tests.simulation.determinism import SimulatedClock
+from tests.simulation.java_handle import JavaHandle
 from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import Process, ProcessDied, Violation, World
 from tests.simulation.settings import Switch
@@ -65,6 +67,8 @@ class Lake:
     What all processes of a world share.
 
     Attributes:
+        options: Options of the handles, as `txns.open` calls them.
+        server: Whether its catalog validates on its side.
         tables: Names of tables that are registered from the start.
         creatable: Names that transactions create and drop.
         opening: How many processes open a handle just now.
@@ -75,6 +79,7 @@ class Lake:
     observer: Observer
     connect: Callable[[], MetastoreCatalog]
     options: dict[str, Any] = field(default_factory=dict)
+    server: bool = False
     namespace: str = "lake"
     tables: tuple[Identifier, ...] = ()
     creatable: tuple[Identifier, ...] = ()
@@ -91,6 +96,12 @@ class Lake:
         """Open a handle as a process of its own does."""
         return txns.open(self.connect(), clock=SimulatedClock(self.world), **self.options)
 
+    def open_java(self) -> JavaHandle:
+        """Open one of Java's core, as a process of its own does."""
+        return JavaHandle(
+            jvm.running(), self.world, self.connect(), self.options, server=self.server
+        )
+
 
 @dataclass
 class Worker:
@@ -99,12 +110,14 @@ class Worker:
 
     Attributes:
         actions: What is to be done, as (key, action).
+        java: Whether its processes have Java's core.
         again: The transaction that has to be tried again under its id.
     """
 
     lake: Lake
     name: str
     actions: list[tuple[str, Callable[[Worker], None]]]
+    java: bool = False
     skew_ms: int = 0
     stranger: bool = False
     deaths: int = 0
@@ -179,12 +192,14 @@ class Worker:
             lake.world.sleep(5)
         lake.opening += 1
         try:
-            return lake.open()
+            return lake.open_java() if self.java else lake.open()
         finally:
             lake.opening -= 1
 
     def has(self, switch: Switch) -> bool:
-        """Whether something is on in this run."""
+        """Whether something is on in this run, for this user."""
+        if self.java and switch is Switch.KEYS:
+            return False  # what pyiceberg's own upsert does is no operation of Iceberg's
         return self.lake.world.faults.settings.has(switch)
 
     def spelled(self, name: Identifier) -> Identifier:

@@ -1,0 +1,381 @@
+"""
+The Java core as the actions of the simulation use the Python one: a handle, transactions, tables.
+
+Only what they use, with the names that pyiceberg and `txns` give it. A data file is its path here,
+too: Java is told which rows it holds, and gives the paths that a scan would read.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.exceptions import (
+    BadRequestError,
+    CommitFailedException,
+    CommitStateUnknownException,
+    ForbiddenError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    UnauthorizedError,
+    ValidationException,
+)
+
+from tests.simulation.java_steps import Steps
+from tests.simulation.jvm import JavaError
+from tests.simulation.rows import rows_of
+from txns._catalog.outcome import State
+from txns.errors import (
+    CommitStateUnknown,
+    Conflict,
+    CorruptLog,
+    InvalidUsage,
+    Quarantined,
+    Unsupported,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyiceberg.manifest import DataFile
+
+    from tests.simulation.catalogs import Identifier, SimulatedCatalog
+    from tests.simulation.jvm import Jvm
+    from tests.simulation.scheduler import World
+
+_OPTIONS = {
+    "apply": "txns.apply",
+    "tidy_after": "txns.tidy-after",
+    "register": "txns.register",
+    "id_retention_days": "txns.id-retention-days",
+}
+"""What `txns.open` calls the options of a Java catalog."""
+
+_ICEBERGS = {
+    "NoSuchTable": NoSuchTableError,
+    "NoSuchNamespace": NoSuchNamespaceError,
+    "AlreadyExists": TableAlreadyExistsError,
+    "CommitFailed": CommitFailedException,
+    "IcebergCommitStateUnknown": CommitStateUnknownException,
+    "Validation": ValidationException,
+    "NotFound": FileNotFoundError,
+    "IO": OSError,
+    "BadRequest": BadRequestError,
+    "Unauthorized": UnauthorizedError,
+    "Forbidden": ForbiddenError,
+    "CorruptLog": CorruptLog,
+    "Unsupported": Unsupported,
+}
+"""What Python calls the errors that take a message and nothing else."""
+
+
+class JavaCrash(Exception):
+    """Java has thrown what is no answer to anybody."""
+
+
+def translated(line: dict[str, Any]) -> Exception:
+    """Give the error of Python that says the same as one of Java."""
+    kind, message = line["type"], line.get("message") or ""
+    if kind in _ICEBERGS:
+        return _ICEBERGS[kind](message)
+    if kind == "Conflict":
+        return Conflict(message, least_ts=line.get("least_ts") or 0)
+    if kind == "CommitStateUnknown":
+        return CommitStateUnknown(message)
+    if kind == "InvalidUsage":
+        return InvalidUsage(line["sqlstate"], message, least_ts=line.get("least_ts"))
+    if kind == "Quarantined":
+        return Quarantined("", message)
+    return JavaCrash(message)
+
+
+class JavaHandle:
+    """A handle of Java's core, in a simulated process of its own."""
+
+    def __init__(
+        self,
+        jvm: Jvm,
+        world: World,
+        catalog: SimulatedCatalog,
+        options: dict[str, Any],
+        *,
+        server: bool,
+    ) -> None:
+        """Open it for the process that runs."""
+        assert world.current is not None
+        self._jvm, self._world, self._process = jvm, world, world.current.name
+        self._steps = Steps(world, catalog)
+        named = {_OPTIONS[name]: str(value) for name, value in options.items()}
+        self.call("open", server=server, options=named)
+
+    def call(self, verb: str, /, **arguments: Any) -> Any:
+        """Let Java do something; its errors are Python's."""
+        try:
+            return self._jvm.call(self._world, self._process, verb, arguments, self._steps.take)
+        except JavaError as error:
+            raise translated(error.line) from error
+
+    def begin(
+        self,
+        *,
+        txn_id: str | None = None,
+        isolation: str | None = None,
+        as_of: int | None = None,
+        comment: str | None = None,
+    ) -> JavaTransaction:
+        """Begin a transaction."""
+        return self._begin(txn_id, isolation, as_of, comment, read_only=False)
+
+    def _begin(
+        self,
+        txn_id: str | None,
+        isolation: str | None,
+        as_of: int | None,
+        comment: str | None,
+        *,
+        read_only: bool,
+    ) -> JavaTransaction:
+        begun = self.call(
+            "begin",
+            id=txn_id,
+            isolation=isolation,
+            as_of=as_of,
+            comment=comment,
+            read_only=read_only,
+        )
+        return JavaTransaction(self, begun)
+
+    def snapshot(self, read_ts: int | None = None) -> JavaTransaction:
+        """Give the tables as of a timestamp."""
+        return self._begin(None, "snapshot", read_ts, None, read_only=True)
+
+    def catalog(self) -> JavaCatalog:
+        """Give the tables, each write a transaction of its own."""
+        return JavaCatalog(self, "autocommit")
+
+    @property
+    def upper(self) -> int:
+        """The greatest `commit_ts`, in ms."""
+        return int(self.call("upper"))
+
+    def register(self, name: Identifier) -> None:
+        """Put a table under care."""
+        self.call("register", table=name)
+
+    def forget(self, name: Identifier) -> None:
+        """Take a table from care."""
+        self.call("forget", table=name)
+
+    def repair_adopt(self, name: Identifier) -> None:
+        """Take in what strangers did."""
+        self.call("repair_adopt", table=name)
+
+    def repair_reject(self, name: Identifier) -> None:
+        """Set aside what strangers did."""
+        self.call("repair_reject", table=name)
+
+    def apply_le(self, _commit_ts: int | None = None) -> None:
+        """Apply what is outstanding: Java's applies all of it."""
+        self.call("apply")
+
+    def tidy(self) -> None:
+        """Archive what is applied."""
+        self.call("tidy")
+
+    def off(self) -> None:
+        """Turn the protocol's writers away."""
+        self.call("off")
+
+    def on(self) -> None:
+        """Let them in again."""
+        self.call("on")
+
+
+class JavaCatalog:
+    """Java's tables: in a transaction, or each write as one of its own."""
+
+    def __init__(self, handle: JavaHandle, within: int | str) -> None:
+        """Show them within a transaction, by its number, or "autocommit"."""
+        self._handle = handle
+        self._within = within
+
+    def load_table(self, name: Identifier) -> JavaTable:
+        """Load a table."""
+        loaded = self._handle.call("load_table", catalog=self._within, table=name)
+        return JavaTable(self._handle, tuple(name), loaded)
+
+    def create_table(self, name: Identifier, _schema: object) -> None:
+        """Create a table of one column, as all tables of the simulation are."""
+        self._handle.call("create_table", catalog=self._within, table=name)
+
+    def drop_table(self, name: Identifier) -> None:
+        """Drop a table."""
+        self._handle.call("drop_table", catalog=self._within, table=name)
+
+    def rename_table(self, name: Identifier, to: Identifier) -> None:
+        """Rename a table."""
+        self._handle.call("rename_table", catalog=self._within, table=name, to=to)
+
+    def list_tables(self, namespace: str) -> list[Identifier]:
+        """List the tables of a namespace."""
+        names = self._handle.call("list_tables", catalog=self._within, namespace=[namespace])
+        return [tuple(name) for name in names]
+
+
+class JavaTransaction(JavaCatalog):
+    """A transaction of Java's, which is a catalog of its tables."""
+
+    def __init__(self, handle: JavaHandle, begun: dict[str, Any]) -> None:
+        """Keep what its beginning gave."""
+        super().__init__(handle, begun["txn"])
+        self.txn_id: str = begun["id"]
+        self.read_ts: int = begun["read_ts"]
+        committed = begun["committed"]
+        self.committed = SimpleNamespace(**committed) if committed else None
+
+    @property
+    def state(self) -> State:
+        """Where it is in its life."""
+        name = self._handle.call("state", txn=self._within)
+        return State.ACTIVE if name == "ABORTED" else State[name]
+
+    def commit(self) -> SimpleNamespace:
+        """Commit."""
+        return SimpleNamespace(**self._handle.call("commit", txn=self._within))
+
+    def commit_at(self, _commit_ts: int | None = None) -> SimpleNamespace:
+        """Commit: Java's takes no timestamp, and applies as its options say."""
+        return SimpleNamespace(**vars(self.commit()), apply=lambda: None)
+
+    def rollback(self) -> None:
+        """Roll back."""
+        self._handle.call("rollback", txn=self._within)
+
+    def savepoint(self, name: str) -> None:
+        """Set a savepoint."""
+        self._handle.call("savepoint", txn=self._within, name=name)
+
+    def rollback_to(self, name: str) -> None:
+        """Go back to a savepoint."""
+        self._handle.call("rollback_to", txn=self._within, name=name)
+
+    def release(self, name: str) -> None:
+        """Forget a savepoint."""
+        self._handle.call("release", txn=self._within, name=name)
+
+
+class JavaTable:
+    """A table of Java's, and what changes it: each change is one operation of Iceberg's."""
+
+    def __init__(self, handle: JavaHandle, name: Identifier, loaded: dict[str, Any]) -> None:
+        """Keep what loading it gave."""
+        self._handle = handle
+        self._name = name
+        self._number = loaded["table"]
+        self.metadata = SimpleNamespace(
+            location=loaded["location"], default_spec_id=loaded["spec_id"], refs=loaded["refs"]
+        )
+
+    def name(self) -> Identifier:
+        """Its name."""
+        return self._name
+
+    def current_snapshot(self) -> SimpleNamespace | None:
+        """What `main` points to."""
+        main = self.metadata.refs.get("main")
+        return None if main is None else SimpleNamespace(snapshot_id=main)
+
+    def scan(self) -> JavaTable:
+        """Scan it all."""
+        return self
+
+    def plan_files(self) -> list[SimpleNamespace]:
+        """Plan the scan: the files that it would read."""
+        paths = self.change("plan_files", ref=None)
+        return [SimpleNamespace(file=SimpleNamespace(file_path=path)) for path in paths]
+
+    @contextmanager
+    def transaction(self) -> Iterator[_Changes]:
+        """Change it; each operation is one of its own."""
+        yield _Changes(self)
+
+    @contextmanager
+    def update_schema(self) -> Iterator[_Columns]:
+        """Add columns to it."""
+        columns = _Columns([])
+        yield columns
+        for name in columns.names:
+            self.change("add_column", name=name)
+
+    def manage_snapshots(self) -> _Branches:
+        """Make branches of it."""
+        return _Branches(self)
+
+    def change(self, verb: str, /, **arguments: Any) -> Any:
+        """Let Java do something with it."""
+        return self._handle.call(verb, table=self._number, **arguments)
+
+
+class _Columns:
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+    def add_column(self, name: str, _type: object) -> None:
+        self.names.append(name)
+
+
+class _Branches:
+    def __init__(self, table: JavaTable) -> None:
+        self._table = table
+        self._arguments: dict[str, Any] = {}
+
+    def create_branch(self, snapshot_id: int, name: str) -> _Branches:
+        self._arguments = {"name": name, "snapshot": snapshot_id}
+        return self
+
+    def commit(self) -> None:
+        self._table.change("create_branch", **self._arguments)
+
+
+class _Changes:
+    def __init__(self, table: JavaTable) -> None:
+        self._table = table
+
+    def update_snapshot(self, branch: str = "main") -> _Snapshots:
+        return _Snapshots(self._table, branch)
+
+    def set_properties(self, properties: dict[str, str]) -> None:
+        self._table.change("set_properties", properties=properties)
+
+
+class _Snapshots:
+    def __init__(self, table: JavaTable, branch: str) -> None:
+        self._table = table
+        self._branch = branch
+
+    @contextmanager
+    def fast_append(self) -> Iterator[_Files]:
+        files = _Files()
+        yield files
+        self._table.change("append", files=files.added, branch=self._branch)
+
+    @contextmanager
+    def overwrite(self) -> Iterator[_Files]:
+        files = _Files()
+        yield files
+        self._table.change("overwrite", removed=files.removed, added=files.added)
+
+
+class _Files:
+    def __init__(self) -> None:
+        self.added: list[dict[str, Any]] = []
+        self.removed: list[str] = []
+
+    def append_data_file(self, file: DataFile) -> None:
+        path = file.file_path
+        self.added.append({"path": path, "rows": len(rows_of(path))})
+
+    def delete_data_file(self, file: Any) -> None:
+        self.removed.append(file.file_path)

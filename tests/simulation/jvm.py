@@ -1,0 +1,139 @@
+"""
+The Java core in a JVM of its own, which works in the simulated world line by line.
+
+Python tells a simulated process of it to do something; whatever Java has to do for that with the
+catalog, storage, time or chance comes back as a step, which the world takes as it takes Python's
+own. One side works at a time, and of Java one thread: the one that was told to go on.
+
+What the lines hold: see `SimulationServer` of Java's tests.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import json
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.java_steps import type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulation.scheduler import World
+
+Line = dict[str, Any]
+_CORE = Path(__file__).resolve().parents[2] / "spark_extension" / "java" / "core"
+_SERVER = "io.txns.iceberg.simulation.SimulationServer"
+# Runs are short, and the machine has one processor for each of its worlds.
+_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx1g", "-XX:-UsePerfData")
+
+
+class JavaError(Exception):
+    """What a call of Java has thrown; `line` has its type and what belongs to it."""
+
+    def __init__(self, line: Line) -> None:
+        """Keep the line."""
+        self.line = line
+        super().__init__(f"{line['type']}: {line.get('message')}")
+
+
+class Jvm:
+    """A JVM that runs the Java core of all processes of one world after the other."""
+
+    def __init__(self) -> None:
+        """Start it."""
+        self._process = subprocess.Popen(
+            ["java", *_OPTIONS, "-cp", class_path(), _SERVER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            # What it warns of are the faults of the run, most of them.
+            stderr=None if os.environ.get("TXNS_SIMULATION_JVM_LOG") else subprocess.DEVNULL,
+            text=True,
+            bufsize=1,
+        )
+        atexit.register(self._process.kill)
+
+    def reset(self) -> None:
+        """Forget all processes, before another world begins."""
+        self._send({"call": "reset"})
+        self._receive()
+
+    def call(
+        self, world: World, process: str, name: str, arguments: Line, step: Callable[[Line], Any]
+    ) -> Any:
+        """
+        Let a process of it do something; gives the result.
+
+        Args:
+            world: Whose time and chance it has.
+            process: Who.
+            name: What.
+            arguments: With what.
+            step: Takes a step for it; what it raises, Java is told.
+
+        Raises:
+            JavaError: The call has thrown.
+            ProcessDied: The process has died in one of its steps.
+        """
+        chance = int.from_bytes(world.random_bytes(8), "big", signed=True)
+        told: Line = {"call": name, "args": arguments, "random": chance}
+        while True:
+            self._send({"process": process, "now": world.clock_ms(), **told})
+            line = self._receive()
+            assert process == line["process"], line
+            if "step" in line:
+                told = self._taken(world, process, line, step)
+            elif "error" in line:
+                raise JavaError(line["error"])
+            else:
+                return line["result"]
+
+    def _taken(self, world: World, process: str, line: Line, step: Callable[[Line], Any]) -> Line:
+        """Take a step, and say what Java is told of it."""
+        try:
+            try:
+                return {"answer": step(line)}
+            except Exception as error:  # noqa: BLE001 -- Java is told, or it is our own fault
+                return {"raise": {"type": type_of(error), "message": str(error)}}
+        except BaseException:  # it dies, or a promise is broken: nothing of it goes on
+            self._send({"process": process, "now": world.clock_ms(), "die": True})
+            assert self._receive()["died"]
+            raise
+
+    def _send(self, line: Line) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(line) + "\n")
+        self._process.stdin.flush()
+
+    def _receive(self) -> Line:
+        assert self._process.stdout is not None
+        text = self._process.stdout.readline()
+        if not text:
+            raise AssertionError(f"the JVM has ended; exit code {self._process.wait()}")
+        line: Line = json.loads(text)
+        return line
+
+
+@cache
+def class_path() -> str:
+    """Compile the core and its tests, and give their class path."""
+    target = _CORE / "target" / "simulation-class-path"
+    target.parent.mkdir(exist_ok=True)
+    command = ["mvn", "-q", "-B", "-f", str(_CORE.parent / "pom.xml"), "-pl", "core"]
+    command += ["test-compile", "dependency:build-classpath", f"-Dmdep.outputFile={target}"]
+    with (target.parent / "simulation-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Maven is not made for two at once
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    classes = [_CORE / "target" / "test-classes", _CORE / "target" / "classes"]
+    return os.pathsep.join([*map(str, classes), target.read_text("utf-8")])
+
+
+@cache
+def running() -> Jvm:
+    """Give the one JVM of this process; it starts when it is needed first."""
+    return Jvm()
