@@ -109,6 +109,7 @@ class JavaHandle:
         self._steps = Steps(world, catalog)
         named = {_OPTIONS[name]: str(value) for name, value in options.items()}
         self.call("open", server=server, options=named)
+        self.call("upper")  # it has seen the log, as Python's has that opens a handle
 
     def call(self, verb: str, /, **arguments: Any) -> Any:
         """Let Java do something; its errors are Python's."""

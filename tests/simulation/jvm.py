@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 Line = dict[str, Any]
 _CORE = Path(__file__).resolve().parents[2] / "spark_extension" / "java" / "core"
 _SERVER = "io.txns.iceberg.simulation.SimulationServer"
-# Runs are short, and the machine has one processor for each of its worlds.
-_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx1g", "-XX:-UsePerfData")
+# Runs are short, and the machine has one processor for each of its worlds. Hash codes of objects
+# are all the same, or the archive's Parquet files would have other bytes in each JVM.
+_OPTIONS = (
+    *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx1g", "-XX:-UsePerfData"),
+    *("-XX:+UnlockExperimentalVMOptions", "-XX:hashCode=2"),
+)
 
 
 class JavaError(Exception):

@@ -75,7 +75,8 @@ record TableCalls(Session session) {
 
   private JsonNode overwrite(JsonNode args) {
     Session.LoadedTable loaded = session.table(args);
-    OverwriteFiles overwrite = loaded.table().newOverwrite();
+    // As engines do: who rewrites a file that is gone would bring its rows back.
+    OverwriteFiles overwrite = loaded.table().newOverwrite().validateNoConflictingDeletes();
     for (String path : Json.list(args.get("removed"))) {
       overwrite.deleteFile(loaded.planned().get(path));
     }
