@@ -127,6 +127,7 @@ def _with_java(seed: int, drawn: Plan, core: Core) -> frozenset[str]:
     """Give the workers with Java's core: all users, or some of them."""
     users = [name for name in drawn.workers if name in {*_USER_NAMES, "p"}]
     if core is Core.BOTH:
+        users = [name for name in users if name in _USER_NAMES]  # no purger: Java drives none
         rng = random.Random(f"{seed}/java")
         return frozenset(rng.sample(users, rng.randint(1, len(users) - 1)))
     return frozenset(users if core is Core.JAVA else ())
