@@ -49,11 +49,15 @@ def main() -> int:
     parser.add_argument(
         "--core", type=Core, default=Core.PYTHON, help="whose core users have: python, java, both"
     )
+    parser.add_argument(
+        "--open", action="store_true", help="with what is known to break, and not repaired yet"
+    )
     parser.add_argument("--processes", type=int, help="in how many at once; as many as processors")
     parser.add_argument("--digest", action="store_true", help="a hash of what happens in seeds")
     parser.add_argument("--record", type=Path, help="write moments of runs into this folder")
     arguments = parser.parse_args()
     switches = None if arguments.only is None else _switches(arguments.only)
+    also = frozenset({Switch.OPEN_DEFECTS} if arguments.open else ())
     if arguments.record:
         count = record(arguments.record, range(arguments.first, arguments.first + arguments.seeds))
         print(f"moments={count}")
@@ -62,7 +66,7 @@ def main() -> int:
         with multiprocessing.Pool(arguments.processes) as pool:
             return _run_mutations(pool, arguments.seeds, switches)
     if arguments.seed is not None:
-        planned = plan(arguments.seed, switches, arguments.core)
+        planned = plan(arguments.seed, switches, arguments.core, also=also)
         outcome = run(planned, keep_trace=True)
         print("\n".join(outcome.trace))
         return _report(planned, outcome, whole=arguments.whole)
@@ -71,9 +75,11 @@ def main() -> int:
         jvm.class_path()  # once, for all of the processes
     with multiprocessing.Pool(arguments.processes) as pool:
         if arguments.digest:
-            digest = partial(_digest, switches=switches, core=arguments.core)
+            digest = partial(_digest, switches=switches, core=arguments.core, also=also)
             return _print_digest(pool, digest, seeds)
-        one_seed = partial(_run_seed, switches=switches, core=arguments.core, whole=arguments.whole)
+        one_seed = partial(
+            _run_seed, switches=switches, core=arguments.core, also=also, whole=arguments.whole
+        )
         return _run_all(pool, one_seed, seeds)
 
 
@@ -108,15 +114,22 @@ def _print_digest(pool: Pool, digest: Callable[[int], str], seeds: range) -> int
     return 0
 
 
-def _digest(seed: int, *, switches: frozenset[Switch] | None, core: Core) -> str:
-    return run(plan(seed, switches, core)).digest
+def _digest(
+    seed: int, *, switches: frozenset[Switch] | None, core: Core, also: frozenset[Switch]
+) -> str:
+    return run(plan(seed, switches, core, also=also)).digest
 
 
 def _run_seed(
-    seed: int, *, switches: frozenset[Switch] | None, core: Core, whole: bool
+    seed: int,
+    *,
+    switches: frozenset[Switch] | None,
+    core: Core,
+    also: frozenset[Switch],
+    whole: bool,
 ) -> tuple[int, int, int, int]:
     """Give steps, entries, swaps with several entries, and 1 when a promise was broken."""
-    planned = plan(seed, switches, core)
+    planned = plan(seed, switches, core, also=also)
     outcome = run(planned)
     broken = _report(planned, outcome, whole=whole)
     return outcome.steps, outcome.committed, outcome.grouped, broken
@@ -153,17 +166,18 @@ def _seeds_until_found(search: tuple[str, int, int, frozenset[Switch] | None]) -
     return 0
 
 
-def _core_option(planned: Plan) -> str:
+def _options(planned: Plan) -> str:
     users = {name for name in planned.workers if name not in STRANGERS}
     core = Core.JAVA if planned.java >= users else Core.BOTH
-    return f" --core {core.value}" if planned.java else ""
+    also = " --open" if planned.settings.has(Switch.OPEN_DEFECTS) else ""
+    return (f" --core {core.value}" if planned.java else "") + also
 
 
 def _report(planned: Plan, outcome: Outcome, *, whole: bool) -> int:
     if outcome.violation is None:
         return 0
     print(f"seed {outcome.seed}: {outcome.violation}")
-    again = f"python -m tests.simulation --seed {outcome.seed}{_core_option(planned)}"
+    again = f"python -m tests.simulation --seed {outcome.seed}{_options(planned)}"
     print(f"  again: PYTHONHASHSEED=0 {again}")
     if not whole:
         smaller, small = shrink(planned, outcome)

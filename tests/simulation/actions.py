@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import CommitStateUnknownException, NoSuchTableError
 from pyiceberg.schema import Schema
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import LongType, NestedField
 
-from tests.simulation import keys
+from tests.simulation import keys, schemas
 from tests.simulation.history import Attempt, Identifier, Listing, Operation, Read, folded
 from tests.simulation.rows import Rows, data_file, rows_of
 from tests.simulation.scheduler import Violation
@@ -275,7 +275,7 @@ def _change(worker: Worker, catalog: Any, table: Any, attempt: Attempt, verb: st
             with meaning(attempt, Operation(name, "drop")):
                 catalog.drop_table(name)
     elif verb == "alter":
-        _alter(table, attempt, name, f"c{worker.lake.new_row()}")
+        _alter(worker, table, attempt, name)
     elif verb == "branch":
         _branch(worker, table, attempt, name)
     elif verb == "append":
@@ -301,23 +301,31 @@ def create(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> 
     """Create a table where there is none."""
     if read(worker, catalog, attempt, name) is not None:
         return
-    with meaning(attempt, Operation(name, "create", columns=frozenset({"id"}))):
+    with meaning(attempt, Operation(name, "create")):
         catalog.create_table(name, SCHEMA)
 
 
 def read(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> Rows | None:
     """Read a table, and keep what was seen for the judges."""
     try:
-        files = [task.file.file_path for task in catalog.load_table(name).scan().plan_files()]
+        table = catalog.load_table(name)
+        files = [task.file.file_path for task in table.scan().plan_files()]
     except NoSuchTableError:
         return _saw(worker, attempt, name, None)
-    return _saw(worker, attempt, name, frozenset(row for file in files for row in rows_of(file)))
+    rows = frozenset(row for file in files for row in rows_of(file))
+    return _saw(worker, attempt, name, rows, schemas.columns(table.schema(), table.spec()))
 
 
-def _saw(worker: Worker, attempt: Attempt, name: Identifier, rows: Rows | None) -> Rows | None:
+def _saw(
+    worker: Worker,
+    attempt: Attempt,
+    name: Identifier,
+    rows: Rows | None,
+    columns: frozenset[str] | None = None,
+) -> Rows | None:
     if attempt.isolation == "autocommit":
         return rows
-    seen = Read(folded(name), rows, tuple(attempt.operations))
+    seen = Read(folded(name), rows, tuple(attempt.operations), columns)
     worker.lake.observer.history.judge_read(attempt, seen)
     attempt.reads.append(seen)
     return rows
@@ -379,10 +387,13 @@ def _overwrite(
             producer.append_data_file(data_file(table.metadata, left, worker.lake.new_row()))
 
 
-def _alter(table: Any, attempt: Attempt, name: Identifier, column: str) -> None:
-    operation = Operation(name, "alter", columns=frozenset({column}))
-    with meaning(attempt, operation), table.update_schema() as update:
-        update.add_column(column, StringType())
+def _alter(worker: Worker, table: Any, attempt: Attempt, name: Identifier) -> None:
+    wrote = any(one.table == folded(name) and one.verb != "alter" for one in attempt.operations)
+    if wrote and not worker.has(Switch.OPEN_DEFECTS):
+        return  # who reads the past afterwards sees the schema of before
+    added, gone, calls = schemas.change(table, worker.rng, f"c{worker.lake.new_row()}")
+    with meaning(attempt, Operation(name, "alter", columns=added, gone=gone)):
+        schemas.make(table, calls)
 
 
 def _branch(worker: Worker, table: Any, attempt: Attempt, name: Identifier) -> None:
@@ -405,7 +416,7 @@ def autocommit(worker: Worker) -> None:
     history.attempts.append(attempt)
     worker.process.attempt = attempt
     verbs = ("append", "append", "overwrite", "delete", "read", "alter")
-    verb = worker.rng.choice(verbs + (tuple(keys.VERBS) if worker.has(Switch.KEYS) else ()))
+    verb = worker.rng.choice(verbs + (keys.VALIDATED if worker.has(Switch.KEYS) else ()))
     try:
         statement(worker, worker.handle.catalog(), attempt, verb)
     except (CommitStateUnknown, CommitStateUnknownException):

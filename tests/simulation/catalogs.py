@@ -25,6 +25,7 @@ from pyiceberg.exceptions import (
     NoSuchViewError,
     ServiceUnavailableError,
     TableAlreadyExistsError,
+    TooManyRequestsError,
     UnauthorizedError,
 )
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
@@ -49,7 +50,9 @@ OnCommit = Callable[[Identifier, "TableMetadata | None", "TableMetadata"], None]
 OnRename = Callable[[Identifier, Identifier], None]
 OnDrop = Callable[[Identifier, "TableMetadata"], None]
 
-_REFUSALS = (BadRequestError, UnauthorizedError, ForbiddenError)
+_REFUSALS = (BadRequestError, UnauthorizedError, ForbiddenError, TooManyRequestsError)
+_REFUSALS_OF = {"swap": (*_REFUSALS, NoSuchTableError)}
+"""What a server answers: 400, 401, 403, 429, of a commit 404 as well."""
 _ASIDE = "__txns_purge_"
 _BY_NUMBER = 0.3
 """How many lost swaps a server refuses by the sequence number of the snapshot."""
@@ -60,13 +63,15 @@ _SWAP_ERRORS = Errors(
     failed=lambda label: OSError(f"simulated: the catalog failed at {label}"),
     lost=lambda label: ConnectionError(f"simulated: the catalog's answer was lost at {label}"),
     called_lost=lambda label: CommitFailedException(f"simulated: falsely lost at {label}"),
-    refused=lambda label, _rng: OSError(f"simulated: the catalog refused {label}"),
+    refused=lambda _kind, label, _rng: OSError(f"simulated: the catalog refused {label}"),
 )
 _SERVER_ERRORS = Errors(
     failed=lambda label: ServiceUnavailableError(f"simulated: the server failed at {label}"),
     lost=lambda label: CommitStateUnknownException(f"simulated: answer lost at {label}"),
     called_lost=lambda label: CommitFailedException(f"simulated: falsely lost at {label}"),
-    refused=lambda label, rng: rng.choice(_REFUSALS)(f"simulated: the server refused {label}"),
+    refused=lambda kind, label, rng: rng.choice(_REFUSALS_OF.get(kind, _REFUSALS))(
+        f"simulated: the server refused {label}"
+    ),
 )
 
 

@@ -31,11 +31,14 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow, schema_to_pyarrow
 from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.utils.concurrent import ExecutorFactory
 
+import txns._admin.orphans
 import txns._catalog.changefeed
 import txns._commit.group
 import txns._stage.txn_table
 from tests.simulation import shortcuts
 from tests.simulation.rows import data_file, rows_of
+from tests.simulation.storage import ERRORS
+from txns._admin import orphans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -43,10 +46,6 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
 
     from tests.simulation.scheduler import World
-
-
-_WAIT_MS = 5
-"""How often a waiting thread looks whether its turn has come, in ms."""
 
 
 _ARROW_SCAN = pyiceberg.io.pyarrow.ArrowScan
@@ -102,23 +101,26 @@ class Turns:
     def __init__(self, world: World) -> None:
         self._world = world
         self._held = False
+        self._notices = 0
 
     def __enter__(self) -> None:
         while self._held:
-            self._world.sleep(_WAIT_MS)
+            self._world.wait_for(lambda: not self._held)
         self._held = True
 
     def __exit__(self, *_error: object) -> None:
         self._held = False
 
     def wait(self) -> None:
-        """Let others go on; who waits looks again by itself."""
+        """Let others go on, until one of them tells that something has changed."""
+        seen = self._notices
         self._held = False
-        self._world.sleep(_WAIT_MS)
+        self._world.wait_for(lambda: self._notices > seen)
         self.__enter__()
 
     def notify_all(self) -> None:
-        """Wake nobody: see `wait`."""
+        """Let all go on who wait."""
+        self._notices += 1
 
 
 class RowScan:
@@ -164,6 +166,14 @@ def row_files(
     return [data_file(table_metadata, rows, version)] if rows else []
 
 
+def listed(head: Any, location: str, now_ms: int) -> Iterator[orphans.Orphan]:
+    """Give the files below the commit table's location, in the place of pyarrow's listing."""
+    storage = head.table.io.storage
+    found = storage.world.io("read", f"list {location}", lambda: storage.below(location), ERRORS)
+    for path, written_ms in found.items():
+        yield orphans.Orphan(path, 0, now_ms - written_ms)
+
+
 def _time(world: World) -> types.SimpleNamespace:
     return types.SimpleNamespace(
         time=lambda: world.clock_ms() / 1000,
@@ -207,6 +217,7 @@ def simulated(world: World) -> Iterator[None]:
         (pyiceberg.table.metadata, "datetime", _Module(dt, datetime=now)),
         (pyiceberg.avro.file, "os", seeded_os),
         (txns._commit.group, "threading", _Module(threading, Condition=partial(Turns, world))),
+        (txns._admin.orphans, "_listed", listed),
         (txns._catalog.changefeed, "ArrowScan", RowScan),
         (pyiceberg.io.pyarrow, "ArrowScan", _scan),
         (pyiceberg.io.pyarrow, "_dataframe_to_data_files", partial(row_files, world)),

@@ -30,6 +30,9 @@ class Fault(Enum):
     REFUSED = "refused"
     REFUSED_LANDED = "refused-landed"
     REFUSED_LATE = "refused-late"
+    HANGS = "hangs"
+    HANGS_LANDED = "hangs-landed"
+    SUSPENDED = "suspended"
     DIES_BEFORE = "dies-before"
     DIES_AFTER = "dies-after"
 
@@ -43,8 +46,16 @@ _WRITES = (
     Fault.DIES_BEFORE,
     Fault.DIES_AFTER,
 )
+_SLOW: dict[Switch, tuple[Fault, ...]] = {
+    Switch.HUNG_CALLS: (Fault.HANGS, Fault.HANGS_LANDED, Fault.REFUSED),
+    Switch.SUSPENDED: (Fault.SUSPENDED,),
+}
+"""What calls of each kind may have where it is switched on."""
 _REFUSALS = (Fault.REFUSED, Fault.REFUSED_LANDED, Fault.REFUSED_LANDED, Fault.REFUSED_LATE)
 """Answers of a server that says no, and is right, has done it, or is going to do it."""
+
+_OF_STRANGERS = "s."
+"""What the keys of strangers' changes begin with."""
 
 _BY_KIND = {
     "read": (Fault.FAILS, Fault.FAILS, Fault.DIES_BEFORE),
@@ -78,6 +89,8 @@ class FaultPlan:
         delay_rate: The chance of a delay per step.
         swap_factor: How much more often swaps go wrong than other steps.
         settings: What else goes wrong.
+        slow_alone: What the name of the only worker begins with that hangs or is suspended; else
+            all may be.
         left_out: Faults that do not happen, as (action, step) (a shrunk run).
         scripted: Faults that do happen at (action, step), whatever the rates say.
         happened: Faults of this run, as (action, step, fault).
@@ -87,6 +100,7 @@ class FaultPlan:
     delay_rate: float = 0.0
     swap_factor: float = 6.0
     settings: Settings = field(default_factory=Settings)
+    slow_alone: str = ""
     left_out: frozenset[tuple[str, int]] = frozenset()
     scripted: dict[tuple[str, int], Fault] = field(default_factory=dict)
     happened: list[tuple[str, int, Fault]] = field(default_factory=list)
@@ -110,8 +124,10 @@ class FaultPlan:
     def _draw(self, process: Process, kind: str, *, stale: bool) -> Fault | None:
         rng = process.fault_rng
         chance, choice, older = rng.random(), rng.random(), rng.random()
-        if process.stranger:
+        if process.stranger and not self._may_fail(process):
             return None
+        if slow := self._draw_slow(process):
+            return slow
         if chance < self.delay_rate:
             return Fault.DELAYED
         rate = self.rate * (self.swap_factor if kind in {"swap", "create"} else 1)
@@ -121,3 +137,16 @@ class FaultPlan:
                 kinds += _REFUSALS
             return kinds[int(choice * len(kinds))]
         return Fault.STALE if stale and older < self.settings.stale_rate else None
+
+    def _may_fail(self, stranger: Process) -> bool:
+        """Whether what a stranger does goes wrong: what is one change, not what upsets the lake."""
+        one_change = stranger.doing.startswith(_OF_STRANGERS)
+        return one_change and self.settings.has(Switch.FAULTY_STRANGERS)
+
+    def _draw_slow(self, process: Process) -> Fault | None:
+        """Draw what takes long: of a stream of its own, so that it changes nothing else."""
+        kinds = [one for switch, each in _SLOW.items() if self.settings.has(switch) for one in each]
+        if not (kinds and process.doing.startswith(self.slow_alone)):
+            return None
+        slow = process.slow_rng.random() < self.rate
+        return process.slow_rng.choice(kinds) if slow else None

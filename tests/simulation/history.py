@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tests.simulation import schemas
 from tests.simulation.scheduler import Violation
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class Version:
         exists: Whether there is a table under the name.
         cared: Whether it is under the commit table's care.
         rows: Rows of `main`.
-        columns: Names of columns.
+        columns: Users' columns and the fields of its partition spec (`schemas.columns`).
         branches: Rows of other branches, by name.
     """
 
@@ -71,6 +72,8 @@ class Operation:
     removed: Rows = NONE
     branch: str = "main"
     columns: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
+    """Columns that it takes away, or makes others of."""
 
     @property
     def is_append(self) -> bool:
@@ -82,11 +85,11 @@ class Operation:
         if self.verb == "create" and version.exists:
             raise Violation("lost update", f"creates {self.table}, which exists")
         if self.verb == "create":
-            return Version(version.ts, exists=True, columns=self.columns)
+            return Version(version.ts, exists=True)
         if self.verb == "drop":
             return Version(version.ts)
         if self.verb == "alter":
-            return replace(version, columns=version.columns | self.columns)
+            return replace(version, columns=version.columns - self.gone | self.columns)
         if self.verb == "tag":
             return version
         if self.verb == "branch":
@@ -104,18 +107,24 @@ class Operation:
 
 @dataclass(frozen=True)
 class Read:
-    """What a transaction saw of a table (None: absent), `after` what it had done itself."""
+    """
+    What a transaction saw of a table (None: absent), `after` what it had done itself.
+
+    Attributes:
+        columns: What it saw of its columns, as a version has them; None where it did not look.
+    """
 
     table: Identifier
     rows: Rows | None
     after: tuple[Operation, ...]
+    columns: frozenset[str] | None = None
 
-    def expected(self, base: Version) -> Rows | None:
+    def expected(self, base: Version) -> Version:
         """Give what is to be seen when others have left the table as `base`."""
         for operation in self.after:
             if operation.table == self.table:
                 base = operation.on(base)
-        return base.rows if base.exists else None
+        return base
 
 
 @dataclass(frozen=True)
@@ -197,6 +206,8 @@ class History:
         """Tables that strangers have replaced, or whose mark they took; the upper then, in ms."""
         self.unmarked: set[Identifier] = set()
         """Tables whose mark strangers took, if only for a while: nobody knows what is in them."""
+        self.passed: dict[Identifier, set[str]] = {}
+        """Columns that were changed past the log, while transactions were off."""
         self.called: dict[Identifier, Identifier] = {}
         """What tables were renamed to last, by their name before."""
         self.rootless: set[Identifier] = set()
@@ -355,13 +366,34 @@ class History:
     def _compare(self, attempt: Attempt, read: Read, base: Version, promise: str) -> None:
         if read.table in self.unmarked or (read.rows is None and read.table in self.upset):
             return  # without its mark it is what the catalog has; moved away it is not there
-        expected = read.expected(base)
+        version = read.expected(base)
+        expected = version.rows if version.exists else None
+        who = f"{attempt.key} ({attempt.isolation}, read_ts {attempt.read_ts})"
         if expected != read.rows:
             raise Violation(
-                promise,
-                f"{attempt.key} ({attempt.isolation}, read_ts {attempt.read_ts}) saw"
-                f" {show(read.rows)} in {read.table}, expected {show(expected)}",
+                promise, f"{who} saw {show(read.rows)} in {read.table}, expected {show(expected)}"
             )
+        if read.columns is not None:
+            where = f"{who}: {read.table}"
+            self.judge_columns(promise, where, read.columns, version, read.table)
+
+    def judge_columns(
+        self, promise: str, where: str, columns: frozenset[str], version: Version, table: Identifier
+    ) -> None:
+        """
+        Compare columns with a version's, but for what passed the log, and the newest one's spec.
+
+        Iceberg keeps no spec with a snapshot: who reads the past sees the newest one.
+        """
+        if table in self.upset or table in self.unmarked:
+            return
+        differ = (columns ^ version.columns) - self.passed.get(table, set())
+        newest = self.newest(table)
+        if newest is not None and version.ts < newest.ts:
+            differ = {one for one in differ if not schemas.is_of_spec(one)}
+        if differ:
+            shown, expected = sorted(columns), sorted(version.columns)
+            raise Violation(promise, f"{where} has the columns {shown}, expected {expected}")
 
     def _is_gone(self, table: Identifier, ts: int) -> bool:
         """Whether lists of a timestamp lack a table: it was purged since."""
@@ -373,7 +405,8 @@ class History:
             base = self.at(table, ts)
             if base is None or not base.cared or table[:-1] != listing.namespace:
                 continue
-            if table not in listing.names and (self._is_gone(table, ts) or table in self.upset):
+            # A list knows names: of a table that was dropped it shows the one that a stranger gave.
+            if table in self.upset or (table not in listing.names and self._is_gone(table, ts)):
                 continue
             for operation in listing.after:
                 if operation.table == table:

@@ -22,6 +22,8 @@ from pyiceberg.exceptions import (
     UnauthorizedError,
     ValidationException,
 )
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 
 from tests.simulation.java_steps import Steps
 from tests.simulation.jvm import JavaError
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyiceberg.manifest import DataFile
+    from pyiceberg.transforms import BucketTransform
+    from pyiceberg.types import IcebergType
 
     from tests.simulation.catalogs import Identifier, SimulatedCatalog
     from tests.simulation.jvm import Jvm
@@ -275,13 +279,29 @@ class JavaTable:
         self._handle = handle
         self._name = name
         self._number = loaded["table"]
+        self._schema = Schema.model_validate_json(loaded["schema"])
+        specs = map(PartitionSpec.model_validate_json, loaded["specs"])
+        self._specs = {spec.spec_id: spec for spec in specs}
+        self._spec_id = loaded["spec_id"]
         self.metadata = SimpleNamespace(
-            location=loaded["location"], default_spec_id=loaded["spec_id"], refs=loaded["refs"]
+            location=loaded["location"], spec=self.spec, refs=loaded["refs"]
         )
 
     def name(self) -> Identifier:
         """Its name."""
         return self._name
+
+    def schema(self) -> Schema:
+        """Its schema."""
+        return self._schema
+
+    def spec(self) -> PartitionSpec:
+        """Its partition spec."""
+        return self._specs[self._spec_id]
+
+    def specs(self) -> dict[int, PartitionSpec]:
+        """Its partition specs, by id."""
+        return self._specs
 
     def current_snapshot(self) -> SimpleNamespace | None:
         """What `main` points to."""
@@ -304,11 +324,17 @@ class JavaTable:
 
     @contextmanager
     def update_schema(self) -> Iterator[_Columns]:
-        """Add columns to it."""
-        columns = _Columns([])
+        """Change its columns."""
+        columns = _Columns()
         yield columns
-        for name in columns.names:
-            self.change("add_column", name=name)
+        self.change("update_schema", changes=columns.changes)
+
+    @contextmanager
+    def update_spec(self) -> Iterator[_Fields]:
+        """Change what it is partitioned by."""
+        fields = _Fields()
+        yield fields
+        self.change("update_spec", changes=fields.changes)
 
     def manage_snapshots(self) -> _Branches:
         """Make branches of it."""
@@ -320,11 +346,40 @@ class JavaTable:
 
 
 class _Columns:
-    def __init__(self, names: list[str]) -> None:
-        self.names = names
+    def __init__(self) -> None:
+        self.changes: list[dict[str, Any]] = []
 
-    def add_column(self, name: str, _type: object) -> None:
-        self.names.append(name)
+    def add_column(self, name: str, field_type: IcebergType) -> None:
+        self.changes.append({"change": "add", "name": name, "to": str(field_type)})
+
+    def rename_column(self, name: str, to: str) -> None:
+        self.changes.append({"change": "rename", "name": name, "to": to})
+
+    def delete_column(self, name: str) -> None:
+        self.changes.append({"change": "drop", "name": name})
+
+    def update_column(
+        self, name: str, field_type: IcebergType | None = None, doc: str | None = None
+    ) -> None:
+        if field_type is not None:
+            self.changes.append({"change": "widen", "name": name, "to": str(field_type)})
+        if doc is not None:
+            self.changes.append({"change": "describe", "name": name, "to": doc})
+
+    def move_first(self, name: str) -> None:
+        self.changes.append({"change": "move", "name": name})
+
+
+class _Fields:
+    def __init__(self) -> None:
+        self.changes: list[dict[str, Any]] = []
+
+    def add_field(self, source: str, transform: BucketTransform[Any, int], name: str) -> None:
+        buckets = transform.num_buckets
+        self.changes.append({"change": "add", "source": source, "buckets": buckets, "name": name})
+
+    def remove_field(self, name: str) -> None:
+        self.changes.append({"change": "remove", "name": name})
 
 
 class _Branches:

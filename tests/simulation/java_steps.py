@@ -19,6 +19,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     ServiceUnavailableError,
     TableAlreadyExistsError,
+    TooManyRequestsError,
     UnauthorizedError,
 )
 from pyiceberg.table import CommitTableRequest, TableIdentifier
@@ -48,6 +49,7 @@ _TYPES: dict[type[Exception], str] = {
     BadRequestError: "BadRequest",
     UnauthorizedError: "Unauthorized",
     ForbiddenError: "Forbidden",
+    TooManyRequestsError: "TooManyRequests",
     OSError: "IO",
 }
 """What Java calls the errors of a step; the first that fits."""

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 KEYS = range(900_001, 900_004)
 """Few, so that users meet at them."""
 VERBS = {"upsert": 5, "overwrite_where": 2, "delete_where": 2}
+VALIDATED = ("overwrite_where", "delete_where")
+"""Those that pyiceberg validates when it tries again by itself, as a single operation does: its
+upsert puts the rows that are new there again without a look, on a plain table as well."""
 
 
 def change(

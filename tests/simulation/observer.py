@@ -95,7 +95,7 @@ class Observer:
         gone = [before[one] for one in before if one not in after]
         if gone:
             self._tidied([one for one in gone if _key(one, "txns.kind") != "tidy"], added, new)
-        main = new.current_snapshot()
+        main = _newest_record(new)
         if main is None or int(_key(main, "txns.upper")) != self.history.upper:
             raise Violation("I6", f"the head's upper is not {self.history.upper}")
 
@@ -317,6 +317,14 @@ def _records(metadata: TableMetadata | None) -> dict[int, Snapshot]:
     if metadata is None:
         return {}
     return {one.snapshot_id: one for one in metadata.snapshots if _key(one, "txns.kind", "")}
+
+
+def _newest_record(metadata: TableMetadata) -> Snapshot | None:
+    """Give the snapshot of `main`, or what stands below compactions of the archive (spec 5)."""
+    at = metadata.current_snapshot()
+    while at is not None and at.summary is not None and at.summary.operation.value == "replace":
+        at = metadata.snapshot_by_id(at.parent_snapshot_id or -1)
+    return at
 
 
 def _key(snapshot: Snapshot, key: str, default: str | None = None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tests.simulation import actions, races, strangers, subscriptions, threads, upkeep, upsets
 from tests.simulation.scheduler import DAY_MS
@@ -48,9 +48,12 @@ _LOG_HIDER = "l"
 _RACE, _LIFE, _PURGE, _SAME_ID = "race", "life", "purge", "same_id"
 _THREADS = "threads"
 _HIDE_LOG, _PAUSE = "hide_log", "pause"
+_DAYS, _TIDY_FILES = "days", "tidy_files"
+_COMPACTED_LOG = "stranger-compacted-log"
+_PURGER = "p"
 _REPLACEMENT = "stranger-replacement"
 _USER_NAMES = ("a", "b", "c")
-_NOT_IN_JAVA = frozenset({"threads", "subscribe", "advance", "hold", "purge"})
+_NOT_IN_JAVA = frozenset({"threads", "subscribe", "advance", "hold", "purge", "tidy_files"})
 """What Java's core does not offer, or the simulation does not drive through it."""
 _PURGES = 0.3
 """How many seeds have purges."""
@@ -70,6 +73,8 @@ _KNOWN = (
     | {_HIDE_LOG: (upsets.hide_log, 0.0)}
     | {f"upset-{name}": one for name, one in _UPSETS.items()}
     | {_REPLACEMENT: (strangers.replacement, 0.0)}
+    | {_DAYS: (upkeep.let_days_pass, 0.0), _TIDY_FILES: (upkeep.tidy_files, 0.0)}
+    | {_COMPACTED_LOG: (strangers.compact_log, 0.0)}
 )
 
 
@@ -89,6 +94,8 @@ class Plan:
         reject: Whether the audit sets aside what strangers did, or adopts it.
         settings: What it has besides.
         java: The workers whose processes have Java's core.
+        own_options: Options of single workers, over those of all.
+        slow_alone: What the name of the only worker begins with that hangs or is suspended.
     """
 
     seed: int
@@ -102,30 +109,39 @@ class Plan:
     reject: bool
     settings: Settings
     java: frozenset[str] = frozenset()
+    own_options: dict[str, dict[str, object]] = field(default_factory=dict)
+    slow_alone: str = ""
 
 
-def plan(seed: int, only: frozenset[Switch] | None = None, core: Core = Core.PYTHON) -> Plan:
+def plan(
+    seed: int,
+    only: frozenset[Switch] | None = None,
+    core: Core = Core.PYTHON,
+    *,
+    also: frozenset[Switch] = frozenset(),
+) -> Plan:
     """
     Draw the plan of a seed.
 
     Args:
         seed: Any number.
         only: What every seed has; otherwise a share of them has each of what is on.
+        also: What every seed has besides.
         core: Whose core its users have; their actions are the same, but for what Java does not do.
     """
-    drawn = _plan(seed, only)
+    drawn = _plan(seed, only, also)
     java = _with_java(seed, drawn, core)
     workers = {
         name: tuple(key for key in keys if name not in java or _verb(key) not in _NOT_IN_JAVA)
         for name, keys in drawn.workers.items()
-        if not (java and name == _LOG_HIDER)
+        if not (java and name == _LOG_HIDER and not drawn.settings.has(Switch.OPEN_DEFECTS))
     }
     return replace(drawn, workers=workers, java=java)
 
 
 def _with_java(seed: int, drawn: Plan, core: Core) -> frozenset[str]:
     """Give the workers with Java's core: all users, or some of them."""
-    users = [name for name in drawn.workers if name in {*_USER_NAMES, "p"}]
+    users = [name for name in drawn.workers if name in {*_USER_NAMES, _PURGER}]
     if core is Core.BOTH:
         users = [name for name in users if name in _USER_NAMES]  # no purger: Java drives none
         rng = random.Random(f"{seed}/java")
@@ -137,8 +153,8 @@ def _verb(key: str) -> str:
     return key.rsplit(".", 1)[1]
 
 
-def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
-    settings = _settings(seed, only)
+def _plan(seed: int, only: frozenset[Switch] | None, also: frozenset[Switch]) -> Plan:
+    settings = _settings(seed, only, also)
     rng = random.Random(f"{seed}/plan")
     fault_rate = rng.choice((0.0, 0.01, 0.02, 0.04))
     workers = {
@@ -157,16 +173,19 @@ def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
             name: (*(f"{name}.{_LIFE}{number}.{_LIFE}" for number in range(lives[name])), *keys)
             for name, keys in workers.items()
         }
-        workers["p"] = tuple(f"p.{number}.{_PURGE}" for number in range(purges.randint(2, 5)))
+        count = purges.randint(2, 5)
+        workers[_PURGER] = tuple(f"{_PURGER}.{number}.{_PURGE}" for number in range(count))
     if settings.has(Switch.SHARED_IDS):
         workers = _with_same_ids(seed, workers)
     if rng.random() < 0.6:
         workers["s"] = _keys(rng, "s", _STRANGERS, rng.randint(1, 5), prefix="stranger-")
         replacements = random.Random(f"{seed}/replacements")
         if replacements.random() < _REPLACEMENTS:
-            at = replacements.randint(0, len(workers["s"]))
-            keys = workers["s"]
-            workers["s"] = (*keys[:at], f"s.replaced.{_REPLACEMENT}", *keys[at:])
+            workers["s"] = _mixed(replacements, workers["s"], (f"s.replaced.{_REPLACEMENT}",))
+    if settings.has(Switch.COMPACTED_LOG):
+        compactions = random.Random(f"{seed}/compacted-log")
+        keys = (f"s.log{number}.{_COMPACTED_LOG}" for number in range(compactions.randint(1, 3)))
+        workers["s"] = _mixed(compactions, workers.get("s", ()), tuple(keys))
     if settings.has(Switch.UPSETS):
         upset = random.Random(f"{seed}/upsets")
         workers["u"] = _keys(upset, "u", _UPSETS, upset.randint(1, 3), prefix="upset-")
@@ -174,6 +193,10 @@ def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
         workers[_LOG_HIDER] = tuple(
             f"{_LOG_HIDER}.{number}.{each}" for number in range(2) for each in (_PAUSE, _HIDE_LOG)
         )
+    if settings.has(Switch.SUSPENDED):
+        # Of two who stand still one may remove what the other is about to refer to; so may clocks.
+        files = settings.has(Switch.OPEN_DEFECTS)
+        workers = _beside_the_suspended(seed, workers, removes_files=files)
     return Plan(
         seed=seed,
         server=rng.random() < 0.5,
@@ -191,16 +214,47 @@ def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
         },
         reject=rng.random() < 0.5,
         settings=settings,
+        own_options=_own_options(seed, workers) if settings.has(Switch.MIXED_SETTINGS) else {},
+        # A purger counts in ms what a lake counts in hours: beside it others are as fast as ever.
+        slow_alone=f"{_PURGER}." if _PURGER in workers else "",
     )
 
 
-def _settings(seed: int, only: frozenset[Switch] | None) -> Settings:
+def _own_options(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, dict[str, object]]:
+    """Draw options for each user."""
+    rng = random.Random(f"{seed}/own-options")
+    return {
+        name: {
+            "apply": rng.choice(("inline", "next")),
+            "tidy_after": rng.choice((1, 4, 16)),
+            "register": rng.choice(("created", "all")),
+        }
+        for name in sorted(workers)
+        if name in {*_USER_NAMES, _PURGER}
+    }
+
+
+def _beside_the_suspended(
+    seed: int, workers: dict[str, tuple[str, ...]], *, removes_files: bool
+) -> dict[str, tuple[str, ...]]:
+    """Let days pass, and files be removed that nobody needs, while some process stands still."""
+    verbs = (_DAYS, _TIDY_FILES, _TIDY_FILES) if removes_files else (_DAYS,)
+    rng = random.Random(f"{seed}/suspended")
+    for name in [one for one in workers if one in _USER_NAMES]:
+        for number in range(rng.randint(1, 3)):
+            keys, at = workers[name], rng.randint(0, len(workers[name]))
+            later = f"{name}.later{number}.{rng.choice(verbs)}"
+            workers = {**workers, name: (*keys[:at], later, *keys[at:])}
+    return workers
+
+
+def _settings(seed: int, only: frozenset[Switch] | None, also: frozenset[Switch]) -> Settings:
     """Draw what a seed has of what is on; what one switch brings changes nothing else."""
     chances = {one: random.Random(f"{seed}/{one.value}").random() for one in Switch}
     drawn = frozenset(one for one in ON if chances[one] < _SHARE) if only is None else only
     stale_rate = random.Random(f"{seed}/stale-rate").choice((0.03, 0.3))
     skew_ms_max = random.Random(f"{seed}/skew").choice(_SKEWS_MS_MAX)
-    return Settings(drawn, stale_rate, skew_ms_max)
+    return Settings(drawn | also, stale_rate, skew_ms_max)
 
 
 def _with_same_ids(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
@@ -212,6 +266,14 @@ def _with_same_ids(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, 
             same = f"{name}.shared{number}.{_SAME_ID}"
             workers = {**workers, name: (*keys[:at], same, *keys[at:])}
     return {**workers, "a": (f"a.together.{_THREADS}", *workers["a"])}
+
+
+def _mixed(rng: random.Random, keys: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]:
+    """Put keys between others, somewhere."""
+    for key in more:
+        at = rng.randint(0, len(keys))
+        keys = (*keys[:at], key, *keys[at:])
+    return keys
 
 
 def _keys(

@@ -40,20 +40,26 @@ def data_file(metadata: TableMetadata, rows: Iterable[Row], version: int) -> Dat
     """Make a data file that holds rows; `version` tells files with the same rows apart."""
     held = sorted(rows)
     name = "+".join(map(str, held))
+    return real_file(f"{metadata.location}/data/{name}-{version}.parquet", metadata, len(held))
+
+
+def real_file(path: str, metadata: TableMetadata, record_count: int) -> DataFile:
+    """Give a data file as manifests have it, whatever it holds."""
+    spec = metadata.spec()
     file = DataFile.from_args(
         content=DataFileContent.DATA,
-        file_path=f"{metadata.location}/data/{name}-{version}.parquet",
+        file_path=path,
         file_format=FileFormat.PARQUET,
-        partition=Record(),
-        record_count=len(held),
+        partition=Record(*[None] * len(spec.fields)),
+        record_count=record_count,
         file_size_in_bytes=100,
         sort_order_id=None,
-        spec_id=metadata.default_spec_id,
+        spec_id=spec.spec_id,
         equality_ids=None,
         key_metadata=None,
         split_offsets=None,
     )
-    file.spec_id = metadata.default_spec_id
+    file.spec_id = spec.spec_id
     return file
 
 
@@ -168,10 +174,17 @@ class Compaction(_OverwriteFiles):
 def compact(table: Table, files: list[DataFile], version: int, branch: str = "main") -> None:
     """Rewrite data files into one, as compaction services do."""
     held = [row for file in files for row in rows_of(file.file_path)]
+    replace_files(table, files, data_file(table.metadata, held, version), branch)
+
+
+def replace_files(
+    table: Table, files: list[DataFile], file: DataFile, branch: str = "main"
+) -> None:
+    """Put one data file in the place of others that hold the same."""
     with (
         table.transaction() as changes,
         Compaction(Operation.OVERWRITE, changes, table.io, branch=branch) as producer,
     ):
-        for file in files:
-            producer.delete_data_file(file)
-        producer.append_data_file(data_file(table.metadata, held, version))
+        for each in files:
+            producer.delete_data_file(each)
+        producer.append_data_file(file)

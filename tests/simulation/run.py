@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from unittest import mock
@@ -19,9 +19,11 @@ from tests.simulation.faults import Fault, FaultPlan
 from tests.simulation.observer import Observer
 from tests.simulation.plan import Plan, action_of
 from tests.simulation.scheduler import Violation, World
+from tests.simulation.settings import Switch
 from tests.simulation.storage import Storage
 from tests.simulation.strangers import append_rows
 from tests.simulation.worker import Lake, Worker
+from txns._log import payload
 from txns._table import mark
 
 if TYPE_CHECKING:
@@ -75,14 +77,21 @@ def run(
         keep_trace: Whether to keep what happens, line by line.
         on_lake: Called with the lake before anything happens.
     """
-    faults = FaultPlan(plan.fault_rate, plan.delay_rate, settings=plan.settings, left_out=left_out)
+    faults = FaultPlan(
+        plan.fault_rate,
+        plan.delay_rate,
+        settings=plan.settings,
+        slow_alone=plan.slow_alone,
+        left_out=left_out,
+    )
     world = World(plan.seed, faults, switch=plan.switch)
     world.keep_trace = keep_trace
     violation: Violation | None = None
     lake: Lake | None = None
     if plan.java:
         jvm.running().reset()
-    with simulated(world), quiet(), short_retention():
+    files = plan.settings.has(Switch.PAYLOAD_FILES)
+    with simulated(world), quiet(), short_retention(), payloads_in_files(there=files):
         try:
             lake = new_lake(world, server=plan.server, on_jvm=bool(plan.java), **plan.options)
             on_lake(lake)
@@ -142,6 +151,7 @@ def _start(plan: Plan, lake: Lake) -> None:
             name,
             [(key, action_of(key)) for key in keys],
             java=name in plan.java,
+            options=plan.own_options.get(name, {}),
             skew_ms=plan.skews_ms[name],
             stranger=name in STRANGERS,
         ).start()
@@ -151,6 +161,13 @@ def _start(plan: Plan, lake: Lake) -> None:
 def short_retention() -> Iterator[None]:
     """Let tables keep two snapshots instead of ten: expiry then finds something to do."""
     with mock.patch.object(mark, "MIN_SNAPSHOTS_TO_KEEP", 2):
+        yield
+
+
+@contextmanager
+def payloads_in_files(*, there: bool) -> Iterator[None]:
+    """Let payloads stand in files, however small they are."""
+    with mock.patch.object(payload, "INLINE_MAX_BYTES", 0) if there else nullcontext():
         yield
 
 

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 START_MS = 1_750_000_000_000
-DAY_MS = 24 * 3600 * 1000
+HOUR_MS = 3600 * 1000
+DAY_MS = 24 * HOUR_MS
+
+_HANGS_MS = (1_000, 20_000, 20_000, 2 * HOUR_MS)
+"""How long a call may hang before its sender gives up, in ms."""
+_SUSPENDED_MS = (20_000, 20 * 60_000, 2 * DAY_MS, 6 * DAY_MS)
+"""How long a process may stand still, in ms."""
 
 
 class ProcessDied(BaseException):
@@ -56,6 +62,7 @@ class Process:
         repairing: `adopt` or `reject` while it repairs a table.
         began_ms: Its clock when its action began, in ms.
         began_above: The log's upper then, in ms.
+        waits_for: What has to be true before it goes on, if it waits for another process.
         pending: The step that it is about to take, as (kind, label).
         stale: Whether a load of its action gave an older version.
         cut_off_until: Until when all of its steps fail, in ms.
@@ -71,9 +78,11 @@ class Process:
     began_above: int = 0
     rng: random.Random = field(default_factory=lambda: random.Random(0))
     fault_rng: random.Random = field(default_factory=lambda: random.Random(0))
+    slow_rng: random.Random = field(default_factory=lambda: random.Random(0))
     attempt: Any = None
     repairing: str = ""
     wakes_at: int = 0
+    waits_for: Callable[[], bool] | None = None
     dead: bool = False
     greenlet: greenlet.greenlet | None = None
     pending: tuple[str, str] = ("", "")
@@ -89,6 +98,7 @@ class Process:
         self.stale = False
         self.rng = random.Random(f"{seed}/{key}/choices")
         self.fault_rng = random.Random(f"{seed}/{key}/faults")
+        self.slow_rng = random.Random(f"{seed}/{key}/slow")
 
 
 class World:
@@ -151,10 +161,13 @@ class World:
         self.current = None
 
     def _next(self, alive: list[Process], last: Process | None) -> Process:
-        awake = [one for one in alive if one.wakes_at <= self.now_ms]
+        may = [one for one in alive if one.waits_for is None or one.waits_for()]
+        if not may:
+            raise Violation("progress", f"all wait for each other: {[one.doing for one in alive]}")
+        awake = [one for one in may if one.wakes_at <= self.now_ms]
         if not awake:
-            self.now_ms = min(one.wakes_at for one in alive)
-            awake = [one for one in alive if one.wakes_at <= self.now_ms]
+            self.now_ms = min(one.wakes_at for one in may)
+            awake = [one for one in may if one.wakes_at <= self.now_ms]
         if last in awake and self._rng.random() >= self._switch:
             return last
         return self._rng.choice(awake)
@@ -194,27 +207,34 @@ class World:
         if fault is Fault.STALE and older is not None:
             process.stale = True
             return older()
+        if fault in {Fault.HANGS, Fault.HANGS_LANDED}:
+            self._hang(process, effect if fault is Fault.HANGS_LANDED else None)
+            raise errors.lost(label)
         if fault in {Fault.LANDS_LATE, Fault.REFUSED_LATE}:
             self._later(process, effect)
         else:
-            self._before(process, fault, label, errors)
+            self._before(process, fault, kind, label, errors)
             result = effect()
         if fault is Fault.DIES_AFTER:
             self.die(process)
         if fault in _UNTRUE:
-            raise _UNTRUE[fault](errors, process, label)
+            raise _UNTRUE[fault](errors, process, kind, label)
         return result
 
-    def _before(self, process: Process, fault: Fault | None, label: str, errors: Errors) -> None:
+    def _before(
+        self, process: Process, fault: Fault | None, kind: str, label: str, errors: Errors
+    ) -> None:
         """Let a fault happen that comes before the effect."""
         if fault is Fault.DELAYED:
             self.sleep(process.fault_rng.randint(5, 4000))
+        elif fault is Fault.SUSPENDED:
+            self._stand_still(process, _SUSPENDED_MS)
         elif fault is Fault.DIES_BEFORE:
             self.die(process)
         elif fault in {Fault.FAILS, Fault.OUTAGE}:
             raise errors.failed(label)
         elif fault is Fault.REFUSED:
-            raise errors.refused(label, process.fault_rng)
+            raise errors.refused(kind, label, process.fault_rng)
 
     def _fault(self, process: Process, kind: str, label: str, *, stale: bool) -> Fault | None:
         fault = self.faults.decide(process, kind, stale=stale)
@@ -222,6 +242,24 @@ class World:
         if fault in CUTS_OFF and process.fault_rng.random() < CUTS_OFF[fault]:
             process.cut_off_until = self.now_ms + process.fault_rng.randint(20, 1500)
         return fault
+
+    def _hang(self, process: Process, effect: Callable[[], object] | None) -> None:
+        """Let a request be carried out, or not, and its sender wait until it gives up."""
+        if effect is not None:
+            self._carry_out(effect)
+        self._stand_still(process, _HANGS_MS)
+
+    def _stand_still(self, process: Process, up_to_ms: tuple[int, ...]) -> None:
+        self.sleep(process.slow_rng.randint(1, process.slow_rng.choice(up_to_ms)))
+
+    def _carry_out(self, effect: Callable[[], object]) -> None:
+        """Carry out a request whose answer nobody hears."""
+        try:
+            effect()
+        except Exception as error:  # noqa: BLE001 -- refused, and nobody is told
+            self.note(f"refused {type(error).__name__}")
+        else:
+            self.note("landed")
 
     def _later(self, process: Process, effect: Callable[[], object]) -> None:
         """Let a request arrive after its sender has been told that its answer was lost."""
@@ -231,15 +269,7 @@ class World:
         courier.mates = [process, *process.mates]
         courier.wakes_at = self.now_ms + process.fault_rng.randint(1, 3000)
 
-        def arrive() -> None:
-            try:
-                effect()
-            except Exception as error:  # noqa: BLE001 -- refused, and nobody is told
-                self.note(f"refused {type(error).__name__}")
-            else:
-                self.note("landed")
-
-        self.spawn(courier, arrive)
+        self.spawn(courier, lambda: self._carry_out(effect))
 
     def _yield(self, process: Process) -> None:
         if process.dead:
@@ -257,6 +287,14 @@ class World:
             return
         process.wakes_at = self.now_ms + ms
         self._yield(process)
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Let the current process stand until others have made something true."""
+        process = self.current
+        assert process is not None
+        process.waits_for = condition
+        self._yield(process)
+        process.waits_for = None
 
     def die(self, process: Process) -> None:
         """End a process here; what it tries while it is unwound does not happen."""
@@ -295,19 +333,27 @@ class World:
 
 @dataclass(frozen=True)
 class Errors:
-    """What a failing step raises; each gets the step's label, a refusal chooses among several."""
+    """
+    What a failing step raises; each gets the step's label.
+
+    A refusal gets the step's kind as well, and chooses among several.
+    """
 
     failed: Callable[[str], Exception]
     lost: Callable[[str], Exception]
     called_lost: Callable[[str], Exception]
-    refused: Callable[[str, random.Random], Exception]
+    refused: Callable[[str, str, random.Random], Exception]
 
 
-_UNTRUE: dict[Fault, Callable[[Errors, Process, str], Exception]] = {
-    Fault.LANDS_LATE: lambda errors, _process, label: errors.lost(label),
-    Fault.ANSWER_LOST: lambda errors, _process, label: errors.lost(label),
-    Fault.CALLED_LOST: lambda errors, _process, label: errors.called_lost(label),
-    Fault.REFUSED_LATE: lambda errors, process, label: errors.refused(label, process.fault_rng),
-    Fault.REFUSED_LANDED: lambda errors, process, label: errors.refused(label, process.fault_rng),
+def _refused(errors: Errors, process: Process, kind: str, label: str) -> Exception:
+    return errors.refused(kind, label, process.fault_rng)
+
+
+_UNTRUE: dict[Fault, Callable[[Errors, Process, str, str], Exception]] = {
+    Fault.LANDS_LATE: lambda errors, _process, _kind, label: errors.lost(label),
+    Fault.ANSWER_LOST: lambda errors, _process, _kind, label: errors.lost(label),
+    Fault.CALLED_LOST: lambda errors, _process, _kind, label: errors.called_lost(label),
+    Fault.REFUSED_LATE: _refused,
+    Fault.REFUSED_LANDED: _refused,
 }
 """What a process is told of a request that has landed, or is going to."""

@@ -36,9 +36,23 @@ class Switch(Enum):
     """The catalog does not tell letters apart, and users write names in some of their own."""
     CLOCKS = "clocks"
     """Clocks are minutes to years ahead or behind, and jump from action to action."""
+    HUNG_CALLS = "hung-calls"
+    """Calls are answered after seconds to hours, if at all, or refused, loads and reads as well."""
+    SUSPENDED = "suspended"
+    """Processes stand still for seconds to days, beside those that remove what nobody needs."""
+    FAULTY_STRANGERS = "faulty-strangers"
+    """What strangers do fails, is lost and arrives late as what users do."""
+    MIXED_SETTINGS = "mixed-settings"
+    """Each user has options of its own."""
+    PAYLOAD_FILES = "payload-files"
+    """Payloads stand in files of their own, however small they are."""
+    COMPACTED_LOG = "compacted-log"
+    """Strangers compact the commit table."""
+    OPEN_DEFECTS = "open-defects"
+    """What is known to break a promise, and is not repaired yet (docs/simulation.md)."""
 
 
-ON = frozenset(Switch)
+ON = frozenset(Switch) - {Switch.OPEN_DEFECTS}
 """What runs have that are not told otherwise."""
 
 

@@ -175,12 +175,12 @@ class Txn:
         column = f"c{self._stage.lake.new_row()}"
         with self.catalog.load_table(name).update_schema() as update:
             update.add_column(column, StringType())
-        self._did(name, "alter", columns=frozenset({column}))
+        self._did(name, "alter", columns=frozenset({f"{column} string"}))
 
     def create(self, name: Identifier) -> None:
         """Create a table."""
         self.catalog.create_table(name, SCHEMA)
-        self._did(name, "create", columns=frozenset({"id"}))
+        self._did(name, "create")
 
     def drop(self, name: Identifier) -> None:
         """Drop a table."""

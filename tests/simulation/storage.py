@@ -23,8 +23,21 @@ ERRORS = Errors(
     failed=lambda label: OSError(f"simulated: storage failed at {label}"),
     lost=lambda label: OSError(f"simulated: the answer of storage was lost at {label}"),
     called_lost=lambda label: OSError(f"simulated: storage called it failed at {label}"),
-    refused=lambda label, _rng: PermissionError(f"simulated: storage refused {label}"),
+    refused=lambda _kind, label, _rng: PermissionError(f"simulated: storage refused {label}"),
 )
+
+
+class _Files(dict[str, "bytes | TableMetadata"]):
+    """Files by location, and when each was written."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+        self.written_ms: dict[str, int] = {}
+
+    def __setitem__(self, location: str, content: bytes | TableMetadata) -> None:
+        super().__setitem__(location, content)
+        self.written_ms[location] = self._world.now_ms
 
 
 class Storage:
@@ -32,7 +45,7 @@ class Storage:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.files: dict[str, bytes | TableMetadata] = {}
+        self.files = _Files(world)
         self.expired_data: set[str] = set()
         self.before_delete: Callable[[str], None] = lambda _location: None
 
@@ -47,6 +60,14 @@ class Storage:
         if content is None:
             raise FileNotFoundError(location)
         return content if isinstance(content, bytes) else content.model_dump_json().encode()
+
+    def below(self, location: str) -> dict[str, int]:
+        """Give the files below a location, and when each was written in ms, without a step."""
+        return {
+            path: self.files.written_ms[path]
+            for path in sorted(self.files)
+            if path.startswith(f"{location}/")
+        }
 
     def delete(self, location: str) -> None:
         """Remove a file, without a step."""

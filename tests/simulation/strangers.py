@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
@@ -13,7 +16,8 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.types import StringType
 
-from tests.simulation.rows import compact, data_file, rows_of
+from tests.simulation.observer import COMMIT_TABLE
+from tests.simulation.rows import compact, data_file, real_file, replace_files, rows_of
 from tests.simulation.scheduler import DAY_MS
 from tests.simulation.table_checks import is_marked
 
@@ -67,6 +71,22 @@ def compact_table(lake: Lake, table: Any) -> None:
     files = [task.file for task in table.scan().plan_files()]
     if files:
         compact(table, files, lake.new_row())
+
+
+def compact_log(worker: Worker) -> None:
+    """Rewrite the archive's files into one, as a compaction service that nobody has told of it."""
+    table = worker.lake.connect().load_table(COMMIT_TABLE)
+    files = [task.file for task in table.scan().plan_files()]
+    if len(files) < 2:
+        return
+    storage = worker.lake.observer.registry.storage
+    held = [pq.read_table(io.BytesIO(storage.bytes_of(file.file_path))) for file in files]
+    sink = io.BytesIO()
+    pq.write_table(pa.concat_tables(held), sink)
+    path = f"{table.location()}/data/compacted-{worker.lake.new_row()}.parquet"
+    storage.files[path] = sink.getvalue()
+    rewritten = real_file(path, table.metadata, sum(file.record_count for file in files))
+    replace_files(table, files, rewritten)
 
 
 def overwrite(worker: Worker) -> None:
@@ -204,7 +224,6 @@ def expire_but(lake: Lake, table: Any, kept: set[int]) -> None:
         (RemoveSnapshotsUpdate(snapshot_ids=ids),),
     )
     _remove_files(lake, name, gone, metadata)
-    _note_since(lake, name)
 
 
 def _remove_files(lake: Lake, name: Identifier, gone: list[Any], before: Any) -> None:
@@ -234,18 +253,6 @@ def _is_incremental(before: Any, after: Any, gone: list[Any]) -> bool:
     return held.issuperset(one.snapshot_id for one in gone) and left.issuperset(
         one.snapshot_id for one in after.snapshots
     )
-
-
-def _note_since(lake: Lake, name: Identifier) -> None:
-    """Note below which timestamp a table cannot be read any more (spec 9.1, effective ts)."""
-    metadata = lake.observer.registry.metadata(name)
-    history = lake.observer.history
-    ours = [_commit_ts(one) for one in ancestors_of(metadata.current_snapshot(), metadata)]
-    if ours and ours[-1] is not None:
-        history.since[name] = ours[-1]
-    else:  # a compaction whose parents are gone stands for whatever was applied last
-        history.since[name] = int(metadata.properties.get("txns.applied", "0"))
-        history.rootless.add(name)
 
 
 def _commit_ts(snapshot: Any) -> int | None:

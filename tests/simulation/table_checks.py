@@ -6,6 +6,7 @@ from hashlib import md5
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from tests.simulation import schemas
 from tests.simulation.history import Identifier, Version, folded
 from tests.simulation.scheduler import Violation
 
@@ -39,9 +40,11 @@ class TableChecks:
 
     def changed(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         """Judge a swap; a stranger's is only recorded."""
-        if self._observer.world.actor.stranger or self._passes_the_log(old, new):
+        if self._observer.world.actor.stranger or self._passes_the_log(name, old, new):
             if old is not None or name not in self._history.upset:  # what comes back is known
                 self._foreign(old, new)
+            if old is not None and {*_ids(old)} - {*_ids(new)}:
+                self._expired(name, new)
             return
         self._lists_of_their_own(name, old, new)
         self._sequence_numbers(name, old, new)
@@ -64,7 +67,9 @@ class TableChecks:
             return False
         return self._contents.rows(main) == self._contents.rows(old.current_snapshot())
 
-    def _passes_the_log(self, old: TableMetadata | None, new: TableMetadata) -> bool:
+    def _passes_the_log(
+        self, name: Identifier, old: TableMetadata | None, new: TableMetadata
+    ) -> bool:
         """Whether it is a statement's own, as any may be that ran while transactions were off."""
         attempt = self._observer.world.actor.attempt
         if attempt is None or attempt.isolation != "autocommit" or old is None:
@@ -76,6 +81,11 @@ class TableChecks:
             return False
         passes = self._observer.off or self._observer.on_ts > attempt.began_above
         attempt.passes_the_log |= passes
+        if passes:
+            changed = schemas.columns(old.schema(), old.spec()) ^ schemas.columns(
+                new.schema(), new.spec()
+            )
+            self._history.passed.setdefault(name, set()).update(changed)
         return passes
 
     def dropped(self, aside: Identifier, metadata: TableMetadata) -> None:
@@ -111,6 +121,19 @@ class TableChecks:
             added = self._contents.rows(snapshot) - self._contents.rows(parent)
             same_or_more = operation in {"append", "replace"}
             self.foreign[snapshot.snapshot_id] = added if same_or_more else None
+
+    def _expired(self, name: Identifier, new: TableMetadata) -> None:
+        """Note below which timestamp a table cannot be read any more (spec 9.1, effective ts)."""
+        at = new.current_snapshot()
+        oldest = None
+        while at is not None:
+            oldest, at = at, new.snapshot_by_id(at.parent_snapshot_id or -1)
+        ours = None if oldest is None else _summary(oldest, "txns.commit-ts")
+        if ours is not None:
+            self._history.since[name] = int(ours)
+        else:  # a compaction whose parents are gone stands for whatever was applied last
+            self._history.since[name] = _applied(new)
+            self._history.rootless.add(name)
 
     # ------------------------------------------------------------ each protocol swap
 
@@ -177,7 +200,7 @@ class TableChecks:
             raise Violation("I7", f"the mark of {name} carries no txns.commit-ts")
         if _applied(new) < _applied(old):
             raise Violation("I4", f"the mark of {name} turned txns.applied back")
-        columns = frozenset(new.schema().column_names)
+        columns = schemas.columns(new.schema(), new.spec())
         branches = tuple(
             (ref, self._contents.rows(new.snapshot_by_id(at.snapshot_id)))
             for ref, at in sorted(new.refs.items())
@@ -375,6 +398,10 @@ def _marks(metadata: TableMetadata) -> bool:
     text = f"register:{metadata.table_uuid}:{main.snapshot_id if main else 0}"
     derived = UUID(bytes=md5(text.encode(), usedforsecurity=False).digest(), version=3)
     return main is not None and _summary(main, "txns.txn-id") == str(derived)
+
+
+def _ids(metadata: TableMetadata) -> list[int]:
+    return [snapshot.snapshot_id for snapshot in metadata.snapshots]
 
 
 def _applied(metadata: TableMetadata | None) -> int:

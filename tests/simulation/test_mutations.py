@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
 from tests.simulation.plan import plan
 from tests.simulation.run import run
-from tests.simulation.settings import Switch
+from tests.simulation.settings import ON, Switch
 from tests.simulation.shrink import shrink
 from tests.simulation.uses import watched
 
@@ -66,8 +66,8 @@ def test_what_a_mutation_replaces_is_used():
     """A protection that nobody asks is none, and to take it away would prove nothing."""
     with watched() as unused:
         for seed in range(20):
-            run(plan(seed, frozenset(Switch)))
-            run(plan(seed, frozenset(Switch) - {Switch.CLOCKS}))  # purges go by the clock
+            run(plan(seed, ON))
+            run(plan(seed, ON - {Switch.CLOCKS}))  # purges go by the clock
             if not unused:
                 break
     assert not unused

@@ -36,8 +36,7 @@ def transactions(worker: Worker) -> None:
             thread.process,
             lambda thread=thread, shared_id=shared_id: _run(thread, ended, shared_id),
         )
-    while not all(process.dead for process in processes):
-        world.sleep(2)
+    world.wait_for(lambda: all(process.dead for process in processes))
     if len(ended) < len(threads):
         world.die(main)
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import NoSuchTableError
 
+from tests.simulation import schemas
 from tests.simulation.history import Attempt, History, Identifier, Operation, folded, show
 from tests.simulation.rows import Rows, rows_of
 from tests.simulation.scheduler import DAY_MS, Violation
+from txns._admin import orphans
 from txns._admin.purge import Purger
 from txns.errors import Conflict, TxnsError
 
@@ -58,6 +60,17 @@ def apply(worker: Worker) -> None:
 def tidy(worker: Worker) -> None:
     """Move applied entries to the archive."""
     worker.handle.tidy()
+
+
+def tidy_files(worker: Worker) -> None:
+    """Remove files of the commit table that nothing refers to, as `txns tidy --files`."""
+    parts = worker.handle.parts
+    orphans.remove(parts, orphans.orphans(parts))
+
+
+def let_days_pass(worker: Worker) -> None:
+    """Do nothing for hours or days."""
+    worker.lake.world.sleep(worker.rng.randint(1, 4 * DAY_MS))
 
 
 def repair(worker: Worker) -> None:
@@ -196,6 +209,10 @@ def check_read(lake: Lake, catalog: Any, name: Identifier, read_ts: int) -> None
         raise Violation(
             "read at ts", f"{name} at {read_ts} shows {show(rows)}, expected {show(expected)}"
         )
+    if rows is not None:
+        table = catalog.load_table(spelled)
+        columns = schemas.columns(table.schema(), table.spec())
+        history.judge_columns("read at ts", f"{name} at {read_ts}", columns, version, name)
 
 
 def _may_fail(history: History, name: Identifier, read_ts: int, error: Exception) -> bool:

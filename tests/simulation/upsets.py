@@ -82,8 +82,7 @@ def hide_log(worker: Worker) -> None:
     Not while somebody opens a catalog, who has not seen it and may.
     """
     lake, pointers = worker.lake, worker.lake.observer.registry.pointers
-    while lake.opening:
-        lake.world.sleep(1)
+    lake.world.wait_for(lambda: not lake.opening)
     location = pointers.pop(COMMIT_TABLE)
     lake.world.note("the commit table is gone")
     _wait(worker)

@@ -21,6 +21,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     ServiceUnavailableError,
     TableAlreadyExistsError,
+    TooManyRequestsError,
     UnauthorizedError,
     ValidationException,
 )
@@ -51,6 +52,7 @@ EXPECTED = (
     BadRequestError,
     UnauthorizedError,
     ForbiddenError,
+    TooManyRequestsError,
     NoSuchTableError,
     NoSuchNamespaceError,
     TableAlreadyExistsError,
@@ -92,15 +94,15 @@ class Lake:
         self.rows_made += 1
         return self.rows_made
 
-    def open(self) -> Any:
-        """Open a handle as a process of its own does."""
-        return txns.open(self.connect(), clock=SimulatedClock(self.world), **self.options)
+    def open(self, **own: Any) -> Any:
+        """Open a handle as a process of its own does; with options of its own, if it has any."""
+        options = {**self.options, **own}
+        return txns.open(self.connect(), clock=SimulatedClock(self.world), **options)
 
-    def open_java(self) -> JavaHandle:
+    def open_java(self, **own: Any) -> JavaHandle:
         """Open one of Java's core, as a process of its own does."""
-        return JavaHandle(
-            jvm.running(), self.world, self.connect(), self.options, server=self.server
-        )
+        options = {**self.options, **own}
+        return JavaHandle(jvm.running(), self.world, self.connect(), options, server=self.server)
 
 
 @dataclass
@@ -111,6 +113,7 @@ class Worker:
     Attributes:
         actions: What is to be done, as (key, action).
         java: Whether its processes have Java's core.
+        options: Options of its handles, over those of the lake.
         again: The transaction that has to be tried again under its id.
     """
 
@@ -118,6 +121,7 @@ class Worker:
     name: str
     actions: list[tuple[str, Callable[[Worker], None]]]
     java: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
     skew_ms: int = 0
     stranger: bool = False
     deaths: int = 0
@@ -188,11 +192,11 @@ class Worker:
     def _open(self) -> Any:
         """Open a handle, not while the commit table is hidden: a new process would make another."""
         lake = self.lake
-        while COMMIT_TABLE not in lake.observer.registry.pointers:
-            lake.world.sleep(5)
+        lake.world.wait_for(lambda: COMMIT_TABLE in lake.observer.registry.pointers)
         lake.opening += 1
         try:
-            return lake.open_java() if self.java else lake.open()
+            opens = lake.open_java if self.java else lake.open
+            return opens(**self.options)
         finally:
             lake.opening -= 1
 

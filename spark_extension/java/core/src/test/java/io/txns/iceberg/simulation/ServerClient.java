@@ -101,6 +101,7 @@ final class ServerClient extends BaseHTTPClient {
       case "BadRequest" -> 400;
       case "Unauthorized" -> 401;
       case "Forbidden" -> 403;
+      case "TooManyRequests" -> 429;
       case "NoSuchTable", "NoSuchNamespace", "FileNotFound" -> 404;
       case "CommitFailed", "AlreadyExists" -> 409;
       case "Lost" -> 504;

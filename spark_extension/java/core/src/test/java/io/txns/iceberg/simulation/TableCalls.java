@@ -11,9 +11,14 @@ import org.apache.iceberg.DataFiles;
 import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.PartitionSpecParser;
+import org.apache.iceberg.SchemaParser;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableScan;
+import org.apache.iceberg.UpdatePartitionSpec;
 import org.apache.iceberg.UpdateProperties;
+import org.apache.iceberg.UpdateSchema;
+import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.types.Types;
 
@@ -26,7 +31,8 @@ record TableCalls(Session session) {
     calls.put("plan_files", this::plan);
     calls.put("append", this::append);
     calls.put("overwrite", this::overwrite);
-    calls.put("add_column", this::addColumn);
+    calls.put("update_schema", this::updateSchema);
+    calls.put("update_spec", this::updateSpec);
     calls.put("create_branch", this::createBranch);
     calls.put("set_properties", this::setProperties);
   }
@@ -39,9 +45,10 @@ record TableCalls(Session session) {
     loaded.put("spec_id", table.spec().specId());
     ObjectNode refs = loaded.putObject("refs");
     table.refs().forEach((name, ref) -> refs.put(name, ref.snapshotId()));
+    loaded.put("schema", SchemaParser.toJson(table.schema()));
     loaded.set(
-        "columns",
-        Json.array(table.schema().columns().stream().map(Types.NestedField::name).toList()));
+        "specs",
+        Json.array(table.specs().values().stream().map(PartitionSpecParser::toJson).toList()));
     return loaded;
   }
 
@@ -96,9 +103,42 @@ record TableCalls(Session session) {
         .build();
   }
 
-  private JsonNode addColumn(JsonNode args) {
-    Table table = session.table(args).table();
-    table.updateSchema().addColumn(args.get("name").asText(), Types.StringType.get()).commit();
+  private JsonNode updateSchema(JsonNode args) {
+    UpdateSchema update = session.table(args).table().updateSchema();
+    for (JsonNode change : args.get("changes")) {
+      String name = change.get("name").asText();
+      String to = Json.text(change, "to");
+      update =
+          switch (change.get("change").asText()) {
+            case "add" -> update.addColumn(name, Types.fromPrimitiveString(to));
+            case "rename" -> update.renameColumn(name, to);
+            case "drop" -> update.deleteColumn(name);
+            case "widen" -> update.updateColumn(name, Types.fromPrimitiveString(to));
+            case "describe" -> update.updateColumnDoc(name, to);
+            case "move" -> update.moveFirst(name);
+            default -> throw new IllegalArgumentException(change.toString());
+          };
+    }
+    update.commit();
+    return Json.none();
+  }
+
+  private JsonNode updateSpec(JsonNode args) {
+    UpdatePartitionSpec update = session.table(args).table().updateSpec();
+    for (JsonNode change : args.get("changes")) {
+      String name = change.get("name").asText();
+      update =
+          switch (change.get("change").asText()) {
+            case "add" ->
+                update.addField(
+                    name,
+                    Expressions.bucket(
+                        change.get("source").asText(), change.get("buckets").asInt()));
+            case "remove" -> update.removeField(name);
+            default -> throw new IllegalArgumentException(change.toString());
+          };
+    }
+    update.commit();
     return Json.none();
   }
 
