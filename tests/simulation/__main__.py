@@ -6,6 +6,7 @@
     python -m tests.simulation --mutations [--seeds 60]      take protections away: a table
     python -m tests.simulation --only stale-heads,keys       what every seed has, and nothing else
     python -m tests.simulation --core both                   some users with Java's core
+    python -m tests.simulation --damage [--seeds 60]         restored backups: who is told
     python -m tests.simulation --digest [--seeds 200]        a hash of all that happens in them
     python -m tests.simulation --record FOLDER [--seeds 20]  moments, for the Java half
 """
@@ -23,8 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.simulation import jvm
+from tests.simulation.damage import Damage, report, verdict
 from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
-from tests.simulation.plan import Plan, plan
+from tests.simulation.plan import Plan, damaged, plan
 from tests.simulation.recording import record
 from tests.simulation.run import STRANGERS, Outcome, run
 from tests.simulation.settings import Core, Switch
@@ -52,6 +54,7 @@ def main() -> int:
     parser.add_argument(
         "--open", action="store_true", help="with what is known to break, and not repaired yet"
     )
+    parser.add_argument("--damage", action="store_true", help="how restored backups are taken")
     parser.add_argument("--processes", type=int, help="in how many at once; as many as processors")
     parser.add_argument("--digest", action="store_true", help="a hash of what happens in seeds")
     parser.add_argument("--record", type=Path, help="write moments of runs into this folder")
@@ -65,6 +68,11 @@ def main() -> int:
     if arguments.mutations:
         with multiprocessing.Pool(arguments.processes) as pool:
             return _run_mutations(pool, arguments.seeds, switches)
+    if arguments.damage:
+        if arguments.core is not Core.PYTHON:
+            jvm.class_path()
+        with multiprocessing.Pool(arguments.processes) as pool:
+            return _run_damages(pool, arguments.seeds, arguments.core)
     if arguments.seed is not None:
         planned = plan(arguments.seed, switches, arguments.core, also=also)
         outcome = run(planned, keep_trace=True)
@@ -153,6 +161,21 @@ def _run_mutations(pool: Pool, seeds_max: int, switches: frozenset[Switch] | Non
         print(f"| {' | '.join(cells)} |", flush=True)
     print(f"mutations={len(MUTATIONS)} missed={missed} within={seeds_max}")
     return min(missed, 1)
+
+
+def _run_damages(pool: Pool, seeds: int, core: Core) -> int:
+    """Print how damages were taken, as a table for the docs."""
+    cases = [(seed, kind, core) for kind in Damage for seed in range(seeds)]
+    ended = pool.map(_taken, cases, chunksize=5)
+    found: dict[Damage, list[tuple[int, str]]] = {kind: [] for kind in Damage}
+    for (seed, kind, _core), said in zip(cases, ended, strict=True):
+        found[kind].append((seed, said))
+    print(report(found))
+    return 0
+
+
+def _taken(case: tuple[int, Damage, Core]) -> str:
+    return verdict(run(damaged(*case)))
 
 
 def _seeds_until_found(search: tuple[str, int, int, frozenset[Switch] | None]) -> int:

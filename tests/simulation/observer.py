@@ -93,7 +93,7 @@ class Observer:
         for snapshot in sorted(entries, key=lambda one: int(_key(one, "txns.commit-ts"))):
             self._entry(snapshot)
         gone = [before[one] for one in before if one not in after]
-        if gone:
+        if gone and not self.world.actor.stranger:
             self._tidied([one for one in gone if _key(one, "txns.kind") != "tidy"], added, new)
         main = _newest_record(new)
         if main is None or int(_key(main, "txns.upper")) != self.history.upper:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from tests.simulation import actions, races, strangers, subscriptions, threads, upkeep, upsets
+from tests.simulation.damage import Damage, strike
 from tests.simulation.scheduler import DAY_MS
 from tests.simulation.settings import ON, Core, Settings, Switch
 from tests.simulation.worker import Worker
@@ -51,6 +52,7 @@ _HIDE_LOG, _PAUSE = "hide_log", "pause"
 _DAYS, _TIDY_FILES = "days", "tidy_files"
 _COMPACTED_LOG = "stranger-compacted-log"
 _PURGER = "p"
+_DAMAGE, _DAMAGE_VERB = "d", "damage-"
 _REPLACEMENT = "stranger-replacement"
 _USER_NAMES = ("a", "b", "c")
 _NOT_IN_JAVA = frozenset({"threads", "subscribe", "advance", "hold", "purge", "tidy_files"})
@@ -75,6 +77,7 @@ _KNOWN = (
     | {_REPLACEMENT: (strangers.replacement, 0.0)}
     | {_DAYS: (upkeep.let_days_pass, 0.0), _TIDY_FILES: (upkeep.tidy_files, 0.0)}
     | {_COMPACTED_LOG: (strangers.compact_log, 0.0)}
+    | {f"{_DAMAGE_VERB}{kind.value}": (strike(kind), 0.0) for kind in Damage}
 )
 
 
@@ -111,6 +114,21 @@ class Plan:
     java: frozenset[str] = frozenset()
     own_options: dict[str, dict[str, object]] = field(default_factory=dict)
     slow_alone: str = ""
+
+
+def damaged(seed: int, kind: Damage, core: Core = Core.PYTHON) -> Plan:
+    """Draw the plan of a seed with a damage in its middle, and nothing else amiss."""
+    planned = plan(seed, frozenset(), core)
+    rng = random.Random(f"{seed}/damage")
+    before = (f"{_DAMAGE}.{number}.{_PAUSE}" for number in range(rng.randint(0, 2)))
+    keys = (*before, f"{_DAMAGE}.it.{_DAMAGE_VERB}{kind.value}")
+    workers = {name: each for name, each in planned.workers.items() if name != _PURGER}
+    return replace(
+        planned,
+        workers={**workers, _DAMAGE: keys},
+        skews_ms={**planned.skews_ms, _DAMAGE: 0},
+        fault_rate=0.0,
+    )
 
 
 def plan(

@@ -29,7 +29,7 @@ from txns._table import mark
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-STRANGERS = frozenset({"s", "u", "l"})
+STRANGERS = frozenset({"s", "u", "l", "d"})
 """The workers that know nothing of the protocol."""
 _REGISTERED = (("lake", "t0"), ("lake", "t1"), ("lake", "t2"))
 _CREATABLE = (("lake", "n0"), ("lake", "n1"))
@@ -102,6 +102,7 @@ def run(
             violation = found
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is a finding
             violation = Violation("crash", f"{error!r}\n{traceback.format_exc()}")
+            violation.__cause__ = error
         world.close()
     return Outcome(
         plan.seed,

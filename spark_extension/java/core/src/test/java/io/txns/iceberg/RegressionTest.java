@@ -410,6 +410,7 @@ class RegressionTest {
       for (Thread t : all) {
         t.join();
       }
+      assertThat(ok).hasSize(threads);
       txn.commit();
       List<Long> there = lake.txnIds("shop.a");
       for (Long row : ok) {
