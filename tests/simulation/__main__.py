@@ -7,6 +7,7 @@
     python -m tests.simulation --only stale-heads,keys       what every seed has, and nothing else
     python -m tests.simulation --core both                   some users with Java's core
     python -m tests.simulation --damage [--seeds 60]         restored backups: who is told
+    python -m tests.simulation --coverage [--seeds 500]      how often what occurred
     python -m tests.simulation --digest [--seeds 200]        a hash of all that happens in them
     python -m tests.simulation --record FOLDER [--seeds 20]  moments, for the Java half
 """
@@ -19,14 +20,15 @@ import multiprocessing
 import os
 import sys
 import time
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.simulation import jvm
+from tests.simulation import coverage, jvm
 from tests.simulation.damage import Damage, report, verdict
 from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
-from tests.simulation.plan import Plan, damaged, plan
+from tests.simulation.plan import Plan, damaged, plan, verbs
 from tests.simulation.recording import record
 from tests.simulation.run import STRANGERS, Outcome, run
 from tests.simulation.settings import Core, Switch
@@ -54,6 +56,7 @@ def main() -> int:
     parser.add_argument(
         "--open", action="store_true", help="with what is known to break, and not repaired yet"
     )
+    parser.add_argument("--coverage", action="store_true", help="how often what occurred")
     parser.add_argument("--damage", action="store_true", help="how restored backups are taken")
     parser.add_argument("--processes", type=int, help="in how many at once; as many as processors")
     parser.add_argument("--digest", action="store_true", help="a hash of what happens in seeds")
@@ -68,11 +71,12 @@ def main() -> int:
     if arguments.mutations:
         with multiprocessing.Pool(arguments.processes) as pool:
             return _run_mutations(pool, arguments.seeds, switches)
-    if arguments.damage:
+    if arguments.coverage or arguments.damage:
         if arguments.core is not Core.PYTHON:
             jvm.class_path()
+        table = _print_coverage if arguments.coverage else _run_damages
         with multiprocessing.Pool(arguments.processes) as pool:
-            return _run_damages(pool, arguments.seeds, arguments.core)
+            return table(pool, range(arguments.seeds), arguments.core)
     if arguments.seed is not None:
         planned = plan(arguments.seed, switches, arguments.core, also=also)
         outcome = run(planned, keep_trace=True)
@@ -163,9 +167,24 @@ def _run_mutations(pool: Pool, seeds_max: int, switches: frozenset[Switch] | Non
     return min(missed, 1)
 
 
-def _run_damages(pool: Pool, seeds: int, core: Core) -> int:
+def _print_coverage(pool: Pool, seeds: range, core: Core) -> int:
+    """Print how often each action, fault and kind of entry occurred, as a table for the docs."""
+    occurred: Counter[str] = Counter()
+    for each in pool.imap_unordered(partial(_occurred, core=core), seeds):
+        occurred += each
+    print(coverage.report(occurred, verbs()))
+    never = sorted(coverage.expected(verbs()) - occurred.keys())
+    print(f"seeds={len(seeds)} never={len(never)} {' '.join(never)}")
+    return min(len(never), 1)
+
+
+def _occurred(seed: int, *, core: Core) -> Counter[str]:
+    return run(plan(seed, core=core)).occurred
+
+
+def _run_damages(pool: Pool, seeds: range, core: Core) -> int:
     """Print how damages were taken, as a table for the docs."""
-    cases = [(seed, kind, core) for kind in Damage for seed in range(seeds)]
+    cases = [(seed, kind, core) for kind in Damage for seed in seeds]
     ended = pool.map(_taken, cases, chunksize=5)
     found: dict[Damage, list[tuple[int, str]]] = {kind: [] for kind in Damage}
     for (seed, kind, _core), said in zip(cases, ended, strict=True):

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import CommitStateUnknownException, NoSuchTableError
 from pyiceberg.schema import Schema
+from pyiceberg.table import ALWAYS_TRUE
 from pyiceberg.types import LongType, NestedField
 
 from tests.simulation import keys, schemas
 from tests.simulation.history import Attempt, Identifier, Listing, Operation, Read, folded
-from tests.simulation.rows import Rows, data_file, rows_of
+from tests.simulation.rows import Rows, compact, data_file, rows_of
 from tests.simulation.scheduler import Violation
 from tests.simulation.settings import Switch
 from txns._catalog.outcome import State
@@ -39,6 +40,8 @@ _STATEMENTS = {
     "append": 8,
     "overwrite": 4,
     "delete": 2,
+    "truncate": 0.5,
+    "compact": 1,
     "read": 2,
     "alter": 1,
     "create": 2,
@@ -280,6 +283,10 @@ def _change(worker: Worker, catalog: Any, table: Any, attempt: Attempt, verb: st
         _branch(worker, table, attempt, name)
     elif verb == "append":
         append(worker, table, attempt, name)
+    elif verb == "truncate":
+        _truncate(worker, catalog, attempt, name)
+    elif verb == "compact":
+        _compact(worker, catalog, attempt, name)
     elif verb in keys.VERBS:
         found = read(worker, catalog, attempt, name) or frozenset()
         key = worker.rng.choice(keys.KEYS)
@@ -385,6 +392,24 @@ def _overwrite(
         producer.delete_data_file(file)
         if left := held - removed | added:
             producer.append_data_file(data_file(table.metadata, left, worker.lake.new_row()))
+
+
+def _truncate(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> None:
+    """Remove all rows, with their files."""
+    seen = read(worker, catalog, attempt, name)
+    if seen:
+        with meaning(attempt, Operation(name, "overwrite", removed=seen)):
+            catalog.load_table(name).delete(ALWAYS_TRUE)
+
+
+def _compact(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> None:
+    """Rewrite all files into one with the same rows."""
+    table = catalog.load_table(name)
+    files = [task.file for task in table.scan().plan_files()]
+    _saw(worker, attempt, name, frozenset(row for file in files for row in rows_of(file.file_path)))
+    if len(files) > 1:
+        with meaning(attempt, Operation(name, "overwrite")):
+            compact(table, files, worker.lake.new_row())
 
 
 def _alter(worker: Worker, table: Any, attempt: Attempt, name: Identifier) -> None:

@@ -336,6 +336,15 @@ class JavaTable:
         yield fields
         self.change("update_spec", changes=fields.changes)
 
+    def delete(self, _row_filter: object) -> None:
+        """Remove all rows: no other filter is used."""
+        self.change("truncate")
+
+    def rewrite(self, files: list[Any], made: DataFile) -> None:
+        """Put one file in the place of others that hold the same."""
+        added = {"path": made.file_path, "rows": len(rows_of(made.file_path))}
+        self.change("rewrite", removed=[file.file_path for file in files], added=[added])
+
     def manage_snapshots(self) -> _Branches:
         """Make branches of it."""
         return _Branches(self)

@@ -306,6 +306,11 @@ def _keys(
     return tuple(f"{worker}.{number}.{prefix}{name}" for number, name in enumerate(drawn))
 
 
+def verbs() -> list[str]:
+    """Give the names of all actions that ordinary runs may have."""
+    return [name for name in _KNOWN if not name.startswith(_DAMAGE_VERB)]
+
+
 def action_of(key: str) -> Action:
     """Give the action that a key names."""
     return _KNOWN[_verb(key)][0]

@@ -174,7 +174,11 @@ class Compaction(_OverwriteFiles):
 def compact(table: Table, files: list[DataFile], version: int, branch: str = "main") -> None:
     """Rewrite data files into one, as compaction services do."""
     held = [row for file in files for row in rows_of(file.file_path)]
-    replace_files(table, files, data_file(table.metadata, held, version), branch)
+    made = data_file(table.metadata, held, version)
+    if hasattr(table, "rewrite"):  # of Java's core, which has an operation for it
+        table.rewrite(files, made)
+    else:
+        replace_files(table, files, made, branch)
 
 
 def replace_files(

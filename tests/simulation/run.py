@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from tests.simulation import jvm
+from tests.simulation import coverage, jvm
 from tests.simulation.actions import SCHEMA
 from tests.simulation.audit import audit
 from tests.simulation.catalogs import Registry, ServerCatalog, SwapCatalog
@@ -27,6 +27,7 @@ from txns._log import payload
 from txns._table import mark
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Iterator
 
 STRANGERS = frozenset({"s", "u", "l", "d"})
@@ -49,6 +50,7 @@ class Outcome:
         grouped: Swaps that brought several of them.
         faults: What went wrong, as (action, step, fault).
         trace: What happened, line by line, if it was asked for.
+        occurred: How often each action, fault, kind of entry and change of a table occurred.
     """
 
     seed: int
@@ -59,6 +61,7 @@ class Outcome:
     grouped: int
     faults: list[tuple[str, int, Fault]]
     trace: list[str]
+    occurred: Counter[str]
 
 
 def run(
@@ -113,6 +116,7 @@ def run(
         lake.observer.grouped if lake else 0,
         faults.happened,
         world.trace,
+        world.occurred + coverage.of_run(faults, lake),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -114,6 +115,8 @@ class World:
         self.auditor = Process("auditor")
         self.processes: list[Process] = []
         self.trace: list[str] = []
+        self.occurred: Counter[str] = Counter()
+        """How often what happened, as `coverage` calls it."""
         self.keep_trace = False
         self._digest = hashlib.sha256()
         self._rng = random.Random(f"{seed}/schedule")

@@ -27,7 +27,7 @@ from pyiceberg.exceptions import (
 )
 
 import txns
-from tests.simulation import jvm
+from tests.simulation import coverage, jvm
 from tests.simulation.determinism import SimulatedClock
 from tests.simulation.java_handle import JavaHandle
 from tests.simulation.observer import COMMIT_TABLE
@@ -157,6 +157,7 @@ class Worker:
         self.process.began_above = self.lake.observer.history.upper
         self.process.attempt = None
         self.process.repairing = ""
+        world.occurred[coverage.action(key)] += 1
         before = self.deaths
         self.repeats += 1
         self.perform(key, action)

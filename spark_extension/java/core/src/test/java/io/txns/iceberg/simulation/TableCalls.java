@@ -12,6 +12,7 @@ import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.PartitionSpecParser;
+import org.apache.iceberg.RewriteFiles;
 import org.apache.iceberg.SchemaParser;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableScan;
@@ -31,6 +32,8 @@ record TableCalls(Session session) {
     calls.put("plan_files", this::plan);
     calls.put("append", this::append);
     calls.put("overwrite", this::overwrite);
+    calls.put("rewrite", this::rewrite);
+    calls.put("truncate", this::truncate);
     calls.put("update_schema", this::updateSchema);
     calls.put("update_spec", this::updateSpec);
     calls.put("create_branch", this::createBranch);
@@ -91,6 +94,29 @@ record TableCalls(Session session) {
       overwrite.addFile(dataFile(loaded.table(), file));
     }
     overwrite.commit();
+    return Json.none();
+  }
+
+  private JsonNode rewrite(JsonNode args) {
+    Session.LoadedTable loaded = session.table(args);
+    RewriteFiles rewrite = loaded.table().newRewrite();
+    for (String path : Json.list(args.get("removed"))) {
+      rewrite.deleteFile(loaded.planned().get(path));
+    }
+    for (JsonNode file : args.get("added")) {
+      rewrite.addFile(dataFile(loaded.table(), file));
+    }
+    rewrite.commit();
+    return Json.none();
+  }
+
+  private JsonNode truncate(JsonNode args) {
+    session
+        .table(args)
+        .table()
+        .newDelete()
+        .deleteFromRowFilter(Expressions.alwaysTrue())
+        .commit();
     return Json.none();
   }
 

@@ -1,0 +1,51 @@
+"""How often what a run can do was done: what never occurs proves nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tests.simulation.faults import Fault
+from txns._log.entry import Kind, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.simulation.faults import FaultPlan
+    from tests.simulation.worker import Lake
+
+_NO_ENTRIES = {Kind.TIDY.value, Kind.QUARANTINE.value}
+"""Records that are no entries, and a kind that is reserved: nobody writes it."""
+_NEEDS_TWO = {"tidy_files"}
+"""Actions that ordinary runs leave out (docs/simulation.md, open defects)."""
+
+
+def action(key: str) -> str:
+    """Give what an action is counted under."""
+    return f"action {key.rsplit('.', 1)[1]}"
+
+
+def of_run(faults: FaultPlan, lake: Lake | None) -> Counter[str]:
+    """Count the faults of a run, and the entries of its log with the changes that they are of."""
+    found = Counter(f"fault {fault.value}" for _action, _step, fault in faults.happened)
+    for logged in lake.observer.entries.values() if lake else ():
+        found[f"entry {logged.kind}"] += 1
+        found.update(f"change {table['operation']}" for table in logged.tables if logged.changes)
+    return found
+
+
+def expected(actions: Iterable[str]) -> set[str]:
+    """Give everything that is to occur, for the actions that there are."""
+    return {
+        *(f"action {name}" for name in actions if name not in _NEEDS_TWO),
+        *(f"fault {fault.value}" for fault in Fault),
+        *(f"entry {kind.value}" for kind in Kind if kind.value not in _NO_ENTRIES),
+        *(f"change {operation.value}" for operation in Operation),
+    }
+
+
+def report(occurred: Counter[str], actions: Iterable[str]) -> str:
+    """Give the table for docs/simulation.md, what never occurred with a zero."""
+    lines = ["| what | how often |", "| --- | --- |"]
+    names = sorted(expected(actions) | occurred.keys())
+    return "\n".join([*lines, *(f"| {name} | {occurred[name]:,} |" for name in names)])
