@@ -33,6 +33,7 @@ from tests.simulation.recording import record
 from tests.simulation.run import STRANGERS, Outcome, run
 from tests.simulation.settings import Core, Switch
 from tests.simulation.shrink import shrink
+from tests.simulation.story import story
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +81,7 @@ def main() -> int:
     if arguments.seed is not None:
         planned = plan(arguments.seed, switches, arguments.core, also=also)
         outcome = run(planned, keep_trace=True)
-        print("\n".join(outcome.trace))
+        print("\n".join(story(outcome.trace)))
         return _report(planned, outcome, whole=arguments.whole)
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     if arguments.core is not Core.PYTHON:
@@ -224,7 +225,7 @@ def _report(planned: Plan, outcome: Outcome, *, whole: bool) -> int:
     if not whole:
         smaller, small = shrink(planned, outcome)
         print(f"  with {smaller.workers} and {small.faults}:\n  {small.violation}")
-        print("\n".join(f"    {line}" for line in small.trace[-60:]))
+        print("\n".join(f"    {line}" for line in story(small.trace)[-80:]))
     sys.stdout.flush()
     return 1
 

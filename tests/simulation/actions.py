@@ -13,7 +13,7 @@ from pyiceberg.table import ALWAYS_TRUE
 from pyiceberg.types import LongType, NestedField
 
 from tests.simulation import keys, schemas
-from tests.simulation.history import Attempt, Identifier, Listing, Operation, Read, folded
+from tests.simulation.history import Attempt, Identifier, Listing, Operation, Read, folded, show
 from tests.simulation.rows import Rows, compact, data_file, rows_of
 from tests.simulation.scheduler import Violation
 from tests.simulation.settings import Switch
@@ -78,6 +78,7 @@ def transact(
         worker.process.doing,
         isolation=isolation,
         began_above=history.upper,
+        tell=worker.lake.world.tell,
         repeats=before is not None or shared_id is not None,
     )
     if txn_id is not None:
@@ -92,6 +93,7 @@ def transact(
         worker.again = None
         return
     attempt.txn_id, attempt.read_ts = txn.txn_id, txn.read_ts
+    attempt.tell(f"begins {txn.txn_id}, {isolation}, at {txn.read_ts}")
     if as_of is None and attempt.read_ts < attempt.began_above and not worker.process.stale:
         raise Violation("strict", f"{attempt.key} reads below {attempt.began_above}")
     try:
@@ -207,6 +209,7 @@ def _refused(worker: Worker, attempt: Attempt, barred: list[Attempt]) -> None:
 def _acknowledge(worker: Worker, attempt: Attempt, commit_ts: int | None) -> None:
     history = worker.lake.observer.history
     attempt.acknowledged = commit_ts
+    attempt.tell(f"is told that it stands at {commit_ts}")
     settled = history.settled_ts(attempt.txn_id)
     # Without an entry of its own, what it meant must come to nothing on what it read.
     registered = {name for name in attempt.tables if name not in worker.lake.creatable}
@@ -330,6 +333,7 @@ def _saw(
     rows: Rows | None,
     columns: frozenset[str] | None = None,
 ) -> Rows | None:
+    attempt.tell(f"finds {show(rows)} in {'.'.join(folded(name))}")
     if attempt.isolation == "autocommit":
         return rows
     seen = Read(folded(name), rows, tuple(attempt.operations), columns)
@@ -347,6 +351,7 @@ def meaning(attempt: Attempt, operation: Operation) -> Iterator[None]:
     committed all the same.
     """
     operation = replace(operation, table=folded(operation.table))
+    attempt.tell(f"means {operation}")
     attempt.operations.append(operation)
     try:
         yield
@@ -437,7 +442,12 @@ def _branch(worker: Worker, table: Any, attempt: Attempt, name: Identifier) -> N
 def autocommit(worker: Worker) -> None:
     """Run one statement outside a transaction."""
     history = worker.lake.observer.history
-    attempt = Attempt(worker.process.doing, isolation="autocommit", began_above=history.upper)
+    attempt = Attempt(
+        worker.process.doing,
+        isolation="autocommit",
+        began_above=history.upper,
+        tell=worker.lake.world.tell,
+    )
     history.attempts.append(attempt)
     worker.process.attempt = attempt
     verbs = ("append", "append", "overwrite", "delete", "read", "alter")

@@ -14,6 +14,8 @@ from tests.simulation import schemas
 from tests.simulation.scheduler import Violation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.simulation.rows import Row, Rows
 
 Identifier = tuple[str, ...]
@@ -79,6 +81,14 @@ class Operation:
     def is_append(self) -> bool:
         """Whether it can stand on any newer state."""
         return self.verb == "append" and self.branch == "main"
+
+    def __str__(self) -> str:
+        """Say it for a trace."""
+        more = [f"+{sorted(self.rows)}"] if self.rows else []
+        more += [f"-{sorted(self.removed)}"] if self.removed else []
+        more += [f"columns +{sorted(self.columns)} -{sorted(self.gone)}"] * (self.verb == "alter")
+        branch = "" if self.branch == "main" else f" of branch {self.branch}"
+        return " ".join([f"{self.verb} {'.'.join(self.table)}{branch}", *more])
 
     def on(self, version: Version, *, lenient: bool = False) -> Version:
         """Give the version that it makes of one; a row that is not there cannot be removed."""
@@ -165,6 +175,8 @@ class Attempt:
     purges: bool = False
     passes_the_log: bool = False
     repeats: bool = False
+    tell: Callable[[str], None] = lambda _text: None
+    """Adds a line to the trace."""
 
     def state(self, table: Identifier, base: Version) -> Version:
         """Give a table as the transaction leaves it."""

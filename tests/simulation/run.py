@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from tests.simulation import coverage, jvm
+from tests.simulation import coverage, jvm, story
 from tests.simulation.actions import SCHEMA
 from tests.simulation.audit import audit
 from tests.simulation.catalogs import Registry, ServerCatalog, SwapCatalog
@@ -88,7 +88,7 @@ def run(
         left_out=left_out,
     )
     world = World(plan.seed, faults, switch=plan.switch)
-    world.keep_trace = keep_trace
+    world.keep_trace, world.seen = keep_trace, story.seen
     violation: Violation | None = None
     lake: Lake | None = None
     if plan.java:

@@ -18,7 +18,7 @@ import greenlet
 from tests.simulation.faults import CUTS_OFF, Fault, FaultPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 T = TypeVar("T")
 
@@ -118,6 +118,8 @@ class World:
         self.occurred: Counter[str] = Counter()
         """How often what happened, as `coverage` calls it."""
         self.keep_trace = False
+        self.seen: Callable[[Any], Iterable[str]] = lambda _result: ()
+        """What a trace says of what a step gave."""
         self._digest = hashlib.sha256()
         self._rng = random.Random(f"{seed}/schedule")
         self._ids = random.Random(f"{seed}/ids")
@@ -209,7 +211,7 @@ class World:
         fault = self._fault(process, kind, label, stale=older is not None)
         if fault is Fault.STALE and older is not None:
             process.stale = True
-            return older()
+            return self._told(older())
         if fault in {Fault.HANGS, Fault.HANGS_LANDED}:
             self._hang(process, effect if fault is Fault.HANGS_LANDED else None)
             raise errors.lost(label)
@@ -222,6 +224,11 @@ class World:
             self.die(process)
         if fault in _UNTRUE:
             raise _UNTRUE[fault](errors, process, kind, label)
+        return self._told(result)
+
+    def _told(self, result: T) -> T:
+        for text in self.seen(result) if self.keep_trace else ():
+            self.tell(text)
         return result
 
     def _before(
@@ -317,11 +324,19 @@ class World:
 
     def note(self, text: str) -> None:
         """Add a line to the trace, whose digest tells whether two runs were the same."""
-        who = self.current.doing or self.current.name if self.current else "-"
-        line = f"{self.now_ms - START_MS} {who} {text}"
+        line = self._line(text)
         self._digest.update(line.encode())
         if self.keep_trace:
             self.trace.append(line)
+
+    def tell(self, text: str) -> None:
+        """Add a line to the trace for who reads it, which follows from what happened."""
+        if self.keep_trace:
+            self.trace.append(self._line(text))
+
+    def _line(self, text: str) -> str:
+        who = self.current.doing or self.current.name if self.current else "-"
+        return f"{self.now_ms - START_MS} {who} {text}"
 
     @property
     def actor(self) -> Process:

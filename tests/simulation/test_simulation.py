@@ -8,6 +8,7 @@ from tests.simulation.plan import plan
 from tests.simulation.run import run
 from tests.simulation.settings import Core
 from tests.simulation.shrink import shrink
+from tests.simulation.story import story
 
 SEEDS = 200
 SEEDS_OF_JAVA = 20
@@ -40,7 +41,7 @@ def _holds(seed: int, core: Core) -> None:
             f"seed {seed}: {outcome.violation}\n"
             f"again: PYTHONHASHSEED=0 {again}\n"
             f"with {smaller.workers} and {small.faults}: {small.violation}\n"
-            + "\n".join(small.trace[-40:])
+            + "\n".join(story(small.trace)[-60:])
         )
 
 
