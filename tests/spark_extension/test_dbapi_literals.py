@@ -105,19 +105,27 @@ def test_only_markers_are_replaced_and_set_apart(sql: str) -> None:
 
 def test_what_would_be_changed_on_its_way_becomes_a_literal() -> None:
     values = [1, dt.date(2020, 1, 1), "x", "\\", "${x}"]
-    sql = "SELECT  ? ,  DATE'2020-01-01' ,  ? ,  %s ,  CAST(X'247b787d' AS STRING) "
+    sql = "SELECT  :p1 ,  DATE'2020-01-01' ,  :p3 ,  %s ,  CAST(X'247b787d' AS STRING) "
     asked = "SELECT ?, ?, ?, ?, ?"
-    assert (sql % "CAST(X'5c' AS STRING)", [1, "x"]) == bound(asked, values, lambda: False)
-    assert (sql % "?", [1, "x", "\\"]) == bound(asked, values, lambda: True)
+    named = {"p1": 1, "p3": "x"}
+    assert (sql % "CAST(X'5c' AS STRING)", named) == bound(asked, values, lambda: False)
+    assert (sql % ":p4", {**named, "p4": "\\"}) == bound(asked, values, lambda: True)
+
+
+def test_values_are_bound_by_names() -> None:
+    """Spark 4.1.3 and 4.2.0 bind five and more to the wrong markers without one (SPARK-58341)."""
+    sql, named = bound("SELECT ?, ?, ?, ?, ?", [1, 2, 3, 4, 5], lambda: False)
+    assert "SELECT  :p1 ,  :p2 ,  :p3 ,  :p4 ,  :p5 " == sql
+    assert {f"p{number}": number for number in range(1, 6)} == named
 
 
 def test_a_session_is_asked_for_its_escapes_only_where_text_needs_them() -> None:
     def asked() -> bool:
         raise AssertionError
 
-    assert ("SELECT - ? ", [-1]) == bound("SELECT -?", [np.int64(-1)], asked)
-    assert ("SELECT  ? ", ["x"]) == bound("SELECT ?", ["x"], asked)
-    assert ("SELECT ?", []) == bound("SELECT ?", [], asked)
+    assert ("SELECT - :p1 ", {"p1": -1}) == bound("SELECT -?", [np.int64(-1)], asked)
+    assert ("SELECT  :p1 ", {"p1": "x"}) == bound("SELECT ?", ["x"], asked)
+    assert ("SELECT ?", {}) == bound("SELECT ?", [], asked)
 
 
 @pytest.mark.parametrize(

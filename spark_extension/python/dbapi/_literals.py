@@ -38,9 +38,12 @@ class Struct(dict[str, Any]):
 
 def bound(
     sql: str, parameters: Sequence[Any], has_escapes: Callable[[], bool]
-) -> tuple[str, list[Any]]:
+) -> tuple[str, dict[str, Any]]:
     """
-    Return a statement and what is left to bind to its markers by Spark.
+    Return a statement and what is left to bind to its markers by Spark, by their names.
+
+    By names, since Spark 4.1.0 to 4.1.3 and 4.2.0 bind five values and more to the wrong ones of
+    markers without a name (SPARK-58341), on the server's side: no version of a client avoids it.
 
     Numbers, text, bytes, booleans and NULL stay parameters. Values that would be changed on their
     way become literals: by pyspark (times, decimals, maps, structs), or by Spark, which writes
@@ -54,13 +57,18 @@ def bound(
     """
     values = [_normal(value) for value in parameters]
     if not values:
-        return sql, values
+        return sql, {}
     escapes = any(_needs_escapes(value) for value in values) and has_escapes()
-    faithful = [_is_faithful(value) or (escapes and _needs_escapes(value)) for value in values]
-    texts = ["?" if kept else literal(value) for value, kept in zip(values, faithful, strict=True)]
-    return fill_markers(sql, texts), [
-        value for value, kept in zip(values, faithful, strict=True) if kept
+    named = {
+        f"p{number}": value
+        for number, value in enumerate(values, 1)
+        if _is_faithful(value) or (escapes and _needs_escapes(value))
+    }
+    texts = [
+        f":p{number}" if f"p{number}" in named else literal(value)
+        for number, value in enumerate(values, 1)
     ]
+    return fill_markers(sql, texts), named
 
 
 def inlined(sql: str, parameters: Sequence[Any]) -> str:
