@@ -89,6 +89,7 @@ class Plan:
         reject: Whether the audit sets aside what strangers did, or adopts it.
         settings: What it has besides.
         java: The workers whose processes have Java's core.
+        mutation: The protection that Java's core is without.
     """
 
     seed: int
@@ -102,6 +103,7 @@ class Plan:
     reject: bool
     settings: Settings
     java: frozenset[str] = frozenset()
+    mutation: str | None = None
 
 
 def plan(seed: int, only: frozenset[Switch] | None = None, core: Core = Core.PYTHON) -> Plan:

@@ -81,10 +81,11 @@ def run(
     violation: Violation | None = None
     lake: Lake | None = None
     if plan.java:
-        jvm.running().reset()
+        jvm.running(plan.mutation).reset()
     with simulated(world), quiet(), short_retention():
         try:
             lake = new_lake(world, server=plan.server, on_jvm=bool(plan.java), **plan.options)
+            lake.mutation = plan.mutation
             on_lake(lake)
             _start(plan, lake)
             world.run()

@@ -73,6 +73,7 @@ class Lake:
         creatable: Names that transactions create and drop.
         opening: How many processes open a handle just now.
         spare: A name that tables are renamed to, and the name of a table without care.
+        mutation: The protection that Java's core is without.
     """
 
     world: World
@@ -86,6 +87,7 @@ class Lake:
     spare: tuple[Identifier, ...] = ()
     rows_made: int = 0
     opening: int = 0
+    mutation: str | None = None
 
     def new_row(self) -> int:
         """Give a row that nobody has."""
@@ -98,9 +100,8 @@ class Lake:
 
     def open_java(self) -> JavaHandle:
         """Open one of Java's core, as a process of its own does."""
-        return JavaHandle(
-            jvm.running(), self.world, self.connect(), self.options, server=self.server
-        )
+        own_jvm = jvm.running(self.mutation)
+        return JavaHandle(own_jvm, self.world, self.connect(), self.options, server=self.server)
 
 
 @dataclass
