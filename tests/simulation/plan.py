@@ -88,6 +88,7 @@ class Plan:
         options: Options of the handles.
         reject: Whether the audit sets aside what strangers did, or adopts it.
         settings: What it has besides.
+        core: Whose core its users have.
         java: The workers whose processes have Java's core.
         mutation: The protection that Java's core is without.
     """
@@ -102,6 +103,7 @@ class Plan:
     options: dict[str, object]
     reject: bool
     settings: Settings
+    core: Core = Core.PYTHON
     java: frozenset[str] = frozenset()
     mutation: str | None = None
 
@@ -122,7 +124,7 @@ def plan(seed: int, only: frozenset[Switch] | None = None, core: Core = Core.PYT
         for name, keys in drawn.workers.items()
         if not (java and name == _LOG_HIDER)
     }
-    return replace(drawn, workers=workers, java=java)
+    return replace(drawn, workers=workers, core=core, java=java)
 
 
 def _with_java(seed: int, drawn: Plan, core: Core) -> frozenset[str]:

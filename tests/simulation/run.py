@@ -19,6 +19,7 @@ from tests.simulation.faults import Fault, FaultPlan
 from tests.simulation.observer import Observer
 from tests.simulation.plan import Plan, action_of
 from tests.simulation.scheduler import Violation, World
+from tests.simulation.settings import Core
 from tests.simulation.storage import Storage
 from tests.simulation.strangers import append_rows
 from tests.simulation.worker import Lake, Worker
@@ -85,7 +86,7 @@ def run(
     with simulated(world), quiet(), short_retention():
         try:
             lake = new_lake(world, server=plan.server, on_jvm=bool(plan.java), **plan.options)
-            lake.mutation = plan.mutation
+            lake.is_javas, lake.mutation = plan.core is Core.JAVA, plan.mutation
             on_lake(lake)
             _start(plan, lake)
             world.run()

@@ -73,6 +73,7 @@ class Lake:
         creatable: Names that transactions create and drop.
         opening: How many processes open a handle just now.
         spare: A name that tables are renamed to, and the name of a table without care.
+        is_javas: Whether all of its users have Java's core.
         mutation: The protection that Java's core is without.
     """
 
@@ -87,6 +88,7 @@ class Lake:
     spare: tuple[Identifier, ...] = ()
     rows_made: int = 0
     opening: int = 0
+    is_javas: bool = False
     mutation: str | None = None
 
     def new_row(self) -> int:
