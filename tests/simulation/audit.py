@@ -59,6 +59,7 @@ def _settle_by_java(lake: Lake, *, reject: bool) -> None:
     _read_everything(lake, java)
     _settle(lake, java, reject=reject)
     _everything_is_applied(lake)
+    _registrations_are_logged(lake, java)
     _read_everything(lake, java)
 
 

@@ -187,10 +187,7 @@ final class Mutations {
                   "TableView asOf(TableIdentifier, TableMetadata, TableMark, List,"
                       + " Overlay.Requests, long, long)",
                   "LoggedState: LoggedState of(TableMetadata, TableMark, List)",
-                  (of, a) ->
-                      new LoggedState(
-                          ((TableMetadata) a[0]).currentSnapshot(),
-                          ((LoggedState) of.of(a)).stranger()))),
+                  (of, a) -> withStrangers((TableMetadata) a[0], (LoggedState) of.of(a)))),
           Mutation.of(
               "applied_not_set",
               "txns.applied is set in the swap that applies (I4)",
@@ -349,6 +346,11 @@ final class Mutations {
     return moved;
   }
 
+  private static LoggedState withStrangers(TableMetadata metadata, LoggedState logged) {
+    Snapshot main = metadata.currentSnapshot();
+    return main == null ? logged : new LoggedState(main, logged.stranger());
+  }
+
   /** An applied snapshot with the rows of {@code main} besides its own, under its own id. */
   private static Overlay.Renumber onStrangersRows(TableOperations real) {
     return (base, staged, sequenceNumber, firstRowId) -> {
@@ -377,7 +379,9 @@ final class Mutations {
       return commit.of(a);
     } catch (TxnException e) {
       if (e.kind() == ErrorKind.COMMIT_STATE_UNKNOWN) {
-        SimulatedProcess.current().sleep(2000);
+        for (int waits = 0; waits < 4; waits++) { // until it lands, and is not cut off any more
+          SimulatedProcess.current().sleep(2000);
+        }
         request.leftovers().removeAllBut(request.writes().values());
         request.writes().values().forEach(write -> StagedFiles.metadataOf(write).delete());
       }
