@@ -4,6 +4,7 @@
     python -m tests.simulation --seeds 2000 [--first 0]      run seeds
     python -m tests.simulation --seed 17                     run one, with its trace
     python -m tests.simulation --mutations [--seeds 60]      take protections away: a table
+    python -m tests.simulation --mutations --core java       take Java's away
     python -m tests.simulation --only stale-heads,keys       what every seed has, and nothing else
     python -m tests.simulation --core both                   some users with Java's core
     python -m tests.simulation --damage [--seeds 60]         restored backups: who is told
@@ -25,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.simulation import coverage, jvm
+from tests.simulation import coverage, java_mutations, jvm
 from tests.simulation.damage import Damage, report, verdict
 from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
 from tests.simulation.plan import Plan, damaged, plan, verbs
@@ -70,8 +71,12 @@ def main() -> int:
         print(f"moments={count}")
         return 0
     if arguments.mutations:
+        if arguments.core is Core.BOTH:
+            parser.error("a mutation is of one core: --core python, or java")
+        if arguments.core is Core.JAVA:
+            jvm.class_path()
         with multiprocessing.Pool(arguments.processes) as pool:
-            return _run_mutations(pool, arguments.seeds, switches)
+            return _run_mutations(pool, arguments.core, arguments.seeds, switches)
     if arguments.coverage or arguments.damage:
         if arguments.core is not Core.PYTHON:
             jvm.class_path()
@@ -148,23 +153,28 @@ def _run_seed(
     return outcome.steps, outcome.committed, outcome.grouped, broken
 
 
-def _run_mutations(pool: Pool, seeds_max: int, switches: frozenset[Switch] | None) -> int:
+def _run_mutations(
+    pool: Pool, core: Core, seeds_max: int, switches: frozenset[Switch] | None
+) -> int:
     """Print how many seeds each missing protection took to be found, as a table for the docs."""
-    searches = [
-        (name, first, seeds_max, switches) for name in sorted(MUTATIONS) for first in _BEGINNINGS
-    ]
-    took = iter(pool.imap(_seeds_until_found, searches))
+    of_java = core is Core.JAVA
+    names = sorted(java_mutations.MUTATIONS if of_java else MUTATIONS)
+    needs = java_mutations.NEEDS if of_java else NEEDS
+    search = partial(
+        _search_java if of_java else _search_python, seeds_max=seeds_max, switches=switches
+    )
+    took = pool.imap(search, [(name, first) for name in names for first in _BEGINNINGS])
     firsts = (f"seeds from {first}" for first in _BEGINNINGS)
     print(f"| {' | '.join(('taken away', 'switch', *firsts))} |")
     print(f"|{' --- |' * (2 + len(_BEGINNINGS))}")
     missed = 0
-    for name in sorted(MUTATIONS):
+    for name in names:
         found = [next(took) for _ in _BEGINNINGS]
-        missed += not any(found)
-        on = ", ".join(f"`{one.value}`" for one in NEEDS.get(name, ()))
-        cells = (f"`{name}`", on, *(str(each or f"not in {seeds_max}") for each in found))
-        print(f"| {' | '.join(cells)} |", flush=True)
-    print(f"mutations={len(MUTATIONS)} missed={missed} within={seeds_max}")
+        missed += not any(count for count, _note in found)
+        on = ", ".join(f"`{one.value}`" for one in needs.get(name, ()))
+        told = (str(count or f"not in {seeds_max}") + note for count, note in found)
+        print(f"| {' | '.join((f'`{name}`', on, *told))} |", flush=True)
+    print(f"mutations={len(names)} missed={missed} within={seeds_max}")
     return min(missed, 1)
 
 
@@ -198,15 +208,26 @@ def _taken(case: tuple[int, Damage, Core]) -> str:
     return verdict(run(damaged(*case)))
 
 
-def _seeds_until_found(search: tuple[str, int, int, frozenset[Switch] | None]) -> int:
+def _search_python(
+    search: tuple[str, int], *, seeds_max: int, switches: frozenset[Switch] | None
+) -> tuple[int, str]:
     """Give how many seeds a missing protection takes to be found; 0 where it is not."""
-    name, first, seeds_max, switches = search
+    name, first = search
     on = NEEDS.get(name) if switches is None else switches
     with without_protection(name):
         for count, seed in enumerate(range(first, first + seeds_max), 1):
             if run(plan(seed, on)).violation:
-                return count
-    return 0
+                return count, ""
+    return 0, ""
+
+
+def _search_java(
+    search: tuple[str, int], *, seeds_max: int, switches: frozenset[Switch] | None
+) -> tuple[int, str]:
+    """Give the same of Java's core; and a note where nothing has asked for the protection."""
+    name, first = search
+    found = java_mutations.search(name, range(first, first + seeds_max), switches)
+    return found.count, ", never asked" if found.unasked and not found.count else ""
 
 
 def _options(planned: Plan) -> str:

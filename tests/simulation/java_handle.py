@@ -108,8 +108,7 @@ class JavaHandle:
         server: bool,
     ) -> None:
         """Open it for the process that runs."""
-        assert world.current is not None
-        self._jvm, self._world, self._process = jvm, world, world.current.name
+        self._jvm, self._world, self._process = jvm, world, world.actor.name
         self._steps = Steps(world, catalog)
         named = {_OPTIONS[name]: str(value) for name, value in options.items()}
         self.call("open", server=server, options=named)

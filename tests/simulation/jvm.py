@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Line = dict[str, Any]
 _CORE = Path(__file__).resolve().parents[2] / "spark_extension" / "java" / "core"
 _SERVER = "io.txns.iceberg.simulation.SimulationServer"
+_MUTATION = "txns.simulation.mutation"
 # Runs are short, and the machine has one processor for each of its worlds. Hash codes of objects
 # are all the same, or the archive's Parquet files would have other bytes in each JVM.
 _OPTIONS = (
@@ -49,10 +50,11 @@ class JavaError(Exception):
 class Jvm:
     """A JVM that runs the Java core of all processes of one world after the other."""
 
-    def __init__(self) -> None:
-        """Start it."""
+    def __init__(self, mutation: str | None = None) -> None:
+        """Start it; `mutation` names a protection that its core is without."""
+        mutated = [] if mutation is None else [f"-D{_MUTATION}={mutation}"]
         self._process = subprocess.Popen(
-            ["java", *_OPTIONS, "-cp", class_path(), _SERVER],
+            ["java", *_OPTIONS, *mutated, "-cp", class_path(), _SERVER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # What it warns of are the faults of the run, most of them.
@@ -64,8 +66,27 @@ class Jvm:
 
     def reset(self) -> None:
         """Forget all processes, before another world begins."""
-        self._send({"call": "reset"})
-        self._receive()
+        self._asked("reset")
+
+    def mutations(self) -> list[str]:
+        """Give the names of the protections that a core can be without."""
+        names: list[str] = self._asked("mutations")
+        return names
+
+    def unasked(self) -> list[str]:
+        """Give what its mutation takes the place of and nothing has asked so far."""
+        targets: list[str] = self._asked("unasked")
+        return targets
+
+    def end(self) -> None:
+        """End it."""
+        atexit.unregister(self._process.kill)
+        with self._process as process:
+            process.kill()
+
+    def _asked(self, name: str) -> Any:
+        self._send({"call": name})
+        return self._receive()["result"]
 
     def call(
         self, world: World, process: str, name: str, arguments: Line, step: Callable[[Line], Any]
@@ -137,7 +158,17 @@ def class_path() -> str:
     return os.pathsep.join([*map(str, classes), target.read_text("utf-8")])
 
 
-@cache
-def running() -> Jvm:
-    """Give the one JVM of this process; it starts when it is needed first."""
-    return Jvm()
+_RUNNING: dict[str | None, Jvm] = {}
+
+
+def running(mutation: str | None = None) -> Jvm:
+    """Give the one JVM of this process with a mutation, or none; it starts when needed first."""
+    if mutation not in _RUNNING:
+        _RUNNING[mutation] = Jvm(mutation)
+    return _RUNNING[mutation]
+
+
+def end(mutation: str) -> None:
+    """End the JVM with a mutation, if it runs: each takes its memory."""
+    if mutation in _RUNNING:
+        _RUNNING.pop(mutation).end()

@@ -96,9 +96,11 @@ class Plan:
         options: Options of the handles.
         reject: Whether the audit sets aside what strangers did, or adopts it.
         settings: What it has besides.
+        core: Whose core its users have.
         java: The workers whose processes have Java's core.
         own_options: Options of single workers, over those of all.
         slow_alone: What the name of the only worker begins with that hangs or is suspended.
+        mutation: The protection that Java's core is without.
     """
 
     seed: int
@@ -111,9 +113,11 @@ class Plan:
     options: dict[str, object]
     reject: bool
     settings: Settings
+    core: Core = Core.PYTHON
     java: frozenset[str] = frozenset()
     own_options: dict[str, dict[str, object]] = field(default_factory=dict)
     slow_alone: str = ""
+    mutation: str | None = None
 
 
 def damaged(seed: int, kind: Damage, core: Core = Core.PYTHON) -> Plan:
@@ -154,7 +158,7 @@ def plan(
         for name, keys in drawn.workers.items()
         if not (java and name == _LOG_HIDER and not drawn.settings.has(Switch.OPEN_DEFECTS))
     }
-    return replace(drawn, workers=workers, java=java)
+    return replace(drawn, workers=workers, core=core, java=java)
 
 
 def _with_java(seed: int, drawn: Plan, core: Core) -> frozenset[str]:

@@ -19,7 +19,7 @@ from tests.simulation.faults import Fault, FaultPlan
 from tests.simulation.observer import Observer
 from tests.simulation.plan import Plan, action_of
 from tests.simulation.scheduler import Violation, World
-from tests.simulation.settings import Switch
+from tests.simulation.settings import Core, Switch
 from tests.simulation.storage import Storage
 from tests.simulation.strangers import append_rows
 from tests.simulation.worker import Lake, Worker
@@ -92,11 +92,12 @@ def run(
     violation: Violation | None = None
     lake: Lake | None = None
     if plan.java:
-        jvm.running().reset()
+        jvm.running(plan.mutation).reset()
     files = plan.settings.has(Switch.PAYLOAD_FILES)
     with simulated(world), quiet(), short_retention(), payloads_in_files(there=files):
         try:
             lake = new_lake(world, server=plan.server, on_jvm=bool(plan.java), **plan.options)
+            lake.is_javas, lake.mutation = plan.core is Core.JAVA, plan.mutation
             on_lake(lake)
             _start(plan, lake)
             world.run()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tests.simulation import java_mutations, jvm
 from tests.simulation.mutations import MUTATIONS, NEEDS, without_protection
 from tests.simulation.plan import plan
 from tests.simulation.run import run
-from tests.simulation.settings import ON, Switch
+from tests.simulation.settings import ON, Core, Switch
 from tests.simulation.shrink import shrink
 from tests.simulation.uses import watched
 
@@ -39,6 +42,28 @@ TESTS_SEE = {
 }
 """What 25 seeds do not find, and a test does: which one, docs/simulation.md says."""
 
+QUICK_IN_JAVA = {
+    "applied_not_set",
+    "commit_ts_of_the_clock",
+    "look_up_forgotten",
+    "maybe_called_refused",
+    "newest_read",
+    "overlay_forgotten",
+    "read_check_dropped",
+    "tidy_before_apply",
+}
+"""What one to three seeds find of Java's core: each takes a JVM."""
+
+TESTS_OF_JAVA_SEE = {
+    "apply_past_quarantine",
+    "kept_tag_forgotten",
+    "set_back_read_as_it_is",
+}
+"""What these seeds with Java's core do not find, and a test of Java's does: docs/simulation.md."""
+
+SEEDS_OF_JAVA = (*range(SEEDS_MAX), *range(5000, 5025))
+"""Within which ones a missing protection of Java's must be noticed."""
+
 
 @pytest.mark.parametrize(
     "name",
@@ -53,6 +78,40 @@ def test_a_missing_protection_is_found(name: str):
         plans = (plan(seed, NEEDS.get(name)) for seed in range(SEEDS_MAX))
         found = next((one.seed for one in plans if run(one).violation), None)
     assert found is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in QUICK_IN_JAVA else pytest.mark.slow)
+        for name in sorted(java_mutations.MUTATIONS - TESTS_OF_JAVA_SEE)
+    ],
+)
+def test_a_missing_protection_of_java_is_found(name: str):
+    """Some seed with Java's core breaks a promise that holds when nothing is missing."""
+    assert java_mutations.search(name, SEEDS_OF_JAVA).count
+
+
+def test_all_mutations_of_java_are_known_here():
+    """What Java can take away has the names by which it is searched for."""
+    assert set(jvm.running().mutations()) == java_mutations.MUTATIONS
+
+
+@pytest.mark.slow
+def test_what_a_mutation_of_java_replaces_is_used():
+    """A protection of Java's that nobody asks is none either; to ask changes nothing."""
+    unasked: list[str] = []
+    try:
+        for seed in range(60):
+            planned = plan(seed, frozenset(Switch), Core.JAVA)
+            watched_run = run(replace(planned, mutation=java_mutations.WATCHED))
+            assert watched_run.digest == run(planned).digest
+            unasked = jvm.running(java_mutations.WATCHED).unasked()
+            if not unasked:
+                break
+    finally:
+        jvm.end(java_mutations.WATCHED)
+    assert not unasked
 
 
 @pytest.mark.parametrize("name", sorted(MUTATIONS))

@@ -75,6 +75,8 @@ class Lake:
         creatable: Names that transactions create and drop.
         opening: How many processes open a handle just now.
         spare: A name that tables are renamed to, and the name of a table without care.
+        is_javas: Whether all of its users have Java's core.
+        mutation: The protection that Java's core is without.
     """
 
     world: World
@@ -88,6 +90,8 @@ class Lake:
     spare: tuple[Identifier, ...] = ()
     rows_made: int = 0
     opening: int = 0
+    is_javas: bool = False
+    mutation: str | None = None
 
     def new_row(self) -> int:
         """Give a row that nobody has."""
@@ -102,7 +106,8 @@ class Lake:
     def open_java(self, **own: Any) -> JavaHandle:
         """Open one of Java's core, as a process of its own does."""
         options = {**self.options, **own}
-        return JavaHandle(jvm.running(), self.world, self.connect(), options, server=self.server)
+        own_jvm = jvm.running(self.mutation)
+        return JavaHandle(own_jvm, self.world, self.connect(), options, server=self.server)
 
 
 @dataclass

@@ -1,6 +1,7 @@
 package io.txns.iceberg.simulation;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStream;
@@ -8,6 +9,7 @@ import java.io.InputStreamReader;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.util.Collection;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.logging.log4j.Level;
@@ -40,12 +42,22 @@ final class Conversation {
       processes.computeIfAbsent(name, one -> new SimulatedProcess(one, this::say)).tell(line);
       return;
     }
-    if (!"reset".equals(Json.text(line, "call"))) {
-      throw new IllegalArgumentException("neither a process nor reset: " + line);
+    switch (Json.text(line, "call")) {
+      case "reset" -> {
+        processes.values().forEach(process -> process.tell(Json.object().put("end", true)));
+        processes.clear();
+        say(Json.object().putNull("result"));
+      }
+      case "unasked" -> say(result(Mutated.unasked()));
+      case "mutations" -> say(result(Mutations.all().stream().map(Mutation::name).toList()));
+      default -> throw new IllegalArgumentException("neither a process nor a call: " + line);
     }
-    processes.values().forEach(process -> process.tell(Json.object().put("end", true)));
-    processes.clear();
-    say(Json.object().putNull("result"));
+  }
+
+  private static JsonNode result(Collection<String> names) {
+    ObjectNode line = Json.object();
+    line.set("result", Json.array(names));
+    return line;
   }
 
   private synchronized void say(JsonNode line) {

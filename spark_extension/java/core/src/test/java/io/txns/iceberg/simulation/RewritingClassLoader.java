@@ -1,5 +1,6 @@
 package io.txns.iceberg.simulation;
 
+import io.txns.iceberg.simulation.Mutation.Target;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
@@ -9,11 +10,21 @@ import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.List;
 
-/** Loads the class path once more, what {@link Rewriting} concerns as it rewrites it. */
+/**
+ * Loads the class path once more, what {@link Rewriting} concerns as it rewrites it, without a
+ * protection where there is a mutation.
+ */
 final class RewritingClassLoader extends URLClassLoader {
-  RewritingClassLoader(String classPath) {
+  private final List<Target> mutated;
+
+  /**
+   * @param mutated targets of a mutation; empty for none
+   */
+  RewritingClassLoader(String classPath, List<Target> mutated) {
     super("simulated", urls(classPath), ClassLoader.getPlatformClassLoader());
+    this.mutated = mutated;
   }
 
   private static URL[] urls(String classPath) {
@@ -39,7 +50,7 @@ final class RewritingClassLoader extends URLClassLoader {
       if (code == null) {
         throw new ClassNotFoundException(name);
       }
-      byte[] rewritten = Rewriting.of(code.readAllBytes());
+      byte[] rewritten = Rewriting.of(Mutating.of(name, code.readAllBytes(), mutated));
       return defineClass(name, rewritten, 0, rewritten.length);
     } catch (IOException e) {
       throw new ClassNotFoundException(name, e);

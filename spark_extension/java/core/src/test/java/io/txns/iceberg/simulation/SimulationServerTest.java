@@ -209,7 +209,9 @@ class SimulationServerTest {
     int txn = begin(jvm, "a/0");
     jvm.result("a/0", "savepoint", args().put("txn", txn).put("name", "s"));
     int table = load(jvm, "a/0", txn, "t0");
-    jvm.result("a/0", "add_column", args().put("table", table).put("name", "word"));
+    ObjectNode columns = args().put("table", table);
+    columns.putArray("changes").addObject().put("change", "add").put("name", "w").put("to", "int");
+    jvm.result("a/0", "update_schema", columns);
     jvm.result("a/0", "rollback_to", args().put("txn", txn).put("name", "s"));
     jvm.result("a/0", "release", args().put("txn", txn).put("name", "s"));
     jvm.result("a/0", "rollback", args().put("txn", txn));

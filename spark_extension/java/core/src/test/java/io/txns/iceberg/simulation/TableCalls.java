@@ -111,12 +111,7 @@ record TableCalls(Session session) {
   }
 
   private JsonNode truncate(JsonNode args) {
-    session
-        .table(args)
-        .table()
-        .newDelete()
-        .deleteFromRowFilter(Expressions.alwaysTrue())
-        .commit();
+    session.table(args).table().newDelete().deleteFromRowFilter(Expressions.alwaysTrue()).commit();
     return Json.none();
   }
 

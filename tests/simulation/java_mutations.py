@@ -1,0 +1,78 @@
+"""
+Protections of Java's core taken away on purpose: which there are, and seeds that notice.
+
+What takes their place stands in Java's tests (`Mutations`, `MutationsOfLoads`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tests.simulation import jvm, mutations
+from tests.simulation.plan import plan
+from tests.simulation.run import run
+from tests.simulation.settings import Core, Switch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.simulation.scheduler import Violation
+
+WATCHED = "watched"
+"""In the place of a mutation: everything as it is, and it is seen what is asked."""
+
+NOT_IN_JAVA = {
+    "conditional_write_counts_as_append": "nobody writes by what he has found: `keys`",
+    "group_members_unaware": "threads of one process share no swaps here",
+    "id_twice_in_a_group": "threads of one process share no swaps here",
+    "log_created_in_the_loop": "nobody hides the log beside Java",
+    "purge_without_claim": "nobody purges with Java",
+}
+"""Python's that the simulation cannot notice through Java, and why."""
+
+MUTATIONS = mutations.MUTATIONS.keys() - NOT_IN_JAVA.keys()
+"""The names of Java's; those that Python's core has, too, take the same away."""
+
+NEEDS = {name: on for name, on in mutations.NEEDS.items() if name in MUTATIONS}
+"""What has to be on for a missing protection to be noticed; it is on in each seed then."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """
+    What became of a search.
+
+    Attributes:
+        count: How many seeds it took; 0 where none has noticed.
+        violation: The promise that was broken.
+        unasked: What the mutation takes the place of and no seed has asked.
+    """
+
+    count: int
+    violation: Violation | None
+    unasked: tuple[str, ...]
+
+
+def search(name: str, seeds: Iterable[int], switches: frozenset[Switch] | None = None) -> Found:
+    """
+    Run seeds without a protection until one breaks a promise that holds with it.
+
+    Args:
+        name: Which protection.
+        seeds: In this order.
+        switches: What is on in each; what the mutation needs where it is not given.
+    """
+    on = NEEDS.get(name) if switches is None else switches
+    found = Found(0, None, ())
+    try:
+        for count, seed in enumerate(seeds, 1):
+            planned = plan(seed, on, Core.JAVA)
+            violation = run(replace(planned, mutation=name)).violation
+            assert "LinkageError" not in str(violation), (name, seed, violation)
+            if violation and run(planned).violation is None:
+                found = Found(count, violation, ())
+                break
+        return replace(found, unasked=tuple(jvm.running(name).unasked()))
+    finally:
+        jvm.end(name)
