@@ -71,24 +71,22 @@ def make() -> None:
         options = {OPTIONS: f"-XX:ArchiveClassesAtExit={made} -Xlog:cds=off -Xlog:cds+dynamic=off"}
         command = [sys.executable, "-m", "integration_tests.driver_program", "warm"]
         command += [str(Path(folder, "lake")), "warm", json.dumps(options)]
-        # The JVM holds the pipes until it is gone, with the file written.
-        done = subprocess.run(
-            command,
-            cwd=local_files.ROOT,
-            input="",
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_DRIVER_S_MAX,
-            check=False,
-        )
-        if done.returncode or not made.is_file():
-            said = (
-                f"classes are not shared, tests take longer: no driver kept its own\n{done.stdout}"
+        try:
+            # The JVM holds the pipe until it is gone, with the file written.
+            subprocess.run(
+                command,
+                cwd=local_files.ROOT,
+                input="",
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=_DRIVER_S_MAX,
+                check=True,
             )
-            print(said, file=sys.stderr)
-            return
-        made.rename(kept)
+            made.rename(kept)
+        except (subprocess.SubprocessError, FileNotFoundError) as error:
+            said = f"{error}\n{getattr(error, 'stdout', None) or ''}"
+            print(f"classes are not shared, so tests take longer: {said}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def main() -> int:
         planned = plan(arguments.seed, switches, arguments.core, also=also)
         outcome = run(planned, keep_trace=True)
         print("\n".join(story(outcome.trace)))
-        return _report(planned, outcome, whole=arguments.whole)
+        return _report(planned, outcome, switches, whole=arguments.whole)
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     if arguments.core is not Core.PYTHON:
         jvm.class_path()  # once, for all of the processes
@@ -149,7 +149,7 @@ def _run_seed(
     """Give steps, entries, swaps with several entries, and 1 when a promise was broken."""
     planned = plan(seed, switches, core, also=also)
     outcome = run(planned)
-    broken = _report(planned, outcome, whole=whole)
+    broken = _report(planned, outcome, switches, whole=whole)
     return outcome.steps, outcome.committed, outcome.grouped, broken
 
 
@@ -230,18 +230,25 @@ def _search_java(
     return found.count, ", never asked" if found.unasked and not found.count else ""
 
 
-def _options(planned: Plan) -> str:
+def _options(planned: Plan, switches: frozenset[Switch] | None) -> str:
+    """Give the options under which a seed has the same plan again."""
     users = {name for name in planned.workers if name not in STRANGERS}
     core = Core.JAVA if planned.java >= users else Core.BOTH
-    also = " --open" if planned.settings.has(Switch.OPEN_DEFECTS) else ""
-    return (f" --core {core.value}" if planned.java else "") + also
+    options = [f"--core {core.value}"] if planned.java else []
+    if switches is not None:
+        options.append(f"--only '{','.join(sorted(one.value for one in switches))}'")
+    if planned.settings.has(Switch.OPEN_DEFECTS):
+        options.append("--open")
+    return " ".join(options)
 
 
-def _report(planned: Plan, outcome: Outcome, *, whole: bool) -> int:
+def _report(
+    planned: Plan, outcome: Outcome, switches: frozenset[Switch] | None, *, whole: bool
+) -> int:
     if outcome.violation is None:
         return 0
     print(f"seed {outcome.seed}: {outcome.violation}")
-    again = f"python -m tests.simulation --seed {outcome.seed}{_options(planned)}"
+    again = f"python -m tests.simulation --seed {outcome.seed} {_options(planned, switches)}"
     print(f"  again: PYTHONHASHSEED=0 {again}")
     if not whole:
         smaller, small = shrink(planned, outcome)

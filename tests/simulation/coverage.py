@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NO_ENTRIES = {Kind.TIDY.value, Kind.QUARANTINE.value}
 """Records that are no entries, and a kind that is reserved: nobody writes it."""
-_NEEDS_TWO = {"tidy_files"}
+_LEFT_OUT = {"tidy_files"}
 """Actions that ordinary runs leave out (docs/simulation.md, open defects)."""
 
 
@@ -37,7 +37,7 @@ def of_run(faults: FaultPlan, lake: Lake | None) -> Counter[str]:
 def expected(actions: Iterable[str]) -> set[str]:
     """Give everything that is to occur, for the actions that there are."""
     return {
-        *(f"action {name}" for name in actions if name not in _NEEDS_TWO),
+        *(f"action {name}" for name in actions if name not in _LEFT_OUT),
         *(f"fault {fault.value}" for fault in Fault),
         *(f"entry {kind.value}" for kind in Kind if kind.value not in _NO_ENTRIES),
         *(f"change {operation.value}" for operation in Operation),
