@@ -8,7 +8,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -167,6 +167,35 @@ def test_a_long_query_is_not_idle(spark: SparkSession, two_tables: tuple[str, st
         assert "active" == state(spark)
     assert "committed" == one(spark, "COMMIT").state
     assert 3 == count(spark, a)
+
+
+def test_what_is_over_is_let_go(spark: SparkSession, two_tables: tuple[str, str]) -> None:
+    """Who waits whether a transaction is idle keeps none alive: each holds its tables' metadata."""
+    a, _ = two_tables
+    for number in range(20):
+        spark.sql("BEGIN")
+        spark.sql(f"INSERT INTO {a} VALUES ({number}, 0)")
+        spark.sql("COMMIT" if number % 2 else "ROLLBACK")
+    assert _instances(spark, "io.txns.spark.session.OpenTransaction") < 20
+
+
+def _instances(spark: SparkSession, name: str) -> int:
+    """Count the objects of a class that the driver cannot collect."""
+    jvm: Any = spark._jvm
+    gateway: Any = spark.sparkContext._gateway
+    server = jvm.java.lang.Class.forName("javax.management.MBeanServerConnection")
+    invoke = next(each for each in server.getMethods() if each.getName() == "invoke")
+    arguments, types = gateway.new_array(jvm.Object, 4), gateway.new_array(jvm.String, 1)
+    types[0] = "[Ljava.lang.String;"
+    arguments[0] = jvm.javax.management.ObjectName("com.sun.management:type=DiagnosticCommand")
+    arguments[1] = "gcClassHistogram"
+    arguments[2] = gateway.new_array(jvm.Object, 1)
+    arguments[2][0] = gateway.new_array(jvm.String, 0)
+    arguments[3] = types
+    beans = jvm.java.lang.management.ManagementFactory.getPlatformMBeanServer()
+    histogram = str(invoke.invoke(beans, arguments))
+    lines = [line.split() for line in histogram.splitlines() if line.endswith(f" {name}")]
+    return sum(int(line[1]) for line in lines)
 
 
 @pytest.mark.parametrize("value", ["soon", "-1", "1.5"])

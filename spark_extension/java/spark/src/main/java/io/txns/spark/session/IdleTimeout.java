@@ -34,14 +34,15 @@ public final class IdleTimeout implements Runnable {
   // Weak: waiting must not keep a session alive that nobody has any more.
   private final WeakReference<SparkSession> session;
   private final TxnSession state;
-  private final OpenTransaction transaction;
+  // Weak, too: one that is over and waits for its last look holds the metadata of its tables.
+  private final WeakReference<OpenTransaction> transaction;
   private final long timeoutMs;
 
   private IdleTimeout(
       SparkSession session, TxnSession state, OpenTransaction transaction, long timeoutMs) {
     this.session = new WeakReference<>(session);
     this.state = state;
-    this.transaction = transaction;
+    this.transaction = new WeakReference<>(transaction);
     this.timeoutMs = timeoutMs;
   }
 
@@ -75,7 +76,8 @@ public final class IdleTimeout implements Runnable {
   @Override
   public void run() {
     SparkSession owner = session.get();
-    if (!state.isOpen(transaction)) {
+    OpenTransaction watched = transaction.get();
+    if (watched == null || !state.isOpen(watched)) {
       return;
     }
     if (owner == null) {
@@ -86,7 +88,7 @@ public final class IdleTimeout implements Runnable {
       state.touch();
     }
     if (isIdle()) {
-      Undoing.soon(this::expire);
+      Undoing.soon(() -> expire(watched));
     } else {
       again();
     }
@@ -97,13 +99,13 @@ public final class IdleTimeout implements Runnable {
   }
 
   /** Unless a statement has come in the meantime. */
-  private void expire() {
+  private void expire(OpenTransaction watched) {
     if (!isIdle()) {
       again();
       return;
     }
     state.expire(
-        transaction,
+        watched,
         String.format(
             Locale.ROOT,
             "the transaction was rolled back because no statement has come for %d s; send"
