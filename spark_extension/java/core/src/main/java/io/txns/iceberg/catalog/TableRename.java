@@ -82,14 +82,14 @@ public record TableRename(Services services) {
             uuid));
   }
 
-  /** The uuid of a table that is under care, else null; a commit table is refused. */
+  /**
+   * The uuid of a table that is under care, else null; a commit table is refused.
+   *
+   * @throws NoSuchTableException also where the catalog has one that the log has dropped
+   */
   private String uuidUnderCare(TableIdentifier table) {
-    try {
-      Loaded loaded = services.newest().load(table);
-      services.checks().refuseCommitTable(loaded);
-      return loaded.registered() ? loaded.metadata().uuid() : null;
-    } catch (NoSuchTableException e) {
-      return null; // the catalog says so, in its own words
-    }
+    Loaded loaded = services.newest().load(table);
+    services.checks().refuseCommitTable(loaded);
+    return loaded.registered() ? loaded.metadata().uuid() : null;
   }
 }

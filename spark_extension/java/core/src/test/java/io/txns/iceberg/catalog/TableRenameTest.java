@@ -15,6 +15,7 @@ import java.util.Map;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.junit.jupiter.api.Test;
 
@@ -63,6 +64,17 @@ class TableRenameTest extends TwoTables {
         .hasMessage("connection reset by peer");
     assertThat(isRegistered("shop.c")).isTrue();
     assertThat(lake.txnIds("shop.c")).containsExactly(1L);
+  }
+
+  /** The catalog still has it, and would move it away from what is logged of it. */
+  @Test
+  void aTableThatTheLogHasDropped() {
+    ours.dropTable(id("shop.a"), false);
+    assertThatThrownBy(() -> ours.renameTable(id("shop.a"), id("shop.c")))
+        .isInstanceOf(NoSuchTableException.class);
+    ours.createTable(id("shop.a"), Lake.SCHEMA);
+    assertThat(isRegistered("shop.a")).isTrue();
+    assertThat(outside.tableExists(id("shop.c"))).isFalse();
   }
 
   /** It is created before it is renamed. */
