@@ -418,9 +418,6 @@ def _compact(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -
 
 
 def _alter(worker: Worker, table: Any, attempt: Attempt, name: Identifier) -> None:
-    wrote = any(one.table == folded(name) and one.verb != "alter" for one in attempt.operations)
-    if wrote and not worker.has(Switch.OPEN_DEFECTS):
-        return  # who reads the past afterwards sees the schema of before
     added, gone, calls = schemas.change(table, worker.rng, f"c{worker.lake.new_row()}")
     with meaning(attempt, Operation(name, "alter", columns=added, gone=gone)):
         schemas.make(table, calls)

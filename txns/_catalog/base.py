@@ -98,14 +98,20 @@ class TxnCatalog(Catalog):
         return self.load_table(identifier)
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
-        """List a namespace: the catalog's tables, with what the log adds and takes away."""
+        """
+        List a namespace: the catalog's tables, with what the log adds and takes away.
+
+        Raises:
+            InvalidUsage: 55000, the log that has been seen is missing: nobody knows what it has
+                created and dropped.
+        """
         space = self.identifier_to_tuple(namespace)
         tables = dict.fromkeys(self._parts.catalog.list_tables(namespace))
         head = self._head()
         read_ts = self._read_ts(head)
         # The catalog's list is of now: what others have created or dropped since is in it, and
         # what was applied and tidied since it was made is in neither of it and the newest head.
-        newest = self._parts.log.load_if_exists()
+        newest = self._parts.log.load_if_ever()
         dropped = set(map(folded, self._parts.timeline.archive.dropped(newest)))
         names: dict[Identifier, Operation | None] = {
             table: None for table in tables if is_apart(table) or folded(table) in dropped

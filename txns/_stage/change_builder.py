@@ -56,12 +56,13 @@ if TYPE_CHECKING:
 
 def complete(staged: StagedTable, clock: Clock) -> None:
     """
-    Add an empty snapshot where nothing that was staged moves `main`.
+    Add an empty snapshot where nothing that was staged moves `main`, or shows its columns.
 
-    So a change of metadata is a swap on every catalog. To be called once, before `build`.
+    So a change of metadata is a swap on every catalog, and who reads its `commit_ts` later sees
+    the columns that it left. To be called once, before `build`.
     """
     main = staged.current.current_snapshot()
-    if not staged.moves_main or main is None:
+    if not staged.moves_main or main is None or staged.main_has_other_columns:
         stage_copy(staged, clock, source=main, parent=main, operation=APPEND)
     elif not staged.has_new_main:
         # A rollback: main is to stand on a snapshot that was there before.

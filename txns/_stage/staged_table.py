@@ -230,6 +230,16 @@ class StagedTable:
         return any(snapshot.snapshot_id == main for snapshot in self.snapshots())
 
     @property
+    def main_has_other_columns(self) -> bool:
+        """Whether the schema was changed after `main`'s newest snapshot was staged here."""
+        main = self.current.current_snapshot()
+        return (
+            main is not None
+            and self.has_new_main
+            and main.schema_id != self.current.current_schema_id
+        )
+
+    @property
     def moves_main(self) -> bool:
         """Whether a staged change moves `main` (I2 asks every change to)."""
         return any(

@@ -380,3 +380,24 @@ def test_a_transaction_may_take_a_day(lake):
     lake.clock.ahead_ms += 25 * 3_600_000
     with pytest.raises(txns.InvalidUsage, match="86400 s"):
         late.commit()
+
+
+def test_columns_that_change_after_a_write_are_there_at_its_timestamp(lake, handle):
+    """Who reads it as the past goes by its snapshot's schema."""
+    a = lake.table("a", [1])
+    with handle.begin() as txn:
+        txn.load_table(a).append(rows(2))
+        with txn.load_table(a).update_schema() as update:
+            update.add_column("more", StringType())
+        txn.create_table("shop.b", SCHEMA).append(rows(3))
+        with txn.load_table("shop.b").update_schema() as update:
+            update.delete_column("name")
+    then = handle.upper
+    for name in (a, "shop.b"):
+        table = handle.catalog().load_table(name)
+        with table.update_schema() as update:
+            update.add_column("later", StringType())
+    past = handle.snapshot(then)
+    assert ["id", "name", "more"] == past.load_table(a).schema().column_names
+    assert ["id"] == past.load_table("shop.b").schema().column_names
+    assert ([1, 2], [3]) == (ids(past.load_table(a)), ids(past.load_table("shop.b")))

@@ -185,3 +185,13 @@ def test_a_registration_takes_a_copied_mark_away(lake):
     with handle.begin() as txn:
         txn.create_table("shop.a", SCHEMA).append(rows(3))
     assert [3] == lake.plain_ids("shop.a")
+
+
+def test_nothing_is_listed_while_the_commit_table_is_missing(lake, handle):
+    """What it has created and dropped nobody knows then."""
+    lake.table("a")
+    txn = handle.begin()
+    lake.catalog.drop_table("txns.commits")
+    for catalog in (handle.catalog(), txn):
+        with pytest.raises(txns.InvalidUsage, match="the commit table is missing"):
+            catalog.list_tables("shop")

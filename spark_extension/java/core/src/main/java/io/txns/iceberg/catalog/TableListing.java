@@ -34,15 +34,17 @@ public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, D
    * <p>Only tables that the log names as created or dropped are looked at one by one.
    *
    * @param running the transaction that looks, or null
+   * @throws TxnException 55000 where the log that has been seen is missing: nobody knows what it
+   *     has created and dropped
    */
   public List<TableIdentifier> list(Namespace namespace, Transaction running) {
     Set<TableIdentifier> listed = new LinkedHashSet<>(delegate.listTables(namespace));
-    Head head = running == null ? log.loadIfExists() : running.writeSet().head();
+    Head head = running == null ? log.loadIfEver() : running.writeSet().head();
     long readTs = running == null ? head.upper() : running.readTs();
     if (head.exists()) {
       // The catalog's list is of now: what others have created or dropped since is in it, and
       // what was applied and tidied since it was made is in neither of it and the newest head.
-      Head newest = log.loadIfExists();
+      Head newest = log.load();
       Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
       Set<String> dropped =
           timeline.archive().dropped(newest).stream()

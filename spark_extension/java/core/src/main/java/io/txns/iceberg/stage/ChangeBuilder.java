@@ -34,11 +34,13 @@ public final class ChangeBuilder {
   private ChangeBuilder() {}
 
   /**
-   * Add an empty snapshot where nothing that was staged moves {@code main}, so that a change of
-   * metadata is a swap on every catalog. To be called once, before {@link #build}.
+   * Add an empty snapshot where nothing that was staged moves {@code main}, or shows its columns.
+   *
+   * <p>So a change of metadata is a swap on every catalog, and who reads its {@code commit_ts}
+   * later sees the columns that it left. To be called once, before {@link #build}.
    */
   public static void complete(StagedTable staged) {
-    if (!staged.movesMain() || endsWithoutMain(staged)) {
+    if (!staged.movesMain() || endsWithoutMain(staged) || staged.mainHasOtherColumns()) {
       new BaseTable(staged.operations(), staged.identifier().toString()).newFastAppend().commit();
     } else if (!staged.hasNewMain()) {
       // a rollback or a fast-forward: main is to stand on a snapshot that was there before

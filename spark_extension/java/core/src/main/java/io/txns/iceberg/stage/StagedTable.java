@@ -232,6 +232,12 @@ public final class StagedTable {
         && snapshots().stream().anyMatch(one -> one.snapshotId() == main.snapshotId());
   }
 
+  /** Whether the schema was changed after main's newest snapshot was staged here. */
+  boolean mainHasOtherColumns() {
+    Snapshot main = current().currentSnapshot();
+    return hasNewMain() && !Objects.equals(main.schemaId(), current().currentSchemaId());
+  }
+
   /** Whether a staged change moves {@code main} (invariant I2 asks every change to). */
   boolean movesMain() {
     return point.changes().stream()

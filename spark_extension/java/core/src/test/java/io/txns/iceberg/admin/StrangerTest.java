@@ -15,6 +15,7 @@ import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnCatalog;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
@@ -22,6 +23,7 @@ import io.txns.iceberg.catalog.Transaction;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.iceberg.BaseTable;
@@ -30,6 +32,7 @@ import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.UpdateRequirements;
+import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.relocated.com.google.common.collect.Iterables;
@@ -461,6 +464,20 @@ class StrangerTest extends TwoTables {
     TxnHandle fresh = lake.open();
     assertThatThrownBy(() -> fresh.catalog(() -> null).loadTable(id("shop.a")))
         .hasMessageContaining("the commit table is missing");
+  }
+
+  /** What it has created and dropped nobody knows then. */
+  @Test
+  void nothingIsListedWhileTheCommitTableIsMissing() {
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    outside.dropTable(id("txns.commits"), false);
+    for (TxnCatalog catalog : List.of(ours, handle.catalog(() -> txn))) {
+      assertThatThrownBy(() -> catalog.listTables(Namespace.of("shop")))
+          .isInstanceOfSatisfying(
+              TxnException.class, e -> assertThat(e.sqlState()).isEqualTo("55000"));
+    }
+    assertThat(lake.open().catalog(() -> null).listTables(Namespace.of("shop")))
+        .containsExactlyInAnyOrder(id("shop.a"), id("shop.b"));
   }
 
   @Test

@@ -474,6 +474,29 @@ class TransactionTest {
     append(table(begin(), "shop.a"), 3);
   }
 
+  /** Who reads the past goes by the schema of its snapshot. */
+  @Test
+  void columnsThatChangeAfterAWriteAreThereAtItsTimestamp() {
+    Transaction txn = begin();
+    append(table(txn, "shop.a"), 1);
+    table(txn, "shop.a").updateSchema().addColumn("more", Types.StringType.get()).commit();
+    in(handle, txn).buildTable(id("shop.c"), Lake.SCHEMA).create();
+    append(table(txn, "shop.c"), 2);
+    table(txn, "shop.c").updateSchema().deleteColumn("name").commit();
+    txn.commit();
+    long then = handle.upper();
+    for (String name : List.of("shop.a", "shop.c")) {
+      Table newest = handle.catalog(() -> null).loadTable(id(name));
+      newest.updateSchema().addColumn("later", Types.StringType.get()).commit();
+    }
+    Table past = handle.catalog(() -> null).loadTableAt(id("shop.a"), then);
+    assertThat(past.schema().columns()).extracting("name").containsExactly("id", "name", "more");
+    assertThat(ids(past)).containsExactly(1L);
+    Table created = handle.catalog(() -> null).loadTableAt(id("shop.c"), then);
+    assertThat(created.schema().columns()).extracting("name").containsExactly("id");
+    assertThat(ids(created)).containsExactly(2L);
+  }
+
   private long files() throws Exception {
     try (Stream<Path> walk = Files.walk(lake.files().resolve("shop"))) {
       return walk.filter(Files::isRegularFile)
