@@ -54,20 +54,12 @@ def audit(lake: Lake, *, reject: bool) -> None:
 
 def _settle_by_java(lake: Lake, *, reject: bool) -> None:
     """Let the core read and apply that all users have: Python's would cover what it leaves."""
-    _let_clocks_catch_up(lake)
     java = lake.open_java()
     _read_everything(lake, java)
     _settle(lake, java, reject=reject)
     _everything_is_applied(lake)
     _registrations_are_logged(lake, java)
     _read_everything(lake, java)
-
-
-def _let_clocks_catch_up(lake: Lake) -> None:
-    """A Java client behind a table's times writes nothing to a server (docs/simulation.md)."""
-    registry = lake.observer.registry
-    newest_ms = max(registry.metadata(name).last_updated_ms for name in registry.pointers)
-    lake.world.sleep(max(0, newest_ms - lake.world.now_ms))
 
 
 def _settle(lake: Lake, handle: Any, *, reject: bool) -> None:

@@ -415,6 +415,8 @@ class ServerCatalog(SimulatedCatalog):
                 staged = self._update_and_stage_table(current, name, requirements, fitted)
             except CommitFailedException as error:
                 raise self._lost(error) from error
+            now_ms = self.registry.storage.world.now_ms
+            staged.metadata = server_rules.stamped(staged.metadata, now_ms)
             server_rules.check(current and current.metadata, staged.metadata)
             self.registry.storage.files[staged.metadata_location] = staged.metadata
             expected = current.metadata_location if current else None

@@ -52,6 +52,11 @@ def fitted(base: TableMetadata | None, updates: Iterable[Any]) -> Iterator[Any]:
                 yield update
 
 
+def stamped(metadata: TableMetadata, now_ms: int) -> TableMetadata:
+    """Give metadata with the time of the server's clock, whatever times its snapshots have."""
+    return metadata.model_copy(update={"last_updated_ms": now_ms})
+
+
 def check(old: TableMetadata | None, new: TableMetadata) -> None:
     """Refuse what no Iceberg on the JVM could load any more."""
     if why := java_rules.breaks(old, new):

@@ -7,6 +7,8 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.meta.AddedSnapshots;
+import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -21,6 +23,7 @@ import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
@@ -294,6 +297,41 @@ public class ClocksTest {
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L, 5L);
     assertThat(lake.plainIds("shop.b")).containsExactly(4L);
     assertThat(metadata("shop.a").snapshotLog()).hasSameSizeAs(metadata("shop.a").snapshots());
+  }
+
+  /** A server makes the metadata of the changes: it is sent times that follow the table's. */
+  @Test
+  void whatAServerIsSentOfATableThatIsAhead() {
+    append(auto("shop.a"), 1);
+    putAhead("shop.a");
+    TableMetadata base = metadata("shop.a");
+    List<TableMetadata> sent = new ArrayList<>();
+    TableOperations server =
+        new HookedOperations(
+            ((BaseTable) lake.catalog().loadTable(id("shop.a"))).operations(),
+            (real, from, next) -> sent.add(next));
+    Snapshot main = base.currentSnapshot();
+    Timestamps.commit(
+        server,
+        base,
+        System.currentTimeMillis(),
+        seen -> {
+          TableMetadata.Builder builder = TableMetadata.buildFrom(seen);
+          for (long id = 1; id <= 2; id++) {
+            builder.addSnapshot(
+                SnapshotEdit.create(id, "append")
+                    .parent(main.snapshotId())
+                    .sequenceNumber(base.lastSequenceNumber() + id)
+                    .timestampMs(System.currentTimeMillis())
+                    .manifestList(main.manifestListLocation())
+                    .build());
+          }
+          return builder.setBranchSnapshot(2, SnapshotRef.MAIN_BRANCH).build();
+        });
+    long newestMs = Timestamps.newestMs(base);
+    assertThat(AddedSnapshots.of(sent.get(0).changes()))
+        .extracting(Snapshot::timestampMillis)
+        .containsExactly(newestMs + 1, newestMs + 1);
   }
 
   /** Have {@code shop.a} written outside the log, unless it is to stay under care. */

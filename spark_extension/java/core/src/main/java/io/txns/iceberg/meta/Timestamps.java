@@ -13,6 +13,8 @@ import java.util.Map;
 import java.util.function.UnaryOperator;
 import org.apache.iceberg.BaseMetastoreTableOperations;
 import org.apache.iceberg.HistoryEntry;
+import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.TableOperations;
@@ -44,8 +46,12 @@ public final class Timestamps {
    */
   public static long acceptableMs(TableMetadata base, long commitTs, long clockMs) {
     long wanted = Math.min(commitTs, nowMs(clockMs) + TOLERANCE_MS);
-    long last = base == null ? wanted : lastMs(base);
-    return wanted < last - TOLERANCE_MS ? last + 1 : wanted;
+    return base == null ? wanted : following(lastMs(base), wanted);
+  }
+
+  /** A time that Iceberg accepts after another one, else the next one. */
+  private static long following(long lastMs, long wantedMs) {
+    return wantedMs < lastMs - TOLERANCE_MS ? lastMs + 1 : wantedMs;
   }
 
   /** The newest time in a table's metadata, below which it must not fall. */
@@ -92,8 +98,8 @@ public final class Timestamps {
   /**
    * Commit metadata whose times follow those of the table and no clock.
    *
-   * <p>That is for operations that write it to a file. A server stamps it with a clock of its own,
-   * from the changes, which only the builder's metadata has.
+   * <p>Operations that write it to a file write these. A server makes metadata of its own from the
+   * changes, with its clock and the times of the snapshots that are added.
    *
    * @param base the table as it is
    * @param updated built on {@link #notAhead} of it
@@ -102,7 +108,22 @@ public final class Timestamps {
       TableOperations real, TableMetadata base, TableMetadata updated) {
     boolean writesFiles =
         real instanceof BaseMetastoreTableOperations || real instanceof HadoopTableOperations;
-    real.commit(base, writesFiles ? after(base, updated) : updated);
+    real.commit(base, writesFiles ? after(base, updated) : retimed(base, updated));
+  }
+
+  /** The same changes to the table as it is, by snapshots that follow its times. */
+  private static TableMetadata retimed(TableMetadata base, TableMetadata updated) {
+    TableMetadata.Builder builder = TableMetadata.buildFrom(base);
+    builder.withMetadataLocation(null); // stamps it with the time of its base, not of the clock
+    for (MetadataUpdate change : updated.changes()) {
+      if (change instanceof MetadataUpdate.AddSnapshot add) {
+        long timeMs = following(newestMs(base), add.snapshot().timestampMillis());
+        builder.addSnapshot(SnapshotEdit.of(add.snapshot()).timestampMs(timeMs).build());
+      } else {
+        change.applyTo(builder);
+      }
+    }
+    return builder.build();
   }
 
   /** The same metadata with the times that {@code base} has, and such that follow them. */
@@ -141,11 +162,9 @@ public final class Timestamps {
     return parsed(null, node);
   }
 
-  /** Leave a time that Iceberg accepts after another one, else take the next one. */
+  /** Have an entry follow a time; give the newest of the two. */
   private static long follow(ObjectNode entry, long lastMs) {
-    if (entry.get(AT).asLong() < lastMs - TOLERANCE_MS) {
-      entry.put(AT, lastMs + 1);
-    }
+    entry.put(AT, following(lastMs, entry.get(AT).asLong()));
     return Math.max(lastMs, entry.get(AT).asLong());
   }
 
