@@ -166,12 +166,11 @@ def row_files(
     return [data_file(table_metadata, rows, version)] if rows else []
 
 
-def listed(head: Any, location: str, now_ms: int) -> Iterator[orphans.Orphan]:
+def listed(head: Any, location: str) -> list[orphans._File]:
     """Give the files below the commit table's location, in the place of pyarrow's listing."""
     storage = head.table.io.storage
     found = storage.world.io("read", f"list {location}", lambda: storage.below(location), ERRORS)
-    for path, written_ms in found.items():
-        yield orphans.Orphan(path, 0, now_ms - written_ms)
+    return [orphans._File(path, 0, written_ms) for path, written_ms in found.items()]
 
 
 def _time(world: World) -> types.SimpleNamespace:

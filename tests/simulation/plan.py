@@ -156,7 +156,6 @@ def plan(
     workers = {
         name: tuple(key for key in keys if name not in java or _verb(key) not in _NOT_IN_JAVA)
         for name, keys in drawn.workers.items()
-        if not (java and name == _LOG_HIDER and not drawn.settings.has(Switch.OPEN_DEFECTS))
     }
     return replace(drawn, workers=workers, core=core, java=java)
 
@@ -216,9 +215,7 @@ def _plan(seed: int, only: frozenset[Switch] | None, also: frozenset[Switch]) ->
             f"{_LOG_HIDER}.{number}.{each}" for number in range(2) for each in (_PAUSE, _HIDE_LOG)
         )
     if settings.has(Switch.SUSPENDED):
-        # Of two who stand still one may remove what the other is about to refer to; so may clocks.
-        files = settings.has(Switch.OPEN_DEFECTS)
-        workers = _beside_the_suspended(seed, workers, removes_files=files)
+        workers = _beside_the_suspended(seed, workers)
     return Plan(
         seed=seed,
         server=rng.random() < 0.5,
@@ -257,15 +254,14 @@ def _own_options(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, di
 
 
 def _beside_the_suspended(
-    seed: int, workers: dict[str, tuple[str, ...]], *, removes_files: bool
+    seed: int, workers: dict[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
     """Let days pass, and files be removed that nobody needs, while some process stands still."""
-    verbs = (_DAYS, _TIDY_FILES, _TIDY_FILES) if removes_files else (_DAYS,)
     rng = random.Random(f"{seed}/suspended")
     for name in [one for one in workers if one in _USER_NAMES]:
         for number in range(rng.randint(1, 3)):
             keys, at = workers[name], rng.randint(0, len(workers[name]))
-            later = f"{name}.later{number}.{rng.choice(verbs)}"
+            later = f"{name}.later{number}.{rng.choice((_DAYS, _TIDY_FILES, _TIDY_FILES))}"
             workers = {**workers, name: (*keys[:at], later, *keys[at:])}
     return workers
 

@@ -51,8 +51,11 @@ class Replay:
             for delivery in handle.subscribe(list(self._rows), as_of=self.done, until=until):
                 self._take(delivery)
         except Conflict:
-            if not any(name in self._lake.observer.history.since for name in self._rows):
-                raise Violation("subscribe", "too old, and nothing was expired") from None
+            history = self._lake.observer.history
+            if not any(name in history.since or name in history.upset for name in self._rows):
+                raise Violation(
+                    "subscribe", "too old, and nothing was expired or set back"
+                ) from None
             raise
         if self.done != until:
             raise Violation("subscribe", f"ends at {self.done}, and until was {until}")

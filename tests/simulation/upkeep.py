@@ -64,8 +64,7 @@ def tidy(worker: Worker) -> None:
 
 def tidy_files(worker: Worker) -> None:
     """Remove files of the commit table that nothing refers to, as `txns tidy --files`."""
-    parts = worker.handle.parts
-    orphans.remove(parts, orphans.orphans(parts))
+    orphans.remove(worker.handle.parts)
 
 
 def let_days_pass(worker: Worker) -> None:

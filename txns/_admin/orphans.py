@@ -17,7 +17,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from txns._iceberg import manifests
 from txns._log import commit_log
-from txns.errors import Unsupported
+from txns.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,43 +38,87 @@ class Orphan:
     age_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file in storage, with the time in ms at which storage says that it was written."""
+
+    path: str
+    size_bytes: int
+    written_ms: int
+
+
 def orphans(parts: Parts) -> list[Orphan]:
     """
-    Find the files that nothing refers to, by path; the head is loaded after the listing.
+    Say which files nothing refers to, by path, and are older than the grace period by the clock.
 
-    So a file that a commit is just bringing in is either referred to or younger than the
-    grace period.
+    The head is loaded after the listing: so a file that a commit is just bringing in is either
+    referred to or younger than the grace period.
 
     Raises:
         Unsupported: The files cannot be listed, or are listed under other names.
     """
     head = parts.log.load()
-    location = head.metadata.location
-    listed = list(_listed(head, location, parts.clock.now_ms()))
+    listed = _listed(head, head.metadata.location)
     newest = parts.log.load()
-    used = {_plain(path) for path in _used(newest)} | {_plain(path) for path in _used(head)}
-    if _plain(head.table.metadata_location if head.table else "") not in {
-        _plain(each.path) for each in listed
-    }:
-        raise Unsupported(
-            "the listing does not show the commit table's own metadata file, so nothing is removed;"
-            f" location=`{location}`"
+    _written_ms(head, listed)
+    return _unused(listed, (head, newest), parts.clock.now_ms())
+
+
+def remove(parts: Parts) -> list[Orphan]:
+    """
+    Delete the files that nothing refers to; give them. One that stays is only reported.
+
+    Who is about to refer to one of them, and has stood still since, asserts where `main` stood
+    before the files were listed: it is moved after that, so he has lost, and writes them again.
+    What is older than the grace period storage says, which has just written the head: no clock
+    does.
+
+    Raises:
+        Conflict: The head could not be moved, or is not seen to have moved: nothing is deleted.
+        Unsupported: The files cannot be listed, or are listed under other names.
+    """
+    head = parts.log.load()
+    listed = _listed(head, head.metadata.location)
+    parts.tidier.move_head(head)
+    newest = parts.log.load()
+    if not newest.is_past(head):
+        raise Conflict(
+            "the head could not be moved, so nothing is removed: try again",
+            table=parts.log.identifier,
+            least_ts=newest.upper,
         )
+    now_ms = _written_ms(newest, _listed(newest, newest.metadata.location))
+    found = _unused(listed, (head, newest), now_ms)
+    for each in found:
+        commit_log.remove(parts.log.io, each.path)
+    return found
+
+
+def _unused(listed: list[_File], heads: tuple[Head, ...], now_ms: int) -> list[Orphan]:
+    """Give the files of the protocol that no head refers to, older than the grace period."""
+    start = _plain(heads[0].metadata.location) + "/"
+    used = {_plain(path) for head in heads for path in _used(head)}
+    unused = [
+        Orphan(each.path, each.size_bytes, now_ms - each.written_ms)
+        for each in listed
+        if _plain(each.path) not in used
+        if _OURS.fullmatch(_plain(each.path).removeprefix(start))
+    ]
     return sorted(
-        (
-            each
-            for each in listed
-            if _plain(each.path) not in used and each.age_ms > commit_log.GRACE_MS
-            if _OURS.fullmatch(_plain(each.path).removeprefix(_plain(location) + "/"))
-        ),
-        key=lambda each: each.path,
+        (each for each in unused if each.age_ms > commit_log.GRACE_MS), key=lambda each: each.path
     )
 
 
-def remove(parts: Parts, files: list[Orphan]) -> None:
-    """Delete files; one that stays is only reported."""
-    for each in files:
-        commit_log.remove(parts.log.io, each.path)
+def _written_ms(head: Head, listed: list[_File]) -> int:
+    """Give the time at which a head's own metadata file was written, by a listing."""
+    own = _plain(head.table.metadata_location if head.table else "")
+    for each in listed:
+        if _plain(each.path) == own:
+            return each.written_ms
+    raise Unsupported(
+        "the listing does not show the commit table's own metadata file, so nothing is removed;"
+        f" location=`{head.metadata.location}`"
+    )
 
 
 def _used(head: Head) -> Iterator[str]:
@@ -97,7 +141,7 @@ def _used(head: Head) -> Iterator[str]:
                 yield listed.data_file.file_path
 
 
-def _listed(head: Head, location: str, now_ms: int) -> Iterator[Orphan]:
+def _listed(head: Head, location: str) -> list[_File]:
     assert head.table is not None
     files = PyArrowFileIO(head.table.io.properties)
     scheme, netloc, path = PyArrowFileIO.parse_location(location, files.properties)
@@ -110,10 +154,11 @@ def _listed(head: Head, location: str, now_ms: int) -> Iterator[Orphan]:
             f"the files of the commit table cannot be listed ({error}); location=`{location}`"
         ) from error
     start = location[: -len(path)] if location.endswith(path) else f"{scheme}://"
-    for info in found:
-        if info.type == FileType.File and info.mtime is not None:
-            age_ms = now_ms - round(info.mtime.timestamp() * 1000)
-            yield Orphan(start + info.path, info.size, age_ms)
+    return [
+        _File(start + info.path, info.size, round(info.mtime.timestamp() * 1000))
+        for info in found
+        if info.type == FileType.File and info.mtime is not None
+    ]
 
 
 def _plain(location: str) -> str:

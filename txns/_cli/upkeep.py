@@ -54,9 +54,9 @@ def tidy(lake: Lake, files: bool, dry_run: bool, as_json: bool) -> None:  # noqa
     parts = lake.parts
     head = parts.log.load()
     tidied = parts.tidier.due(head) if dry_run else lake.handle.tidy()
-    found = orphans.orphans(parts) if files else []
-    if not dry_run:
-        orphans.remove(parts, found)
+    found: list[orphans.Orphan] = []
+    if files:
+        found = orphans.orphans(parts) if dry_run else orphans.remove(parts)
     if as_json:
         paths = [each.path for each in found]
         say_json({"dry_run": dry_run, "tidied_entries": tidied, "files": paths})

@@ -299,7 +299,8 @@ class Committer:
             self._check_fits(staged, change, carried, commit_ts, request)
             changes.append(change)
             requests.append(carried)
-        payload = leftovers.store(self._log, head, txn_id, _payload.dump(requests))
+        text, now_ms = _payload.dump(requests), self._clock.now_ms()
+        payload = leftovers.store(self._log, head, txn_id, text, now_ms)
         return Entry(
             kind=request.kind,
             txn_id=txn_id,

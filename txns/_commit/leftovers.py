@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from txns._log import payload as _payload
-from txns._log.commit_log import remove
+from txns._log.commit_log import GRACE_MS, remove
 from txns._log.entry import NO_PAYLOAD
 from txns._logger import logger
+from txns.errors import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,25 +32,35 @@ class Leftovers:
     """
 
     def __init__(self) -> None:
-        self._payloads: set[str] = set()
+        self._payloads: dict[str, int] = {}
+        """Files that attempts have written, and when in ms."""
         self._restaged: list[StagedTable] = []
 
-    def store(self, log: CommitLog, head: Head, txn_id: str, text: str) -> Payload:
+    def store(self, log: CommitLog, head: Head, txn_id: str, text: str, now_ms: int) -> Payload:
         """
         Keep the payload of an attempt where the specification wants it, inline or in a file.
 
         A file that an earlier attempt has written may be that of an entry: it has the same name
         only if it has the same bytes, and is not written again.
+
+        Raises:
+            Conflict: An earlier attempt has written it so long ago that it may be taken for one
+                that nobody needs: for half of the grace period or longer.
         """
         payload = _payload.placed(head.metadata.location, txn_id, text)
         location = payload.location
-        if location is not None and location not in self._payloads:
+        if location is None:
+            return payload
+        written_ms = self._payloads.get(location)
+        if written_ms is None:
             try:
                 _payload.write(log.io, location, text)
             except Exception:
                 remove(log.io, location)  # a part of it may be there
                 raise
-            self._payloads.add(location)
+            self._payloads[location] = now_ms
+        elif now_ms - written_ms >= GRACE_MS // 2:
+            raise Conflict("its commit stood still for minutes", txn_id=txn_id, least_ts=head.upper)
         return payload
 
     def restaged(self, table: StagedTable) -> None:
@@ -66,7 +77,7 @@ class Leftovers:
         needed = entry.payload.location if entry else None
         committed = {change.to_snapshot_id for change in entry.changes} if entry else set()
         archived = entry is not None and entry.payload == NO_PAYLOAD
-        for location in self._payloads - {needed}:
+        for location in self._payloads.keys() - {needed}:
             if archived:  # it may be the one that heads of before name
                 log.supersede(location)
             else:

@@ -130,14 +130,7 @@ class Tidier:
         table = Table(
             known.name(), known.metadata, known.metadata_location, io, known.catalog, known.config
         )
-        state = head.state
-        record = Entry(
-            Kind.TIDY,
-            self._clock.new_txn_id(),
-            upper=state.upper,
-            tidied_upto=max(state.tidied_upto, done[-1].commit_ts),
-            engine=THIS_ENGINE,
-        )
+        record = self._record(head, max(head.state.tidied_upto, done[-1].commit_ts))
         try:
             small = _mergeable(table)
             rows = _rows(table, small)
@@ -152,6 +145,26 @@ class Tidier:
             raise
         updates.append(RemoveSnapshotsUpdate(snapshot_ids=sorted(removed)))
         return _Attempt(head, io, snapshot, updates, superseded)
+
+    def move_head(self, head: Head) -> None:
+        """
+        Put a record on `main` that archives nothing: no swap that stands on the head is won then.
+
+        Whatever becomes of it, a newer head tells whether `main` has moved.
+        """
+        record = self._record(head, head.state.tidied_upto)
+        older = [each.snapshot_id for each in head.metadata.snapshots if _is_tidy(each)]
+        swap = self._log.append(head, [record], without=older)
+        _LOG.debug("moved the head: %s", swap.outcome, exc_info=swap.cause)
+
+    def _record(self, head: Head, tidied_upto: int) -> Entry:
+        return Entry(
+            Kind.TIDY,
+            self._clock.new_txn_id(),
+            upper=head.state.upper,
+            tidied_upto=tidied_upto,
+            engine=THIS_ENGINE,
+        )
 
     def _settle(self, head: Head) -> list[_Attempt]:
         """Learn from a head what became of earlier attempts; give those that have landed."""

@@ -22,7 +22,12 @@ from pyiceberg.exceptions import (
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotsUpdate,
+)
 
 from txns._iceberg import timestamps
 from txns._iceberg.manifests import last_sequence_number
@@ -250,6 +255,16 @@ class CommitLog:
             head = self.load()
         return head
 
+    def load_if_ever(self) -> Head:
+        """
+        Load the head past every cache; `NO_HEAD` where no commit table has been seen.
+
+        Raises:
+            InvalidUsage: 55000, there was one.
+        """
+        head = self.load_if_exists()
+        return head if head.exists or not self._last.exists else self.load()
+
     def load_or_create(self) -> Head:
         """
         Load the head; create the commit table first where none has been seen.
@@ -257,14 +272,14 @@ class CommitLog:
         Raises:
             InvalidUsage: 55000, there was one.
         """
-        head = self.load_if_exists()
-        if head.exists or self._last.exists:
-            return head if head.exists else self.load()
+        head = self.load_if_ever()
+        if head.exists:
+            return head
         commit_table.create(self.catalog, self.identifier, self._clock)
         return self.load()
 
-    def append(self, head: Head, entries: Sequence[Entry]) -> Swap:
-        """Append entries to the head, in one compare-and-swap."""
+    def append(self, head: Head, entries: Sequence[Entry], without: Sequence[int] = ()) -> Swap:
+        """Append entries to the head, without some of its snapshots, in one compare-and-swap."""
         base = head.metadata
         parent = base.current_snapshot()
         assert parent is not None
@@ -283,6 +298,8 @@ class CommitLog:
             )
             updates.append(AddSnapshotUpdate(snapshot=parent))
         updates.append(commit_table.main_at(parent.snapshot_id))
+        if without:
+            updates.append(RemoveSnapshotsUpdate(snapshot_ids=list(without)))
         return self.replace(head, updates)
 
     @staticmethod

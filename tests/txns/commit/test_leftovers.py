@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.update.snapshot import UpdateSnapshot
 
+import txns
 from tests.txns.lake import Lake, ids, rows
+from txns._admin import orphans
 from txns._commit import tidy
+from txns._commit.leftovers import Leftovers
 from txns._iceberg.manifests import manifests_of
-
-if TYPE_CHECKING:
-    import txns
 
 
 class Odd(SqlCatalog):
@@ -419,3 +420,84 @@ def test_a_list_that_cannot_be_read_stops_no_tidy(lake):
     handle.apply_le()
     append(handle, 3)
     assert handle.tidy()
+
+
+def _age(lake: Lake, minutes: float) -> None:
+    """Make every file of the commit table older."""
+    for path in (lake.folder / "warehouse" / "txns").rglob("*"):
+        at = path.stat().st_mtime - 60 * minutes
+        os.utime(path, (at, at))
+
+
+def test_files_of_a_tidy_that_stands_still_are_none_that_nobody_needs(lake, catalog):
+    """
+    Its swap would refer to files that are gone.
+
+    1. A tidier has written its files, and stands still for longer than the grace period.
+    2. Somebody removes what nothing refers to, and the tidier goes on.
+    """
+    handle = lake.open(catalog)
+    append(handle, 1)
+
+    def later(swap):
+        _age(lake, 11)
+        assert orphans.remove(lake.open().parts)
+        return swap()
+
+    catalog.instead = later
+    assert 0 == handle.tidy()
+    assert needed(lake) <= files(lake)
+    assert 2 == handle.tidy()
+    assert needed(lake) <= files(lake)
+    assert 2 == len(handle.transactions())
+
+
+def test_files_are_as_old_as_storage_says(lake, catalog):
+    """A clock that is fast removes nothing that was just written."""
+    handle = lake.open(catalog)
+    append(handle, 1)
+
+    def later(swap):
+        lake.clock.ahead_ms += 60 * 60_000
+        assert [] == orphans.remove(lake.open().parts)
+        lake.clock.ahead_ms -= 60 * 60_000
+        return swap()
+
+    catalog.instead = later
+    handle.tidy()
+    assert handle.tidy()
+    assert needed(lake) <= files(lake)
+
+
+def test_nothing_is_removed_where_the_head_cannot_be_moved(lake, catalog):
+    """Somebody may be about to refer to it."""
+    handle = lake.open(catalog)
+    append(handle, 1)
+    _age(lake, 11)
+    before = lake.files()
+
+    def unheard(_swap):
+        raise ConnectionError("no route to host")
+
+    catalog.instead = unheard
+    with pytest.raises(txns.Conflict, match="head could not be moved"):
+        orphans.remove(handle.parts)
+    assert before == lake.files()
+    assert orphans.remove(handle.parts)
+
+
+def test_records_that_move_the_head_do_not_pile_up(lake, handle):
+    for _ in range(3):
+        orphans.remove(handle.parts)
+    snapshots = lake.catalog.load_table("txns.commits").metadata.snapshots
+    assert 1 == len([each for each in snapshots if each.summary["txns.kind"] == "tidy"])
+
+
+def test_a_payload_of_an_attempt_that_stood_still_is_not_referred_to(handle):
+    """Somebody may have taken its file for one that nothing refers to."""
+    log, leftovers = handle.parts.log, Leftovers()
+    head, text = log.load(), "x" * 100_000
+    first = leftovers.store(log, head, "txn", text, 0)
+    assert first == leftovers.store(log, head, "txn", text, 5 * 60_000 - 1)
+    with pytest.raises(txns.Conflict, match="stood still"):
+        leftovers.store(log, head, "txn", text, 5 * 60_000)

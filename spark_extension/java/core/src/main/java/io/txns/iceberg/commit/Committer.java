@@ -325,7 +325,7 @@ public final class Committer {
       requests.add(built.request());
     }
     String json = CommitTransactionRequestParser.toJson(new CommitTransactionRequest(requests));
-    Entry.Payload payload = leftovers.store(head, request.key().txnId(), json);
+    Entry.Payload payload = leftovers.store(head, request.key().txnId(), json, clock.nowMs());
     return new Entry(
         request.kind(),
         commitTs,

@@ -49,6 +49,9 @@ public final class CommitLog {
   /** How long at most a replica that lags is waited for, each time, in ms. */
   public static final int[] LAG_MS = {5, 50, 500, 500};
 
+  /** How long a superseded file stays for readers that have just learnt of it, in ms. */
+  public static final long GRACE_MS = 10 * 60 * 1000L;
+
   private static final long BACK_OFF_MAX_MS = 5;
 
   private final Catalog delegate;
@@ -214,9 +217,9 @@ public final class CommitLog {
    * @throws TxnException 55000 where there was one
    */
   public Head loadOrCreate() {
-    Head head = loadIfExists();
-    if (head.exists() || last.exists()) {
-      return head.exists() ? head : load();
+    Head head = loadIfEver();
+    if (head.exists()) {
+      return head;
     }
     CommitTable.create(delegate, identifier, clock);
     return load();

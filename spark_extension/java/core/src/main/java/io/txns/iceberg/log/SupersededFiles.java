@@ -18,9 +18,6 @@ import org.slf4j.LoggerFactory;
  * twice as slow. Files whose committer died stay until {@code txns tidy --files}.
  */
 final class SupersededFiles {
-  /** How long a superseded file stays for readers that have just learnt of it, in ms. */
-  static final long GRACE_MS = 10 * 60 * 1000L;
-
   private static final Logger LOG = LoggerFactory.getLogger(SupersededFiles.class);
   private static final ExecutorService BACKGROUND =
       Executors.newSingleThreadExecutor(
@@ -43,7 +40,7 @@ final class SupersededFiles {
   synchronized void add(FileIO io, String location) {
     long nowMs = clock.nowMs();
     if (location != null) {
-      queue.addLast(new Superseded(io, location, nowMs + GRACE_MS));
+      queue.addLast(new Superseded(io, location, nowMs + CommitLog.GRACE_MS));
     }
     while (!queue.isEmpty() && queue.peekFirst().dueMs() <= nowMs) {
       Superseded due = queue.removeFirst();

@@ -1,5 +1,7 @@
 package io.txns.iceberg.stage;
 
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
@@ -8,8 +10,9 @@ import io.txns.iceberg.log.Payloads;
 import io.txns.iceberg.meta.Cleaning;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.LinkedHashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -23,7 +26,10 @@ import org.apache.iceberg.Snapshot;
  */
 public final class Leftovers {
   private final CommitLog log;
-  private final Set<String> payloads = new LinkedHashSet<>();
+
+  /** Payload files that attempts have written, and when in ms. */
+  private final Map<String, Long> payloads = new LinkedHashMap<>();
+
   private final List<StagedTable> restaged = new ArrayList<>();
   private boolean anotherTry;
 
@@ -36,18 +42,30 @@ public final class Leftovers {
    *
    * <p>A file that an earlier attempt has written may be that of an entry: it has the same name
    * only if it has the same bytes, and is not written again.
+   *
+   * @throws TxnException Conflict when an earlier attempt has written it so long ago that it may be
+   *     taken for one that nobody needs: for half of the grace period or longer
    */
-  public Entry.Payload store(Head head, String txnId, String json) {
+  public Entry.Payload store(Head head, String txnId, String json, long nowMs) {
     Entry.Payload payload = Payloads.placed(head.metadata().location(), txnId, json);
     String location = payload.location();
-    if (location != null && !payloads.contains(location)) {
+    Long writtenMs = payloads.get(location);
+    if (writtenMs != null && nowMs - writtenMs >= CommitLog.GRACE_MS / 2) {
+      throw TxnException.conflict(
+          log.identifier(),
+          txnId,
+          Winner.NOBODY,
+          head.upper(),
+          "its commit stood still for minutes");
+    }
+    if (location != null && writtenMs == null) {
       try {
         Payloads.write(log.io(), location, json);
       } catch (RuntimeException e) {
         remove(location); // a part of it may be there
         throw e;
       }
-      payloads.add(location);
+      payloads.put(location, nowMs);
     }
     return payload;
   }
@@ -61,7 +79,7 @@ public final class Leftovers {
 
   /** The transaction has not committed; what it staged itself is its own affair. */
   public void removeAllBut(Collection<StagedTable> originals) {
-    payloads.forEach(this::remove);
+    payloads.keySet().forEach(this::remove);
     restaged.stream()
         .filter(table -> !originals.contains(table))
         .forEach(table -> StagedFiles.metadataOf(table).delete());
@@ -83,9 +101,9 @@ public final class Leftovers {
             .noneMatch(table -> isOn(table, committed));
     payloads.remove(entry.payload().location());
     if (entry.payload().equals(Entry.Payload.NONE)) {
-      payloads.forEach(log::supersede); // archived: heads of before may name one of them
+      payloads.keySet().forEach(log::supersede); // archived: heads of before may name one of them
     } else {
-      payloads.forEach(this::remove);
+      payloads.keySet().forEach(this::remove);
     }
     restaged.stream()
         .filter(table -> !isOn(table, committed))

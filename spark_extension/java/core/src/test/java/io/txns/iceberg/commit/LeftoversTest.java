@@ -21,6 +21,7 @@ import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.stage.Leftovers;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -366,5 +367,21 @@ class LeftoversTest extends TwoTables {
         .isInstanceOf(TxnException.class)
         .hasMessageContaining("transactions are off");
     assertThat(all("/shop/")).isEqualTo(before);
+  }
+
+  /** Somebody may have taken the file of an attempt that stood still for one of nobody's. */
+  @Test
+  void aPayloadOfAnAttemptThatStoodStill() {
+    CommitLog log = lake.open().services().log();
+    Leftovers leftovers = new Leftovers(log);
+    Head head = log.load();
+    String json = "x".repeat(100_000);
+    long lastMs = CommitLog.GRACE_MS / 2 - 1;
+    Entry.Payload first = leftovers.store(head, "txn", json, 0);
+    assertThat(leftovers.store(head, "txn", json, lastMs)).isEqualTo(first);
+    assertThatThrownBy(() -> leftovers.store(head, "txn", json, lastMs + 1))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT))
+        .hasMessageContaining("stood still");
   }
 }
