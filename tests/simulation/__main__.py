@@ -55,9 +55,6 @@ def main() -> int:
     parser.add_argument(
         "--core", type=Core, default=Core.PYTHON, help="whose core users have: python, java, both"
     )
-    parser.add_argument(
-        "--open", action="store_true", help="with what is known to break, and not repaired yet"
-    )
     parser.add_argument("--coverage", action="store_true", help="how often what occurred")
     parser.add_argument("--damage", action="store_true", help="how restored backups are taken")
     parser.add_argument("--processes", type=int, help="in how many at once; as many as processors")
@@ -65,7 +62,6 @@ def main() -> int:
     parser.add_argument("--record", type=Path, help="write moments of runs into this folder")
     arguments = parser.parse_args()
     switches = None if arguments.only is None else _switches(arguments.only)
-    also = frozenset({Switch.OPEN_DEFECTS} if arguments.open else ())
     if arguments.record:
         count = record(arguments.record, range(arguments.first, arguments.first + arguments.seeds))
         print(f"moments={count}")
@@ -84,7 +80,7 @@ def main() -> int:
         with multiprocessing.Pool(arguments.processes) as pool:
             return table(pool, range(arguments.seeds), arguments.core)
     if arguments.seed is not None:
-        planned = plan(arguments.seed, switches, arguments.core, also=also)
+        planned = plan(arguments.seed, switches, arguments.core)
         outcome = run(planned, keep_trace=True)
         print("\n".join(story(outcome.trace)))
         return _report(planned, outcome, switches, whole=arguments.whole)
@@ -93,11 +89,9 @@ def main() -> int:
         jvm.class_path()  # once, for all of the processes
     with multiprocessing.Pool(arguments.processes) as pool:
         if arguments.digest:
-            digest = partial(_digest, switches=switches, core=arguments.core, also=also)
+            digest = partial(_digest, switches=switches, core=arguments.core)
             return _print_digest(pool, digest, seeds)
-        one_seed = partial(
-            _run_seed, switches=switches, core=arguments.core, also=also, whole=arguments.whole
-        )
+        one_seed = partial(_run_seed, switches=switches, core=arguments.core, whole=arguments.whole)
         return _run_all(pool, one_seed, seeds)
 
 
@@ -132,10 +126,8 @@ def _print_digest(pool: Pool, digest: Callable[[int], str], seeds: range) -> int
     return 0
 
 
-def _digest(
-    seed: int, *, switches: frozenset[Switch] | None, core: Core, also: frozenset[Switch]
-) -> str:
-    return run(plan(seed, switches, core, also=also)).digest
+def _digest(seed: int, *, switches: frozenset[Switch] | None, core: Core) -> str:
+    return run(plan(seed, switches, core)).digest
 
 
 def _run_seed(
@@ -143,11 +135,10 @@ def _run_seed(
     *,
     switches: frozenset[Switch] | None,
     core: Core,
-    also: frozenset[Switch],
     whole: bool,
 ) -> tuple[int, int, int, int]:
     """Give steps, entries, swaps with several entries, and 1 when a promise was broken."""
-    planned = plan(seed, switches, core, also=also)
+    planned = plan(seed, switches, core)
     outcome = run(planned)
     broken = _report(planned, outcome, switches, whole=whole)
     return outcome.steps, outcome.committed, outcome.grouped, broken
@@ -237,8 +228,6 @@ def _options(planned: Plan, switches: frozenset[Switch] | None) -> str:
     options = [f"--core {core.value}"] if planned.java else []
     if switches is not None:
         options.append(f"--only '{','.join(sorted(one.value for one in switches))}'")
-    if planned.settings.has(Switch.OPEN_DEFECTS):
-        options.append("--open")
     return " ".join(options)
 
 

@@ -139,8 +139,6 @@ def plan(
     seed: int,
     only: frozenset[Switch] | None = None,
     core: Core = Core.PYTHON,
-    *,
-    also: frozenset[Switch] = frozenset(),
 ) -> Plan:
     """
     Draw the plan of a seed.
@@ -148,10 +146,9 @@ def plan(
     Args:
         seed: Any number.
         only: What every seed has; otherwise a share of them has each of what is on.
-        also: What every seed has besides.
         core: Whose core its users have; their actions are the same, but for what Java does not do.
     """
-    drawn = _plan(seed, only, also)
+    drawn = _plan(seed, only)
     java = _with_java(seed, drawn, core)
     workers = {
         name: tuple(key for key in keys if name not in java or _verb(key) not in _NOT_IN_JAVA)
@@ -174,8 +171,8 @@ def _verb(key: str) -> str:
     return key.rsplit(".", 1)[1]
 
 
-def _plan(seed: int, only: frozenset[Switch] | None, also: frozenset[Switch]) -> Plan:
-    settings = _settings(seed, only, also)
+def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
+    settings = _settings(seed, only)
     rng = random.Random(f"{seed}/plan")
     fault_rate = rng.choice((0.0, 0.01, 0.02, 0.04))
     workers = {
@@ -266,13 +263,13 @@ def _beside_the_suspended(
     return workers
 
 
-def _settings(seed: int, only: frozenset[Switch] | None, also: frozenset[Switch]) -> Settings:
+def _settings(seed: int, only: frozenset[Switch] | None) -> Settings:
     """Draw what a seed has of what is on; what one switch brings changes nothing else."""
     chances = {one: random.Random(f"{seed}/{one.value}").random() for one in Switch}
     drawn = frozenset(one for one in ON if chances[one] < _SHARE) if only is None else only
     stale_rate = random.Random(f"{seed}/stale-rate").choice((0.03, 0.3))
     skew_ms_max = random.Random(f"{seed}/skew").choice(_SKEWS_MS_MAX)
-    return Settings(drawn | also, stale_rate, skew_ms_max)
+    return Settings(drawn, stale_rate, skew_ms_max)
 
 
 def _with_same_ids(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

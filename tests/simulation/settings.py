@@ -48,11 +48,9 @@ class Switch(Enum):
     """Payloads stand in files of their own, however small they are."""
     COMPACTED_LOG = "compacted-log"
     """Strangers compact the commit table."""
-    OPEN_DEFECTS = "open-defects"
-    """What is known to break a promise, and is not repaired yet (docs/simulation.md)."""
 
 
-ON = frozenset(Switch) - {Switch.OPEN_DEFECTS}
+ON = frozenset(Switch)
 """What runs have that are not told otherwise."""
 
 

@@ -14,7 +14,6 @@ import java.util.function.UnaryOperator;
 import org.apache.iceberg.BaseMetastoreTableOperations;
 import org.apache.iceberg.HistoryEntry;
 import org.apache.iceberg.MetadataUpdate;
-import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.TableOperations;
