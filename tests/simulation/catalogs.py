@@ -415,8 +415,9 @@ class ServerCatalog(SimulatedCatalog):
                 staged = self._update_and_stage_table(current, name, requirements, fitted)
             except CommitFailedException as error:
                 raise self._lost(error) from error
-            now_ms = self.registry.storage.world.now_ms
-            staged.metadata = server_rules.stamped(staged.metadata, now_ms)
+            world = self.registry.storage.world
+            if server_rules.stamps_by_its_clock(world.seed):
+                staged.metadata = server_rules.stamped(staged.metadata, world.now_ms)
             server_rules.check(current and current.metadata, staged.metadata)
             self.registry.storage.files[staged.metadata_location] = staged.metadata
             expected = current.metadata_location if current else None

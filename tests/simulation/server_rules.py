@@ -6,6 +6,7 @@ Source: `TableMetadata.Builder` and the checks of `TableMetadata` of Iceberg 1.1
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import BadRequestError
@@ -50,6 +51,11 @@ def fitted(base: TableMetadata | None, updates: Iterable[Any]) -> Iterator[Any]:
                 yield update
             case _:
                 yield update
+
+
+def stamps_by_its_clock(seed: int) -> bool:
+    """Whether a seed's server does as Iceberg's; else a new snapshot's time is the metadata's."""
+    return random.Random(f"{seed}/stamps").random() < 0.5
 
 
 def stamped(metadata: TableMetadata, now_ms: int) -> TableMetadata:

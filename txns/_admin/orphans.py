@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import posixpath
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyarrow.fs import FileSelector, FileType
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.serializers import FromInputFile
 
 from txns._iceberg import manifests
+from txns._iceberg.snapshots import summary_value
 from txns._log import commit_log
+from txns._log.entry import PAYLOAD_LOCATION
 from txns.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table.metadata import TableMetadata
 
     from txns._log.commit_log import Head
     from txns._services import Parts
@@ -59,26 +66,35 @@ def orphans(parts: Parts) -> list[Orphan]:
     """
     head = parts.log.load()
     listed = _listed(head, head.metadata.location)
-    newest = parts.log.load()
     _written_ms(head, listed)
-    return _unused(listed, (head, newest), parts.clock.now_ms())
+    return _unused(listed, parts.log.load(), parts.clock.now_ms())
 
 
 def remove(parts: Parts) -> list[Orphan]:
     """
     Delete the files that nothing refers to; give them. One that stays is only reported.
 
-    Who is about to refer to one of them, and has stood still since, asserts where `main` stood
-    before the files were listed: it is moved after that, so he has lost, and writes them again.
-    What is older than the grace period storage says, which has just written the head: no clock
+    Who is about to refer to one of them, and has stood still since, stands on a head of before the
+    listing: `main` is moved from one that was loaded after it, so he has lost, and writes his files
+    again. What is older than the grace period storage says, which has just written a head: no clock
     does.
 
     Raises:
         Conflict: The head could not be moved, or is not seen to have moved: nothing is deleted.
         Unsupported: The files cannot be listed, or are listed under other names.
     """
-    head = parts.log.load()
-    listed = _listed(head, head.metadata.location)
+    moved = _moved(parts, parts.log.load())
+    listed = _listed(moved, moved.metadata.location)
+    now_ms = _written_ms(moved, listed)
+    newest = _moved(parts, parts.log.load())
+    found = _unused(listed, newest, now_ms)
+    for each in found:
+        commit_log.remove(parts.log.io, each.path)
+    return found
+
+
+def _moved(parts: Parts, head: Head) -> Head:
+    """Move `main` from where a head has it; give a head that shows it."""
     parts.tidier.move_head(head)
     newest = parts.log.load()
     if not newest.is_past(head):
@@ -87,17 +103,13 @@ def remove(parts: Parts) -> list[Orphan]:
             table=parts.log.identifier,
             least_ts=newest.upper,
         )
-    now_ms = _written_ms(newest, _listed(newest, newest.metadata.location))
-    found = _unused(listed, (head, newest), now_ms)
-    for each in found:
-        commit_log.remove(parts.log.io, each.path)
-    return found
+    return newest
 
 
-def _unused(listed: list[_File], heads: tuple[Head, ...], now_ms: int) -> list[Orphan]:
-    """Give the files of the protocol that no head refers to, older than the grace period."""
-    start = _plain(heads[0].metadata.location) + "/"
-    used = {_plain(path) for head in heads for path in _used(head)}
+def _unused(listed: list[_File], newest: Head, now_ms: int) -> list[Orphan]:
+    """Give the files of the protocol that are old, and that no head of late refers to."""
+    start = _plain(newest.metadata.location) + "/"
+    used = _used(newest, {_plain(each.path): each.written_ms for each in listed}, now_ms)
     unused = [
         Orphan(each.path, each.size_bytes, now_ms - each.written_ms)
         for each in listed
@@ -121,24 +133,53 @@ def _written_ms(head: Head, listed: list[_File]) -> int:
     )
 
 
-def _used(head: Head) -> Iterator[str]:
-    """Give every path that a head refers to, earlier metadata files of its log included."""
-    assert head.table is not None
-    metadata, io = head.metadata, head.table.io
-    yield head.table.metadata_location
-    for earlier in metadata.metadata_log:
-        yield earlier.metadata_file
-    for entry in head.state.entries:
-        if entry.payload.location is not None:
-            yield entry.payload.location
-    for statistics in (*metadata.statistics, *metadata.partition_statistics):
-        yield statistics.statistics_path
-    for manifest_list in {snapshot.manifest_list for snapshot in metadata.snapshots}:
-        yield manifest_list
-        for manifest in manifests.manifests_of(io, manifest_list):
-            yield manifest.manifest_path
-            for listed in manifest.fetch_manifest_entry(io):
-                yield listed.data_file.file_path
+def _used(newest: Head, written_ms: Mapping[str, int], now_ms: int) -> set[str]:
+    """Give the paths that heads refer to which somebody may have loaded within the grace period."""
+    assert newest.table is not None
+    io = newest.table.io
+    used: set[str] = set()
+    lists: set[str] = set()
+    for location, metadata in _versions(newest, written_ms, now_ms):
+        used.add(location)
+        used.update(each.metadata_file for each in metadata.metadata_log)
+        for statistics in (*metadata.statistics, *metadata.partition_statistics):
+            used.add(statistics.statistics_path)
+        for snapshot in metadata.snapshots:
+            used.add(summary_value(snapshot, PAYLOAD_LOCATION) or "")
+            lists.add(snapshot.manifest_list)
+    # What a version of before names its tidier may have removed in the meantime.
+    known: dict[str, ManifestFile] = {}
+    for manifest_list in lists:
+        with suppress(FileNotFoundError):
+            known |= {
+                each.manifest_path: each for each in manifests.manifests_of(io, manifest_list)
+            }
+    for manifest in known.values():
+        with suppress(FileNotFoundError):
+            used.update(each.data_file.file_path for each in manifest.fetch_manifest_entry(io))
+    return {_plain(path) for path in used | lists | known.keys()}
+
+
+def _versions(
+    newest: Head, written_ms: Mapping[str, int], now_ms: int
+) -> Iterator[tuple[str, TableMetadata]]:
+    """
+    Give the versions that were the head within the grace period, with where they stand.
+
+    One was for as long as the file of the next one was not written.
+    """
+    assert newest.table is not None
+    location, metadata = newest.table.metadata_location, newest.metadata
+    yield location, metadata
+    while written_ms.get(_plain(location), now_ms) > now_ms - commit_log.GRACE_MS:
+        if not metadata.metadata_log:
+            return
+        location = metadata.metadata_log[-1].metadata_file
+        try:
+            metadata = FromInputFile.table_metadata(newest.table.io.new_input(location))
+        except FileNotFoundError:  # superseded so long ago that somebody has removed it
+            return
+        yield location, metadata
 
 
 def _listed(head: Head, location: str) -> list[_File]:

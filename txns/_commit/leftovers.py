@@ -6,13 +6,13 @@ What is known not to be referenced goes; what an attempt may still land with sta
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from txns._log import payload as _payload
 from txns._log.commit_log import GRACE_MS, remove
 from txns._log.entry import NO_PAYLOAD
 from txns._logger import logger
-from txns.errors import Conflict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +34,8 @@ class Leftovers:
     def __init__(self) -> None:
         self._payloads: dict[str, int] = {}
         """Files that attempts have written, and when in ms."""
+        self._newest: dict[str, str] = {}
+        """The one that was written last, by the name that its bytes are to have."""
         self._restaged: list[StagedTable] = []
 
     def store(self, log: CommitLog, head: Head, txn_id: str, text: str, now_ms: int) -> Payload:
@@ -41,17 +43,18 @@ class Leftovers:
         Keep the payload of an attempt where the specification wants it, inline or in a file.
 
         A file that an earlier attempt has written may be that of an entry: it has the same name
-        only if it has the same bytes, and is not written again.
-
-        Raises:
-            Conflict: An earlier attempt has written it so long ago that it may be taken for one
-                that nobody needs: for half of the grace period or longer.
+        only if it has the same bytes, and is not written again. One that was written so long ago
+        that somebody may take it for nobody's (docs/spec.md, 10) is not referred to any more: the
+        same bytes get a file of another name.
         """
         payload = _payload.placed(head.metadata.location, txn_id, text)
-        location = payload.location
-        if location is None:
+        if payload.location is None:
             return payload
+        location = self._newest.get(payload.location, payload.location)
         written_ms = self._payloads.get(location)
+        if written_ms is not None and now_ms - written_ms >= GRACE_MS // 2:
+            written_ms = None
+            location = _payload.again(payload.location, len(self._payloads))
         if written_ms is None:
             try:
                 _payload.write(log.io, location, text)
@@ -59,9 +62,8 @@ class Leftovers:
                 remove(log.io, location)  # a part of it may be there
                 raise
             self._payloads[location] = now_ms
-        elif now_ms - written_ms >= GRACE_MS // 2:
-            raise Conflict("its commit stood still for minutes", txn_id=txn_id, least_ts=head.upper)
-        return payload
+            self._newest[payload.location] = location
+        return replace(payload, location=location)
 
     def restaged(self, table: StagedTable) -> None:
         """Note another version of a staged table."""
@@ -89,6 +91,7 @@ class Leftovers:
             for path in table.replaced:
                 remove(table.io.inner, path)
         self._payloads.clear()
+        self._newest.clear()
         self._restaged.clear()
 
 

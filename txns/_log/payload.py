@@ -90,6 +90,11 @@ def file_name(txn_id: str, sha256: str) -> str:
     return f"txns-payload-{hashlib.sha256(txn_id.encode()).hexdigest()[:32]}-{sha256[:8]}.json"
 
 
+def again(location: str, number: int) -> str:
+    """Give another name to the file of a payload whose bytes are written once more."""
+    return f"{location.removesuffix('.json')}-{number}.json"
+
+
 def read(payload: Payload, io: FileIO) -> bytes:
     """
     Give a payload's bytes.

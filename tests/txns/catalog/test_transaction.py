@@ -401,3 +401,18 @@ def test_columns_that_change_after_a_write_are_there_at_its_timestamp(lake, hand
     assert ["id", "name", "more"] == past.load_table(a).schema().column_names
     assert ["id"] == past.load_table("shop.b").schema().column_names
     assert ([1, 2], [3]) == (ids(past.load_table(a)), ids(past.load_table("shop.b")))
+
+
+def test_columns_at_the_timestamp_of_a_rollback(lake, handle):
+    """It leaves the columns as they are: its snapshot is read with them."""
+    a = lake.table("a", [1])
+    first = handle.catalog().load_table(a).current_snapshot().snapshot_id
+    with handle.catalog().load_table(a).update_schema() as update:
+        update.add_column("more", StringType())
+    handle.catalog().load_table(a).append(rows(2))
+    handle.catalog().load_table(a).manage_snapshots().rollback_to_snapshot(first).commit()
+    then = handle.upper
+    handle.catalog().load_table(a).append(rows(3))
+    past = handle.snapshot(then).load_table(a)
+    assert ["id", "name", "more"] == past.schema().column_names
+    assert [1] == ids(past)

@@ -64,6 +64,11 @@ public final class Payloads {
     }
   }
 
+  /** Another name for the file of a payload whose bytes are written once more. */
+  public static String again(String location, int number) {
+    return location.substring(0, location.length() - ".json".length()) + "-" + number + ".json";
+  }
+
   /** The name of a payload's file: ids are longer than names of files may be. */
   static String fileName(String txnId, String sha256) {
     String id = sha256(txnId.getBytes(StandardCharsets.UTF_8));

@@ -87,33 +87,37 @@ public final class Timestamps {
       TableOperations real, TableMetadata base, long clockMs, UnaryOperator<TableMetadata> next) {
     TableMetadata seen = notAhead(base, clockMs);
     TableMetadata updated = next.apply(seen);
-    if (seen == base) {
+    if (seen == base && writesFiles(real)) {
       real.commit(base, updated);
     } else {
       commitFollowing(real, base, updated);
     }
   }
 
+  private static boolean writesFiles(TableOperations real) {
+    return real instanceof BaseMetastoreTableOperations || real instanceof HadoopTableOperations;
+  }
+
   /**
    * Commit metadata whose times follow those of the table and no clock.
    *
    * <p>Operations that write it to a file write these. A server makes metadata of its own from the
-   * changes, with its clock and the times of the snapshots that are added.
+   * changes. Iceberg's stamps it with its clock, others with the newest time of the snapshots that
+   * are added: these follow the newest time of the table.
    *
    * @param base the table as it is
    * @param updated built on {@link #notAhead} of it
    */
   public static void commitFollowing(
       TableOperations real, TableMetadata base, TableMetadata updated) {
-    boolean writesFiles =
-        real instanceof BaseMetastoreTableOperations || real instanceof HadoopTableOperations;
-    real.commit(base, writesFiles ? after(base, updated) : retimed(base, updated));
+    real.commit(base, writesFiles(real) ? after(base, updated) : retimed(base, updated));
   }
 
   /** The same changes to the table as it is, by snapshots that follow its times. */
   private static TableMetadata retimed(TableMetadata base, TableMetadata updated) {
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
-    builder.withMetadataLocation(null); // stamps it with the time of its base, not of the clock
+    // This stamps it with the time of its base, not of the clock.
+    builder.withMetadataLocation(null).setPreviousFileLocation(base.metadataFileLocation());
     for (MetadataUpdate change : updated.changes()) {
       if (change instanceof MetadataUpdate.AddSnapshot add) {
         long timeMs = following(newestMs(base), add.snapshot().timestampMillis());

@@ -1,7 +1,5 @@
 package io.txns.iceberg.stage;
 
-import io.txns.iceberg.TxnException;
-import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
@@ -10,6 +8,7 @@ import io.txns.iceberg.log.Payloads;
 import io.txns.iceberg.meta.Cleaning;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -30,6 +29,9 @@ public final class Leftovers {
   /** Payload files that attempts have written, and when in ms. */
   private final Map<String, Long> payloads = new LinkedHashMap<>();
 
+  /** The one that was written last, by the name that its bytes are to have. */
+  private final Map<String, String> newest = new HashMap<>();
+
   private final List<StagedTable> restaged = new ArrayList<>();
   private boolean anotherTry;
 
@@ -41,33 +43,36 @@ public final class Leftovers {
    * Keep the payload of an attempt where the specification wants it, inline or in a file.
    *
    * <p>A file that an earlier attempt has written may be that of an entry: it has the same name
-   * only if it has the same bytes, and is not written again.
-   *
-   * @throws TxnException Conflict when an earlier attempt has written it so long ago that it may be
-   *     taken for one that nobody needs: for half of the grace period or longer
+   * only if it has the same bytes, and is not written again. One that was written so long ago that
+   * somebody may take it for nobody's (docs/spec.md, 10) is not referred to any more: the same
+   * bytes get a file of another name.
    */
   public Entry.Payload store(Head head, String txnId, String json, long nowMs) {
     Entry.Payload payload = Payloads.placed(head.metadata().location(), txnId, json);
-    String location = payload.location();
+    if (payload.location() == null) {
+      return payload;
+    }
+    String location = newest.getOrDefault(payload.location(), payload.location());
     Long writtenMs = payloads.get(location);
     if (writtenMs != null && nowMs - writtenMs >= CommitLog.GRACE_MS / 2) {
-      throw TxnException.conflict(
-          log.identifier(),
-          txnId,
-          Winner.NOBODY,
-          head.upper(),
-          "its commit stood still for minutes");
+      writtenMs = null;
+      location = Payloads.again(payload.location(), payloads.size());
     }
-    if (location != null && writtenMs == null) {
-      try {
-        Payloads.write(log.io(), location, json);
-      } catch (RuntimeException e) {
-        remove(location); // a part of it may be there
-        throw e;
-      }
+    if (writtenMs == null) {
+      write(location, json);
       payloads.put(location, nowMs);
+      newest.put(payload.location(), location);
     }
-    return payload;
+    return new Entry.Payload(payload.inline(), location, payload.sha256());
+  }
+
+  private void write(String location, String json) {
+    try {
+      Payloads.write(log.io(), location, json);
+    } catch (RuntimeException e) {
+      remove(location); // a part of it may be there
+      throw e;
+    }
   }
 
   /** One of several versions of a staged table, of which at most one is committed. */
@@ -84,6 +89,7 @@ public final class Leftovers {
         .filter(table -> !originals.contains(table))
         .forEach(table -> StagedFiles.metadataOf(table).delete());
     payloads.clear();
+    newest.clear();
     restaged.clear();
   }
 

@@ -58,7 +58,7 @@ public final class SnapshotCopy {
         SnapshotEdit.create(snapshotId, operation)
             .parent(parent == null ? null : parent.snapshotId())
             .timestampMs(base.lastUpdatedMillis())
-            .schemaId(source == null ? Integer.valueOf(base.currentSchemaId()) : source.schemaId())
+            .schemaId(base.currentSchemaId())
             .summary(totals(source))
             .listed(
                 io,

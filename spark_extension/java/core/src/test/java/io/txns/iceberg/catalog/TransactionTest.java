@@ -497,6 +497,22 @@ class TransactionTest {
     assertThat(ids(created)).containsExactly(2L);
   }
 
+  /** A rollback leaves the columns as they are: its snapshot is read with them. */
+  @Test
+  void columnsAtTheTimestampOfARollback() {
+    TxnCatalog auto = handle.catalog(() -> null);
+    append(auto.loadTable(id("shop.a")), 1);
+    long first = auto.loadTable(id("shop.a")).currentSnapshot().snapshotId();
+    auto.loadTable(id("shop.a")).updateSchema().addColumn("more", Types.StringType.get()).commit();
+    append(auto.loadTable(id("shop.a")), 2);
+    auto.loadTable(id("shop.a")).manageSnapshots().rollbackTo(first).commit();
+    long then = handle.upper();
+    append(auto.loadTable(id("shop.a")), 3);
+    Table past = auto.loadTableAt(id("shop.a"), then);
+    assertThat(past.schema().columns()).extracting("name").containsExactly("id", "name", "more");
+    assertThat(ids(past)).containsExactly(1L);
+  }
+
   private long files() throws Exception {
     try (Stream<Path> walk = Files.walk(lake.files().resolve("shop"))) {
       return walk.filter(Files::isRegularFile)
