@@ -57,6 +57,9 @@ _OPTIONS = {
 }
 """What `txns.open` calls the options of a Java catalog."""
 
+_REFUSALS = {"58000": BadRequestError, "42501": ForbiddenError, "28000": UnauthorizedError}
+"""Java's words for what a catalog says of a swap, which is no outcome, and is Python's as it is."""
+
 _ICEBERGS = {
     "NoSuchTable": NoSuchTableError,
     "NoSuchNamespace": NoSuchNamespaceError,
@@ -89,7 +92,13 @@ def translated(line: dict[str, Any]) -> Exception:
     if kind == "CommitStateUnknown":
         return CommitStateUnknown(message)
     if kind == "InvalidUsage":
-        return InvalidUsage(line["sqlstate"], message, least_ts=line.get("least_ts"))
+        state = line["sqlstate"]
+        refusal = _REFUSALS.get(state)
+        return (
+            refusal(message)
+            if refusal
+            else InvalidUsage(state, message, least_ts=line.get("least_ts"))
+        )
     if kind == "Quarantined":
         return Quarantined("", message)
     return JavaCrash(message)

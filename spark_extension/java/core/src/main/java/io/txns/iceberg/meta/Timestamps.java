@@ -116,8 +116,10 @@ public final class Timestamps {
   /** The same changes to the table as it is, by snapshots that follow its times. */
   private static TableMetadata retimed(TableMetadata base, TableMetadata updated) {
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
-    // This stamps it with the time of its base, not of the clock.
-    builder.withMetadataLocation(null).setPreviousFileLocation(base.metadataFileLocation());
+    if (updated.lastUpdatedMillis() < newestMs(base) - TOLERANCE_MS) {
+      // The clock is late: this stamps it with the time of its base.
+      builder.withMetadataLocation(null).setPreviousFileLocation(base.metadataFileLocation());
+    }
     for (MetadataUpdate change : updated.changes()) {
       if (change instanceof MetadataUpdate.AddSnapshot add) {
         long timeMs = following(newestMs(base), add.snapshot().timestampMillis());
