@@ -322,8 +322,8 @@ public final class Overlay {
   private static TableMetadata withMain(TableMetadata metadata, Snapshot snapshot) {
     TableMetadata.Builder builder = TableMetadata.buildFrom(metadata);
     Optional.ofNullable(snapshot.schemaId())
-        .filter(metadata.schemasById()::containsKey)
-        .ifPresent(builder::setCurrentSchema);
+        .map(metadata.schemasById()::get)
+        .ifPresent(schema -> EarlierSchema.set(builder, metadata, schema));
     return builder.setBranchSnapshot(snapshot.snapshotId(), SnapshotRef.MAIN_BRANCH).build();
   }
 }

@@ -513,6 +513,28 @@ class TransactionTest {
     assertThat(ids(past)).containsExactly(1L);
   }
 
+  /** Before a table got the columns that it is partitioned and sorted by, it was neither. */
+  @Test
+  void theTimeBeforeTheColumnsOfAPartitionSpec() {
+    append(handle.catalog(() -> null).loadTable(id("shop.a")), 1);
+    long then = handle.upper();
+    Transaction early = begin();
+    append(table(early, "shop.b"), 1);
+    Table altered = handle.catalog(() -> null).loadTable(id("shop.a"));
+    altered.updateSchema().addColumn("more", Types.StringType.get()).commit();
+    altered.updateSpec().addField("more").commit();
+    altered.replaceSortOrder().asc("more").commit();
+    Table past = handle.catalog(() -> null).loadTableAt(id("shop.a"), then);
+    assertThat(ids(past)).containsExactly(1L);
+    assertThat(past.spec().isUnpartitioned()).isTrue();
+    assertThat(past.sortOrder().isUnsorted()).isTrue();
+    append(table(early, "shop.a"), 2);
+    assertThatThrownBy(early::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT))
+        .hasMessageContaining("another schema or partitioning");
+  }
+
   private long files() throws Exception {
     try (Stream<Path> walk = Files.walk(lake.files().resolve("shop"))) {
       return walk.filter(Files::isRegularFile)
