@@ -137,6 +137,8 @@ def test_names_of_payload_files_are_the_specifications() -> None:
     for golden in json.loads((GOLDEN / "payload_names.json").read_text("utf-8")):
         sha256 = hashlib.sha256(golden["payload"].encode()).hexdigest()
         assert golden["name"] == _payload.file_name(golden["txnId"], sha256), golden["why"]
+        if "again" in golden:
+            assert golden["again"] == _payload.again(golden["name"], 1), golden["why"]
 
 
 def test_a_registration_sets_the_properties_of_the_specification() -> None:

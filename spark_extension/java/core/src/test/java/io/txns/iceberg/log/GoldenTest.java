@@ -152,6 +152,10 @@ class GoldenTest {
       assertThat(Payloads.fileName(golden.get("txnId").asText(), Payloads.sha256(payload)))
           .as(golden.get("why").asText())
           .isEqualTo(golden.get("name").asText());
+      if (golden.has("again")) {
+        assertThat(Payloads.again(golden.get("name").asText(), 1))
+            .isEqualTo(golden.get("again").asText());
+      }
     }
   }
 
