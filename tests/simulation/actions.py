@@ -14,7 +14,7 @@ from pyiceberg.types import LongType, NestedField
 
 from tests.simulation import keys, schemas
 from tests.simulation.history import Attempt, Identifier, Listing, Operation, Read, folded, show
-from tests.simulation.rows import Rows, compact, data_file, rows_of
+from tests.simulation.rows import Rows, compact, data_file, delete_path, held
 from tests.simulation.scheduler import Violation
 from tests.simulation.settings import Switch
 from txns._catalog.outcome import State
@@ -50,6 +50,10 @@ _STATEMENTS = {
     "list": 1,
     "savepoint": 1,
 }
+
+
+_DELETE_ROW = "delete_row"
+"""What pyiceberg does not write: a delete file."""
 
 
 def transaction(worker: Worker) -> None:
@@ -230,6 +234,8 @@ def statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
     rng = worker.rng
     saved: tuple[str, int] | None = None
     known = _STATEMENTS | (keys.VERBS if worker.has(Switch.KEYS) else {})
+    if worker.java and worker.has(Switch.DELETE_FILES):
+        known |= {_DELETE_ROW: 4}
     verbs = rng.choices(list(known), list(known.values()), k=rng.randint(1, 4))
     if rng.random() < _SKEWED:
         verbs = ["read", "append"]
@@ -290,6 +296,8 @@ def _change(worker: Worker, catalog: Any, table: Any, attempt: Attempt, verb: st
         _truncate(worker, catalog, attempt, name)
     elif verb == "compact":
         _compact(worker, catalog, attempt, name)
+    elif verb == _DELETE_ROW:
+        _delete_row(worker, catalog, attempt, name)
     elif verb in keys.VERBS:
         found = read(worker, catalog, attempt, name) or frozenset()
         key = worker.rng.choice(keys.KEYS)
@@ -319,10 +327,9 @@ def read(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> Ro
     """Read a table, and keep what was seen for the judges."""
     try:
         table = catalog.load_table(name)
-        files = [task.file.file_path for task in table.scan().plan_files()]
+        rows = held(table.scan().plan_files())
     except NoSuchTableError:
         return _saw(worker, attempt, name, None)
-    rows = frozenset(row for file in files for row in rows_of(file))
     return _saw(worker, attempt, name, rows, schemas.columns(table.schema(), table.spec()))
 
 
@@ -379,24 +386,40 @@ def _overwrite(
 ) -> None:
     """Rewrite one data file without one of its rows, or with another in its place."""
     table = catalog.load_table(name)
-    files = [task.file for task in table.scan().plan_files()]
-    rows = frozenset(row for file in files for row in rows_of(file.file_path))
-    _saw(worker, attempt, name, rows)
-    if not files:
+    tasks = _tasks_with_rows(worker, attempt, table, name)
+    if not tasks:
         return
-    files.sort(key=lambda file: file.file_path)
-    file = worker.rng.choice(files)
-    held = frozenset(rows_of(file.file_path))
-    removed = frozenset({worker.rng.choice(sorted(held))})
+    task = worker.rng.choice(tasks)
+    kept = held([task])
+    removed = frozenset({worker.rng.choice(sorted(kept))})
     added = frozenset({worker.lake.new_row()}) if adds else frozenset()
     with (
         meaning(attempt, Operation(name, "overwrite", added, removed)),
         table.transaction() as changes,
         changes.update_snapshot().overwrite() as producer,
     ):
-        producer.delete_data_file(file)
-        if left := held - removed | added:
+        producer.delete_data_file(task.file)
+        if left := kept - removed | added:
             producer.append_data_file(data_file(table.metadata, left, worker.lake.new_row()))
+
+
+def _tasks_with_rows(worker: Worker, attempt: Attempt, table: Any, name: Identifier) -> list[Any]:
+    """Scan a table, and note what is seen; give the files of which something is left, by path."""
+    tasks = list(table.scan().plan_files())
+    _saw(worker, attempt, name, held(tasks))
+    return sorted((one for one in tasks if held([one])), key=lambda one: one.file.file_path)
+
+
+def _delete_row(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> None:
+    """Take one row away by a delete file, as merge-on-read does."""
+    table = catalog.load_table(name)
+    tasks = _tasks_with_rows(worker, attempt, table, name)
+    if tasks:
+        task = worker.rng.choice(tasks)
+        row = worker.rng.choice(sorted(held([task])))
+        with meaning(attempt, Operation(name, "overwrite", removed=frozenset({row}))):
+            path = delete_path(table, row, worker.lake.new_row())
+            table.change("delete_row", file=task.file.file_path, deletes=path)
 
 
 def _truncate(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> None:
@@ -410,11 +433,10 @@ def _truncate(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) 
 def _compact(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> None:
     """Rewrite all files into one with the same rows."""
     table = catalog.load_table(name)
-    files = [task.file for task in table.scan().plan_files()]
-    _saw(worker, attempt, name, frozenset(row for file in files for row in rows_of(file.file_path)))
-    if len(files) > 1:
+    tasks = _tasks_with_rows(worker, attempt, table, name)
+    if len(tasks) > 1:
         with meaning(attempt, Operation(name, "overwrite")):
-            compact(table, files, worker.lake.new_row())
+            compact(table, tasks, worker.lake.new_row())
 
 
 def _alter(worker: Worker, table: Any, attempt: Attempt, name: Identifier) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.metadata import TableMetadataUtil
 
+from tests.simulation import other_log
 from tests.simulation.history import folded
 from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import Violation
@@ -48,6 +49,8 @@ def audit(lake: Lake, *, reject: bool) -> None:
     _registrations_are_logged(lake, handle)
     handle.tidy()
     _read_everything(lake, handle)
+    if lake.has_other_log:
+        other_log.audit(lake)
     _promises_were_kept(lake)
     _metadata_survives_json(lake)
 

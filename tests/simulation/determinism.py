@@ -36,7 +36,7 @@ import txns._catalog.changefeed
 import txns._commit.group
 import txns._stage.txn_table
 from tests.simulation import shortcuts
-from tests.simulation.rows import data_file, rows_of
+from tests.simulation.rows import data_file, held
 from tests.simulation.storage import ERRORS
 from txns._admin import orphans
 
@@ -143,7 +143,7 @@ class RowScan:
 
     def to_table(self, tasks: Iterable[Any]) -> pa.Table:
         """Give the rows of some files."""
-        rows = [{"id": row} for task in tasks for row in rows_of(task.file.file_path)]
+        rows = [{"id": row} for task in tasks for row in sorted(held([task]))]
         return pa.Table.from_pylist(rows, schema=self._schema).filter(self._filter)
 
     def to_record_batches(self, tasks: Iterable[Any]) -> Iterator[pa.RecordBatch]:

@@ -322,8 +322,13 @@ class JavaTable:
 
     def plan_files(self) -> list[SimpleNamespace]:
         """Plan the scan: the files that it would read."""
-        paths = self.change("plan_files", ref=None)
-        return [SimpleNamespace(file=SimpleNamespace(file_path=path)) for path in paths]
+        return [
+            SimpleNamespace(
+                file=SimpleNamespace(file_path=path),
+                delete_files=[SimpleNamespace(file_path=each) for each in deletes],
+            )
+            for path, deletes in self.change("plan_files", ref=None).items()
+        ]
 
     @contextmanager
     def transaction(self) -> Iterator[_Changes]:

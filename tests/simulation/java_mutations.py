@@ -26,7 +26,6 @@ NOT_IN_JAVA = {
     "conditional_write_counts_as_append": "nobody writes by what he has found: `keys`",
     "group_members_unaware": "threads of one process share no swaps here",
     "id_twice_in_a_group": "threads of one process share no swaps here",
-    "log_created_in_the_loop": "nobody hides the log beside Java",
     "purge_without_claim": "nobody purges with Java",
 }
 """Python's that the simulation cannot notice through Java, and why."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Identifier = tuple[str, ...]
 COMMIT_TABLE: Identifier = ("txns", "commits")
+OTHER_NAMESPACE = "other"
+"""Where another commit table is, with its tables (`other_log`)."""
 _OWN_IDS = ("job-", "shared")
 """What the ids begin with that users choose."""
 
@@ -74,6 +76,8 @@ class Observer:
 
     def on_commit(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         """Judge a swap; runs inside its step."""
+        if name[0] == OTHER_NAMESPACE:
+            return  # it is held against what its own users meant, at the end
         # A table that was set back, or lost its mark, has the times of whoever wrote it meanwhile.
         ours = name == COMMIT_TABLE or (is_marked(new) and name not in self.history.upset)
         if ours and self.world.faults.settings.has(Switch.CLOCKS) and not self.world.actor.stranger:

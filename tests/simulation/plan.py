@@ -6,7 +6,16 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from tests.simulation import actions, races, strangers, subscriptions, threads, upkeep, upsets
+from tests.simulation import (
+    actions,
+    other_log,
+    races,
+    strangers,
+    subscriptions,
+    threads,
+    upkeep,
+    upsets,
+)
 from tests.simulation.damage import Damage, strike
 from tests.simulation.scheduler import DAY_MS
 from tests.simulation.settings import ON, Core, Settings, Switch
@@ -67,8 +76,16 @@ _SKEWS_MS_MAX = (5 * _MINUTE_MS, 120 * _MINUTE_MS, 8 * DAY_MS, 3 * 365 * DAY_MS)
 _SHARE = 0.4
 """How many seeds have what is switched on, each switch for itself."""
 
+_OTHER = "o"
+_OTHERS: dict[str, tuple[Action, float]] = {
+    "transaction": (other_log.transaction, 5.0),
+    "trespass": (other_log.trespass, 1.0),
+    "upkeep": (other_log.upkeep, 1.0),
+}
+
 _KNOWN = (
     _USERS
+    | {f"other-{name}": one for name, one in _OTHERS.items()}
     | {_RACE: (races.race, 0.0), _LIFE: (races.another_life, 0.0), _PURGE: (upkeep.purge, 0.0)}
     | {_SAME_ID: (threads.same_id, 0.0)}
     | {f"stranger-{name}": one for name, one in _STRANGERS.items()}
@@ -204,15 +221,7 @@ def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
         compactions = random.Random(f"{seed}/compacted-log")
         keys = (f"s.log{number}.{_COMPACTED_LOG}" for number in range(compactions.randint(1, 3)))
         workers["s"] = _mixed(compactions, workers.get("s", ()), tuple(keys))
-    if settings.has(Switch.UPSETS):
-        upset = random.Random(f"{seed}/upsets")
-        workers["u"] = _keys(upset, "u", _UPSETS, upset.randint(1, 3), prefix="upset-")
-    if settings.has(Switch.HIDDEN_LOG):
-        workers[_LOG_HIDER] = tuple(
-            f"{_LOG_HIDER}.{number}.{each}" for number in range(2) for each in (_PAUSE, _HIDE_LOG)
-        )
-    if settings.has(Switch.SUSPENDED):
-        workers = _beside_the_suspended(seed, workers)
+    workers = _with_company(seed, settings, workers)
     return Plan(
         seed=seed,
         server=rng.random() < 0.5,
@@ -230,10 +239,33 @@ def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
         },
         reject=rng.random() < 0.5,
         settings=settings,
-        own_options=_own_options(seed, workers) if settings.has(Switch.MIXED_SETTINGS) else {},
+        own_options={
+            **(_own_options(seed, workers) if settings.has(Switch.MIXED_SETTINGS) else {}),
+            _OTHER: dict(other_log.OPTIONS),
+        },
         # A purger counts in ms what a lake counts in hours: beside it others are as fast as ever.
         slow_alone=f"{_PURGER}." if _PURGER in workers else "",
     )
+
+
+def _with_company(
+    seed: int, settings: Settings, workers: dict[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Add those who upset tables, hide the log, have another one; and what happens meanwhile."""
+    workers = dict(workers)
+    if settings.has(Switch.UPSETS):
+        upset = random.Random(f"{seed}/upsets")
+        workers["u"] = _keys(upset, "u", _UPSETS, upset.randint(1, 3), prefix="upset-")
+    if settings.has(Switch.HIDDEN_LOG):
+        workers[_LOG_HIDER] = tuple(
+            f"{_LOG_HIDER}.{number}.{each}" for number in range(2) for each in (_PAUSE, _HIDE_LOG)
+        )
+    if settings.has(Switch.TWO_LOGS):
+        others = random.Random(f"{seed}/two-logs")
+        workers[_OTHER] = _keys(others, _OTHER, _OTHERS, others.randint(2, 5), prefix="other-")
+    if settings.has(Switch.SUSPENDED):
+        workers = _beside_the_suspended(seed, workers)
+    return workers
 
 
 def _own_options(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, dict[str, object]]:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
+_DELETES = "deletes"
+"""The folder of delete files, whose names say which rows they take away."""
+
 Row = int
 Rows = frozenset[Row]
 
@@ -66,6 +69,26 @@ def real_file(path: str, metadata: TableMetadata, record_count: int) -> DataFile
 def rows_of(path: str) -> list[Row]:
     """Give the rows that a file holds."""
     return [int(row) for row in path.rsplit("/", 1)[1].rsplit("-", 1)[0].split("+")]
+
+
+def held(tasks: Iterable[Any]) -> Rows:
+    """Give the rows that files of a scan hold, without those that its delete files take away."""
+    return frozenset(
+        row
+        for task in tasks
+        for row in set(rows_of(task.file.file_path)).difference(
+            *(rows_of(each.file_path) for each in task.delete_files)
+        )
+    )
+
+
+def delete_path(table: Any, row: Row, version: int) -> str:
+    """Give the path of a delete file that takes a row away."""
+    return f"{table.metadata.location}/data/{_DELETES}/{row}-{version}.parquet"
+
+
+def _is_delete(path: str) -> bool:
+    return f"/{_DELETES}/" in path
 
 
 class Contents:
@@ -112,7 +135,7 @@ class Contents:
         )
 
     def files(self, snapshot: Snapshot | None) -> list[str]:
-        """Give the data files that are live in a snapshot, repeated if they are there twice."""
+        """Give the files that are live in a snapshot, repeated if they are there twice."""
         return [] if snapshot is None else self._files_of_list(snapshot.manifest_list)
 
     def removed(self, snapshot: Snapshot) -> set[str]:
@@ -138,12 +161,13 @@ class Contents:
     def rows_of_list(self, manifest_list: str) -> Rows:
         """Give the rows that a manifest list leads to; a row twice is a violation."""
         files = self._files_of_list(manifest_list)
-        if gone := self._storage.expired_data.intersection(files):
-            raise Violation("files", f"data that a snapshot needs was expired: {sorted(gone)}")
-        counts = Counter(row for file in files for row in rows_of(file))
+        if expired := self._storage.expired_data.intersection(files):
+            raise Violation("files", f"data that a snapshot needs was expired: {sorted(expired)}")
+        counts = Counter(row for file in files if not _is_delete(file) for row in rows_of(file))
+        gone = {row for file in files if _is_delete(file) for row in rows_of(file)}
         if twice := [row for row, count in counts.items() if count > 1]:
             raise Violation("exactly once", f"rows {twice} stand twice in one snapshot")
-        return frozenset(counts)
+        return frozenset(counts.keys() - gone)
 
 
 class _Quiet:
@@ -171,10 +195,9 @@ class Compaction(_OverwriteFiles):
         return Summary(operation=Operation.REPLACE, **summary.additional_properties)
 
 
-def compact(table: Table, files: list[DataFile], version: int, branch: str = "main") -> None:
+def compact(table: Table, tasks: list[Any], version: int, branch: str = "main") -> None:
     """Rewrite data files into one, as compaction services do."""
-    held = [row for file in files for row in rows_of(file.file_path)]
-    made = data_file(table.metadata, held, version)
+    files, made = [task.file for task in tasks], data_file(table.metadata, held(tasks), version)
     if hasattr(table, "rewrite"):  # of Java's core, which has an operation for it
         table.rewrite(files, made)
     else:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from tests.simulation import coverage, jvm, story
+from tests.simulation import coverage, jvm, other_log, story
 from tests.simulation.actions import SCHEMA
 from tests.simulation.audit import audit
 from tests.simulation.catalogs import Registry, ServerCatalog, SwapCatalog
@@ -151,6 +151,8 @@ def new_lake(world: World, *, server: bool, on_jvm: bool = False, **options: obj
 
 
 def _start(plan: Plan, lake: Lake) -> None:
+    if plan.settings.has(Switch.TWO_LOGS):
+        other_log.prepare(lake)
     for name, keys in plan.workers.items():
         Worker(
             lake,

@@ -46,6 +46,10 @@ class Switch(Enum):
     """Each user has options of its own."""
     PAYLOAD_FILES = "payload-files"
     """Payloads stand in files of their own, however small they are."""
+    DELETE_FILES = "delete-files"
+    """Users with Java's core take rows away by delete files."""
+    TWO_LOGS = "two-logs"
+    """Another commit table has tables of its own in the same catalog."""
     COMPACTED_LOG = "compacted-log"
     """Strangers compact the commit table."""
 

@@ -161,12 +161,12 @@ class Txn:
         """Replace all rows by one that nobody has."""
         added = frozenset({self._stage.lake.new_row()})
         table = self.catalog.load_table(name)
-        files = [task.file for task in table.scan().plan_files()]
+        tasks = list(table.scan().plan_files())
         with table.transaction() as changes, changes.update_snapshot().overwrite() as producer:
-            for file in files:
-                producer.delete_data_file(file)
+            for task in tasks:
+                producer.delete_data_file(task.file)
             producer.append_data_file(rows.data_file(table.metadata, added, 0))
-        removed = frozenset(row for file in files for row in rows.rows_of(file.file_path))
+        removed = rows.held(tasks)
         self._did(name, "overwrite", added, removed)
         return added
 
@@ -248,8 +248,7 @@ class Actor:
 
 
 def _rows(table: Any) -> Rows:
-    files = [task.file.file_path for task in table.scan().plan_files()]
-    return frozenset(row for file in files for row in rows.rows_of(file))
+    return rows.held(table.scan().plan_files())
 
 
 @contextmanager

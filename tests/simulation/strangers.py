@@ -17,7 +17,7 @@ from pyiceberg.table.update import (
 from pyiceberg.types import StringType
 
 from tests.simulation.observer import COMMIT_TABLE
-from tests.simulation.rows import compact, data_file, real_file, replace_files, rows_of
+from tests.simulation.rows import compact, data_file, held, real_file, replace_files
 from tests.simulation.scheduler import DAY_MS
 from tests.simulation.table_checks import is_marked
 
@@ -68,9 +68,9 @@ def compaction(worker: Worker) -> None:
 
 def compact_table(lake: Lake, table: Any) -> None:
     """Rewrite all data files of a raw table into one."""
-    files = [task.file for task in table.scan().plan_files()]
-    if files:
-        compact(table, files, lake.new_row())
+    tasks = list(table.scan().plan_files())
+    if held(tasks):
+        compact(table, tasks, lake.new_row())
 
 
 def compact_log(worker: Worker) -> None:
@@ -80,9 +80,9 @@ def compact_log(worker: Worker) -> None:
     if len(files) < 2:
         return
     storage = worker.lake.observer.registry.storage
-    held = [pq.read_table(io.BytesIO(storage.bytes_of(file.file_path))) for file in files]
+    found = [pq.read_table(io.BytesIO(storage.bytes_of(file.file_path))) for file in files]
     sink = io.BytesIO()
-    pq.write_table(pa.concat_tables(held), sink)
+    pq.write_table(pa.concat_tables(found), sink)
     path = f"{table.location()}/data/compacted-{worker.lake.new_row()}.parquet"
     storage.files[path] = sink.getvalue()
     rewritten = real_file(path, table.metadata, sum(file.record_count for file in files))
@@ -263,4 +263,4 @@ def _commit_ts(snapshot: Any) -> int | None:
 
 def held_rows(table: Any) -> set[int]:
     """Give the rows of a raw table."""
-    return {row for task in table.scan().plan_files() for row in rows_of(task.file.file_path)}
+    return set(held(table.scan().plan_files()))

@@ -142,6 +142,19 @@ def test_a_failing_seed_shrinks():
     assert _actions(smaller) < _actions(whole)
 
 
+def test_a_failing_seed_of_java_shrinks():
+    """As one of Python's; each run opens the mutated core once more."""
+    name = "overlay_forgotten"
+    try:
+        wholes = (replace(plan(seed, core=Core.JAVA), mutation=name) for seed in range(SEEDS_MAX))
+        whole, failing = next((one, found) for one in wholes if (found := run(one)).violation)
+        smaller, outcome = shrink(whole, failing, runs_max=40)
+    finally:
+        jvm.end(name)
+    assert outcome.violation.promise == failing.violation.promise
+    assert _actions(smaller) < _actions(whole)
+
+
 def _run(seed):
     return run(plan(seed))
 

@@ -8,7 +8,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from tests.simulation import schemas
 from tests.simulation.history import Attempt, History, Identifier, Operation, folded, show
-from tests.simulation.rows import Rows, rows_of
+from tests.simulation.rows import Rows, held
 from tests.simulation.scheduler import DAY_MS, Violation
 from txns._admin import orphans
 from txns._admin.purge import Purger
@@ -148,11 +148,7 @@ def check_hold(lake: Lake, handle: Any, name: str) -> None:
         return  # a table was dropped, taken from care or set back: its tags are no promise any more
     catalog = handle.held(name)
     for table in kept:
-        rows = frozenset(
-            row
-            for task in catalog.load_table(table).scan().plan_files()
-            for row in rows_of(task.file.file_path)
-        )
+        rows = held(catalog.load_table(table).scan().plan_files())
         version = history.at(table, read_ts)
         if version is not None and version.cared and rows != version.rows:
             raise Violation("hold", f"{name}: {table} at {read_ts} shows {show(rows)}")
@@ -224,7 +220,6 @@ def _may_fail(history: History, name: Identifier, read_ts: int, error: Exception
 
 def _rows(catalog: Any, name: Identifier) -> Rows | None:
     try:
-        files = [task.file.file_path for task in catalog.load_table(name).scan().plan_files()]
+        return held(catalog.load_table(name).scan().plan_files())
     except NoSuchTableError:
         return None
-    return frozenset(row for file in files for row in rows_of(file))

@@ -77,6 +77,9 @@ class Lake:
         spare: A name that tables are renamed to, and the name of a table without care.
         is_javas: Whether all of its users have Java's core.
         mutation: The protection that Java's core is without.
+        has_other_log: Whether another commit table has tables of its own in the catalog.
+        others_meant: Rows that its transactions were to bring.
+        others_acknowledged: Those of which it was said that they are there.
     """
 
     world: World
@@ -92,6 +95,9 @@ class Lake:
     opening: int = 0
     is_javas: bool = False
     mutation: str | None = None
+    has_other_log: bool = False
+    others_meant: set[int] = field(default_factory=set)
+    others_acknowledged: set[int] = field(default_factory=set)
 
     def new_row(self) -> int:
         """Give a row that nobody has."""

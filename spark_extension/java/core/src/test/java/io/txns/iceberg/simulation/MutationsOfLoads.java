@@ -46,6 +46,15 @@ final class MutationsOfLoads {
                   "CommitLog.Swap swap(Head, CommitLog.Next)",
                   (swap, a) -> believed((CommitLog.Swap) swap.of(a)))),
           Mutation.of(
+              "log_created_in_the_loop",
+              "who has seen the commit table makes no other one (3.2)",
+              method(
+                  "log.CommitLog",
+                  "Head loadIfEver()",
+                  (loadIfEver, a) -> ((CommitLog) a[0]).loadIfExists()),
+              method("log.CommitLog", "Head load()", (load, a) -> made((CommitLog) a[0])),
+              ANY_HEAD),
+          Mutation.of(
               "applied_not_held_against_archive",
               "a table that lacks what has left the head is loaded again, or refused (11.2)",
               call(
@@ -85,6 +94,11 @@ final class MutationsOfLoads {
 
   private static long mainId(Head head) {
     return head.metadata().currentSnapshot().snapshotId();
+  }
+
+  private static Head made(CommitLog log) {
+    Head head = log.loadIfExists();
+    return head.exists() ? head : log.loadOrCreate();
   }
 
   private static CommitLog.Swap believed(CommitLog.Swap swap) {

@@ -4,11 +4,14 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataFiles;
+import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.FileFormat;
+import org.apache.iceberg.FileMetadata;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.PartitionSpecParser;
@@ -34,6 +37,7 @@ record TableCalls(Session session) {
     calls.put("overwrite", this::overwrite);
     calls.put("rewrite", this::rewrite);
     calls.put("truncate", this::truncate);
+    calls.put("delete_row", this::deleteRow);
     calls.put("update_schema", this::updateSchema);
     calls.put("update_spec", this::updateSpec);
     calls.put("create_branch", this::createBranch);
@@ -60,13 +64,19 @@ record TableCalls(Session session) {
     String ref = Json.text(args, "ref");
     TableScan scan = loaded.table().newScan();
     loaded.planned().clear();
+    ObjectNode planned = Json.object();
     try (CloseableIterable<FileScanTask> tasks =
         (ref == null ? scan : scan.useRef(ref)).planFiles()) {
-      tasks.forEach(task -> loaded.planned().put(task.file().location(), task.file()));
+      for (FileScanTask task : tasks) {
+        loaded.planned().put(task.file().location(), task.file());
+        planned.set(
+            task.file().location(),
+            Json.array(task.deletes().stream().map(DeleteFile::location).toList()));
+      }
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
-    return Json.array(loaded.planned().keySet());
+    return planned;
   }
 
   private JsonNode append(JsonNode args) {
@@ -112,6 +122,32 @@ record TableCalls(Session session) {
 
   private JsonNode truncate(JsonNode args) {
     session.table(args).table().newDelete().deleteFromRowFilter(Expressions.alwaysTrue()).commit();
+    return Json.none();
+  }
+
+  /** As Spark's merge-on-read does: the file that loses a row has to be there still. */
+  private JsonNode deleteRow(JsonNode args) {
+    Session.LoadedTable loaded = session.table(args);
+    Table table = loaded.table();
+    DataFile file = loaded.planned().get(args.get("file").asText());
+    DeleteFile deletes =
+        FileMetadata.deleteFileBuilder(table.specs().get(file.specId()))
+            .ofPositionDeletes()
+            .withPartition(file.partition())
+            .withReferencedDataFile(file.location())
+            .withPath(args.get("deletes").asText())
+            .withRecordCount(1)
+            .withFileSizeInBytes(FILE_BYTES)
+            .withFormat(FileFormat.PARQUET)
+            .build();
+    table
+        .newRowDelta()
+        .addDeletes(deletes)
+        .validateFromSnapshot(table.currentSnapshot().snapshotId())
+        .validateDataFilesExist(List.of(file.location()))
+        .validateDeletedFiles()
+        .validateNoConflictingDeleteFiles()
+        .commit();
     return Json.none();
   }
 
