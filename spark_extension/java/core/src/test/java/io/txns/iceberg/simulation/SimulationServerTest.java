@@ -62,8 +62,12 @@ class SimulationServerTest {
   }
 
   private static List<String> plan(SimulatedJvm where, String process, Integer txn, String table) {
-    int loaded = load(where, process, txn, table);
-    return Json.list(where.result(process, "plan_files", args().put("table", loaded)));
+    return planned(where, process, load(where, process, txn, table));
+  }
+
+  private static List<String> planned(SimulatedJvm where, String process, int table) {
+    JsonNode planned = where.result(process, "plan_files", args().put("table", table));
+    return List.copyOf(Json.map(planned).keySet());
   }
 
   private static void append(SimulatedJvm where, String process, int table, String path) {
@@ -93,8 +97,7 @@ class SimulationServerTest {
     prepare(where, server);
     int txn = begin(where, "a/0");
     int table = load(where, "a/0", txn, "t0");
-    assertThat(Json.list(where.result("a/0", "plan_files", args().put("table", table))))
-        .containsExactly("memory://lake/1-1.parquet");
+    assertThat(planned(where, "a/0", table)).containsExactly("memory://lake/1-1.parquet");
     ObjectNode overwrite = args().put("table", table);
     overwrite.putArray("removed").add("memory://lake/1-1.parquet");
     overwrite.putArray("added").addObject().put("path", "memory://lake/2-2.parquet").put("rows", 1);
