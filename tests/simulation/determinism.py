@@ -166,9 +166,9 @@ def row_files(
     return [data_file(table_metadata, rows, version)] if rows else []
 
 
-def listed(head: Any, location: str) -> list[orphans._File]:
+def listed(head: Any) -> list[orphans._File]:
     """Give the files below the commit table's location, in the place of pyarrow's listing."""
-    storage = head.table.io.storage
+    storage, location = head.table.io.storage, head.metadata.location
     found = storage.world.io("read", f"list {location}", lambda: storage.below(location), ERRORS)
     return [orphans._File(path, 0, written_ms) for path, written_ms in found.items()]
 

@@ -65,7 +65,7 @@ def orphans(parts: Parts) -> list[Orphan]:
         Unsupported: The files cannot be listed, or are listed under other names.
     """
     head = parts.log.load()
-    listed = _listed(head, head.metadata.location)
+    listed = _listed(head)
     _written_ms(head, listed)
     return _unused(listed, parts.log.load(), parts.clock.now_ms())
 
@@ -84,7 +84,7 @@ def remove(parts: Parts) -> list[Orphan]:
         Unsupported: The files cannot be listed, or are listed under other names.
     """
     moved = _moved(parts, parts.log.load())
-    listed = _listed(moved, moved.metadata.location)
+    listed = _listed(moved)
     now_ms = _written_ms(moved, listed)
     newest = _moved(parts, parts.log.load())
     found = _unused(listed, newest, now_ms)
@@ -182,8 +182,9 @@ def _versions(
         yield location, metadata
 
 
-def _listed(head: Head, location: str) -> list[_File]:
+def _listed(head: Head) -> list[_File]:
     assert head.table is not None
+    location = head.metadata.location
     files = PyArrowFileIO(head.table.io.properties)
     scheme, netloc, path = PyArrowFileIO.parse_location(location, files.properties)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
 from contextlib import closing
@@ -515,18 +514,11 @@ def test_tidy_dry_run_changes_nothing(cli):
     assert 2 == _json(cli("status", "--json"))["entries_in_head"]
 
 
-def _age(lake: Lake, minutes: float) -> None:
-    """Make every file of the commit table older."""
-    for path in (lake.folder / "warehouse" / "txns").rglob("*"):
-        at = path.stat().st_mtime - 60 * minutes
-        os.utime(path, (at, at))
-
-
 def test_tidy_files_removes_what_nothing_refers_to(shop, cli):
     """Superseded metadata files of owners that died, and a payload file of no entry."""
     orphan = shop.folder / "warehouse/txns/commits/metadata/txns-payload-x-00000000.json"
     orphan.write_text("{}")
-    _age(shop, 11)
+    shop.age_log(11)
     removed = _json(cli("tidy", "--files", "--json"))["files"]
     assert any(path.endswith(orphan.name) for path in removed)
     assert any(path.endswith(".metadata.json") for path in removed)
@@ -536,7 +528,7 @@ def test_tidy_files_removes_what_nothing_refers_to(shop, cli):
 
 
 def test_tidy_files_keeps_what_is_younger_than_the_grace_period(shop, cli):
-    _age(shop, 9)
+    shop.age_log(9)
     assert [] == _json(cli("tidy", "--files", "--json"))["files"]
 
 
@@ -546,7 +538,7 @@ def test_tidy_files_keeps_the_payload_of_an_entry(shop, cli):
     for number in range(60):
         txn.create_table(f"shop.t{number}", rows(1).schema)
     txn.commit_at()
-    _age(shop, 11)
+    shop.age_log(11)
     result = _json(cli("tidy", "--files", "--json"))
     assert not any("txns-payload-" in path for path in result["files"])
     assert 0 == cli("apply").exit_code
@@ -555,13 +547,13 @@ def test_tidy_files_keeps_the_payload_of_an_entry(shop, cli):
 def test_tidy_files_leaves_files_of_other_kinds_alone(shop, cli):
     other = shop.folder / "warehouse/txns/commits/metadata/version-hint.text"
     other.write_text("1")
-    _age(shop, 60)
+    shop.age_log(60)
     cli("tidy", "--files")
     assert other.exists()
 
 
 def test_tidy_files_dry_run_removes_nothing(shop, cli):
-    _age(shop, 11)
+    shop.age_log(11)
     before = shop.files()
     assert _json(cli("tidy", "--files", "--dry-run", "--json"))["files"]
     assert before == shop.files()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -422,13 +421,6 @@ def test_a_list_that_cannot_be_read_stops_no_tidy(lake):
     assert handle.tidy()
 
 
-def _age(lake: Lake, minutes: float) -> None:
-    """Make every file of the commit table older."""
-    for path in (lake.folder / "warehouse" / "txns").rglob("*"):
-        at = path.stat().st_mtime - 60 * minutes
-        os.utime(path, (at, at))
-
-
 def test_files_of_a_tidy_that_stands_still_are_none_that_nobody_needs(lake, catalog):
     """
     Its swap would refer to files that are gone.
@@ -440,7 +432,7 @@ def test_files_of_a_tidy_that_stands_still_are_none_that_nobody_needs(lake, cata
     append(handle, 1)
 
     def later(swap):
-        _age(lake, 11)
+        lake.age_log(11)
         assert orphans.remove(lake.open().parts)
         return swap()
 
@@ -473,7 +465,7 @@ def test_nothing_is_removed_where_the_head_cannot_be_moved(lake, catalog):
     """Somebody may be about to refer to it."""
     handle = lake.open(catalog)
     append(handle, 1)
-    _age(lake, 11)
+    lake.age_log(11)
     before = lake.files()
 
     def unheard(_swap):
@@ -525,7 +517,7 @@ def test_a_move_of_before_the_listing_stops_nobody(lake, catalog):
     loads, load = [old], late.parts.log.load
 
     def later(swap):
-        _age(lake, 11)
+        lake.age_log(11)
         with lake.catalog.load_table("txns.commits").transaction() as changes:
             changes.set_properties({"owner": "me"})
         late.parts.log.load = lambda: loads.pop() if loads else load()
@@ -546,7 +538,7 @@ def test_what_was_the_head_just_now_is_needed(lake, catalog):
     handle.tidy()
     staged(handle).commit()
     append(handle, 2)
-    _age(lake, 11)
+    lake.age_log(11)
     reader = lake.open(lake.another_catalog())
     head = reader.parts.log.load()
     other = lake.open()
@@ -556,6 +548,6 @@ def test_what_was_the_head_just_now_is_needed(lake, catalog):
     assert with_files
     assert all(reader.parts.log.requests(each) for each in with_files)
     assert len(head.table.scan().to_arrow())
-    _age(lake, 11)
+    lake.age_log(11)
     assert orphans.remove(other.parts)
     assert not payloads(lake)
