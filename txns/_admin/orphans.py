@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyarrow.fs import FileSelector, FileType
@@ -20,12 +20,14 @@ from pyiceberg.serializers import FromInputFile
 from txns._iceberg import manifests
 from txns._iceberg.snapshots import summary_value
 from txns._log import commit_log
-from txns._log.entry import PAYLOAD_LOCATION
-from txns.errors import Conflict, Unsupported
+from txns._log.commit_log import Outcome
+from txns._log.entry import KIND, PAYLOAD_LOCATION, Kind
+from txns.errors import Conflict, CorruptLog, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
 
@@ -38,11 +40,17 @@ _OURS = re.compile(r"metadata/(.+\.metadata\.json|txns-payload-.+\.json|.+\.avro
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A file that nothing refers to."""
+    """
+    A file that nothing refers to.
+
+    Attributes:
+        stays: Why it could not be deleted; empty where it was, or nobody has tried.
+    """
 
     path: str
     size_bytes: int
     age_ms: int
+    stays: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,63 +70,82 @@ def orphans(parts: Parts) -> list[Orphan]:
     referred to or younger than the grace period.
 
     Raises:
-        Unsupported: The files cannot be listed, or are listed under other names.
+        CorruptLog: A file that the log refers to is missing.
+        Unsupported: The files cannot be listed, or are listed under other names, or some are
+            another table's.
     """
     head = parts.log.load()
     listed = _listed(head)
     _written_ms(head, listed)
-    return _unused(listed, parts.log.load(), parts.clock.now_ms())
+    return _unused(parts, listed, parts.clock.now_ms())
 
 
 def remove(parts: Parts) -> list[Orphan]:
     """
-    Delete the files that nothing refers to; give them. One that stays is only reported.
+    Delete the files that nothing refers to; give them, with why one stays that could not be.
 
     Who is about to refer to one of them, and has stood still since, stands on a head of before the
     listing: `main` is moved from one that was loaded after it, so he has lost, and writes his files
     again. What is older than the grace period storage says, which has just written a head: no clock
     does.
 
+    Whatever is raised, nothing is deleted.
+
     Raises:
-        Conflict: The head could not be moved, or is not seen to have moved: nothing is deleted.
-        Unsupported: The files cannot be listed, or are listed under other names.
+        Conflict: The head could not be moved, or is not seen to have moved.
+        CorruptLog: A file that the log refers to is missing.
+        Unsupported: The files cannot be listed, or are listed under other names, or some are
+            another table's.
     """
     moved = _moved(parts, parts.log.load())
     listed = _listed(moved)
     now_ms = _written_ms(moved, listed)
-    newest = _moved(parts, parts.log.load())
-    found = _unused(listed, newest, now_ms)
-    for each in found:
-        commit_log.remove(parts.log.io, each.path)
-    return found
+    _moved(parts, parts.log.load())
+    io = parts.log.io
+    return [replace(each, stays=_delete(io, each.path)) for each in _unused(parts, listed, now_ms)]
+
+
+def _delete(io: FileIO, path: str) -> str:
+    """Delete a file; give why it stays, if it does."""
+    try:
+        io.delete(path)
+    except FileNotFoundError:
+        return ""  # somebody else was faster
+    except Exception as error:  # noqa: BLE001 -- the others are deleted all the same
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def _moved(parts: Parts, head: Head) -> Head:
     """Move `main` from where a head has it; give a head that shows it."""
-    parts.tidier.move_head(head)
+    swap = parts.tidier.move_head(head)
     newest = parts.log.load()
-    if not newest.is_past(head):
-        raise Conflict(
-            "the head could not be moved, so nothing is removed: try again",
-            table=parts.log.identifier,
-            least_ts=newest.upper,
-        )
-    return newest
+    if newest.is_past(head):
+        return newest
+    if swap.outcome is Outcome.REFUSED and swap.cause:
+        raise swap.cause
+    raise Conflict(
+        "the head could not be moved, so nothing is removed: try again",
+        table=parts.log.identifier,
+        least_ts=newest.upper,
+    )
 
 
-def _unused(listed: list[_File], newest: Head, now_ms: int) -> list[Orphan]:
+def _unused(parts: Parts, listed: list[_File], now_ms: int) -> list[Orphan]:
     """Give the files of the protocol that are old, and that no head of late refers to."""
+    newest, used = _newest(parts)
+    written_ms = {_plain(each.path): each.written_ms for each in listed}
+    used = {_plain(path) for path in used | _used_before(newest, written_ms, now_ms)}
     start = _plain(newest.metadata.location) + "/"
-    used = _used(newest, {_plain(each.path): each.written_ms for each in listed}, now_ms)
     unused = [
         Orphan(each.path, each.size_bytes, now_ms - each.written_ms)
         for each in listed
         if _plain(each.path) not in used
         if _OURS.fullmatch(_plain(each.path).removeprefix(start))
     ]
-    return sorted(
-        (each for each in unused if each.age_ms > commit_log.GRACE_MS), key=lambda each: each.path
-    )
+    old = [each for each in unused if each.age_ms > commit_log.GRACE_MS]
+    _refuse_another_table(newest, old)
+    return sorted(old, key=lambda each: each.path)
 
 
 def _written_ms(head: Head, listed: list[_File]) -> int:
@@ -133,53 +160,137 @@ def _written_ms(head: Head, listed: list[_File]) -> int:
     )
 
 
-def _used(newest: Head, written_ms: Mapping[str, int], now_ms: int) -> set[str]:
-    """Give the paths that heads refer to which somebody may have loaded within the grace period."""
+def _newest(parts: Parts) -> tuple[Head, set[str]]:
+    """
+    Give the newest head and the paths that it refers to.
+
+    What stands behind a file that is missing nobody can tell from what nothing refers to.
+    """
+    for _ in range(commit_log.LOADS):
+        head = parts.log.load()
+        assert head.table is not None
+        try:
+            return head, _used(head.table.io, head.table.metadata_location, head.metadata)
+        except FileNotFoundError as error:
+            missing = error  # somebody has tidied since, and removed it; or it is gone
+        if parts.log.load().main_id == head.main_id:
+            raise CorruptLog(
+                "a file that the log refers to is missing, so nothing is removed: restore it"
+                f" ({missing})"
+            )
+    raise Conflict(
+        "the log changes faster than it can be read, so nothing is removed: try again",
+        table=parts.log.identifier,
+        least_ts=parts.log.load().upper,
+    )
+
+
+def _used(io: FileIO, location: str, metadata: TableMetadata) -> set[str]:
+    """Give the paths that a version refers to, which are all there."""
+    lists = _lists(metadata)
+    return _named(location, metadata) | lists | _listed_in(io, lists)
+
+
+def _used_before(newest: Head, written_ms: Mapping[str, int], now_ms: int) -> set[str]:
+    """Give the paths of earlier versions that somebody may have loaded in the grace period."""
     assert newest.table is not None
-    io = newest.table.io
-    used: set[str] = set()
-    lists: set[str] = set()
-    for location, metadata in _versions(newest, written_ms, now_ms):
-        used.add(location)
-        used.update(each.metadata_file for each in metadata.metadata_log)
-        for statistics in (*metadata.statistics, *metadata.partition_statistics):
-            used.add(statistics.statistics_path)
-        for snapshot in metadata.snapshots:
-            used.add(summary_value(snapshot, PAYLOAD_LOCATION) or "")
-            lists.add(snapshot.manifest_list)
-    # What a version of before names its tidier may have removed in the meantime.
+    io, used, read = newest.table.io, set[str](), _lists(newest.metadata)
+    for location, metadata in _versions_before(newest, written_ms, now_ms):
+        lists = _lists(metadata) - read
+        # What a version of before names its tidier may have removed in the meantime.
+        used |= _named(location, metadata) | lists | _listed_in(io, lists, FileNotFoundError)
+        read |= lists
+    return used
+
+
+def _named(location: str, metadata: TableMetadata) -> set[str]:
+    """Give a version's own path, and those that stand in it, but for lists of manifests."""
+    statistics = (*metadata.statistics, *metadata.partition_statistics)
+    return {
+        location,
+        *(each.metadata_file for each in metadata.metadata_log),
+        *(each.statistics_path for each in statistics),
+        *(summary_value(each, PAYLOAD_LOCATION) or "" for each in metadata.snapshots),
+    }
+
+
+def _lists(metadata: TableMetadata) -> set[str]:
+    return {each.manifest_list for each in metadata.snapshots}
+
+
+def _listed_in(io: FileIO, lists: Iterable[str], *gone: type[Exception]) -> set[str]:
+    """
+    Give the manifests that lists name, and the files that these name.
+
+    Args:
+        io: Reads them.
+        lists: Where they are.
+        gone: What stands for one that may be missing.
+    """
     known: dict[str, ManifestFile] = {}
     for manifest_list in lists:
-        with suppress(FileNotFoundError):
+        with suppress(*gone):
             known |= {
                 each.manifest_path: each for each in manifests.manifests_of(io, manifest_list)
             }
+    used = set(known)
     for manifest in known.values():
-        with suppress(FileNotFoundError):
+        with suppress(*gone):
             used.update(each.data_file.file_path for each in manifest.fetch_manifest_entry(io))
-    return {_plain(path) for path in used | lists | known.keys()}
+    return used
 
 
-def _versions(
+def _versions_before(
     newest: Head, written_ms: Mapping[str, int], now_ms: int
 ) -> Iterator[tuple[str, TableMetadata]]:
     """
     Give the versions that were the head within the grace period, with where they stand.
 
-    One was for as long as the file of the next one was not written.
+    One was until the next one landed: after its file was written, and before that of the one after
+    it was.
     """
     assert newest.table is not None
     location, metadata = newest.table.metadata_location, newest.metadata
-    yield location, metadata
-    while written_ms.get(_plain(location), now_ms) > now_ms - commit_log.GRACE_MS:
-        if not metadata.metadata_log:
-            return
+    until_ms = now_ms
+    while until_ms > now_ms - commit_log.GRACE_MS and metadata.metadata_log:
+        until_ms = written_ms.get(_plain(location), now_ms)
         location = metadata.metadata_log[-1].metadata_file
         try:
             metadata = FromInputFile.table_metadata(newest.table.io.new_input(location))
         except FileNotFoundError:  # superseded so long ago that somebody has removed it
             return
         yield location, metadata
+
+
+def _refuse_another_table(newest: Head, unused: list[Orphan]) -> None:
+    """
+    Refuse to remove the files of another table.
+
+    A commit table that was moved aside stays where it is, and catalogs give its place to whoever
+    makes another one under its old name.
+    """
+    assert newest.table is not None
+    for each in unused:
+        if not each.path.endswith(".metadata.json"):
+            continue
+        try:
+            metadata = FromInputFile.table_metadata(newest.table.io.new_input(each.path))
+        except (FileNotFoundError, ValueError):
+            continue  # gone, or never written to its end
+        own = metadata.table_uuid == newest.metadata.table_uuid
+        if not own and not _is_lost_creation(metadata):
+            raise Unsupported(
+                "another table has its files below the commit table's location, so nothing is"
+                " removed: if nobody needs it, drop it with its files, or remove them by hand;"
+                f" metadata=`{each.path}` uuid=`{metadata.table_uuid}`"
+                f" expected=`{newest.uuid}`"
+            )
+
+
+def _is_lost_creation(metadata: TableMetadata) -> bool:
+    """Whether it is a commit table as it is created: of two creators one leaves that behind."""
+    first = [summary_value(each, KIND) for each in metadata.snapshots]
+    return first == [Kind.TIDY.value] and not metadata.metadata_log
 
 
 def _listed(head: Head) -> list[_File]:

@@ -43,13 +43,13 @@ def apply(lake: Lake, ts: int | None) -> int:
 @click.option("--dry-run", is_flag=True, help="Say what would be done; do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_lake
-def tidy(lake: Lake, files: bool, dry_run: bool, as_json: bool) -> None:  # noqa: FBT001 -- click's flags
+def tidy(lake: Lake, files: bool, dry_run: bool, as_json: bool) -> int:  # noqa: FBT001 -- click's flags
     """
     Move applied entries into the archive.
 
     With --files, also remove files of the commit table that nothing refers to and that are
     older than the grace period of 10 minutes: superseded metadata files, payload files of no
-    entry, and what tidies that died have left.
+    entry, and what tidies that died have left. Exit code 1 where some cannot be deleted.
     """
     parts = lake.parts
     head = parts.log.load()
@@ -57,17 +57,22 @@ def tidy(lake: Lake, files: bool, dry_run: bool, as_json: bool) -> None:  # noqa
     found: list[orphans.Orphan] = []
     if files:
         found = orphans.orphans(parts) if dry_run else orphans.remove(parts)
+    stay = {each.path: each.stays for each in found if each.stays}
+    gone = [each for each in found if not each.stays]
     if as_json:
-        paths = [each.path for each in found]
-        say_json({"dry_run": dry_run, "tidied_entries": tidied, "files": paths})
-        return
+        paths = [each.path for each in gone]
+        say_json({"dry_run": dry_run, "tidied_entries": tidied, "files": paths, "stay": stay})
+        return exit_codes.VIOLATION if stay else exit_codes.FINE
     would = "would leave" if dry_run else "left"
     say(f"{tidied} entries {would} the head")
     if files:
-        for each in found:
+        for each in gone:
             say(f"  {each.path}  {each.size_bytes} bytes, {age_of(each.age_ms)} old")
-        size_bytes = sum(each.size_bytes for each in found)
-        say(f"{len(found)} files, {size_bytes} bytes {'to remove' if dry_run else 'removed'}")
+        size_bytes = sum(each.size_bytes for each in gone)
+        say(f"{len(gone)} files, {size_bytes} bytes {'to remove' if dry_run else 'removed'}")
+    for path, why in stay.items():
+        complain(f"{path} cannot be deleted: {why}")
+    return exit_codes.VIOLATION if stay else exit_codes.FINE
 
 
 @click.command(cls=TxnsCommand)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._config import Config
     from txns._identifier import Identifier
-    from txns._log.commit_log import CommitLog, Head
+    from txns._log.commit_log import CommitLog, Head, Swap
     from txns._table.data_tables import DataTables
 
 _LOG = logger(__name__)
@@ -146,7 +146,7 @@ class Tidier:
         updates.append(RemoveSnapshotsUpdate(snapshot_ids=sorted(removed)))
         return _Attempt(head, io, snapshot, updates, superseded)
 
-    def move_head(self, head: Head) -> None:
+    def move_head(self, head: Head) -> Swap:
         """
         Put a record on `main` that archives nothing: no swap that stands on the head is won then.
 
@@ -154,8 +154,7 @@ class Tidier:
         """
         record = self._record(head, head.state.tidied_upto)
         older = [each.snapshot_id for each in head.metadata.snapshots if _is_tidy(each)]
-        swap = self._log.append(head, [record], without=older)
-        _LOG.debug("moved the head: %s", swap.outcome, exc_info=swap.cause)
+        return self._log.append(head, [record], without=older)
 
     def _record(self, head: Head, tidied_upto: int) -> Entry:
         return Entry(

@@ -518,6 +518,7 @@ def test_tidy_files_removes_what_nothing_refers_to(shop, cli):
     """Superseded metadata files of owners that died, and a payload file of no entry."""
     orphan = shop.folder / "warehouse/txns/commits/metadata/txns-payload-x-00000000.json"
     orphan.write_text("{}")
+    shop.open().advance(shop.open().upper + 1)
     shop.age_log(11)
     removed = _json(cli("tidy", "--files", "--json"))["files"]
     assert any(path.endswith(orphan.name) for path in removed)
@@ -553,6 +554,7 @@ def test_tidy_files_leaves_files_of_other_kinds_alone(shop, cli):
 
 
 def test_tidy_files_dry_run_removes_nothing(shop, cli):
+    shop.open().advance(shop.open().upper + 1)
     shop.age_log(11)
     before = shop.files()
     assert _json(cli("tidy", "--files", "--dry-run", "--json"))["files"]

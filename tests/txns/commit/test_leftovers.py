@@ -3,77 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.update.snapshot import UpdateSnapshot
 
-import txns
 from tests.txns.lake import Lake, ids, rows
-from txns._admin import orphans
+from tests.txns.log_files import Odd, append, files, needed, payloads, staged
 from txns._commit import tidy
 from txns._commit.leftovers import Leftovers
-from txns._iceberg.manifests import manifests_of
-
-
-class Odd(SqlCatalog):
-    """A catalog that does something else with the next swap of the commit table."""
-
-    instead: Any = None
-    down = False
-    """Whether the commit table cannot be loaded."""
-
-    def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
-        def swap() -> Any:
-            return super(Odd, self).commit_table(table, requirements, updates)
-
-        if table.name() == ("txns", "commits") and self.instead:
-            instead, self.instead = self.instead, None
-            return instead(swap)
-        return swap()
-
-    def load_table(self, identifier: Any) -> Any:
-        if self.down and identifier == ("txns", "commits"):
-            raise ConnectionError("no route to host")
-        return super().load_table(identifier)
 
 
 @pytest.fixture
 def catalog(lake: Lake) -> Odd:
     lake.table("a")
     return Odd("lake", **lake.catalog.properties)
-
-
-def append(handle: txns.Handle, value: int) -> None:
-    handle.catalog().load_table("shop.a").append(rows(value))
-
-
-def staged(handle: txns.Handle, **options: Any) -> txns.Transaction:
-    """Begin a transaction whose payload has a file of its own."""
-    txn = handle.begin(**options)
-    with txn.load_table("shop.a").transaction() as several:
-        several.set_properties({f"key-{i}": "v" * 1000 for i in range(100)})
-    return txn
-
-
-def payloads(lake: Lake) -> set[str]:
-    return {path for path in lake.files() if "/txns-payload-" in path}
-
-
-def files(lake: Lake) -> set[str]:
-    """Give the commit table's files but for those of its metadata."""
-    return {path for path in lake.files() if "/commits" in path and not path.endswith(".json")}
-
-
-def needed(lake: Lake) -> set[str]:
-    """Give the files that the commit table names."""
-    table = lake.catalog.load_table("txns.commits")
-    lists = {each.manifest_list for each in table.metadata.snapshots}
-    manifests = {each.manifest_path for one in lists for each in manifests_of(table.io, one)}
-    data = {task.file.file_path for task in table.scan().plan_files()}
-    return {path.removeprefix("file://") for path in lists | manifests | data}
 
 
 def test_a_tidy_that_lost_its_swap_leaves_nothing(lake, catalog):
@@ -421,70 +365,6 @@ def test_a_list_that_cannot_be_read_stops_no_tidy(lake):
     assert handle.tidy()
 
 
-def test_files_of_a_tidy_that_stands_still_are_none_that_nobody_needs(lake, catalog):
-    """
-    Its swap would refer to files that are gone.
-
-    1. A tidier has written its files, and stands still for longer than the grace period.
-    2. Somebody removes what nothing refers to, and the tidier goes on.
-    """
-    handle = lake.open(catalog)
-    append(handle, 1)
-
-    def later(swap):
-        lake.age_log(11)
-        assert orphans.remove(lake.open().parts)
-        return swap()
-
-    catalog.instead = later
-    assert 0 == handle.tidy()
-    assert needed(lake) <= files(lake)
-    assert 2 == handle.tidy()
-    assert needed(lake) <= files(lake)
-    assert 2 == len(handle.transactions())
-
-
-def test_files_are_as_old_as_storage_says(lake, catalog):
-    """A clock that is fast removes nothing that was just written."""
-    handle = lake.open(catalog)
-    append(handle, 1)
-
-    def later(swap):
-        lake.clock.ahead_ms += 60 * 60_000
-        assert [] == orphans.remove(lake.open().parts)
-        lake.clock.ahead_ms -= 60 * 60_000
-        return swap()
-
-    catalog.instead = later
-    handle.tidy()
-    assert handle.tidy()
-    assert needed(lake) <= files(lake)
-
-
-def test_nothing_is_removed_where_the_head_cannot_be_moved(lake, catalog):
-    """Somebody may be about to refer to it."""
-    handle = lake.open(catalog)
-    append(handle, 1)
-    lake.age_log(11)
-    before = lake.files()
-
-    def unheard(_swap):
-        raise ConnectionError("no route to host")
-
-    catalog.instead = unheard
-    with pytest.raises(txns.Conflict, match="head could not be moved"):
-        orphans.remove(handle.parts)
-    assert before == lake.files()
-    assert orphans.remove(handle.parts)
-
-
-def test_records_that_move_the_head_do_not_pile_up(lake, handle):
-    for _ in range(3):
-        orphans.remove(handle.parts)
-    snapshots = lake.catalog.load_table("txns.commits").metadata.snapshots
-    assert 1 == len([each for each in snapshots if each.summary["txns.kind"] == "tidy"])
-
-
 def test_a_payload_of_an_attempt_that_stood_still_is_not_referred_to(lake, handle):
     """Somebody may have taken its file for one that nothing refers to."""
     log, leftovers = handle.parts.log, Leftovers()
@@ -499,55 +379,4 @@ def test_a_payload_of_an_attempt_that_stood_still_is_not_referred_to(lake, handl
     assert again == leftovers.store(log, head, "txn", text, stands_ms + 1)
     assert 2 == len(payloads(lake))
     leftovers.remove(log, None)
-    assert not payloads(lake)
-
-
-def test_a_move_of_before_the_listing_stops_nobody(lake, catalog):
-    """
-    The head that has to move is one that was loaded after the files were listed.
-
-    1. Somebody is to remove what nothing refers to, and has loaded the head. The head moves.
-    2. A tidier has written its files on the new one, and stands still for 11 minutes.
-    3. Another property of the commit table: a young metadata file, and `main` where it was.
-    """
-    handle, late = lake.open(catalog), lake.open(lake.another_catalog())
-    append(handle, 1)
-    old = late.parts.log.load()
-    append(lake.open(), 2)
-    loads, load = [old], late.parts.log.load
-
-    def later(swap):
-        lake.age_log(11)
-        with lake.catalog.load_table("txns.commits").transaction() as changes:
-            changes.set_properties({"owner": "me"})
-        late.parts.log.load = lambda: loads.pop() if loads else load()
-        orphans.remove(late.parts)
-        return swap()
-
-    catalog.instead = later
-    handle.tidy()
-    assert not loads
-    assert needed(lake) <= files(lake)
-    assert 3 == len(lake.open().transactions())
-
-
-def test_what_was_the_head_just_now_is_needed(lake, catalog):
-    """Who has just loaded it reads its archive and its payloads, however old their files are."""
-    handle = lake.open(catalog)
-    append(handle, 1)
-    handle.tidy()
-    staged(handle).commit()
-    append(handle, 2)
-    lake.age_log(11)
-    reader = lake.open(lake.another_catalog())
-    head = reader.parts.log.load()
-    other = lake.open()
-    assert other.tidy()
-    orphans.remove(other.parts)
-    with_files = [each for each in head.state.entries if each.payload.location]
-    assert with_files
-    assert all(reader.parts.log.requests(each) for each in with_files)
-    assert len(head.table.scan().to_arrow())
-    lake.age_log(11)
-    assert orphans.remove(other.parts)
     assert not payloads(lake)

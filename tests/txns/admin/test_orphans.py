@@ -1,0 +1,282 @@
+"""Files of the commit table that nothing refers to, and those that something does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import ForbiddenError
+
+import txns
+from tests.txns.lake import Lake, ids
+from tests.txns.log_files import Odd, append, files, needed, payloads, staged
+from txns._admin import orphans
+from txns._commit import tidy
+
+
+@pytest.fixture
+def catalog(lake: Lake) -> Odd:
+    lake.table("a")
+    return Odd("lake", **lake.catalog.properties)
+
+
+def test_files_of_a_tidy_that_stands_still_are_none_that_nobody_needs(lake, catalog):
+    """
+    Its swap would refer to files that are gone.
+
+    1. A tidier has written its files, and stands still for longer than the grace period.
+    2. Somebody removes what nothing refers to, and the tidier goes on.
+    """
+    handle = lake.open(catalog)
+    append(handle, 1)
+
+    def later(swap):
+        lake.age_log(11)
+        assert orphans.remove(lake.open().parts)
+        return swap()
+
+    catalog.instead = later
+    assert 0 == handle.tidy()
+    assert needed(lake) <= files(lake)
+    assert 2 == handle.tidy()
+    assert needed(lake) <= files(lake)
+    assert 2 == len(handle.transactions())
+
+
+def test_files_are_as_old_as_storage_says(lake, catalog):
+    """A clock that is fast removes nothing that was just written."""
+    handle = lake.open(catalog)
+    append(handle, 1)
+
+    def later(swap):
+        lake.clock.ahead_ms += 60 * 60_000
+        assert [] == orphans.remove(lake.open().parts)
+        lake.clock.ahead_ms -= 60 * 60_000
+        return swap()
+
+    catalog.instead = later
+    handle.tidy()
+    assert handle.tidy()
+    assert needed(lake) <= files(lake)
+
+
+def test_nothing_is_removed_where_the_head_cannot_be_moved(lake, catalog):
+    """Somebody may be about to refer to it."""
+    handle = lake.open(catalog)
+    append(handle, 1)
+    append(handle, 2)
+    lake.age_log(11)
+    before = lake.files()
+
+    def unheard(_swap):
+        raise ConnectionError("no route to host")
+
+    catalog.instead = unheard
+    with pytest.raises(txns.Conflict, match="head could not be moved"):
+        orphans.remove(handle.parts)
+    assert before == lake.files()
+    assert orphans.remove(handle.parts)
+
+
+def test_records_that_move_the_head_do_not_pile_up(lake, handle):
+    for _ in range(3):
+        orphans.remove(handle.parts)
+    snapshots = lake.catalog.load_table("txns.commits").metadata.snapshots
+    assert 1 == len([each for each in snapshots if each.summary["txns.kind"] == "tidy"])
+
+
+def test_a_move_of_before_the_listing_stops_nobody(lake, catalog):
+    """
+    The head that has to move is one that was loaded after the files were listed.
+
+    1. Somebody is to remove what nothing refers to, and has loaded the head. The head moves.
+    2. A tidier has written its files on the new one, and stands still for 11 minutes.
+    3. Another property of the commit table: a young metadata file, and `main` where it was.
+    """
+    handle, late = lake.open(catalog), lake.open(lake.another_catalog())
+    append(handle, 1)
+    old = late.parts.log.load()
+    append(lake.open(), 2)
+    loads, load = [old], late.parts.log.load
+
+    def later(swap):
+        lake.age_log(11)
+        with lake.catalog.load_table("txns.commits").transaction() as changes:
+            changes.set_properties({"owner": "me"})
+        late.parts.log.load = lambda: loads.pop() if loads else load()
+        orphans.remove(late.parts)
+        return swap()
+
+    catalog.instead = later
+    handle.tidy()
+    assert not loads
+    assert needed(lake) <= files(lake)
+    assert 3 == len(lake.open().transactions())
+
+
+def test_what_was_the_head_just_now_is_needed(lake, catalog):
+    """Who has just loaded it reads its archive and its payloads, however old their files are."""
+    handle = lake.open(catalog)
+    append(handle, 1)
+    handle.tidy()
+    staged(handle).commit()
+    append(handle, 2)
+    lake.age_log(11)
+    reader = lake.open(lake.another_catalog())
+    head = reader.parts.log.load()
+    other = lake.open()
+    assert other.tidy()
+    orphans.remove(other.parts)
+    with_files = [each for each in head.state.entries if each.payload.location]
+    assert with_files
+    assert all(reader.parts.log.requests(each) for each in with_files)
+    assert len(head.table.scan().to_arrow())
+    lake.age_log(11)
+    assert orphans.remove(other.parts)
+    assert not payloads(lake)
+
+
+def test_the_log_goes_on_while_somebody_stands_still(lake, handle, monkeypatch):
+    """
+    What the newest head refers to is looked for behind the newest head.
+
+    1. Somebody has moved and listed, and stands still for longer than the grace period.
+    2. A tidy leaves the list of manifests behind that he has in mind, and it is removed. Large
+       files of the archive stand in manifests of before.
+    """
+    monkeypatch.setattr(tidy, "SMALL_FILE_BYTES", 0)
+    lake.table("a")
+    append(handle, 1)
+    handle.tidy()
+    append(handle, 2)
+    late = lake.open(lake.another_catalog())
+    load, loads = late.parts.log.load, []
+
+    def slowly():
+        head = load()
+        loads.append(head)
+        if len(loads) == 5:  # after both moves
+            old = head.metadata.current_snapshot().manifest_list
+            assert handle.tidy()
+            Path(old.removeprefix("file://")).unlink()
+        return head
+
+    late.parts.log.load = slowly
+    lake.age_log(11)
+    orphans.remove(late.parts)
+    assert len(loads) > 5
+    assert needed(lake) <= files(lake)
+    assert len(lake.open().transactions()) > 2
+
+
+def test_nothing_is_removed_behind_a_file_that_is_missing(lake, handle):
+    """What it has named cannot be told from what nothing names."""
+    lake.table("a")
+    append(handle, 1)
+    handle.tidy()
+    append(handle, 2)
+    metadata = lake.catalog.load_table("txns.commits").metadata
+    lost = Path(metadata.current_snapshot().manifest_list.removeprefix("file://"))
+    content = lost.read_bytes()
+    lost.unlink()
+    lake.age_log(11)
+    before = files(lake)
+    for look in (orphans.orphans, orphans.remove):
+        with pytest.raises(txns.CorruptLog, match="is missing, so nothing is removed"):
+            look(lake.open().parts)
+    assert before == files(lake)
+    lost.write_bytes(content)
+    assert orphans.remove(lake.open().parts)
+
+
+def test_another_table_in_the_same_place(lake, handle):
+    """
+    A log that was moved aside keeps its place, which who makes another one gets as well.
+
+    Its files are nobody's to remove: it is to be restored.
+    """
+    lake.table("a")
+    append(handle, 1)
+    handle.tidy()
+    append(handle, 2)
+    lake.catalog.rename_table("txns.commits", "txns.aside")
+    other = lake.open(lake.another_catalog())
+    lake.age_log(11)
+    before = lake.files()
+    for look in (orphans.orphans, orphans.remove):
+        with pytest.raises(txns.Unsupported, match="another table has its files below"):
+            look(other.parts)
+    assert before <= lake.files()
+    lake.catalog.drop_table("txns.commits")
+    lake.catalog.rename_table("txns.aside", "txns.commits")
+    assert [1, 2] == ids(lake.open().catalog().load_table("shop.a"))
+
+
+def test_what_the_slower_of_two_creators_has_left(lake, monkeypatch):
+    """Its table was never there: its file is one that nothing refers to."""
+    write, files_written = SqlCatalog._write_metadata, []
+
+    def late(metadata, io, metadata_path, *more):
+        files_written.append(metadata_path)
+        write(metadata, io, metadata_path, *more)
+        if len(files_written) == 1:
+            lake.open(lake.another_catalog())
+
+    monkeypatch.setattr(SqlCatalog, "_write_metadata", staticmethod(late))
+    handle = lake.open()
+    lake.age_log(11)
+    assert files_written[0] in {each.path for each in orphans.remove(handle.parts)}
+
+
+def test_a_head_whose_successor_landed_late(lake, catalog):
+    """
+    A metadata file is written before it lands: what was the head until then is needed.
+
+    1. A swap has written its metadata file, and stands still for longer than the grace period.
+    2. Somebody loads the head, and the swap lands.
+    """
+    handle = lake.open(catalog)
+    append(handle, 1)
+    handle.tidy()
+    staged(handle).commit()
+    append(handle, 2)
+    reader = lake.open(lake.another_catalog())
+    head = reader.parts.log.load()
+    assert lake.open().tidy()
+    lake.age_log(11)  # written then; landed just now
+    other = lake.open()
+    orphans.remove(other.parts)
+    assert len(head.table.scan().to_arrow())
+
+
+def test_a_refusal_to_move_the_head_is_told(lake, catalog):
+    """Trying again does not help."""
+    handle = lake.open(catalog)
+    before = lake.files()
+
+    def refused(_swap):
+        raise ForbiddenError("no grant")
+
+    catalog.instead = refused
+    with pytest.raises(ForbiddenError, match="no grant"):
+        orphans.remove(handle.parts)
+    assert before == lake.files()
+
+
+def test_what_cannot_be_deleted_is_told(lake, catalog, monkeypatch):
+    handle = lake.open(catalog)
+    append(handle, 1)
+    append(handle, 2)
+    lake.age_log(31)
+    io = type(handle.parts.log.io)
+
+    def refused(_self, _location):
+        raise PermissionError("no grant")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(io, "delete", refused)
+        found = orphans.remove(handle.parts)
+    assert found
+    assert {"PermissionError: no grant"} == {each.stays for each in found}
+    assert {""} == {each.stays for each in orphans.remove(handle.parts)}
