@@ -414,9 +414,10 @@ def _delete_row(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier
     """Take one row away by a delete file, as merge-on-read does."""
     table = catalog.load_table(name)
     tasks = _tasks_with_rows(worker, attempt, table, name)
-    if tasks:
-        task = worker.rng.choice(tasks)
-        row = worker.rng.choice(sorted(held([task])))
+    # A key may be written again: then its delete file would be taken for the new one's as well.
+    rows = [(task, row) for task in tasks for row in sorted(held([task])) if row not in keys.KEYS]
+    if rows:
+        task, row = worker.rng.choice(rows)
         with meaning(attempt, Operation(name, "overwrite", removed=frozenset({row}))):
             path = delete_path(table, row, worker.lake.new_row())
             table.change("delete_row", file=task.file.file_path, deletes=path)

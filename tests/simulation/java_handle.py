@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyiceberg.exceptions import (
     BadRequestError,
@@ -27,7 +27,7 @@ from pyiceberg.schema import Schema
 
 from tests.simulation.java_steps import Steps
 from tests.simulation.jvm import JavaError
-from tests.simulation.rows import rows_of
+from tests.simulation.rows import data_file, held, rows_of
 from txns._catalog.outcome import State
 from txns.errors import (
     CommitStateUnknown,
@@ -42,11 +42,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyiceberg.manifest import DataFile
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.transforms import BucketTransform
     from pyiceberg.types import IcebergType
 
     from tests.simulation.catalogs import Identifier, SimulatedCatalog
     from tests.simulation.jvm import Jvm
+    from tests.simulation.rows import Row
     from tests.simulation.scheduler import World
 
 _OPTIONS = {
@@ -115,12 +117,13 @@ class JavaHandle:
         options: dict[str, Any],
         *,
         server: bool,
+        payloads_in_files: bool,
     ) -> None:
         """Open it for the process that runs."""
         self._jvm, self._world, self._process = jvm, world, world.actor.name
-        self._steps = Steps(world, catalog)
+        self._steps = Steps(world, catalog, lambda: jvm.changes[self._process])
         named = {_OPTIONS[name]: str(value) for name, value in options.items()}
-        self.call("open", server=server, options=named)
+        self.call("open", server=server, options=named, payloads_in_files=payloads_in_files)
         self.call("upper")  # it has seen the log, as Python's has that opens a handle
 
     def call(self, verb: str, /, **arguments: Any) -> Any:
@@ -168,6 +171,10 @@ class JavaHandle:
         """Give the tables, each write a transaction of its own."""
         return JavaCatalog(self, "autocommit")
 
+    def new_version(self) -> int:
+        """Give a number that tells files with the same rows apart."""
+        return int.from_bytes(self._world.random_bytes(6), "big")
+
     @property
     def upper(self) -> int:
         """The greatest `commit_ts`, in ms."""
@@ -196,6 +203,10 @@ class JavaHandle:
     def tidy(self) -> None:
         """Archive what is applied."""
         self.call("tidy")
+
+    def purge(self, name: Identifier, *, max_age_ms: int) -> None:
+        """Remove a dropped table, for a lake in which no transaction gets older."""
+        self.call("purge", table=name, max_age_ms=max_age_ms)
 
     def off(self) -> None:
         """Turn the protocol's writers away."""
@@ -322,13 +333,7 @@ class JavaTable:
 
     def plan_files(self) -> list[SimpleNamespace]:
         """Plan the scan: the files that it would read."""
-        return [
-            SimpleNamespace(
-                file=SimpleNamespace(file_path=path),
-                delete_files=[SimpleNamespace(file_path=each) for each in deletes],
-            )
-            for path, deletes in self.change("plan_files", ref=None).items()
-        ]
+        return _tasks(self.change("plan_files"))
 
     @contextmanager
     def transaction(self) -> Iterator[_Changes]:
@@ -353,6 +358,18 @@ class JavaTable:
         """Remove all rows: no other filter is used."""
         self.change("truncate")
 
+    def write_key(self, key: Row, *, adds: bool) -> None:
+        """Put a key in the place of itself, or of nothing, or remove it."""
+        found = [task for task in _tasks(self.change("plan_files", key=key)) if key in held([task])]
+        kept = held(found) - {key} | ({key} if adds else set())
+        files = _Files()
+        for task in found:
+            files.delete_data_file(task.file)
+        if kept:
+            version = self._handle.new_version()
+            files.append_data_file(data_file(cast("TableMetadata", self.metadata), kept, version))
+        self.change("write_key", key=key, removed=files.removed, added=files.added)
+
     def rewrite(self, files: list[Any], made: DataFile) -> None:
         """Put one file in the place of others that hold the same."""
         added = {"path": made.file_path, "rows": len(rows_of(made.file_path))}
@@ -365,6 +382,17 @@ class JavaTable:
     def change(self, verb: str, /, **arguments: Any) -> Any:
         """Let Java do something with it."""
         return self._handle.call(verb, table=self._number, **arguments)
+
+
+def _tasks(planned: dict[str, list[str]]) -> list[SimpleNamespace]:
+    """Give what pyiceberg would of files, and of the delete files of each."""
+    return [
+        SimpleNamespace(
+            file=SimpleNamespace(file_path=path),
+            delete_files=[SimpleNamespace(file_path=each) for each in deletes],
+        )
+        for path, deletes in planned.items()
+    ]
 
 
 class _Columns:

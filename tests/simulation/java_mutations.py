@@ -22,18 +22,10 @@ if TYPE_CHECKING:
 WATCHED = "watched"
 """In the place of a mutation: everything as it is, and it is seen what is asked."""
 
-NOT_IN_JAVA = {
-    "conditional_write_counts_as_append": "nobody writes by what he has found: `keys`",
-    "group_members_unaware": "threads of one process share no swaps here",
-    "id_twice_in_a_group": "threads of one process share no swaps here",
-    "purge_without_claim": "nobody purges with Java",
-}
-"""Python's that the simulation cannot notice through Java, and why."""
+MUTATIONS = mutations.MUTATIONS.keys()
+"""The names of Java's, which are Python's, where the same is taken away."""
 
-MUTATIONS = mutations.MUTATIONS.keys() - NOT_IN_JAVA.keys()
-"""The names of Java's; those that Python's core has, too, take the same away."""
-
-NEEDS = {name: on for name, on in mutations.NEEDS.items() if name in MUTATIONS}
+NEEDS = mutations.NEEDS
 """What has to be on for a missing protection to be noticed; it is on in each seed then."""
 
 

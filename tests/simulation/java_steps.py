@@ -66,13 +66,22 @@ def type_of(error: Exception) -> str:
 class Steps:
     """The steps of one process: its client of the catalog, and the storage that all share."""
 
-    def __init__(self, world: World, catalog: SimulatedCatalog) -> None:
-        """Take them in a world, over a client of a catalog."""
+    def __init__(self, world: World, catalog: SimulatedCatalog, changes: Callable[[], int]) -> None:
+        """
+        Take them in a world, over a client of a catalog.
+
+        Args:
+            world: Where.
+            catalog: The client.
+            changes: How often threads of the process have made way for others.
+        """
         self._world = world
         self._catalog = catalog
+        self._changes = changes
         self._storage = catalog.registry.storage
         self._takes: dict[str, Callable[[dict[str, Any]], Any]] = {
             "sleep": self._sleep,
+            "stand-by": self._stand_by,
             "read": self._read,
             "exists": self._exists,
             "write": self._write,
@@ -94,6 +103,9 @@ class Steps:
 
     def _sleep(self, line: dict[str, Any]) -> None:
         self._world.sleep(1 + self._world.random_bytes(1)[0] % line["max_ms"])
+
+    def _stand_by(self, line: dict[str, Any]) -> None:
+        self._world.wait_for(lambda: self._changes() > line["changes"])
 
     def _read(self, line: dict[str, Any]) -> str:
         at = line["location"]

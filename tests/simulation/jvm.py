@@ -3,7 +3,8 @@ The Java core in a JVM of its own, which works in the simulated world line by li
 
 Python tells a simulated process of it to do something; whatever Java has to do for that with the
 catalog, storage, time or chance comes back as a step, which the world takes as it takes Python's
-own. One side works at a time, and of Java one thread: the one that was told to go on.
+own. One side works at a time, and of Java one thread: the one that was told to go on. Who has to
+wait for another thread of its process stands in a step until that has let go of something.
 
 What the lines hold: see `SimulationServer` of Java's tests.
 """
@@ -52,6 +53,8 @@ class Jvm:
 
     def __init__(self, mutation: str | None = None) -> None:
         """Start it; `mutation` names a protection that its core is without."""
+        self.changes: dict[str, int] = {}
+        """How often threads of a process have let go of something, or said that it has changed."""
         mutated = [] if mutation is None else [f"-D{_MUTATION}={mutation}"]
         self._process = subprocess.Popen(
             ["java", *_OPTIONS, *mutated, "-cp", class_path(), _SERVER],
@@ -66,6 +69,7 @@ class Jvm:
 
     def reset(self) -> None:
         """Forget all processes, before another world begins."""
+        self.changes.clear()
         self._asked("reset")
 
     def mutations(self) -> list[str]:
@@ -96,7 +100,7 @@ class Jvm:
 
         Args:
             world: Whose time and chance it has.
-            process: Who.
+            process: Who; the thread that runs is the world's.
             name: What.
             arguments: With what.
             step: Takes a step for it; what it raises, Java is told.
@@ -106,19 +110,25 @@ class Jvm:
             ProcessDied: The process has died in one of its steps.
         """
         chance = int.from_bytes(world.random_bytes(8), "big", signed=True)
+        who: Line = {"process": process, "thread": world.actor.name}
         told: Line = {"call": name, "args": arguments, "random": chance}
         while True:
-            self._send({"process": process, "now": world.clock_ms(), **told})
-            line = self._receive()
-            assert process == line["process"], line
+            self._send({**who, "now": world.clock_ms(), **told})
+            line = self._heard(who)
             if "step" in line:
-                told = self._taken(world, process, line, step)
+                told = self._taken(who, line, step)
             elif "error" in line:
                 raise JavaError(line["error"])
             else:
                 return line["result"]
 
-    def _taken(self, world: World, process: str, line: Line, step: Callable[[Line], Any]) -> Line:
+    def _heard(self, who: Line) -> Line:
+        line = self._receive()
+        assert who.items() <= line.items(), line
+        self.changes[line["process"]] = line["changes"]
+        return line
+
+    def _taken(self, who: Line, line: Line, step: Callable[[Line], Any]) -> Line:
         """Take a step, and say what Java is told of it."""
         try:
             try:
@@ -126,8 +136,8 @@ class Jvm:
             except Exception as error:  # noqa: BLE001 -- Java is told, or it is our own fault
                 return {"raise": {"type": type_of(error), "message": str(error)}}
         except BaseException:  # it dies, or a promise is broken: nothing of it goes on
-            self._send({"process": process, "now": world.clock_ms(), "die": True})
-            assert self._receive()["died"]
+            self._send({**who, "die": True})
+            assert self._heard(who)["died"]
             raise
 
     def _send(self, line: Line) -> None:

@@ -2,7 +2,8 @@
 Conditional writes of keys: what is written depends on what was found, if that was nothing.
 
 A key is a row that several users may want in a table: there twice it is a violation, which
-`rows` finds. pyiceberg's own upsert, overwrite and delete run, only Parquet is left out.
+`rows` finds. pyiceberg's own upsert, overwrite and delete run, only Parquet is left out; of Java's
+core the operation that a MERGE comes to.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def change(
 
 
 def _run(table: Any, verb: str, key: Row) -> None:
-    if verb == "delete_where":
+    if hasattr(table, "write_key"):  # of Java's core, below engines that have statements
+        table.write_key(key, adds=verb != "delete_where")
+    elif verb == "delete_where":
         table.delete(EqualTo("id", key))
     elif verb == "upsert" and _takes_upserts(table):
         table.upsert(_frame(table, key), join_cols=["id"])

@@ -54,7 +54,6 @@ _UPSETS: dict[str, tuple[Action, float]] = {
     "take_mark": (upsets.take_mark, 1),
 }
 _LOG_HIDER = "l"
-"""Not beside Java's core, which breaks where it lists tables then (docs/simulation.md)."""
 _RACE, _LIFE, _PURGE, _SAME_ID = "race", "life", "purge", "same_id"
 _THREADS = "threads"
 _HIDE_LOG, _PAUSE = "hide_log", "pause"
@@ -64,8 +63,8 @@ _PURGER = "p"
 _DAMAGE, _DAMAGE_VERB = "d", "damage-"
 _REPLACEMENT = "stranger-replacement"
 _USER_NAMES = ("a", "b", "c")
-_NOT_IN_JAVA = frozenset({"threads", "subscribe", "advance", "hold", "purge", "tidy_files"})
-"""What Java's core does not offer, or the simulation does not drive through it."""
+_NOT_IN_JAVA = frozenset({"subscribe", "advance", "hold", "tidy_files"})
+"""What Java's core does not offer."""
 _PURGES = 0.3
 """How many seeds have purges."""
 _REPLACEMENTS = 0.2
@@ -178,7 +177,6 @@ def _with_java(seed: int, drawn: Plan, core: Core) -> frozenset[str]:
     """Give the workers with Java's core: all users, or some of them."""
     users = [name for name in drawn.workers if name in {*_USER_NAMES, _PURGER}]
     if core is Core.BOTH:
-        users = [name for name in users if name in _USER_NAMES]  # no purger: Java drives none
         rng = random.Random(f"{seed}/java")
         return frozenset(rng.sample(users, rng.randint(1, len(users) - 1)))
     return frozenset(users if core is Core.JAVA else ())

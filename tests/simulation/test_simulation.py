@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.plan import plan
 from tests.simulation.run import run
-from tests.simulation.settings import Core
+from tests.simulation.settings import Core, Switch
 from tests.simulation.shrink import shrink
 from tests.simulation.story import story
 
@@ -45,9 +45,11 @@ def _holds(seed: int, core: Core) -> None:
         )
 
 
-def test_threads_share_swaps():
+@pytest.mark.parametrize("core", [Core.PYTHON, Core.JAVA])
+def test_threads_share_swaps(core: Core):
     """Random runs get to swaps that bring several entries."""
-    assert any(run(plan(seed)).grouped for seed in range(20))
+    together = frozenset({Switch.SHARED_IDS})
+    assert any(run(plan(seed, together, core)).grouped for seed in range(20))
 
 
 @pytest.mark.parametrize("core", Core)

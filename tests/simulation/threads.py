@@ -46,7 +46,14 @@ def _thread(worker: Worker, number: int) -> Worker:
     process = Process(f"{worker.process.name}/t{number}", skew_ms=worker.process.skew_ms)
     process.begin_action(world.seed, f"{worker.process.doing}.t{number}", world.now_ms)
     process.began_above = worker.process.began_above
-    thread = Worker(worker.lake, worker.name, [], skew_ms=worker.skew_ms, handle=worker.handle)
+    thread = Worker(
+        worker.lake,
+        worker.name,
+        [],
+        java=worker.java,
+        skew_ms=worker.skew_ms,
+        handle=worker.handle,
+    )
     thread.process = process
     return thread
 

@@ -101,7 +101,10 @@ def purge(worker: Worker) -> None:
     attempt.operations = [Operation(name, "drop")]
     history.attempts.append(attempt)
     worker.process.attempt = attempt
-    Purger(worker.handle.parts, max_age_ms=1).purge(name)
+    if worker.java:
+        worker.handle.purge(name, max_age_ms=1)
+    else:
+        Purger(worker.handle.parts, max_age_ms=1).purge(name)
 
 
 def advance(worker: Worker) -> None:

@@ -113,7 +113,14 @@ class Lake:
         """Open one of Java's core, as a process of its own does."""
         options = {**self.options, **own}
         own_jvm = jvm.running(self.mutation)
-        return JavaHandle(own_jvm, self.world, self.connect(), options, server=self.server)
+        return JavaHandle(
+            own_jvm,
+            self.world,
+            self.connect(),
+            options,
+            server=self.server,
+            payloads_in_files=self.world.faults.settings.has(Switch.PAYLOAD_FILES),
+        )
 
 
 @dataclass
@@ -214,8 +221,6 @@ class Worker:
 
     def has(self, switch: Switch) -> bool:
         """Whether something is on in this run, for this user."""
-        if self.java and switch is Switch.KEYS:
-            return False  # what pyiceberg's own upsert does is no operation of Iceberg's
         return self.lake.world.faults.settings.has(switch)
 
     def spelled(self, name: Identifier) -> Identifier:

@@ -88,6 +88,6 @@ final class CatalogSteps {
   }
 
   private static JsonNode step(String kind, ObjectNode fields) {
-    return SimulatedProcess.current().step(kind, fields);
+    return SimulatedThread.current().step(kind, fields);
   }
 }

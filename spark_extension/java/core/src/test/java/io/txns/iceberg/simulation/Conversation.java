@@ -10,15 +10,15 @@ import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 import org.apache.logging.log4j.Level;
 import org.apache.logging.log4j.core.config.Configurator;
 
 /** Reads lines, hands each to its process, and writes what the processes say. */
 final class Conversation {
   private final OutputStream out;
-  private final Map<String, SimulatedProcess> processes = new ConcurrentHashMap<>();
+  private final Map<String, SimulatedProcess> processes = new HashMap<>();
 
   private Conversation(OutputStream out) {
     this.out = out;
@@ -44,7 +44,7 @@ final class Conversation {
     }
     switch (Json.text(line, "call")) {
       case "reset" -> {
-        processes.values().forEach(process -> process.tell(Json.object().put("end", true)));
+        processes.values().forEach(SimulatedProcess::end);
         processes.clear();
         say(Json.object().putNull("result"));
       }
@@ -61,9 +61,6 @@ final class Conversation {
   }
 
   private synchronized void say(JsonNode line) {
-    if (line.has("died")) {
-      processes.remove(Json.text(line, "process"));
-    }
     try {
       out.write((line + "\n").getBytes(StandardCharsets.UTF_8));
       out.flush();

@@ -20,7 +20,7 @@ final class ImmediateExecutor extends ScheduledThreadPoolExecutor {
   @Override
   public void execute(Runnable task) {
     task.run();
-    SimulatedProcess.current().unwindIfDead(); // a future keeps what its task throws
+    SimulatedThread.current().unwindIfDead(); // a future keeps what its task throws
   }
 
   @Override

@@ -8,6 +8,7 @@ import static io.txns.iceberg.simulation.Mutation.method;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
+import io.txns.iceberg.admin.Purger;
 import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.Committer;
 import io.txns.iceberg.log.Change;
@@ -53,10 +54,10 @@ final class Mutations {
       "TableMetadata.Builder: TableMetadata.Builder setProperties(Map)";
 
   /** The drafts' own check, and the log's, which would refuse what several of these write. */
-  private static final Target DRAFTS_UNCHECKED =
+  static final Target DRAFTS_UNCHECKED =
       method("commit.Drafts", "void checkKeepsInvariants(Entry)", NOTHING);
 
-  private static final Target LOG_UNCHECKED = method("log.LogState", "void validate()", NOTHING);
+  static final Target LOG_UNCHECKED = method("log.LogState", "void validate()", NOTHING);
 
   private static final List<Mutation> OF_THE_PROTOCOL =
       List.of(
@@ -132,6 +133,10 @@ final class Mutations {
                   "stage.Restager",
                   "StagedTable restage(StagedTable, TableMetadata, String, Winner, long)",
                   Mutations::onTop)),
+          Mutation.of(
+              "conditional_write_counts_as_append",
+              "a write that found nothing to replace clashes with whoever writes the table (I9)",
+              method("stage.ReadSet", "boolean hasConditionalWrite(Change)", answer(false))),
           Mutation.of(
               "absence_check_dropped",
               "of two who create one name one commits (I9)",
@@ -215,7 +220,7 @@ final class Mutations {
               method(
                   "commit.Drafts",
                   "long nextTs()",
-                  (nextTs, a) -> SimulatedProcess.current().nowMs()),
+                  (nextTs, a) -> SimulatedThread.current().nowMs()),
               DRAFTS_UNCHECKED),
           Mutation.of(
               "files_removed_after_a_maybe",
@@ -240,6 +245,13 @@ final class Mutations {
                   "Map registrationProperties(TableIdentifier, String, String, long, Map)",
                   (properties, a) -> withoutApplied((Map<?, ?>) properties.of(a)))),
           Mutation.of(
+              "purge_without_claim",
+              "who purges claims the table in the log, where it clashes with who creates it (6.8)",
+              method(
+                  "admin.Purger",
+                  "String claim(TableIdentifier, String)",
+                  (claim, a) -> unlogged((Purger) a[0], (TableIdentifier) a[1]))),
+          Mutation.of(
               "registered_once",
               "the newest mark of a table is its mark",
               call(
@@ -251,7 +263,7 @@ final class Mutations {
   private static final Map<String, Mutation> BY_NAME = new LinkedHashMap<>();
 
   static {
-    Stream.of(OF_THE_PROTOCOL, MutationsOfLoads.ALL)
+    Stream.of(OF_THE_PROTOCOL, MutationsOfLoads.ALL, MutationsOfGroups.ALL)
         .flatMap(List::stream)
         .forEach(
             one -> {
@@ -346,6 +358,18 @@ final class Mutations {
     return moved;
   }
 
+  private static String unlogged(Purger purger, TableIdentifier table) {
+    String claimId = purger.services().clock().newTxnId();
+    purger
+        .services()
+        .delegate()
+        .loadTable(table)
+        .updateProperties()
+        .set(TableMark.PURGING, claimId)
+        .commit();
+    return claimId;
+  }
+
   private static LoggedState withStrangers(TableMetadata metadata, LoggedState logged) {
     Snapshot main = metadata.currentSnapshot();
     return main == null ? logged : new LoggedState(main, logged.stranger());
@@ -380,7 +404,7 @@ final class Mutations {
     } catch (TxnException e) {
       if (e.kind() == ErrorKind.COMMIT_STATE_UNKNOWN) {
         for (int waits = 0; waits < 4; waits++) { // until it lands, and is not cut off any more
-          SimulatedProcess.current().sleep(2000);
+          SimulatedThread.current().sleep(2000);
         }
         request.leftovers().removeAllBut(request.writes().values());
         request.writes().values().forEach(write -> StagedFiles.metadataOf(write).delete());

@@ -37,7 +37,7 @@ public final class Replacements {
   // ------------------------------------------------------------ time and randomness
 
   public static long currentTimeMillis() {
-    return SimulatedProcess.current().nowMs();
+    return SimulatedThread.current().nowMs();
   }
 
   public static long nanoTime() {
@@ -49,7 +49,7 @@ public final class Replacements {
   }
 
   public static void sleep(long ms) {
-    SimulatedProcess.current().sleep(ms);
+    SimulatedThread.current().sleep(ms);
   }
 
   public static void sleep(TimeUnit unit, long duration) {
@@ -60,7 +60,7 @@ public final class Replacements {
   public static void pass(long ms) {}
 
   public static Random random() {
-    return SimulatedProcess.current().random();
+    return SimulatedThread.current().random();
   }
 
   public static void nextBytes(SecureRandom secure, byte[] bytes) {
@@ -75,6 +75,29 @@ public final class Replacements {
   }
 
   // ------------------------------------------------------------ threads
+
+  public static void enter(Object monitor) {
+    SimulatedThread thread = SimulatedThread.current();
+    thread.process().monitors().enter(thread, monitor);
+  }
+
+  public static void exit(Object monitor) {
+    SimulatedThread thread = SimulatedThread.current();
+    thread.process().monitors().exit(thread, monitor);
+  }
+
+  public static void wait(Object monitor) {
+    SimulatedThread thread = SimulatedThread.current();
+    thread.process().monitors().await(thread, monitor);
+  }
+
+  public static void notify(Object monitor) {
+    notifyAll(monitor);
+  }
+
+  public static void notifyAll(Object monitor) {
+    SimulatedThread.current().process().monitors().giveNotice();
+  }
 
   public static ExecutorService newFixedThreadPool(int threads) {
     return new ImmediateExecutor();
@@ -115,6 +138,13 @@ public final class Replacements {
 
   public static ScheduledExecutorService newSingleThreadScheduledExecutor(ThreadFactory factory) {
     return new ImmediateExecutor();
+  }
+
+  // ------------------------------------------------------------ payloads
+
+  /** What payloads may have to stand in their entry, where the core says {@code bytes}. */
+  public static int inlineMaxBytes(int bytes) {
+    return SimulatedThread.current().process().payloadsInFiles() ? 0 : bytes;
   }
 
   // ------------------------------------------------------------ sets and maps in order

@@ -1,8 +1,21 @@
 package io.txns.iceberg.simulation;
 
+import static net.bytebuddy.jar.asm.Opcodes.ACC_NATIVE;
+import static net.bytebuddy.jar.asm.Opcodes.ACC_PRIVATE;
+import static net.bytebuddy.jar.asm.Opcodes.ACC_STATIC;
+import static net.bytebuddy.jar.asm.Opcodes.ACC_SYNCHRONIZED;
+import static net.bytebuddy.jar.asm.Opcodes.ACC_SYNTHETIC;
+import static net.bytebuddy.jar.asm.Opcodes.ALOAD;
 import static net.bytebuddy.jar.asm.Opcodes.ASM9;
+import static net.bytebuddy.jar.asm.Opcodes.ATHROW;
+import static net.bytebuddy.jar.asm.Opcodes.F_SAME1;
 import static net.bytebuddy.jar.asm.Opcodes.H_INVOKESTATIC;
+import static net.bytebuddy.jar.asm.Opcodes.ILOAD;
+import static net.bytebuddy.jar.asm.Opcodes.INVOKESPECIAL;
 import static net.bytebuddy.jar.asm.Opcodes.INVOKESTATIC;
+import static net.bytebuddy.jar.asm.Opcodes.IRETURN;
+import static net.bytebuddy.jar.asm.Opcodes.MONITORENTER;
+import static net.bytebuddy.jar.asm.Opcodes.MONITOREXIT;
 
 import java.util.Arrays;
 import java.util.Map;
@@ -11,11 +24,13 @@ import net.bytebuddy.jar.asm.ClassReader;
 import net.bytebuddy.jar.asm.ClassVisitor;
 import net.bytebuddy.jar.asm.ClassWriter;
 import net.bytebuddy.jar.asm.Handle;
+import net.bytebuddy.jar.asm.Label;
 import net.bytebuddy.jar.asm.MethodVisitor;
+import net.bytebuddy.jar.asm.Type;
 
 /**
- * Puts calls of {@link Replacements} in the place of those that would ask the machine: for time,
- * randomness, threads, and for sets and maps whose order is another one in each JVM.
+ * Puts calls of {@link Replacements} in the place of what would ask the machine: for time,
+ * randomness, threads, monitors, and for sets and maps whose order is another one in each JVM.
  */
 final class Rewriting extends ClassVisitor {
   private static final String OWN = "io.txns.iceberg.simulation.";
@@ -51,6 +66,13 @@ final class Rewriting extends ClassVisitor {
               + "Ljava/lang/invoke/MethodType;)Ljava/lang/invoke/CallSite;",
           false);
 
+  /** What is said to a monitor, with the descriptor that it has as an object's. */
+  private static final Map<String, String> MONITORS =
+      Map.of("wait", "()V", "notify", "()V", "notifyAll", "()V");
+
+  private static final String OF_AN_OBJECT = "(Ljava/lang/Object;)V";
+  private static final String PAYLOADS = "io/txns/iceberg/log/Payloads";
+
   private static final String THREAD_RANDOM = "java/util/concurrent/ThreadLocalRandom";
 
   private String className;
@@ -69,7 +91,7 @@ final class Rewriting extends ClassVisitor {
   /** A class file, rewritten. */
   static byte[] of(byte[] code) {
     ClassReader reader = new ClassReader(code);
-    ClassWriter writer = new ClassWriter(reader, 0);
+    ClassWriter writer = new ClassWriter(reader, ClassWriter.COMPUTE_MAXS);
     reader.accept(new Rewriting(writer), 0);
     return writer.toByteArray();
   }
@@ -84,7 +106,63 @@ final class Rewriting extends ClassVisitor {
   @Override
   public MethodVisitor visitMethod(
       int access, String name, String descriptor, String signature, String[] exceptions) {
-    return new Calls(super.visitMethod(access, name, descriptor, signature, exceptions));
+    boolean isLocking = (access & ACC_SYNCHRONIZED) != 0 && (access & ACC_NATIVE) == 0;
+    if (!isLocking) {
+      return new Calls(super.visitMethod(access, name, descriptor, signature, exceptions));
+    }
+    String kept = name + "$unlocked";
+    locking(access, name, kept, descriptor, signature, exceptions);
+    int keptAccess = (access & ACC_STATIC) | ACC_PRIVATE | ACC_SYNTHETIC;
+    return new Calls(super.visitMethod(keptAccess, kept, descriptor, signature, exceptions));
+  }
+
+  /** A synchronized method: takes the monitor, and calls what the method was before. */
+  private void locking(
+      int access,
+      String name,
+      String kept,
+      String descriptor,
+      String signature,
+      String[] exceptions) {
+    boolean isStatic = (access & ACC_STATIC) != 0;
+    MethodVisitor code =
+        super.visitMethod(access & ~ACC_SYNCHRONIZED, name, descriptor, signature, exceptions);
+    Label start = new Label();
+    Label end = new Label();
+    Label thrown = new Label();
+    code.visitCode();
+    code.visitTryCatchBlock(start, end, thrown, null);
+    say(code, "enter", isStatic);
+    code.visitLabel(start);
+    int local = 0;
+    if (!isStatic) {
+      code.visitVarInsn(ALOAD, local++);
+    }
+    for (Type argument : Type.getArgumentTypes(descriptor)) {
+      code.visitVarInsn(argument.getOpcode(ILOAD), local);
+      local += argument.getSize();
+    }
+    code.visitMethodInsn(
+        isStatic ? INVOKESTATIC : INVOKESPECIAL, className, kept, descriptor, false);
+    code.visitLabel(end);
+    say(code, "exit", isStatic);
+    code.visitInsn(Type.getReturnType(descriptor).getOpcode(IRETURN));
+    code.visitLabel(thrown);
+    code.visitFrame(F_SAME1, 0, null, 1, new Object[] {"java/lang/Throwable"});
+    say(code, "exit", isStatic);
+    code.visitInsn(ATHROW);
+    code.visitMaxs(0, 0);
+    code.visitEnd();
+  }
+
+  /** Call a replacement with the monitor of a method. */
+  private void say(MethodVisitor code, String name, boolean isStatic) {
+    if (isStatic) {
+      code.visitLdcInsn(Type.getObjectType(className));
+    } else {
+      code.visitVarInsn(ALOAD, 0);
+    }
+    code.visitMethodInsn(INVOKESTATIC, REPLACEMENTS, name, OF_AN_OBJECT, false);
   }
 
   /** Where a busy wait of Iceberg's waits for other threads: there are none. */
@@ -98,12 +176,31 @@ final class Rewriting extends ClassVisitor {
     }
 
     @Override
+    public void visitInsn(int opcode) {
+      switch (opcode) {
+        case MONITORENTER -> replace("enter", OF_AN_OBJECT);
+        case MONITOREXIT -> replace("exit", OF_AN_OBJECT);
+        default -> super.visitInsn(opcode);
+      }
+    }
+
+    @Override
+    public void visitLdcInsn(Object value) {
+      super.visitLdcInsn(value);
+      if (className.equals(PAYLOADS) && value instanceof Integer) {
+        replace("inlineMaxBytes", "(I)I");
+      }
+    }
+
+    @Override
     public void visitMethodInsn(
         int opcode, String owner, String name, String descriptor, boolean isInterface) {
       if (opcode == INVOKESTATIC && LISTING.contains(owner) && name.equals("of")) {
         super.visitInvokeDynamicInsn(name, descriptor, COLLECTING);
       } else if (opcode == INVOKESTATIC && isReplaced(owner, name)) {
         replace(name.equals("sleep") && waitsForThreads() ? "pass" : name, descriptor);
+      } else if (descriptor.equals(MONITORS.get(name))) {
+        replace(name, OF_AN_OBJECT);
       } else if (owner.equals("java/util/concurrent/TimeUnit") && name.equals("sleep")) {
         replace(name, "(Ljava/util/concurrent/TimeUnit;J)V");
       } else if (owner.equals("java/security/SecureRandom") && name.equals("nextBytes")) {

@@ -49,11 +49,12 @@ final class Session {
   }
 
   private JsonNode open(JsonNode args) {
+    process.putPayloadsInFiles(args.path("payloads_in_files").asBoolean());
     TxnConfig config = TxnConfig.from(Json.map(args.path("options")));
     // Handles made in this way commit for nobody else, as those of other processes do not.
     Catalog catalog =
         args.path("server").asBoolean() ? ServerClient.catalog("lake") : new SwapCatalog("lake");
-    handle = TxnHandle.open("lake", catalog, config, new SimulatedClock(process));
+    handle = TxnHandle.open("lake", catalog, config, new SimulatedClock());
     createNamespace((SupportsNamespaces) catalog, config.commitTable().namespace());
     return Json.none();
   }

@@ -4,16 +4,16 @@ import io.txns.iceberg.TxnClock;
 import java.util.Random;
 import java.util.UUID;
 
-/** The core's clock in one simulated process. */
-record SimulatedClock(SimulatedProcess process) implements TxnClock {
+/** The core's clock: that of whichever simulated thread asks. */
+record SimulatedClock() implements TxnClock {
   @Override
   public long nowMs() {
-    return process.nowMs();
+    return SimulatedThread.current().nowMs();
   }
 
   @Override
   public String newTxnId() {
-    Random random = process.random();
+    Random random = SimulatedThread.current().random();
     long high = (nowMs() << 16) | 0x7000L | (random.nextLong() & 0x0FFFL);
     long low = 0x8000000000000000L | (random.nextLong() & 0x3FFFFFFFFFFFFFFFL);
     return new UUID(high, low).toString();
@@ -21,6 +21,6 @@ record SimulatedClock(SimulatedProcess process) implements TxnClock {
 
   @Override
   public void backOff(long maxMs) {
-    process.sleep(maxMs);
+    SimulatedThread.current().sleep(maxMs);
   }
 }

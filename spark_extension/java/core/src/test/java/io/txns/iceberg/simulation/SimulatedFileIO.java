@@ -52,7 +52,7 @@ public final class SimulatedFileIO implements FileIO {
   @Override
   public void deleteFile(String location) {
     try {
-      SimulatedProcess.current().step("delete", at(location));
+      SimulatedThread.current().step("delete", at(location));
     } catch (StepFailed e) {
       if (!e.is("FileNotFound")) {
         throw failure(e, location);
@@ -86,7 +86,7 @@ public final class SimulatedFileIO implements FileIO {
     private InMemoryInputFile content() {
       if (content == null) {
         try {
-          String read = SimulatedProcess.current().step("read", at(location)).asText();
+          String read = SimulatedThread.current().step("read", at(location)).asText();
           content = new InMemoryInputFile(location, Base64.getDecoder().decode(read));
         } catch (StepFailed e) {
           throw failure(e, location);
@@ -113,7 +113,7 @@ public final class SimulatedFileIO implements FileIO {
     @Override
     public boolean exists() {
       try {
-        return SimulatedProcess.current().step("exists", at(location)).asBoolean();
+        return SimulatedThread.current().step("exists", at(location)).asBoolean();
       } catch (StepFailed e) {
         throw failure(e, location);
       }
@@ -170,7 +170,7 @@ public final class SimulatedFileIO implements FileIO {
       closed = true;
       String encoded = Base64.getEncoder().encodeToString(content.toByteArray());
       try {
-        SimulatedProcess.current().step("write", at(location).put("content", encoded));
+        SimulatedThread.current().step("write", at(location).put("content", encoded));
       } catch (StepFailed e) {
         if (e.is("AlreadyExists")) {
           throw failure(e, location);

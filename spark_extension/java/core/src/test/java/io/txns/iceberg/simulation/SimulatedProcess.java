@@ -1,145 +1,56 @@
 package io.txns.iceberg.simulation;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.Random;
-import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.LinkedBlockingQueue;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.function.Consumer;
 
-/**
- * A simulated process: a thread that runs what it is told, and waits in each step for the answer.
- *
- * <p>One of all of them runs at a time: it has been told something, and has not answered yet.
- */
+/** A simulated process: what its threads share. */
 final class SimulatedProcess {
-  private static final ThreadLocal<SimulatedProcess> CURRENT = new ThreadLocal<>();
-
   private final String name;
   private final Consumer<JsonNode> out;
-  private final BlockingQueue<JsonNode> in = new LinkedBlockingQueue<>();
+  private final Map<String, SimulatedThread> threads = new LinkedHashMap<>();
+  private final Monitors monitors = new Monitors();
   private final Session session = new Session(this);
-  private Random random = new Random(0);
-  private long nowMs;
-  private boolean dead;
+  private boolean payloadsInFiles;
 
   /**
-   * @param out where its lines go
+   * @param out where the lines of its threads go
    */
   SimulatedProcess(String name, Consumer<JsonNode> out) {
     this.name = name;
     this.out = out;
-    Thread thread = new Thread(this::live, name);
-    thread.setDaemon(true);
-    thread.start();
-  }
-
-  /** The process whose thread this is. */
-  static SimulatedProcess current() {
-    SimulatedProcess current = CURRENT.get();
-    if (current == null) {
-      throw new IllegalStateException("no simulated process runs in " + Thread.currentThread());
-    }
-    return current;
   }
 
   String name() {
     return name;
   }
 
-  /** Its clock, in ms: what the last line for it said. */
-  long nowMs() {
-    return nowMs;
+  Monitors monitors() {
+    return monitors;
   }
 
-  Random random() {
-    return random;
+  Session session() {
+    return session;
   }
 
-  /** Hand it a line; it answers from its own thread. */
+  /** Whether payloads stand in files of their own, however small they are. */
+  boolean payloadsInFiles() {
+    return payloadsInFiles;
+  }
+
+  void putPayloadsInFiles(boolean inFiles) {
+    payloadsInFiles = inFiles;
+  }
+
+  /** Hand a line to the thread that it names, which begins with its first one. */
   void tell(JsonNode line) {
-    in.add(line);
+    String thread = line.path("thread").asText(name);
+    threads.computeIfAbsent(thread, called -> new SimulatedThread(this, called, out)).tell(line);
   }
 
-  // ------------------------------------------------------------ what runs in its thread
-
-  private void live() {
-    CURRENT.set(this);
-    while (!dead) {
-      JsonNode line = hear();
-      if (line.has("call")) {
-        random = new Random(line.path("random").asLong());
-        out.accept(answer(line));
-      } else {
-        dead = true; // between two calls: there is nothing to unwind
-        if (line.has("die")) {
-          out.accept(died());
-        }
-      }
-    }
-  }
-
-  private ObjectNode answer(JsonNode line) {
-    ObjectNode answer = line();
-    try {
-      JsonNode result = session.call(line.get("call").asText(), line.path("args"));
-      answer.set("result", result);
-    } catch (Exception | Error e) {
-      answer.set("error", Failures.describe(e));
-    }
-    return dead ? died() : answer;
-  }
-
-  private ObjectNode died() {
-    return line().put("died", true);
-  }
-
-  private ObjectNode line() {
-    return Json.object().put("process", name);
-  }
-
-  private JsonNode hear() {
-    try {
-      JsonNode line = in.take();
-      nowMs = line.path("now").asLong(nowMs);
-      return line;
-    } catch (InterruptedException e) {
-      throw new IllegalStateException("nobody interrupts a simulated process", e);
-    }
-  }
-
-  /**
-   * Take a step of I/O.
-   *
-   * @param fields what there is to say about it
-   * @return what it gave
-   * @throws StepFailed what it fails with
-   * @throws SimulatedDeath here, and in each step that is tried while it unwinds
-   */
-  JsonNode step(String kind, ObjectNode fields) {
-    unwindIfDead();
-    ObjectNode step = line().put("step", kind);
-    step.setAll(fields);
-    out.accept(step);
-    JsonNode heard = hear();
-    if (heard.has("die")) {
-      dead = true;
-      throw new SimulatedDeath();
-    }
-    if (heard.has("raise")) {
-      throw new StepFailed(heard.get("raise"));
-    }
-    return heard.path("answer");
-  }
-
-  /** Sleep for some time up to {@code maxMs}. */
-  void sleep(long maxMs) {
-    step("sleep", Json.object().put("max_ms", Math.max(1, maxMs)));
-  }
-
-  void unwindIfDead() {
-    if (dead) {
-      throw new SimulatedDeath();
-    }
+  /** End the threads that are between two calls. */
+  void end() {
+    threads.values().forEach(thread -> thread.tell(Json.object().put("end", true)));
   }
 }

@@ -17,11 +17,13 @@ import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.PartitionSpecParser;
 import org.apache.iceberg.RewriteFiles;
 import org.apache.iceberg.SchemaParser;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableScan;
 import org.apache.iceberg.UpdatePartitionSpec;
 import org.apache.iceberg.UpdateProperties;
 import org.apache.iceberg.UpdateSchema;
+import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.types.Types;
@@ -35,6 +37,7 @@ record TableCalls(Session session) {
     calls.put("plan_files", this::plan);
     calls.put("append", this::append);
     calls.put("overwrite", this::overwrite);
+    calls.put("write_key", this::writeKey);
     calls.put("rewrite", this::rewrite);
     calls.put("truncate", this::truncate);
     calls.put("delete_row", this::deleteRow);
@@ -61,12 +64,13 @@ record TableCalls(Session session) {
 
   private JsonNode plan(JsonNode args) {
     Session.LoadedTable loaded = session.table(args);
-    String ref = Json.text(args, "ref");
     TableScan scan = loaded.table().newScan();
+    if (args.has("key")) {
+      scan = scan.filter(isKey(args));
+    }
     loaded.planned().clear();
     ObjectNode planned = Json.object();
-    try (CloseableIterable<FileScanTask> tasks =
-        (ref == null ? scan : scan.useRef(ref)).planFiles()) {
+    try (CloseableIterable<FileScanTask> tasks = scan.planFiles()) {
       for (FileScanTask task : tasks) {
         loaded.planned().put(task.file().location(), task.file());
         planned.set(
@@ -96,15 +100,43 @@ record TableCalls(Session session) {
   private JsonNode overwrite(JsonNode args) {
     Session.LoadedTable loaded = session.table(args);
     // As engines do: who rewrites a file that is gone would bring its rows back.
-    OverwriteFiles overwrite = loaded.table().newOverwrite().validateNoConflictingDeletes();
+    return replace(loaded.table().newOverwrite().validateNoConflictingDeletes(), loaded, args);
+  }
+
+  /** Where there is nothing to replace, the operation is begun, and that is all. */
+  private static JsonNode replace(
+      OverwriteFiles overwrite, Session.LoadedTable loaded, JsonNode args) {
     for (String path : Json.list(args.get("removed"))) {
       overwrite.deleteFile(loaded.planned().get(path));
     }
     for (JsonNode file : args.get("added")) {
       overwrite.addFile(dataFile(loaded.table(), file));
     }
-    overwrite.commit();
+    if (!args.get("removed").isEmpty() || !args.get("added").isEmpty()) {
+      overwrite.commit();
+    }
     return Json.none();
+  }
+
+  /** As Spark's MERGE does: what is written follows from what was found, which may be nothing. */
+  private JsonNode writeKey(JsonNode args) {
+    Session.LoadedTable loaded = session.table(args);
+    Snapshot found = loaded.table().currentSnapshot();
+    OverwriteFiles overwrite =
+        loaded
+            .table()
+            .newOverwrite()
+            .conflictDetectionFilter(isKey(args))
+            .validateNoConflictingData()
+            .validateNoConflictingDeletes();
+    if (found != null) {
+      overwrite.validateFromSnapshot(found.snapshotId());
+    }
+    return replace(overwrite, loaded, args);
+  }
+
+  private static Expression isKey(JsonNode args) {
+    return Expressions.equal("id", args.get("key").asLong());
   }
 
   private JsonNode rewrite(JsonNode args) {
