@@ -358,9 +358,19 @@ class JavaTable:
         """Remove all rows: no other filter is used."""
         self.change("truncate")
 
-    def write_key(self, key: Row, *, adds: bool) -> None:
-        """Put a key in the place of itself, or of nothing, or remove it."""
+    def write_key(self, key: Row, *, adds: bool, replaces: bool) -> None:
+        """
+        Put a key in the place of itself, or of nothing, or remove it.
+
+        Args:
+            key: What.
+            adds: Whether it is there afterwards.
+            replaces: Whether it is written again where it is there.
+        """
         found = [task for task in _tasks(self.change("plan_files", key=key)) if key in held([task])]
+        if found and not replaces:
+            self.change("write_key", key=key, removed=[], added=[])
+            return
         kept = held(found) - {key} | ({key} if adds else set())
         files = _Files()
         for task in found:

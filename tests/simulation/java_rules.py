@@ -10,12 +10,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tests.simulation.scheduler import Violation
+from tests.simulation.scheduler import MINUTE_MS, Violation
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
-
-_MINUTE_MS = 60_000
 
 
 def check(name: tuple[str, ...], old: TableMetadata | None, new: TableMetadata) -> None:
@@ -35,6 +33,6 @@ def _reason(metadata: TableMetadata) -> str:
     files = [entry.timestamp_ms for entry in metadata.metadata_log]
     for what, times in (("snapshot log", snapshots), ("metadata log", files)):
         for before, after in pairwise((*times, metadata.last_updated_ms)):
-            if after < before - _MINUTE_MS:
+            if after < before - MINUTE_MS:
                 return f"the {what} goes from {before} to {after}"
     return ""

@@ -66,7 +66,9 @@ def type_of(error: Exception) -> str:
 class Steps:
     """The steps of one process: its client of the catalog, and the storage that all share."""
 
-    def __init__(self, world: World, catalog: SimulatedCatalog, changes: Callable[[], int]) -> None:
+    def __init__(
+        self, world: World, catalog: SimulatedCatalog, changes: Callable[[], dict[str, int]]
+    ) -> None:
         """
         Take them in a world, over a client of a catalog.
 
@@ -105,7 +107,8 @@ class Steps:
         self._world.sleep(1 + self._world.random_bytes(1)[0] % line["max_ms"])
 
     def _stand_by(self, line: dict[str, Any]) -> None:
-        self._world.wait_for(lambda: self._changes() > line["changes"])
+        kind, seen = line["for"], line["changes"]
+        self._world.wait_for(lambda: self._changes()[kind] > seen[kind])
 
     def _read(self, line: dict[str, Any]) -> str:
         at = line["location"]

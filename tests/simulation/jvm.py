@@ -53,8 +53,8 @@ class Jvm:
 
     def __init__(self, mutation: str | None = None) -> None:
         """Start it; `mutation` names a protection that its core is without."""
-        self.changes: dict[str, int] = {}
-        """How often threads of a process have let go of something, or said that it has changed."""
+        self.changes: dict[str, dict[str, int]] = {}
+        """How often threads of a process have let go of something, and have given notice."""
         mutated = [] if mutation is None else [f"-D{_MUTATION}={mutation}"]
         self._process = subprocess.Popen(
             ["java", *_OPTIONS, *mutated, "-cp", class_path(), _SERVER],

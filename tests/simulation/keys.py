@@ -58,7 +58,7 @@ def change(
 
 def _run(table: Any, verb: str, key: Row) -> None:
     if hasattr(table, "write_key"):  # of Java's core, below engines that have statements
-        table.write_key(key, adds=verb != "delete_where")
+        table.write_key(key, adds=verb != "delete_where", replaces=verb != "upsert")
     elif verb == "delete_where":
         table.delete(EqualTo("id", key))
     elif verb == "upsert" and _takes_upserts(table):

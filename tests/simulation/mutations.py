@@ -12,6 +12,7 @@ from unittest import mock
 
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
+from tests.simulation import mutations_of_files as of_files
 from tests.simulation import mutations_of_loads as of_loads
 from tests.simulation.settings import Switch
 from txns._admin import purge
@@ -404,6 +405,10 @@ MUTATIONS: dict[str, Mutation] = {
         of_loads.timestamp_of_the_clock,
         of_loads.kept_tag_forgotten,
         registered_once,
+        of_files.missing_list_passed_over,
+        of_files.head_not_moved,
+        of_files.earlier_heads_forgotten,
+        of_files.superseded_at_once,
     )
 }
 
@@ -418,6 +423,9 @@ NEEDS = {
     "set_back_read_as_it_is": frozenset({Switch.UPSETS}),
     "reads_by_name_only": frozenset({Switch.FOLDED_NAMES}),
     "timestamp_of_the_clock": frozenset({Switch.CLOCKS}),
+    "missing_list_passed_over": frozenset({Switch.SUSPENDED}),
+    "head_not_moved": frozenset({Switch.SUSPENDED}),
+    "earlier_heads_forgotten": frozenset({Switch.SUSPENDED}),
 }
 """What has to be on for a missing protection to be noticed; it is on in each seed then."""
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from tests.simulation import java_rules
 from tests.simulation.history import Attempt, History, Version, folded
+from tests.simulation.late_heads import files_of_late_heads
 from tests.simulation.rows import Contents, Rows
 from tests.simulation.scheduler import Violation, World
 from tests.simulation.settings import Switch
@@ -291,13 +292,15 @@ class Observer:
             raise Violation("files", f"{self.world.actor.doing} removes a file in use: {location}")
 
     def needed(self) -> set[str]:
-        """Give every metadata file that the newest state of some table stands on."""
+        """Give what the newest state of some table stands on, or that of the log of late."""
         found: set[str] = set(self.registry.pointers.values())
         for name in self.registry.pointers:
             for snapshot in still_needed(self.registry.metadata(name)):
                 found.add(snapshot.manifest_list)
                 found.update(self.contents.manifest_paths(snapshot.manifest_list))
         if COMMIT_TABLE in self.registry.pointers:
+            if not self.world.faults.settings.has(Switch.CLOCKS):  # ages are by them
+                found |= files_of_late_heads(self.registry, self.contents, COMMIT_TABLE)
             for snapshot in _records(self.registry.metadata(COMMIT_TABLE)).values():
                 self._payload_files(snapshot, found)
         return found

@@ -17,7 +17,7 @@ from tests.simulation import (
     upsets,
 )
 from tests.simulation.damage import Damage, strike
-from tests.simulation.scheduler import DAY_MS
+from tests.simulation.scheduler import DAY_MS, MINUTE_MS
 from tests.simulation.settings import ON, Core, Settings, Switch
 from tests.simulation.worker import Worker
 
@@ -63,15 +63,12 @@ _PURGER = "p"
 _DAMAGE, _DAMAGE_VERB = "d", "damage-"
 _REPLACEMENT = "stranger-replacement"
 _USER_NAMES = ("a", "b", "c")
-_NOT_IN_JAVA = frozenset({"subscribe", "advance", "hold", "tidy_files"})
-"""What Java's core does not offer."""
 _PURGES = 0.3
 """How many seeds have purges."""
 _REPLACEMENTS = 0.2
 """How many seeds with strangers have a table replaced by an empty one."""
 
-_MINUTE_MS = 60_000
-_SKEWS_MS_MAX = (5 * _MINUTE_MS, 120 * _MINUTE_MS, 8 * DAY_MS, 3 * 365 * DAY_MS)
+_SKEWS_MS_MAX = (5 * MINUTE_MS, 120 * MINUTE_MS, 8 * DAY_MS, 3 * 365 * DAY_MS)
 _SHARE = 0.4
 """How many seeds have what is switched on, each switch for itself."""
 
@@ -162,15 +159,10 @@ def plan(
     Args:
         seed: Any number.
         only: What every seed has; otherwise a share of them has each of what is on.
-        core: Whose core its users have; their actions are the same, but for what Java does not do.
+        core: Whose core its users have; their actions are the same.
     """
     drawn = _plan(seed, only)
-    java = _with_java(seed, drawn, core)
-    workers = {
-        name: tuple(key for key in keys if name not in java or _verb(key) not in _NOT_IN_JAVA)
-        for name, keys in drawn.workers.items()
-    }
-    return replace(drawn, workers=workers, core=core, java=java)
+    return replace(drawn, core=core, java=_with_java(seed, drawn, core))
 
 
 def _with_java(seed: int, drawn: Plan, core: Core) -> frozenset[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import traceback
 import warnings
 from contextlib import contextmanager, nullcontext
@@ -23,6 +24,7 @@ from tests.simulation.settings import Core, Switch
 from tests.simulation.storage import Storage
 from tests.simulation.strangers import append_rows
 from tests.simulation.worker import Lake, Worker
+from txns._commit import tidy
 from txns._log import payload
 from txns._table import mark
 
@@ -35,6 +37,8 @@ STRANGERS = frozenset({"s", "u", "l", "d"})
 _REGISTERED = (("lake", "t0"), ("lake", "t1"), ("lake", "t2"))
 _CREATABLE = (("lake", "n0"), ("lake", "n1"))
 _SPARE = (("lake", "r0"), ("lake", "u0"))
+_FILES_APART = 0.3
+"""How many seeds have an archive of files that no tidy rewrites."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,14 @@ def run(
     if plan.java:
         jvm.running(plan.mutation).reset()
     files = plan.settings.has(Switch.PAYLOAD_FILES)
-    with simulated(world), quiet(), short_retention(), payloads_in_files(there=files):
+    apart = random.Random(f"{plan.seed}/files-apart").random() < _FILES_APART
+    with (
+        simulated(world),
+        quiet(),
+        short_retention(),
+        payloads_in_files(there=files),
+        archive_files_apart(there=apart),
+    ):
         try:
             lake = new_lake(world, server=plan.server, on_jvm=bool(plan.java), **plan.options)
             lake.is_javas, lake.mutation = plan.core is Core.JAVA, plan.mutation
@@ -176,6 +187,13 @@ def short_retention() -> Iterator[None]:
 def payloads_in_files(*, there: bool) -> Iterator[None]:
     """Let payloads stand in files, however small they are."""
     with mock.patch.object(payload, "INLINE_MAX_BYTES", 0) if there else nullcontext():
+        yield
+
+
+@contextmanager
+def archive_files_apart(*, there: bool) -> Iterator[None]:
+    """Let no tidy rewrite files of earlier ones, as where the archive is large (Python's)."""
+    with mock.patch.object(tidy, "SMALL_FILE_BYTES", 0) if there else nullcontext():
         yield
 
 

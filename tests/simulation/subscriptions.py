@@ -27,7 +27,7 @@ def subscribe(worker: Worker) -> None:
     replay = Replay(lake, tuple(rng.sample(lake.tables + lake.creatable, 2)), as_of)
     for _ in range(_BREAKS_MAX):
         with suppress(OSError):
-            replay.follow(worker.handle, until)
+            replay.follow(worker.command_line(), until)
             break
 
 

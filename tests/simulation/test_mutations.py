@@ -49,7 +49,6 @@ QUICK_IN_JAVA = {
     "maybe_called_refused",
     "newest_read",
     "overlay_forgotten",
-    "read_check_dropped",
     "tidy_before_apply",
 }
 """What one to three seeds find of Java's core: each takes a JVM."""

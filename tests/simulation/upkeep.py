@@ -64,7 +64,7 @@ def tidy(worker: Worker) -> None:
 
 def tidy_files(worker: Worker) -> None:
     """Remove files of the commit table that nothing refers to, as `txns tidy --files`."""
-    orphans.remove(worker.handle.parts)
+    orphans.remove(worker.command_line().parts)
 
 
 def let_days_pass(worker: Worker) -> None:
@@ -109,28 +109,29 @@ def purge(worker: Worker) -> None:
 
 def advance(worker: Worker) -> None:
     """Move the upper."""
-    worker.handle.advance(worker.handle.upper + worker.rng.randint(1, 50))
+    handle = worker.command_line()
+    handle.advance(handle.upper + worker.rng.randint(1, 50))
 
 
 def hold(worker: Worker) -> None:
     """Hold two tables at one timestamp, or look at a hold, or release it."""
-    lake, rng = worker.lake, worker.rng
+    lake, rng, handle = worker.lake, worker.rng, worker.command_line()
     history = lake.observer.history
     if history.holds and rng.random() < 0.6:
         name = rng.choice(sorted(history.holds))
         if rng.random() < 0.5:
-            check_hold(lake, worker.handle, name)
+            check_hold(lake, handle, name)
             return
         tables, _read_ts = history.holds.pop(name)
         _means_tags(worker, (*tables, *history.renamed))  # tags go with a table to its new name
-        worker.handle.release(name)
+        handle.release(name)
         return
     name = f"h{lake.new_row()}"
     tables = tuple(sorted(rng.sample(lake.tables, 2)))
     known = [ts for ts in lake.observer.entries if rng.random() < 0.5]
-    read_ts = rng.choice(known) if known else worker.handle.upper
+    read_ts = rng.choice(known) if known else handle.upper
     _means_tags(worker, tables)
-    worker.handle.hold(name, tables, read_ts=read_ts, ttl_ms=36_500 * DAY_MS)
+    handle.hold(name, tables, read_ts=read_ts, ttl_ms=36_500 * DAY_MS)
     history.holds[name] = (tables, read_ts)
 
 

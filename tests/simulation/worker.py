@@ -30,6 +30,7 @@ import txns
 from tests.simulation import coverage, jvm
 from tests.simulation.determinism import SimulatedClock
 from tests.simulation.java_handle import JavaHandle
+from tests.simulation.late_heads import GRACE_MS
 from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import Process, ProcessDied, Violation, World
 from tests.simulation.settings import Switch
@@ -201,21 +202,46 @@ class Worker:
             action(self)
         except CorruptLog as error:
             raise Violation("corrupt", f"{key}: {error}") from error
+        except FileNotFoundError as error:
+            self._judge_missing(key, error)
+            self._ended(error)
         except EXPECTED as error:
-            self.lake.world.note(f"ended {type(error).__name__} {error}")
-            self.lake.world.sleep(max(0, self.process.cut_off_until - self.lake.world.now_ms))
+            self._ended(error)
         except Exception as error:
             trace = traceback.format_exc()
             raise Violation("crash", f"{key}: {type(error).__name__}: {error}\n{trace}") from error
 
+    def _judge_missing(self, key: str, error: FileNotFoundError) -> None:
+        """Judge that a file was not there: those of the log are, for who has not stood still."""
+        if self.has(Switch.CLOCKS):
+            return  # ages are by them
+        world, process = self.lake.world, self.process
+        since_ms = world.now_ms - (process.began_ms - process.skew_ms)
+        if f"/{'/'.join(COMMIT_TABLE)}/" in str(error) and since_ms < GRACE_MS:
+            raise Violation("files", f"{key}: gone under a reader: {error}") from error
+
+    def _ended(self, error: Exception) -> None:
+        """Note an error that a user has to expect."""
+        world = self.lake.world
+        world.note(f"ended {type(error).__name__} {error}")
+        world.sleep(max(0, self.process.cut_off_until - world.now_ms))
+
     def _open(self) -> Any:
+        """Open a handle of a new process."""
+        return self._opened(self.lake.open_java if self.java else self.lake.open, self.options)
+
+    def command_line(self) -> Any:
+        """Give the handle of what Python's core alone can do; beside Java it applies nothing."""
+        leaves_all = {**self.options, "apply": "next", "tidy_after": 1_000_000}
+        return self._opened(self.lake.open, leaves_all) if self.java else self.handle
+
+    def _opened(self, opens: Callable[..., Any], options: dict[str, Any]) -> Any:
         """Open a handle, not while the commit table is hidden: a new process would make another."""
         lake = self.lake
         lake.world.wait_for(lambda: COMMIT_TABLE in lake.observer.registry.pointers)
         lake.opening += 1
         try:
-            opens = lake.open_java if self.java else lake.open
-            return opens(**self.options)
+            return opens(**options)
         finally:
             lake.opening -= 1
 

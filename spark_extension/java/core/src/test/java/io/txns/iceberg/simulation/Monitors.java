@@ -1,5 +1,6 @@
 package io.txns.iceberg.simulation;
 
+import java.util.EnumMap;
 import java.util.IdentityHashMap;
 import java.util.Map;
 
@@ -11,14 +12,20 @@ import java.util.Map;
  */
 final class Monitors {
   private final Map<Object, Monitor> held = new IdentityHashMap<>();
+  private final Map<Change, Long> changes = new EnumMap<>(Change.class);
   private int standing;
-  private long changes;
+
+  /** What somebody stands by for. */
+  enum Change {
+    RELEASED,
+    NOTICED
+  }
 
   private record Monitor(SimulatedThread owner, int depth) {}
 
-  /** How often one was let go, or notice given, while somebody stood by for that. */
-  long changes() {
-    return changes;
+  /** How often there was one while somebody stood by. */
+  long count(Change change) {
+    return changes.getOrDefault(change, 0L);
   }
 
   /** What {@code synchronized} begins with. */
@@ -29,7 +36,7 @@ final class Monitors {
   private void take(SimulatedThread thread, Object of, int times) {
     Monitor monitor = held.get(of);
     while (monitor != null && monitor.owner() != thread) {
-      standBy(thread);
+      standBy(thread, Change.RELEASED);
       monitor = held.get(of);
     }
     held.put(of, new Monitor(thread, (monitor == null ? 0 : monitor.depth()) + times));
@@ -50,30 +57,36 @@ final class Monitors {
       held.put(of, new Monitor(monitor.owner(), left));
     } else {
       held.remove(of);
-      giveNotice();
+      note(Change.RELEASED);
     }
   }
 
-  /** {@link Object#wait()}: any change may wake it, as the JDK permits. */
+  /** {@link Object#wait()}: any notice wakes it, as the JDK permits. */
   void await(SimulatedThread thread, Object of) {
     Monitor monitor = held.get(of);
     if (monitor == null || monitor.owner() != thread) {
       throw new IllegalMonitorStateException("not the owner of " + of.getClass());
     }
     letGo(of, monitor, 0);
-    standBy(thread);
+    standBy(thread, Change.NOTICED);
     take(thread, of, monitor.depth());
   }
 
   /** {@link Object#notifyAll()}, and for one of them as well. */
   void giveNotice() {
-    changes += standing > 0 ? 1 : 0; // lines do not tell what the first use of a class has locked
+    note(Change.NOTICED);
   }
 
-  private void standBy(SimulatedThread thread) {
+  private void note(Change change) {
+    if (standing > 0) { // lines do not tell what the first use of a class has locked
+      changes.merge(change, 1L, Long::sum);
+    }
+  }
+
+  private void standBy(SimulatedThread thread, Change change) {
     standing++;
     try {
-      thread.standBy();
+      thread.standBy(change);
     } finally {
       standing--;
     }

@@ -101,10 +101,12 @@ final class SimulatedThread {
   }
 
   private ObjectNode line() {
-    return Json.object()
-        .put("process", process.name())
-        .put("thread", name)
-        .put("changes", process.monitors().changes());
+    ObjectNode line = Json.object().put("process", process.name()).put("thread", name);
+    ObjectNode changes = line.putObject("changes");
+    for (Monitors.Change change : Monitors.Change.values()) {
+      changes.put(change.name(), process.monitors().count(change));
+    }
+    return line;
   }
 
   private JsonNode hear() {
@@ -146,9 +148,9 @@ final class SimulatedThread {
     step("sleep", Json.object().put("max_ms", Math.max(1, maxMs)));
   }
 
-  /** Stand until another thread of the process has let go of something, or given notice. */
-  void standBy() {
-    step("stand-by", Json.object());
+  /** Stand until another thread of the process has let go of something, or has given notice. */
+  void standBy(Monitors.Change change) {
+    step("stand-by", Json.object().put("for", change.name()));
   }
 
   void unwindIfDead() {
