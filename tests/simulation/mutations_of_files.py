@@ -32,4 +32,9 @@ def earlier_heads_forgotten() -> list[Patch]:
 
 def superseded_at_once() -> list[Patch]:
     """Remove what is superseded without a time of grace for its readers (3.3)."""
-    return [(commit_log, "GRACE_MS", 0)]
+
+    def at_once(self: Any, *locations: str) -> None:
+        for location in locations:
+            commit_log.remove(self.io, location)
+
+    return [(commit_log.CommitLog, "supersede", at_once)]
