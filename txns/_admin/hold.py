@@ -16,6 +16,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 
 from txns._admin.inventory import survey
 from txns._catalog.base import SnapshotCatalog
+from txns._iceberg.earlier_schema import with_schema
 from txns._iceberg.snapshots import History
 from txns._identifier import dotted_name
 from txns._log.entry import Isolation
@@ -184,9 +185,9 @@ def _main_on(metadata: TableMetadata, snapshot_id: int) -> TableMetadata:
     assert snapshot is not None
     main = metadata.refs[MAIN_BRANCH].model_copy(update={"snapshot_id": snapshot_id})
     update = {"current_snapshot_id": snapshot_id, "refs": {**metadata.refs, MAIN_BRANCH: main}}
-    if snapshot.schema_id in {schema.schema_id for schema in metadata.schemas}:
-        update["current_schema_id"] = snapshot.schema_id
-    return metadata.model_copy(update=update)
+    view = metadata.model_copy(update=update)
+    known = {schema.schema_id for schema in metadata.schemas}
+    return with_schema(view, snapshot.schema_id) if snapshot.schema_id in known else view
 
 
 def tagged(metadata: TableMetadata) -> Iterator[tuple[str, Snapshot, int | None]]:

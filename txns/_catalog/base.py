@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from txns._identifier import Identifier
     from txns._log.commit_log import Head
+    from txns._log.entry import Change
     from txns._services import Parts
     from txns._table.loaded import Loaded
 
@@ -113,7 +114,7 @@ class TxnCatalog(Catalog):
         # what was applied and tidied since it was made is in neither of it and the newest head.
         newest = self._parts.log.load_if_ever()
         dropped = set(map(folded, self._parts.timeline.archive.dropped(newest)))
-        names: dict[Identifier, Operation | None] = {
+        names: dict[Identifier, Change | None] = {
             table: None for table in tables if is_apart(table) or folded(table) in dropped
         }
         logged = self._coming_or_going(space, head, newest, read_ts)
@@ -122,7 +123,7 @@ class TxnCatalog(Catalog):
         names |= {table: same[folded(table)] for table in tables if folded(table) in same}
         names |= logged
         for table, first in names.items():
-            if self._is_there(table, head, first):
+            if self._is_there(table, head, newest, first):
                 tables[table] = None
             else:
                 tables.pop(table, None)
@@ -130,27 +131,31 @@ class TxnCatalog(Catalog):
 
     def _coming_or_going(
         self, namespace: Identifier, head: Head, newest: Head, read_ts: int
-    ) -> dict[Identifier, Operation | None]:
+    ) -> dict[Identifier, Change | None]:
         """Give what the log has created or dropped in a namespace: the first above `read_ts`."""
         entries = {entry.commit_ts: entry for entry in head.state.entries}
         entries |= {entry.commit_ts: entry for entry in newest.state.entries}
         later = self._parts.timeline.above(newest.state, read_ts)
         entries |= {entry.commit_ts: entry for entry in later}
-        names: dict[Identifier, Operation | None] = {}
+        names: dict[Identifier, Change | None] = {}
         for _, entry in sorted(entries.items()):
             for change in entry.changes:
                 if change.operation in {Operation.CREATE, Operation.DROP}:
-                    above = change.operation if entry.commit_ts > read_ts else None
+                    above = change if entry.commit_ts > read_ts else None
                     names[change.table] = names.get(change.table) or above
         return {name: first for name, first in names.items() if name[:-1] == namespace}
 
-    def _is_there(self, table: Identifier, head: Head, first: Operation | None) -> bool:
+    def _is_there(self, table: Identifier, head: Head, newest: Head, first: Change | None) -> bool:
+        read_ts = self._read_ts(head)
         try:
-            self._parts.tables.load(table, head, self._read_ts(head))
+            self._parts.tables.load(table, head, read_ts)
         except NoSuchTableError:
             return False
         except Conflict:  # created later: again, where it was dropped before that
-            return first is Operation.DROP
+            if first is None or first.operation is not Operation.DROP:
+                return False
+            # Who purges a dropped table drops it once more in the log.
+            return not self._parts.timeline.was_dropped(newest.state, first.uuid, read_ts)
         except TxnsError:
             return True  # what is wrong with it is said when it is loaded
         return True

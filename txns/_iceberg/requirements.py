@@ -20,6 +20,8 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
 )
 
+from txns._iceberg.earlier_schema import fitting
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -59,7 +61,7 @@ def rewound(base: TableMetadata, failing: Iterable[TableRequirement]) -> TableMe
         if metadata is None:
             break
         metadata = _as_required(metadata, requirement)
-    return metadata
+    return metadata and fitting(metadata)
 
 
 def _as_required(base: TableMetadata, requirement: TableRequirement) -> TableMetadata | None:

@@ -93,7 +93,11 @@ class Archive:
 
     def between(self, after: int, upto: int) -> list[Entry]:
         """Give the archived entries above one timestamp and not above another, ascending."""
-        condition = And(_above(after), LessThanOrEqual(term=Reference("commit_ts"), value=upto))
+        return entries_of(self.rows(And(_above(after), _not_above(upto))))
+
+    def of_table(self, uuid: str, upto: int) -> list[Entry]:
+        """Give what archived entries have changed of a table, not above a timestamp, ascending."""
+        condition = And(_not_above(upto), _equals("table_uuid", uuid))
         return entries_of(self.rows(condition))
 
     def dropped(self, head: Head) -> frozenset[Identifier]:
@@ -154,6 +158,10 @@ class Archive:
 
 def _above(ts: int) -> BooleanExpression:
     return GreaterThan(term=Reference("commit_ts"), value=ts)
+
+
+def _not_above(ts: int) -> BooleanExpression:
+    return LessThanOrEqual(term=Reference("commit_ts"), value=ts)
 
 
 def _equals(column: str, value: str) -> BooleanExpression:

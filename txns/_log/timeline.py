@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from txns._log.archive import rows_of
+from txns._log.entry import Operation
 from txns._log.state import committed
 
 if TYPE_CHECKING:
@@ -46,6 +47,17 @@ class Timeline:
         if committed(standing) or state.tidied_upto <= since_ts:
             return standing
         return [*self.archive.under(txn_id, since_ts), *standing]
+
+    def was_dropped(self, state: LogState, uuid: str, ts: int) -> bool:
+        """Say whether a table had been dropped, and not created again, at a timestamp in ms."""
+        standing = [entry for entry in state.entries if entry.commit_ts <= ts]
+        deeds = {
+            entry.commit_ts: change.operation
+            for entry in (*self.archive.of_table(uuid, ts), *standing)
+            for change in entry.changes
+            if change.uuid == uuid and change.operation in {Operation.CREATE, Operation.DROP}
+        }
+        return bool(deeds) and deeds[max(deeds)] is Operation.DROP
 
     def rows(self, state: LogState) -> list[tuple[dict[str, Any], Entry | None, Change | None]]:
         """Give the archive's rows for all there is; with entry and change where it stands yet."""

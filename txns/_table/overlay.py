@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
 
+from txns._iceberg import earlier_schema
 from txns._iceberg.snapshots import History
 from txns._identifier import dotted_name
 from txns._log.entry import Kind
@@ -191,7 +192,7 @@ def _earlier(
             known = {schema.schema_id for schema in loaded.schemas}
             if at.schema_id not in known or at.schema_id == view.current_schema_id:
                 return view
-            return view.model_copy(update={"current_schema_id": at.schema_id})
+            return earlier_schema.with_schema(view, at.schema_id)
         refuse_given_up(table, at, read_ts)
     raise too_old(table, mark.applied, read_ts, "its older snapshots have been expired")
 

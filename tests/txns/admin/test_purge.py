@@ -62,6 +62,21 @@ def test_purge_removes_the_table_and_all_its_files(lake, handle, dropped):
         handle.purge(dropped)
 
 
+def test_a_list_of_before_a_purge(lake, handle, dropped):
+    """A purge drops in the log what had been dropped: that is not what comes first of a name."""
+    between = handle.upper
+    then = between - 1
+    lake.clock.sleep(AGE_MS)
+    handle.purge(dropped)
+    _create(handle, dropped)
+    assert [] == handle.snapshot(between).list_tables("shop")
+    assert [("shop", "a")] == handle.snapshot(then).list_tables("shop")  # it was there
+    handle.apply_le()
+    handle.tidy()
+    assert [] == handle.snapshot(between).list_tables("shop")
+    assert [("shop", "a")] == handle.snapshot().list_tables("shop")
+
+
 def test_the_name_is_free_after_a_purge(lake, handle, dropped):
     """A new table, with an uuid of its own; older timestamps are an error, no empty table."""
     before_ts = handle.upper

@@ -416,3 +416,25 @@ def test_columns_at_the_timestamp_of_a_rollback(lake, handle):
     past = handle.snapshot(then).load_table(a)
     assert ["id", "name", "more"] == past.schema().column_names
     assert [1] == ids(past)
+
+
+@pytest.mark.parametrize("by", ["partition", "order"])
+def test_who_has_begun_before_the_columns_of_a_partition_spec(lake, handle, by):
+    """A table that has them now is neither partitioned nor sorted by them then: a lost race."""
+    a = lake.table("a", [1])
+    txn = handle.begin()
+    catalog = handle.catalog()
+    with catalog.load_table(a).update_schema() as update:
+        update.add_column("more", LongType())
+    if by == "partition":
+        with catalog.load_table(a).update_spec() as spec:
+            spec.add_identity("more")
+    else:
+        with catalog.load_table(a).update_sort_order() as order:
+            order.asc("more", IdentityTransform())
+    table = txn.load_table(a)
+    assert (["id", "name"], [1]) == (table.schema().column_names, ids(table))
+    table.append(rows(2))
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+    assert [1] == ids(handle.catalog().load_table(a))

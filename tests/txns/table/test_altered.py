@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 from pyiceberg.table.update import RemovePartitionSpecsUpdate, RemoveSchemasUpdate
-from pyiceberg.transforms import BucketTransform
+from pyiceberg.transforms import BucketTransform, YearTransform
 from pyiceberg.types import (
     DecimalType,
     DoubleType,
@@ -17,6 +17,7 @@ from pyiceberg.types import (
     NestedField,
     StringType,
     StructType,
+    TimestampType,
 )
 
 import txns
@@ -229,6 +230,28 @@ def test_readers_of_a_table_whose_partitions_were_altered(lake, later):
     later.repair_reject(a)
     assert [("shop", "a")] == later.apply_le()
     assert (["ours"], [1, 2]) == ([field.name for field in table.spec().fields], ids(table))
+
+
+@pytest.mark.parametrize("by", ["partition", "order"])
+def test_readers_of_a_table_that_goes_by_a_column_of_strangers(lake, later, by):
+    """Neither their spec nor their order fits the logged columns, which have that id (I10)."""
+    a = _logged_alter(lake, later)
+    with lake.catalog.load_table(a).update_schema() as update:
+        update.add_column("theirs", TimestampType())
+    if by == "partition":
+        with lake.catalog.load_table(a).update_spec() as spec:
+            spec.add_field("theirs", YearTransform(), "of_theirs")
+    else:
+        with lake.catalog.load_table(a).update_sort_order() as order:
+            order.asc("theirs", YearTransform())
+    assert [("shop", "a")] == later.apply_le()
+    table = later.snapshot().load_table(a)
+    assert (["id", "name", "ours"], [1, 2]) == (table.schema().column_names, ids(table))
+    assert not table.spec().fields + tuple(table.sort_order().fields)
+    with pytest.raises(txns.Quarantined, match=r"txns repair reject shop\.a"):
+        later.catalog().load_table(a).append(rows(3))
+    later.repair_reject(a)
+    assert [1, 2] == ids(later.snapshot().load_table(a))
 
 
 def test_what_no_swap_can_end_is_said(lake, later, caplog):

@@ -45,7 +45,7 @@ public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, D
       // The catalog's list is of now: what others have created or dropped since is in it, and
       // what was applied and tidied since it was made is in neither of it and the newest head.
       Head newest = log.load();
-      Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
+      Map<TableIdentifier, Optional<Change>> names = new LinkedHashMap<>();
       Set<String> dropped =
           timeline.archive().dropped(newest).stream()
               .map(TableNames::folded)
@@ -53,10 +53,10 @@ public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, D
       listed.stream()
           .filter(name -> NameAside.is(name) || dropped.contains(TableNames.folded(name)))
           .forEach(name -> names.put(name, Optional.empty()));
-      Map<TableIdentifier, Optional<Operation>> logged =
+      Map<TableIdentifier, Optional<Change>> logged =
           comingOrGoing(namespace, head, newest, readTs);
       // Where the catalog folds names, its own letters may be others than the log's.
-      Map<String, Optional<Operation>> same = new HashMap<>();
+      Map<String, Optional<Change>> same = new HashMap<>();
       logged.forEach((name, first) -> same.put(TableNames.folded(name), first));
       listed.stream()
           .filter(name -> same.containsKey(TableNames.folded(name)))
@@ -64,7 +64,7 @@ public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, D
       names.putAll(logged);
       names.forEach(
           (table, first) -> {
-            if (isThere(table, head, readTs, first)) {
+            if (isThere(table, head, newest, readTs, first)) {
               listed.add(table);
             } else {
               listed.remove(table);
@@ -99,9 +99,9 @@ public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, D
   }
 
   /** What the log has created or dropped in a namespace: the first such deed above readTs. */
-  private Map<TableIdentifier, Optional<Operation>> comingOrGoing(
+  private Map<TableIdentifier, Optional<Change>> comingOrGoing(
       Namespace namespace, Head head, Head newest, long readTs) {
-    Map<TableIdentifier, Optional<Operation>> names = new LinkedHashMap<>();
+    Map<TableIdentifier, Optional<Change>> names = new LinkedHashMap<>();
     List<Entry> entries = new ArrayList<>(head.state().entries());
     entries.removeIf(entry -> entry.commitTs() > readTs);
     entries.addAll(timeline.above(newest.state(), readTs));
@@ -109,7 +109,7 @@ public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, D
       for (Change change : entry.changes()) {
         Operation deed = change.operation();
         if (deed == Operation.CREATE || deed == Operation.DROP) {
-          Optional<Operation> above = Optional.of(deed).filter(any -> entry.commitTs() > readTs);
+          Optional<Change> above = Optional.of(change).filter(any -> entry.commitTs() > readTs);
           names.merge(change.table(), above, (earlier, later) -> earlier.or(() -> later));
         }
       }
@@ -119,7 +119,7 @@ public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, D
   }
 
   private boolean isThere(
-      TableIdentifier table, Head head, long readTs, Optional<Operation> first) {
+      TableIdentifier table, Head head, Head newest, long readTs, Optional<Change> first) {
     try {
       tables.load(table, head, readTs);
       return true;
@@ -127,7 +127,14 @@ public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, D
       return false;
     } catch (TxnException e) {
       // A conflict: created later; again, where it was dropped before that.
-      return e.kind() != ErrorKind.CONFLICT || first.filter(Operation.DROP::equals).isPresent();
+      return e.kind() != ErrorKind.CONFLICT
+          || first.filter(change -> isEndedBy(change, newest, readTs)).isPresent();
     }
+  }
+
+  /** Whether it was there until then: who purges a dropped table drops it once more in the log. */
+  private boolean isEndedBy(Change first, Head newest, long readTs) {
+    return first.operation() == Operation.DROP
+        && !timeline.wasDropped(newest.state(), first.uuid(), readTs);
   }
 }

@@ -78,6 +78,13 @@ public final class Archive {
             Expressions.lessThanOrEqual("commit_ts", upto)));
   }
 
+  /** What archived entries have changed of a table, not above a timestamp, ascending. */
+  List<Entry> ofTable(String uuid, long upto) {
+    return entries(
+        Expressions.and(
+            Expressions.lessThanOrEqual("commit_ts", upto), Expressions.equal("table_uuid", uuid)));
+  }
+
   /** Entries by their rows; not by their id, which may be used again after its retention. */
   private List<Entry> entries(Expression filter) {
     Map<Long, List<TransactionRow>> byTs = new LinkedHashMap<>();

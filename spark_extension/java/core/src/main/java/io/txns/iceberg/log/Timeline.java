@@ -41,6 +41,21 @@ public record Timeline(Archive archive) {
     return Stream.concat(archive.under(txnId, sinceTs).stream(), standing.stream()).toList();
   }
 
+  /** Whether a table had been dropped, and not created again, at a timestamp in ms. */
+  public boolean wasDropped(LogState state, String uuid, long ts) {
+    TreeMap<Long, Operation> deeds = new TreeMap<>();
+    Stream<Entry> standing = state.entries().stream().filter(entry -> entry.commitTs() <= ts);
+    Stream.concat(archive.ofTable(uuid, ts).stream(), standing)
+        .forEach(
+            entry ->
+                entry.changes().stream()
+                    .filter(change -> change.uuid().equals(uuid))
+                    .map(Change::operation)
+                    .filter(deed -> deed == Operation.CREATE || deed == Operation.DROP)
+                    .forEach(deed -> deeds.put(entry.commitTs(), deed)));
+    return !deeds.isEmpty() && deeds.lastEntry().getValue() == Operation.DROP;
+  }
+
   /**
    * The archive's rows for all there is.
    *

@@ -4,6 +4,8 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
@@ -34,14 +36,20 @@ public final class SchemaIds {
       ids.put(add.schema().schemaId(), last);
       known.add(new Schema(last, add.schema().columns(), add.schema().identifierFieldIds()));
     }
-    if (last != null
-        && update instanceof MetadataUpdate.SetCurrentSchema current
-        && current.schemaId() == LAST_ADDED) {
+    if (update instanceof MetadataUpdate.SetCurrentSchema current) {
       // Of a schema that the table has already Iceberg does not say that it was added last.
-      builder.setCurrentSchema(last);
+      boolean isLast = current.schemaId() == LAST_ADDED && last != null;
+      builder.setCurrentSchema(isLast ? last : here(current.schemaId()));
+    } else if (update instanceof MetadataUpdate.RemoveSchemas gone) {
+      Set<Integer> here = gone.schemaIds().stream().map(this::here).collect(Collectors.toSet());
+      new MetadataUpdate.RemoveSchemas(here).applyTo(builder);
     } else {
       update.applyTo(builder);
     }
+  }
+
+  private int here(int schemaId) {
+    return ids.getOrDefault(schemaId, schemaId);
   }
 
   /** A staged snapshot that names its schema by the table's id. */

@@ -320,10 +320,13 @@ public final class Overlay {
 
   /** A table with main on an earlier snapshot, and the schema of that time. */
   private static TableMetadata withMain(TableMetadata metadata, Snapshot snapshot) {
-    TableMetadata.Builder builder = TableMetadata.buildFrom(metadata);
-    Optional.ofNullable(snapshot.schemaId())
-        .map(metadata.schemasById()::get)
-        .ifPresent(schema -> EarlierSchema.set(builder, metadata, schema));
-    return builder.setBranchSnapshot(snapshot.snapshotId(), SnapshotRef.MAIN_BRANCH).build();
+    TableMetadata then =
+        Optional.ofNullable(snapshot.schemaId())
+            .map(metadata.schemasById()::get)
+            .map(schema -> EarlierSchema.of(metadata, schema))
+            .orElse(metadata);
+    return TableMetadata.buildFrom(then)
+        .setBranchSnapshot(snapshot.snapshotId(), SnapshotRef.MAIN_BRANCH)
+        .build();
   }
 }

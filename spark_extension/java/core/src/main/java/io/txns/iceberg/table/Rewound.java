@@ -1,8 +1,6 @@
 package io.txns.iceberg.table;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.txns.iceberg.meta.History;
@@ -15,7 +13,6 @@ import java.util.Optional;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
-import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.exceptions.CommitFailedException;
 
@@ -26,8 +23,6 @@ import org.apache.iceberg.exceptions.CommitFailedException;
  * repaired. Iceberg's builder only goes forward (ids never go back), the JSON of metadata does not.
  */
 final class Rewound {
-  private static final ObjectMapper JSON = new ObjectMapper();
-
   private Rewound() {}
 
   static boolean isAboutMain(UpdateRequirement requirement) {
@@ -54,13 +49,14 @@ final class Rewound {
 
   /** A table as requirements say that it was; empty where that cannot be told any more. */
   static Optional<TableMetadata> of(TableMetadata base, Collection<UpdateRequirement> failing) {
-    ObjectNode node = json(base);
+    ObjectNode node = MetadataJson.of(base);
     for (UpdateRequirement requirement : failing) {
       if (!rewind(node, base, requirement)) {
         return Optional.empty();
       }
     }
-    return Optional.of(TableMetadataParser.fromJson(base.metadataFileLocation(), node.toString()));
+    EarlierSchema.fit(node, base);
+    return Optional.of(MetadataJson.parsed(base, node));
   }
 
   /**
@@ -72,7 +68,7 @@ final class Rewound {
     if (snapshot == null || (main != null && main == snapshot.snapshotId())) {
       return base;
     }
-    ObjectNode node = json(base);
+    ObjectNode node = MetadataJson.of(base);
     node.put("current-snapshot-id", snapshot.snapshotId());
     ((ObjectNode) node.get("refs"))
         .withObjectProperty(SnapshotRef.MAIN_BRANCH)
@@ -88,15 +84,7 @@ final class Rewound {
         });
     log.removeAll();
     log.addAll(kept);
-    return TableMetadataParser.fromJson(base.metadataFileLocation(), node.toString());
-  }
-
-  private static ObjectNode json(TableMetadata metadata) {
-    try {
-      return (ObjectNode) JSON.readTree(TableMetadataParser.toJson(metadata));
-    } catch (JsonProcessingException e) {
-      throw new IllegalStateException("Iceberg wrote metadata that is not JSON", e);
-    }
+    return MetadataJson.parsed(base, node);
   }
 
   private static boolean rewind(

@@ -113,6 +113,26 @@ class PurgeTest {
     assertThat(lake.plainIds("shop.a")).containsExactly(7L);
   }
 
+  /** A purge drops in the log what had been dropped: that is not what comes first of a name. */
+  @Test
+  void aListOfBeforeIt() {
+    droppedLongAgo("2");
+    long between = handle.upper();
+    handle.purge(A, CLAIM_MS);
+    create(7);
+    assertThat(listedAt(between)).doesNotContain(A);
+    assertThat(listedAt(between - 1)).contains(A); // it was there
+    handle.apply();
+    handle.tidy();
+    assertThat(listedAt(between)).doesNotContain(A);
+    assertThat(listedAt(handle.upper())).contains(A);
+  }
+
+  private List<TableIdentifier> listedAt(long ts) {
+    Transaction txn = handle.begin(BeginOptions.defaults().withAsOf(ts));
+    return handle.catalog(() -> txn).listTables(A.namespace());
+  }
+
   @Test
   void aYoungDropSaysFromWhenOn() {
     droppedLongAgo("2");

@@ -535,6 +535,20 @@ class TransactionTest {
         .hasMessageContaining("another schema or partitioning");
   }
 
+  /** A partition field may have the name of a column that was there before its own. */
+  @Test
+  void theTimeBeforeAColumnWhoseNameWasUsedAgain() {
+    append(handle.catalog(() -> null).loadTable(id("shop.a")), 1);
+    long then = handle.upper();
+    Table altered = handle.catalog(() -> null).loadTable(id("shop.a"));
+    altered.updateSchema().deleteColumn("name").commit();
+    altered.updateSchema().addColumn("name", Types.StringType.get()).commit();
+    altered.updateSpec().addField("name").commit();
+    Table past = handle.catalog(() -> null).loadTableAt(id("shop.a"), then);
+    assertThat(ids(past)).containsExactly(1L);
+    assertThat(past.spec().isUnpartitioned()).isTrue();
+  }
+
   private long files() throws Exception {
     try (Stream<Path> walk = Files.walk(lake.files().resolve("shop"))) {
       return walk.filter(Files::isRegularFile)

@@ -65,6 +65,33 @@ class AlteredTableTest extends TwoTables {
     assertThat(handle.apply()).isEqualTo(1);
   }
 
+  /** Neither their spec nor their order fits the logged columns, which have that id (I10). */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void readersOfATableThatGoesByAColumnOfStrangers(boolean partitioned) {
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    alter(lazy.catalog(() -> txn).loadTable(id("shop.a")), "ours");
+    append(lazy.catalog(() -> txn).loadTable(id("shop.a")), 2);
+    txn.commit();
+    Table theirs = outside.loadTable(id("shop.a"));
+    theirs.updateSchema().addColumn("theirs", Types.DateType.get()).commit();
+    if (partitioned) {
+      theirs.updateSpec().addField(Expressions.year("theirs")).commit();
+    } else {
+      theirs.replaceSortOrder().asc(Expressions.year("theirs")).commit();
+    }
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(view().schema().findField("ours")).isNotNull();
+    assertThat(view().spec().isUnpartitioned()).isTrue();
+    assertThat(view().sortOrder().isUnsorted()).isTrue();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    assertThatThrownBy(() -> append(view(), 3))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED));
+    handle.repairReject(id("shop.a"));
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+  }
+
   /** Invariant I10: whoever sees one table of an entry sees all of them. */
   @Test
   void readersStayOnTheLoggedState() {

@@ -1,0 +1,27 @@
+package io.txns.iceberg.table;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableMetadataParser;
+
+/** Metadata as JSON, for what Iceberg's builder does not do: it only goes forward. */
+final class MetadataJson {
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private MetadataJson() {}
+
+  static ObjectNode of(TableMetadata metadata) {
+    try {
+      return (ObjectNode) JSON.readTree(TableMetadataParser.toJson(metadata));
+    } catch (JsonProcessingException e) {
+      throw new IllegalStateException("Iceberg wrote metadata that is not JSON", e);
+    }
+  }
+
+  /** The metadata that a node of {@code base} has become. */
+  static TableMetadata parsed(TableMetadata base, ObjectNode node) {
+    return TableMetadataParser.fromJson(base.metadataFileLocation(), node.toString());
+  }
+}
