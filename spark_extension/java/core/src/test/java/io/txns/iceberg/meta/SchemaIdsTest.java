@@ -31,38 +31,29 @@ class SchemaIdsTest {
     return TableMetadata.buildFrom(made).setCurrentSchema(schema(1, "theirs"), 2).build();
   }
 
-  private static TableMetadata laidOver(TableMetadata base, List<MetadataUpdate> updates) {
+  /** A change that adds two schemas, the second one for good, and does something with them. */
+  private static TableMetadata laidOver(TableMetadata base, MetadataUpdate last) {
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
     SchemaIds ids = new SchemaIds(base);
-    updates.forEach(update -> ids.applyTo(builder, update));
+    List.of(
+            new MetadataUpdate.AddSchema(schema(1, "ours")),
+            new MetadataUpdate.SetCurrentSchema(-1),
+            new MetadataUpdate.AddSchema(schema(2, "ours_too")),
+            new MetadataUpdate.SetCurrentSchema(-1),
+            last)
+        .forEach(update -> ids.applyTo(builder, update));
     return builder.build();
   }
 
   @Test
   void aWayBackToASchemaOfTheChange() {
-    TableMetadata laid =
-        laidOver(
-            altered(),
-            List.of(
-                new MetadataUpdate.AddSchema(schema(1, "ours")),
-                new MetadataUpdate.SetCurrentSchema(-1),
-                new MetadataUpdate.AddSchema(schema(2, "ours_too")),
-                new MetadataUpdate.SetCurrentSchema(-1),
-                new MetadataUpdate.SetCurrentSchema(1)));
+    TableMetadata laid = laidOver(altered(), new MetadataUpdate.SetCurrentSchema(1));
     assertThat(laid.schema().columns()).extracting("name").containsExactly("id", "ours");
   }
 
   @Test
   void aSchemaOfTheChangeThatItRemoves() {
-    TableMetadata laid =
-        laidOver(
-            altered(),
-            List.of(
-                new MetadataUpdate.AddSchema(schema(1, "ours")),
-                new MetadataUpdate.SetCurrentSchema(-1),
-                new MetadataUpdate.AddSchema(schema(2, "ours_too")),
-                new MetadataUpdate.SetCurrentSchema(-1),
-                new MetadataUpdate.RemoveSchemas(Set.of(1))));
+    TableMetadata laid = laidOver(altered(), new MetadataUpdate.RemoveSchemas(Set.of(1)));
     assertThat(laid.schemas())
         .extracting(schema -> schema.columns().get(schema.columns().size() - 1).name())
         .containsExactly("id", "theirs", "ours_too");

@@ -129,14 +129,7 @@ final class Mutating extends ClassVisitor {
     int asked = access & (VISIBLE | ACC_STATIC | ACC_FINAL);
     MethodVisitor code = super.visitMethod(asked, name, descriptor, signature, exceptions);
     code.visitCode();
-    int local = 0;
-    if (!isStatic) {
-      code.visitVarInsn(ALOAD, local++);
-    }
-    for (Type argument : Type.getArgumentTypes(descriptor)) {
-      code.visitVarInsn(argument.getOpcode(ILOAD), local);
-      local += argument.getSize();
-    }
+    loadArguments(code, isStatic, descriptor);
     Handle original =
         new Handle(
             isStatic ? H_INVOKESTATIC : H_INVOKESPECIAL,
@@ -149,6 +142,18 @@ final class Mutating extends ClassVisitor {
     code.visitInsn(Type.getReturnType(descriptor).getOpcode(IRETURN));
     code.visitMaxs(0, 0);
     code.visitEnd();
+  }
+
+  /** Put what a method was given on the stack, its object first. */
+  static void loadArguments(MethodVisitor code, boolean isStatic, String descriptor) {
+    int local = 0;
+    if (!isStatic) {
+      code.visitVarInsn(ALOAD, local++);
+    }
+    for (Type argument : Type.getArgumentTypes(descriptor)) {
+      code.visitVarInsn(argument.getOpcode(ILOAD), local);
+      local += argument.getSize();
+    }
   }
 
   private static String withReceiver(String owner, String descriptor) {

@@ -10,7 +10,6 @@ import static net.bytebuddy.jar.asm.Opcodes.ASM9;
 import static net.bytebuddy.jar.asm.Opcodes.ATHROW;
 import static net.bytebuddy.jar.asm.Opcodes.F_SAME1;
 import static net.bytebuddy.jar.asm.Opcodes.H_INVOKESTATIC;
-import static net.bytebuddy.jar.asm.Opcodes.ILOAD;
 import static net.bytebuddy.jar.asm.Opcodes.INVOKESPECIAL;
 import static net.bytebuddy.jar.asm.Opcodes.INVOKESTATIC;
 import static net.bytebuddy.jar.asm.Opcodes.IRETURN;
@@ -134,14 +133,7 @@ final class Rewriting extends ClassVisitor {
     code.visitTryCatchBlock(start, end, thrown, null);
     say(code, "enter", isStatic);
     code.visitLabel(start);
-    int local = 0;
-    if (!isStatic) {
-      code.visitVarInsn(ALOAD, local++);
-    }
-    for (Type argument : Type.getArgumentTypes(descriptor)) {
-      code.visitVarInsn(argument.getOpcode(ILOAD), local);
-      local += argument.getSize();
-    }
+    Mutating.loadArguments(code, isStatic, descriptor);
     code.visitMethodInsn(
         isStatic ? INVOKESTATIC : INVOKESPECIAL, className, kept, descriptor, false);
     code.visitLabel(end);
