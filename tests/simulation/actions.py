@@ -12,9 +12,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import ALWAYS_TRUE
 from pyiceberg.types import LongType, NestedField
 
-from tests.simulation import keys, schemas
+from tests.simulation import deletes, keys, schemas
 from tests.simulation.history import Attempt, Identifier, Listing, Operation, Read, folded, show
-from tests.simulation.rows import Rows, compact, data_file, delete_path, held
+from tests.simulation.rows import Rows, compact, data_file, held
 from tests.simulation.scheduler import Violation
 from tests.simulation.settings import Switch
 from txns._catalog.outcome import State
@@ -234,7 +234,7 @@ def statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
     rng = worker.rng
     saved: tuple[str, int] | None = None
     known = _STATEMENTS | (keys.VERBS if worker.has(Switch.KEYS) else {})
-    if worker.java and worker.has(Switch.DELETE_FILES):
+    if worker.java and deletes.are_written(worker.lake.world.faults.settings):
         known |= {_DELETE_ROW: 4}
     verbs = rng.choices(list(known), list(known.values()), k=rng.randint(1, 4))
     if rng.random() < _SKEWED:
@@ -299,11 +299,15 @@ def _change(worker: Worker, catalog: Any, table: Any, attempt: Attempt, verb: st
     elif verb == _DELETE_ROW:
         _delete_row(worker, catalog, attempt, name)
     elif verb in keys.VERBS:
-        found = read(worker, catalog, attempt, name) or frozenset()
-        key = worker.rng.choice(keys.KEYS)
-        keys.change(catalog.load_table(name), verb, key, found, partial(meaning, attempt))
+        _write_key(worker, catalog, attempt, name, verb)
     else:
         _overwrite(worker, catalog, attempt, name, adds=verb == "overwrite")
+
+
+def _write_key(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier, verb: str) -> None:
+    found, table = read(worker, catalog, attempt, name) or frozenset(), catalog.load_table(name)
+    if worker.writes(table):
+        keys.change(table, verb, worker.rng.choice(keys.KEYS), found, partial(meaning, attempt))
 
 
 def _list(worker: Worker, catalog: Any, attempt: Attempt) -> None:
@@ -327,7 +331,7 @@ def read(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> Ro
     """Read a table, and keep what was seen for the judges."""
     try:
         table = catalog.load_table(name)
-        rows = held(table.scan().plan_files())
+        rows = worker.lake.rows(table)
     except NoSuchTableError:
         return _saw(worker, attempt, name, None)
     return _saw(worker, attempt, name, rows, schemas.columns(table.schema(), table.spec()))
@@ -372,6 +376,8 @@ def append(
     worker: Worker, table: Any, attempt: Attempt, name: Identifier, branch: str = "main"
 ) -> None:
     """Append one or two rows."""
+    if not worker.writes(table):
+        return
     rows = frozenset(worker.lake.new_row() for _ in range(worker.rng.randint(1, 2)))
     with (
         meaning(attempt, Operation(name, "append", rows, branch=branch)),
@@ -405,6 +411,9 @@ def _overwrite(
 
 def _tasks_with_rows(worker: Worker, attempt: Attempt, table: Any, name: Identifier) -> list[Any]:
     """Scan a table, and note what is seen; give the files of which something is left, by path."""
+    if not worker.writes(table):
+        _saw(worker, attempt, name, worker.lake.rows(table))
+        return []
     tasks = list(table.scan().plan_files())
     _saw(worker, attempt, name, held(tasks))
     return sorted((one for one in tasks if held([one])), key=lambda one: one.file.file_path)
@@ -414,21 +423,19 @@ def _delete_row(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier
     """Take one row away by a delete file, as merge-on-read does."""
     table = catalog.load_table(name)
     tasks = _tasks_with_rows(worker, attempt, table, name)
-    # A key may be written again: then its delete file would be taken for the new one's as well.
-    rows = [(task, row) for task in tasks for row in sorted(held([task])) if row not in keys.KEYS]
-    if rows:
-        task, row = worker.rng.choice(rows)
+    found = deletes.choice(worker.lake.world.faults.settings, worker.rng, table, tasks)
+    if found:
+        kind, task, row = found
         with meaning(attempt, Operation(name, "overwrite", removed=frozenset({row}))):
-            path = delete_path(table, row, worker.lake.new_row())
-            table.change("delete_row", file=task.file.file_path, deletes=path)
+            table.delete_rows(task, kind, frozenset({row}))
 
 
 def _truncate(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> None:
     """Remove all rows, with their files."""
-    seen = read(worker, catalog, attempt, name)
-    if seen:
+    seen, table = read(worker, catalog, attempt, name), catalog.load_table(name)
+    if seen and worker.writes(table):
         with meaning(attempt, Operation(name, "overwrite", removed=seen)):
-            catalog.load_table(name).delete(ALWAYS_TRUE)
+            table.delete(ALWAYS_TRUE)
 
 
 def _compact(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> None:

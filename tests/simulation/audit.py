@@ -9,11 +9,13 @@ from pyiceberg.table.metadata import TableMetadataUtil
 
 from tests.simulation import other_log
 from tests.simulation.history import folded
+from tests.simulation.java_handle import JavaHandle
 from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import Violation
 from tests.simulation.table_checks import is_marked
 from tests.simulation.upkeep import check_hold, check_read
 from txns._admin import switch
+from txns._iceberg.manifests import WRITABLE_FORMAT
 from txns._log.entry import Kind
 from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
 
@@ -36,7 +38,7 @@ def audit(lake: Lake, *, reject: bool) -> None:
     handle = lake.open()
     switch._append(handle.parts, Kind.ON)  # without adoption: what strangers did is still there
     _read_everything(lake, handle)  # before: strangers and entries that are not applied
-    if lake.is_javas:
+    if lake.is_javas or _written_by_java(lake):
         _settle_by_java(lake, reject=reject)
     _settle(lake, handle, reject=reject)
     left = [name for name in handle.apply_le() if folded(name) not in lake.observer.history.upset]
@@ -56,7 +58,7 @@ def audit(lake: Lake, *, reject: bool) -> None:
 
 
 def _settle_by_java(lake: Lake, *, reject: bool) -> None:
-    """Let the core read and apply that all users have: Python's would cover what it leaves."""
+    """Let the core read and apply that all users have, or that alone can: Python's would not."""
     java = lake.open_java()
     _read_everything(lake, java)
     _settle(lake, java, reject=reject)
@@ -68,7 +70,8 @@ def _settle_by_java(lake: Lake, *, reject: bool) -> None:
 def _settle(lake: Lake, handle: Any, *, reject: bool) -> None:
     for _ in range(_ROUNDS_MAX):
         handle.apply_le()
-        repaired = [_repair(lake, handle, name, reject=reject) for name in _repairable(lake)]
+        names = _repairable(lake, handle)
+        repaired = [_repair(lake, handle, name, reject=reject) for name in names]
         if not any(repaired):
             return
     raise Violation("repair", f"strangers are left after {_ROUNDS_MAX} rounds of repair")
@@ -80,9 +83,17 @@ def _cared(lake: Lake) -> list[Identifier]:
     return [name for name, version in newest.items() if version and version.cared]
 
 
-def _repairable(lake: Lake) -> list[Identifier]:
+def _written_by_java(lake: Lake) -> set[Identifier]:
+    """Give the tables that Python's core only reads."""
+    registry = lake.observer.registry
+    formats = {name: registry.metadata(name).format_version for name in registry.pointers}
+    return {name for name, each in formats.items() if each > WRITABLE_FORMAT}
+
+
+def _repairable(lake: Lake, handle: Any) -> list[Identifier]:
     """Give the tables that a repair can end the trouble of: one that was replaced has none."""
-    return [name for name in _cared(lake) if name not in lake.observer.history.upset]
+    others = set() if isinstance(handle, JavaHandle) else _written_by_java(lake)
+    return [name for name in _cared(lake) if name not in {*lake.observer.history.upset, *others}]
 
 
 def _repair(lake: Lake, handle: Any, name: Identifier, *, reject: bool) -> bool:
@@ -151,7 +162,7 @@ def _everything_is_applied(lake: Lake) -> None:
 def _registrations_are_logged(lake: Lake, handle: Any) -> None:
     """A registrar may have died after its mark; the next one writes the entry (spec 6.2)."""
     registry = lake.observer.registry
-    for name in _repairable(lake):
+    for name in _repairable(lake, handle):
         if name not in registry.pointers or not is_marked(registry.metadata(name)):
             continue
         if (

@@ -39,6 +39,7 @@ from tests.simulation.scheduler import Errors
 from tests.simulation.settings import Switch
 from tests.simulation.storage import SimulatedFileIO, Storage
 from tests.simulation.table_checks import is_marked
+from txns._iceberg.manifests import WRITABLE_FORMAT
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -374,6 +375,7 @@ class SwapCatalog(SimulatedCatalog):
         except NoSuchTableError:
             current = None
         staged = self._update_and_stage_table(current, name, requirements, updates)
+        self._refuse_what_python_cannot_write(staged.metadata)
         if current is None:
             self._create(name, staged.metadata, staged.metadata_location)
         elif staged.metadata == current.metadata:
@@ -382,6 +384,14 @@ class SwapCatalog(SimulatedCatalog):
             self.registry.storage.files[staged.metadata_location] = staged.metadata
             self.swap(name, current.metadata_location, staged.metadata_location)
         return _response(staged)
+
+    def _refuse_what_python_cannot_write(self, metadata: TableMetadata) -> None:
+        """Do as pyiceberg; strangers are engines on the JVM, too."""
+        if (
+            metadata.format_version > WRITABLE_FORMAT
+            and not self.registry.storage.world.actor.stranger
+        ):
+            raise NotImplementedError("Writing V3 is not yet supported")
 
     def swap(self, name: Identifier, expected: str | None, location: str) -> None:
         """Move a pointer from where it is expected (None: nowhere) to a metadata file."""
@@ -415,6 +425,8 @@ class ServerCatalog(SimulatedCatalog):
                 staged = self._update_and_stage_table(current, name, requirements, fitted)
             except CommitFailedException as error:
                 raise self._lost(error) from error
+            except ValueError as error:  # Iceberg's server: a validation that fails is a 400
+                raise BadRequestError(f"ValidationException: {error}") from error
             world = self.registry.storage.world
             if server_rules.stamps_by_its_clock(world.seed):
                 staged.metadata = server_rules.stamped(staged.metadata, world.now_ms)

@@ -35,7 +35,7 @@ import txns._admin.orphans
 import txns._catalog.changefeed
 import txns._commit.group
 import txns._stage.txn_table
-from tests.simulation import shortcuts
+from tests.simulation import formats, shortcuts
 from tests.simulation.rows import data_file, held
 from tests.simulation.storage import ERRORS
 from txns._admin import orphans
@@ -225,6 +225,7 @@ def simulated(world: World) -> Iterator[None]:
         (ExecutorFactory, "_instance", SynchronousExecutor()),
         (ExecutorFactory, "_instance_pid", os.getpid()),
         *shortcuts.replaced(),
+        *formats.replaced(),
     ]
     patches = [mock.patch.object(owner, name, value) for owner, name, value in replaced]
     for patch in patches:

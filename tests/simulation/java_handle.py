@@ -25,6 +25,8 @@ from pyiceberg.exceptions import (
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
+from tests.simulation import deletes
+from tests.simulation.deletes import Deletes
 from tests.simulation.java_steps import Steps
 from tests.simulation.jvm import JavaError
 from tests.simulation.rows import data_file, held, rows_of
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 
     from tests.simulation.catalogs import Identifier, SimulatedCatalog
     from tests.simulation.jvm import Jvm
-    from tests.simulation.rows import Row
+    from tests.simulation.rows import Row, Rows
     from tests.simulation.scheduler import World
 
 _OPTIONS = {
@@ -106,7 +108,32 @@ def translated(line: dict[str, Any]) -> Exception:
     return JavaCrash(message)
 
 
-class JavaHandle:
+class JavaEngine:
+    """An engine on the JVM that knows nothing of the protocol, in a simulated process."""
+
+    def __init__(self, jvm: Jvm, world: World, catalog: SimulatedCatalog, *, server: bool) -> None:
+        """Start it for the process that runs."""
+        self._jvm, self._world, self._process = jvm, world, world.actor.name
+        self._steps = Steps(world, catalog, lambda: jvm.changes[self._process])
+        self.call("connect", server=server)
+
+    def call(self, verb: str, /, **arguments: Any) -> Any:
+        """Let Java do something; its errors are Python's."""
+        try:
+            return self._jvm.call(self._world, self._process, verb, arguments, self._steps.take)
+        except JavaError as error:
+            raise translated(error.line) from error
+
+    def load_table(self, name: Identifier) -> JavaTable:
+        """Load a table as the catalog has it."""
+        return JavaCatalog(self, "plain").load_table(name)
+
+    def new_version(self) -> int:
+        """Give a number that tells files with the same rows apart."""
+        return int.from_bytes(self._world.random_bytes(6), "big")
+
+
+class JavaHandle(JavaEngine):
     """A handle of Java's core, in a simulated process of its own."""
 
     def __init__(
@@ -120,18 +147,10 @@ class JavaHandle:
         payloads_in_files: bool,
     ) -> None:
         """Open it for the process that runs."""
-        self._jvm, self._world, self._process = jvm, world, world.actor.name
-        self._steps = Steps(world, catalog, lambda: jvm.changes[self._process])
+        super().__init__(jvm, world, catalog, server=server)
         named = {_OPTIONS[name]: str(value) for name, value in options.items()}
-        self.call("open", server=server, options=named, payloads_in_files=payloads_in_files)
+        self.call("open", options=named, payloads_in_files=payloads_in_files)
         self.call("upper")  # it has seen the log, as Python's has that opens a handle
-
-    def call(self, verb: str, /, **arguments: Any) -> Any:
-        """Let Java do something; its errors are Python's."""
-        try:
-            return self._jvm.call(self._world, self._process, verb, arguments, self._steps.take)
-        except JavaError as error:
-            raise translated(error.line) from error
 
     def begin(
         self,
@@ -170,10 +189,6 @@ class JavaHandle:
     def catalog(self) -> JavaCatalog:
         """Give the tables, each write a transaction of its own."""
         return JavaCatalog(self, "autocommit")
-
-    def new_version(self) -> int:
-        """Give a number that tells files with the same rows apart."""
-        return int.from_bytes(self._world.random_bytes(6), "big")
 
     @property
     def upper(self) -> int:
@@ -218,10 +233,10 @@ class JavaHandle:
 
 
 class JavaCatalog:
-    """Java's tables: in a transaction, or each write as one of its own."""
+    """Java's tables: in a transaction, each write as one of its own, or past the protocol."""
 
-    def __init__(self, handle: JavaHandle, within: int | str) -> None:
-        """Show them within a transaction, by its number, or "autocommit"."""
+    def __init__(self, handle: JavaEngine, within: int | str) -> None:
+        """Show them within a transaction, by its number, "autocommit", or "plain"."""
         self._handle = handle
         self._within = within
 
@@ -293,7 +308,7 @@ class JavaTransaction(JavaCatalog):
 class JavaTable:
     """A table of Java's, and what changes it: each change is one operation of Iceberg's."""
 
-    def __init__(self, handle: JavaHandle, name: Identifier, loaded: dict[str, Any]) -> None:
+    def __init__(self, handle: JavaEngine, name: Identifier, loaded: dict[str, Any]) -> None:
         """Keep what loading it gave."""
         self._handle = handle
         self._name = name
@@ -303,7 +318,10 @@ class JavaTable:
         self._specs = {spec.spec_id: spec for spec in specs}
         self._spec_id = loaded["spec_id"]
         self.metadata = SimpleNamespace(
-            location=loaded["location"], spec=self.spec, refs=loaded["refs"]
+            location=loaded["location"],
+            spec=self.spec,
+            refs=loaded["refs"],
+            format_version=loaded["format_version"],
         )
 
     def name(self) -> Identifier:
@@ -380,10 +398,30 @@ class JavaTable:
             files.append_data_file(data_file(cast("TableMetadata", self.metadata), kept, version))
         self.change("write_key", key=key, removed=files.removed, added=files.added)
 
-    def rewrite(self, files: list[Any], made: DataFile) -> None:
-        """Put one file in the place of others that hold the same."""
-        added = {"path": made.file_path, "rows": len(rows_of(made.file_path))}
-        self.change("rewrite", removed=[file.file_path for file in files], added=[added])
+    def rewrite(self, files: list[Any], made: DataFile, *, as_old: bool) -> None:
+        """
+        Put one file in the place of others that hold the same.
+
+        Args:
+            files: These.
+            made: The one.
+            as_old: Whether it counts as old as what was scanned: then what is deleted by value
+                meanwhile is deleted of it, too.
+        """
+        removed = [file.file_path for file in files]
+        self.change("rewrite", removed=removed, added=_added(made), as_old=as_old)
+
+    def delete_rows(self, task: Any, kind: Deletes, rows: Rows) -> None:
+        """Take rows of a scanned file away by a file that says which."""
+        if kind is Deletes.VECTOR:  # there is one for a data file: it says what others did, too
+            rows |= deletes.by_position(task)
+        path = deletes.path(self.metadata, kind, rows, self._handle.new_version())
+        self.change(
+            "delete_rows",
+            file=task.file.file_path,
+            kind=kind.name,
+            deletes={"path": path, "rows": len(rows)},
+        )
 
     def manage_snapshots(self) -> _Branches:
         """Make branches of it."""
@@ -392,6 +430,11 @@ class JavaTable:
     def change(self, verb: str, /, **arguments: Any) -> Any:
         """Let Java do something with it."""
         return self._handle.call(verb, table=self._number, **arguments)
+
+
+def _added(file: DataFile) -> list[dict[str, Any]]:
+    """Give what Java is told of a file."""
+    return [{"path": file.file_path, "rows": len(rows_of(file.file_path))}]
 
 
 def _tasks(planned: dict[str, list[str]]) -> list[SimpleNamespace]:
@@ -490,8 +533,7 @@ class _Files:
         self.removed: list[str] = []
 
     def append_data_file(self, file: DataFile) -> None:
-        path = file.file_path
-        self.added.append({"path": path, "rows": len(rows_of(path))})
+        self.added += _added(file)
 
     def delete_data_file(self, file: Any) -> None:
         self.removed.append(file.file_path)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from tests.simulation.catalogs import Identifier, Registry
-    from tests.simulation.rows import Contents
+    from tests.simulation.contents import Contents
 
 GRACE_MS = 10 * MINUTE_MS
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 
 from tests.simulation import java_rules
+from tests.simulation.contents import Contents
 from tests.simulation.history import Attempt, History, Version, folded
 from tests.simulation.late_heads import files_of_late_heads
-from tests.simulation.rows import Contents, Rows
 from tests.simulation.scheduler import Violation, World
 from tests.simulation.settings import Switch
 from tests.simulation.table_checks import TableChecks, is_marked, still_needed
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from tests.simulation.catalogs import Registry
+    from tests.simulation.rows import Rows
 
 Identifier = tuple[str, ...]
 COMMIT_TABLE: Identifier = ("txns", "commits")

@@ -61,7 +61,7 @@ _DAYS, _TIDY_FILES = "days", "tidy_files"
 _COMPACTED_LOG = "stranger-compacted-log"
 _PURGER = "p"
 _DAMAGE, _DAMAGE_VERB = "d", "damage-"
-_REPLACEMENT = "stranger-replacement"
+_REPLACEMENT, _ORPHANS = "stranger-replacement", "stranger-orphans"
 _USER_NAMES = ("a", "b", "c")
 _PURGES = 0.3
 """How many seeds have purges."""
@@ -87,7 +87,7 @@ _KNOWN = (
     | {f"stranger-{name}": one for name, one in _STRANGERS.items()}
     | {_HIDE_LOG: (upsets.hide_log, 0.0)}
     | {f"upset-{name}": one for name, one in _UPSETS.items()}
-    | {_REPLACEMENT: (strangers.replacement, 0.0)}
+    | {_REPLACEMENT: (strangers.replacement, 0.0), _ORPHANS: (strangers.orphans, 0.0)}
     | {_DAYS: (upkeep.let_days_pass, 0.0), _TIDY_FILES: (upkeep.tidy_files, 0.0)}
     | {_COMPACTED_LOG: (strangers.compact_log, 0.0)}
     | {f"{_DAMAGE_VERB}{kind.value}": (strike(kind), 0.0) for kind in Damage}
@@ -282,7 +282,9 @@ def _beside_the_suspended(
             keys, at = workers[name], rng.randint(0, len(workers[name]))
             later = f"{name}.later{number}.{rng.choice((_DAYS, _TIDY_FILES, _TIDY_FILES))}"
             workers = {**workers, name: (*keys[:at], later, *keys[at:])}
-    return workers
+    orphans = random.Random(f"{seed}/orphans")
+    removals = (f"s.orphans{number}.{_ORPHANS}" for number in range(orphans.randint(1, 2)))
+    return {**workers, "s": _mixed(orphans, workers.get("s", ()), tuple(removals))}
 
 
 def _settings(seed: int, only: frozenset[Switch] | None) -> Settings:

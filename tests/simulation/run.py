@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from tests.simulation import coverage, jvm, other_log, story
+from tests.simulation import coverage, formats, jvm, other_log, story
 from tests.simulation.actions import SCHEMA
 from tests.simulation.audit import audit
 from tests.simulation.catalogs import Registry, ServerCatalog, SwapCatalog
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Iterator
 
+    from tests.simulation.catalogs import Identifier
+
 STRANGERS = frozenset({"s", "u", "l", "d"})
 """The workers that know nothing of the protocol."""
 _REGISTERED = (("lake", "t0"), ("lake", "t1"), ("lake", "t2"))
@@ -39,6 +41,8 @@ _CREATABLE = (("lake", "n0"), ("lake", "n1"))
 _SPARE = (("lake", "r0"), ("lake", "u0"))
 _FILES_APART = 0.3
 """How many seeds have an archive of files that no tidy rewrites."""
+_NEWEST_FORMAT = 0.6
+"""How many tables are of the newest format where there are some."""
 
 
 @dataclass(frozen=True)
@@ -107,8 +111,7 @@ def run(
         archive_files_apart(there=apart),
     ):
         try:
-            lake = new_lake(world, server=plan.server, on_jvm=bool(plan.java), **plan.options)
-            lake.is_javas, lake.mutation = plan.core is Core.JAVA, plan.mutation
+            lake = _lake_of(plan, world)
             on_lake(lake)
             _start(plan, lake)
             world.run()
@@ -132,9 +135,44 @@ def run(
     )
 
 
-def new_lake(world: World, *, server: bool, on_jvm: bool = False, **options: object) -> Lake:
-    """Make a lake with three registered tables and another, each with a few rows."""
-    registry = Registry(Storage(world), on_jvm=on_jvm)
+def _lake_of(plan: Plan, world: World) -> Lake:
+    """Make the lake of a plan, whose users have Java's core, Python's, or both."""
+    rng = random.Random(f"{plan.seed}/formats")
+    some = frozenset(name for name in _REGISTERED if rng.random() < _NEWEST_FORMAT)
+    has_newest = plan.java and plan.settings.has(Switch.FORMAT_3)
+    lake = new_lake(
+        world,
+        server=plan.server,
+        has_java=bool(plan.java),
+        newest_format=some if has_newest else frozenset(),
+        mutation=plan.mutation,
+        **plan.options,
+    )
+    lake.is_javas = plan.core is Core.JAVA
+    return lake
+
+
+def new_lake(
+    world: World,
+    *,
+    server: bool,
+    has_java: bool = False,
+    newest_format: frozenset[Identifier] = frozenset(),
+    mutation: str | None = None,
+    **options: object,
+) -> Lake:
+    """
+    Make a lake with three registered tables and another, each with a few rows.
+
+    Args:
+        world: Where.
+        server: Whether its catalog validates on its side.
+        has_java: Whether some of its users have Java's core.
+        newest_format: The tables that those alone can write.
+        mutation: The protection that Java's core is without.
+        **options: Of the handles.
+    """
+    registry = Registry(Storage(world), on_jvm=has_java)
     observer = Observer(world, registry)
     connect: Callable[[], SwapCatalog | ServerCatalog] = lambda: (  # noqa: E731
         ServerCatalog(registry) if server else SwapCatalog(registry)
@@ -148,6 +186,8 @@ def new_lake(world: World, *, server: bool, on_jvm: bool = False, **options: obj
         tables=_REGISTERED,
         creatable=_CREATABLE,
         spare=_SPARE,
+        has_java=has_java,
+        mutation=mutation,
     )
     catalog = connect()
     catalog.create_namespace("lake")
@@ -156,7 +196,10 @@ def new_lake(world: World, *, server: bool, on_jvm: bool = False, **options: obj
     for name in lake.tables + lake.spare[1:]:
         table = catalog.create_table(name, SCHEMA)
         append_rows(table, [lake.new_row() for _ in range(3)])
-        if name in _REGISTERED:
+        if name in newest_format:
+            formats.upgrade(registry, name)
+            lake.open_java().register(name)
+        elif name in _REGISTERED:
             handle.register(name)
     return lake
 

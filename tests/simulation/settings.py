@@ -48,14 +48,18 @@ class Switch(Enum):
     """Payloads stand in files of their own, however small they are."""
     DELETE_FILES = "delete-files"
     """Users with Java's core take rows away by delete files."""
+    EQUALITY_DELETES = "equality-deletes"
+    """They do it by value as well, and so do strangers, as streaming engines do."""
+    FORMAT_3 = "format-3"
+    """Tables that only engines on the JVM write: deletion vectors, and ids of rows."""
     TWO_LOGS = "two-logs"
     """Another commit table has tables of its own in the same catalog."""
     COMPACTED_LOG = "compacted-log"
     """Strangers compact the commit table."""
 
 
-ON = frozenset(Switch)
-"""What runs have that are not told otherwise."""
+ON = frozenset(Switch) - {Switch.EQUALITY_DELETES, Switch.FORMAT_3}
+"""What runs have that are not told otherwise: these two find what is not repaired yet."""
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
@@ -14,11 +16,15 @@ from pyiceberg.table.update import (
     RemoveSnapshotsUpdate,
     SetSnapshotRefUpdate,
 )
-from pyiceberg.types import StringType
+from pyiceberg.types import LongType, StringType
 
+from tests.simulation import deletes
+from tests.simulation.java_handle import JavaTable
 from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.rows import compact, data_file, held, real_file, replace_files
 from tests.simulation.scheduler import DAY_MS
+from tests.simulation.settings import Switch
+from tests.simulation.storage import ERRORS
 from tests.simulation.table_checks import is_marked
 
 if TYPE_CHECKING:
@@ -30,6 +36,9 @@ _REF_AGE_MS = 5 * DAY_MS
 
 _KEEP = "history.expire.min-snapshots-to-keep"
 _AGE_MS = "history.expire.max-snapshot-age-ms"
+
+_ORPHANED_MS = 3 * DAY_MS
+"""Iceberg's default of how old a file is that an orphan removal takes."""
 
 _PATIENCE = 30
 
@@ -50,9 +59,15 @@ def _table_outstanding(worker: Worker) -> Any:
     return lake.connect().load_table(worker.rng.choice(late))
 
 
+def _writable(lake: Lake, table: Any) -> Any:
+    """Give a raw table as an engine has it that can write it."""
+    is_fine = isinstance(table, JavaTable) or lake.is_pythons(table)
+    return table if is_fine else lake.open_engine().load_table(table.name())
+
+
 def append(worker: Worker) -> None:
     """Append rows."""
-    append_rows(_table(worker), [worker.lake.new_row()])
+    append_rows(_writable(worker.lake, _table(worker)), [worker.lake.new_row()])
 
 
 def append_rows(table: Any, rows: list[int]) -> None:
@@ -68,6 +83,7 @@ def compaction(worker: Worker) -> None:
 
 def compact_table(lake: Lake, table: Any) -> None:
     """Rewrite all data files of a raw table into one."""
+    table = _writable(lake, table)
     tasks = list(table.scan().plan_files())
     if held(tasks):
         compact(table, tasks, lake.new_row())
@@ -85,16 +101,39 @@ def compact_log(worker: Worker) -> None:
     pq.write_table(pa.concat_tables(found), sink)
     path = f"{table.location()}/data/compacted-{worker.lake.new_row()}.parquet"
     storage.files[path] = sink.getvalue()
-    rewritten = real_file(path, table.metadata, sum(file.record_count for file in files))
+    at = table.schema().find_field("commit_ts").field_id  # an engine keeps its bounds
+    bounds = [(_long(file.lower_bounds[at]), _long(file.upper_bounds[at])) for file in files]
+    least, most = min(low for low, _high in bounds), max(high for _low, high in bounds)
+    rewritten = real_file(
+        path,
+        table.metadata,
+        sum(file.record_count for file in files),
+        lower_bounds={at: to_bytes(LongType(), least)},
+        upper_bounds={at: to_bytes(LongType(), most)},
+    )
     replace_files(table, files, rewritten)
 
 
+def _long(bound: bytes) -> int:
+    return int(from_bytes(LongType(), bound))
+
+
 def overwrite(worker: Worker) -> None:
-    """Remove a data file."""
+    """Remove a data file, or write what takes rows of it away."""
     table = _table_outstanding(worker)
-    files = sorted((task.file for task in table.scan().plan_files()), key=lambda f: f.file_path)
-    if files:
-        remove_file(table, worker.rng.choice(files))
+    if worker.has(Switch.EQUALITY_DELETES) and worker.lake.has_java and worker.rng.random() < 0.5:
+        table = worker.lake.open_engine().load_table(table.name())
+    table = _writable(worker.lake, table)
+    tasks = sorted(table.scan().plan_files(), key=lambda task: task.file.file_path)
+    settings = worker.lake.world.faults.settings
+    found = (
+        deletes.choice(settings, worker.rng, table, tasks) if isinstance(table, JavaTable) else None
+    )
+    if found:
+        kind, task, row = found
+        table.delete_rows(task, kind, frozenset({row}))
+    elif tasks:
+        remove_file(table, worker.rng.choice(tasks).file)
 
 
 def remove_file(table: Any, file: Any) -> None:
@@ -170,6 +209,37 @@ def expire(worker: Worker) -> None:
     if checks.is_as_logged(table.metadata) and not checks.outstanding(table.name()):
         needed = _needed_since(table.metadata, _least_ts_in_use(lake))
         expire_but(lake, table, _kept(table.metadata, lake.world.now_ms) | needed)
+
+
+def orphans(worker: Worker) -> None:
+    """
+    Remove files of a table that are days old and that its metadata does not lead to, as Iceberg.
+
+    Not where entries are not applied, whose files the log alone knows; nor while somebody has stood
+    still for as long, whom plain Iceberg would not spare either.
+    """
+    lake, world = worker.lake, worker.lake.world
+    world.sleep(worker.rng.randint(1, 5) * DAY_MS)
+    table, before_ms = _table(worker), world.now_ms - _ORPHANED_MS
+    began_ms = (one.began_ms - one.skew_ms for one in world.processes if not one.dead)
+    if lake.observer.checks.outstanding(table.name()) or min(began_ms) < before_ms:
+        return
+    storage, needed = lake.observer.registry.storage, _reachable(lake, table)
+    for path, written_ms in storage.below(table.metadata.location).items():
+        if written_ms < before_ms and path not in needed:
+            world.io("delete", path, partial(storage.delete, path), ERRORS)
+
+
+def _reachable(lake: Lake, table: Any) -> set[str]:
+    """Give the files that a raw table's metadata leads to, its own with them."""
+    metadata, contents = table.metadata, lake.observer.contents
+    lists = [one.manifest_list for one in metadata.snapshots]
+    return {
+        table.metadata_location,
+        *(one.metadata_file for one in metadata.metadata_log),
+        *lists,
+        *(path for each in lists for path in contents.manifest_paths(each)),
+    }
 
 
 def _least_ts_in_use(lake: Lake) -> int | None:

@@ -6,7 +6,7 @@ from hashlib import md5
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from tests.simulation import schemas
+from tests.simulation import row_lineage, schemas
 from tests.simulation.history import Identifier, Version, folded
 from tests.simulation.scheduler import Violation
 
@@ -48,6 +48,7 @@ class TableChecks:
             return
         self._lists_of_their_own(name, old, new)
         self._sequence_numbers(name, old, new)
+        row_lineage.check(name, old, new, self._contents)
         if old is not None and is_marked(old):
             self._nothing_vanishes(name, old, new)
         if is_marked(new) and self._comes_under_care(name, old, new):
@@ -157,9 +158,8 @@ class TableChecks:
                 continue
             if snapshot.sequence_number <= last and last:
                 raise Violation("renumber", f"{name}: {snapshot.sequence_number} after {last}")
-            pairs = self._contents.sequence_numbers[snapshot.manifest_list]
-            for added_by, number in pairs:
-                own = added_by == snapshot.snapshot_id
+            for manifest in self._contents.manifests(snapshot.manifest_list):
+                number, own = manifest.number, manifest.added_by == snapshot.snapshot_id
                 if number > snapshot.sequence_number or (
                     own and number != snapshot.sequence_number
                 ):

@@ -8,13 +8,13 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from tests.simulation import schemas
 from tests.simulation.history import Attempt, History, Identifier, Operation, folded, show
-from tests.simulation.rows import Rows, held
 from tests.simulation.scheduler import DAY_MS, Violation
 from txns._admin import orphans
 from txns._admin.purge import Purger
 from txns.errors import Conflict, TxnsError
 
 if TYPE_CHECKING:
+    from tests.simulation.rows import Rows
     from tests.simulation.worker import Lake, Worker
 
 
@@ -152,7 +152,7 @@ def check_hold(lake: Lake, handle: Any, name: str) -> None:
         return  # a table was dropped, taken from care or set back: its tags are no promise any more
     catalog = handle.held(name)
     for table in kept:
-        rows = held(catalog.load_table(table).scan().plan_files())
+        rows = lake.rows(catalog.load_table(table))
         version = history.at(table, read_ts)
         if version is not None and version.cared and rows != version.rows:
             raise Violation("hold", f"{name}: {table} at {read_ts} shows {show(rows)}")
@@ -193,7 +193,7 @@ def check_read(lake: Lake, catalog: Any, name: Identifier, read_ts: int) -> None
     history = lake.observer.history
     name, spelled = folded(name), name
     try:
-        rows = _rows(catalog, spelled)
+        rows = _rows(lake, catalog, spelled)
     except (TxnsError, FileNotFoundError) as error:
         if _may_fail(history, name, read_ts, error):
             return
@@ -222,8 +222,8 @@ def _may_fail(history: History, name: Identifier, read_ts: int, error: Exception
     return too_old or name in history.upset
 
 
-def _rows(catalog: Any, name: Identifier) -> Rows | None:
+def _rows(lake: Lake, catalog: Any, name: Identifier) -> Rows | None:
     try:
-        return held(catalog.load_table(name).scan().plan_files())
+        return lake.rows(catalog.load_table(name))
     except NoSuchTableError:
         return None

@@ -29,20 +29,24 @@ from pyiceberg.exceptions import (
 import txns
 from tests.simulation import coverage, jvm
 from tests.simulation.determinism import SimulatedClock
-from tests.simulation.java_handle import JavaHandle
+from tests.simulation.java_handle import JavaEngine, JavaHandle, JavaTable
 from tests.simulation.late_heads import GRACE_MS
 from tests.simulation.observer import COMMIT_TABLE
+from tests.simulation.rows import held
 from tests.simulation.scheduler import Process, ProcessDied, Violation, World
 from tests.simulation.settings import Switch
+from txns._iceberg.manifests import WRITABLE_FORMAT
 from txns.errors import CorruptLog, TxnsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.table import Table
 
     from tests.simulation.history import Attempt, Identifier
     from tests.simulation.observer import Observer
+    from tests.simulation.rows import Rows
 
 EXPECTED = (
     TxnsError,
@@ -76,6 +80,7 @@ class Lake:
         creatable: Names that transactions create and drop.
         opening: How many processes open a handle just now.
         spare: A name that tables are renamed to, and the name of a table without care.
+        has_java: Whether some of its users have Java's core, and strangers are engines on the JVM.
         is_javas: Whether all of its users have Java's core.
         mutation: The protection that Java's core is without.
         has_other_log: Whether another commit table has tables of its own in the catalog.
@@ -94,6 +99,7 @@ class Lake:
     spare: tuple[Identifier, ...] = ()
     rows_made: int = 0
     opening: int = 0
+    has_java: bool = False
     is_javas: bool = False
     mutation: str | None = None
     has_other_log: bool = False
@@ -113,15 +119,42 @@ class Lake:
     def open_java(self, **own: Any) -> JavaHandle:
         """Open one of Java's core, as a process of its own does."""
         options = {**self.options, **own}
-        own_jvm = jvm.running(self.mutation)
         return JavaHandle(
-            own_jvm,
+            jvm.running(self.mutation),
             self.world,
             self.connect(),
             options,
             server=self.server,
             payloads_in_files=self.world.faults.settings.has(Switch.PAYLOAD_FILES),
         )
+
+    def open_engine(self) -> JavaEngine:
+        """Start an engine on the JVM that knows nothing of the protocol."""
+        own_jvm = jvm.running(self.mutation)
+        return JavaEngine(own_jvm, self.world, self.connect(), server=self.server)
+
+    def has_equality_deletes(self, table: Table) -> bool:
+        """Whether pyiceberg refuses to scan a table, as a process has loaded it."""
+        main = table.current_snapshot()
+        written = self.has_java and self.world.faults.settings.has(Switch.EQUALITY_DELETES)
+        if (
+            not written
+            or main is None
+            or main.manifest_list not in self.observer.registry.storage.files
+        ):
+            return False
+        return self.observer.contents.has_equality_deletes(main)
+
+    def is_pythons(self, table: Table) -> bool:
+        """Whether pyiceberg can read and write a table."""
+        is_newest = table.metadata.format_version > WRITABLE_FORMAT
+        return not (is_newest or self.has_equality_deletes(table))
+
+    def rows(self, table: Any) -> Rows:
+        """Give the rows of a table, past pyiceberg where that refuses to read it."""
+        if isinstance(table, JavaTable) or not self.has_equality_deletes(table):
+            return held(table.scan().plan_files())
+        return self.observer.contents.rows(table.current_snapshot())
 
 
 @dataclass
@@ -248,6 +281,10 @@ class Worker:
     def has(self, switch: Switch) -> bool:
         """Whether something is on in this run, for this user."""
         return self.lake.world.faults.settings.has(switch)
+
+    def writes(self, table: Any) -> bool:
+        """Whether a table is one that its core can write rows of."""
+        return self.java or self.lake.is_pythons(table)
 
     def spelled(self, name: Identifier) -> Identifier:
         """Give a name in the letters of the action, where they make no difference."""

@@ -1,7 +1,6 @@
 package io.txns.iceberg.simulation;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import io.txns.iceberg.TxnCatalog;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
@@ -10,6 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.DataFile;
+import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
@@ -22,17 +22,23 @@ final class Session {
     JsonNode with(JsonNode args);
   }
 
-  /** A table that was loaded, and the files that were last planned of it, by path. */
-  record LoadedTable(Table table, Map<String, DataFile> planned) {}
+  /** A table that was loaded, and the files that were last scanned of it, by path. */
+  record LoadedTable(Table table, Map<String, FileScanTask> scanned) {
+    DataFile file(String path) {
+      return scanned.get(path).file();
+    }
+  }
 
   private final SimulatedProcess process;
   private final Map<String, Call> calls = new LinkedHashMap<>();
   private final List<Transaction> transactions = new ArrayList<>();
   private final List<LoadedTable> tables = new ArrayList<>();
+  private Catalog plain;
   private TxnHandle handle;
 
   Session(SimulatedProcess process) {
     this.process = process;
+    calls.put("connect", this::connect);
     calls.put("open", this::open);
     new TransactionCalls(this).into(calls);
     new TableCalls(this).into(calls);
@@ -48,14 +54,18 @@ final class Session {
     return call.with(args);
   }
 
+  private JsonNode connect(JsonNode args) {
+    plain =
+        args.path("server").asBoolean() ? ServerClient.catalog("lake") : new SwapCatalog("lake");
+    return Json.none();
+  }
+
   private JsonNode open(JsonNode args) {
     process.putPayloadsInFiles(args.path("payloads_in_files").asBoolean());
     TxnConfig config = TxnConfig.from(Json.map(args.path("options")));
     // Handles made in this way commit for nobody else, as those of other processes do not.
-    Catalog catalog =
-        args.path("server").asBoolean() ? ServerClient.catalog("lake") : new SwapCatalog("lake");
-    handle = TxnHandle.open("lake", catalog, config, new SimulatedClock());
-    createNamespace((SupportsNamespaces) catalog, config.commitTable().namespace());
+    handle = TxnHandle.open("lake", plain, config, new SimulatedClock());
+    createNamespace((SupportsNamespaces) plain, config.commitTable().namespace());
     return Json.none();
   }
 
@@ -99,11 +109,11 @@ final class Session {
     return tables.get(args.get("table").asInt() - 1);
   }
 
-  /** The tables as a transaction sees them, by its number, or as single statements do. */
-  TxnCatalog catalog(JsonNode args) {
+  /** The tables as a transaction sees them, by its number, as single statements do, or plain. */
+  Catalog catalog(JsonNode args) {
     JsonNode named = args.get("catalog");
     if (!named.isInt()) {
-      return handle().catalog(() -> null);
+      return named.asText().equals("plain") ? plain : handle().catalog(() -> null);
     }
     Transaction transaction = transactions.get(named.asInt() - 1);
     return handle().catalog(() -> transaction);

@@ -45,7 +45,8 @@ class SimulationServerTest {
   }
 
   private static void open(SimulatedJvm where, String process, boolean server) {
-    ObjectNode args = args().put("server", server);
+    where.result(process, "connect", args().put("server", server));
+    ObjectNode args = args();
     args.putObject("options").put("txns.apply", "next").put("txns.max-age-s", "1");
     where.result(process, "open", args);
   }

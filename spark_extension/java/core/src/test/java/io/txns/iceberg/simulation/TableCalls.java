@@ -14,12 +14,15 @@ import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileMetadata;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.OverwriteFiles;
+import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.PartitionSpecParser;
 import org.apache.iceberg.RewriteFiles;
+import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.SchemaParser;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableScan;
+import org.apache.iceberg.TableUtil;
 import org.apache.iceberg.UpdatePartitionSpec;
 import org.apache.iceberg.UpdateProperties;
 import org.apache.iceberg.UpdateSchema;
@@ -27,10 +30,14 @@ import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.types.Types;
+import org.apache.iceberg.util.ContentFileUtil;
 
 /** The calls that read a table and write it; its rows are in the names of its files. */
 record TableCalls(Session session) {
   private static final long FILE_BYTES = 100;
+
+  /** Behind the first bytes of a Puffin file. */
+  private static final long VECTOR_OFFSET = 4;
 
   void into(Map<String, Session.Call> calls) {
     calls.put("load_table", this::load);
@@ -40,7 +47,7 @@ record TableCalls(Session session) {
     calls.put("write_key", this::writeKey);
     calls.put("rewrite", this::rewrite);
     calls.put("truncate", this::truncate);
-    calls.put("delete_row", this::deleteRow);
+    calls.put("delete_rows", this::deleteRows);
     calls.put("update_schema", this::updateSchema);
     calls.put("update_spec", this::updateSpec);
     calls.put("create_branch", this::createBranch);
@@ -53,6 +60,7 @@ record TableCalls(Session session) {
     loaded.put("table", session.number(table));
     loaded.put("location", table.location());
     loaded.put("spec_id", table.spec().specId());
+    loaded.put("format_version", TableUtil.formatVersion(table));
     ObjectNode refs = loaded.putObject("refs");
     table.refs().forEach((name, ref) -> refs.put(name, ref.snapshotId()));
     loaded.put("schema", SchemaParser.toJson(table.schema()));
@@ -68,11 +76,11 @@ record TableCalls(Session session) {
     if (args.has("key")) {
       scan = scan.filter(isKey(args));
     }
-    loaded.planned().clear();
+    loaded.scanned().clear();
     ObjectNode planned = Json.object();
     try (CloseableIterable<FileScanTask> tasks = scan.planFiles()) {
       for (FileScanTask task : tasks) {
-        loaded.planned().put(task.file().location(), task.file());
+        loaded.scanned().put(task.file().location(), task);
         planned.set(
             task.file().location(),
             Json.array(task.deletes().stream().map(DeleteFile::location).toList()));
@@ -107,7 +115,7 @@ record TableCalls(Session session) {
   private static JsonNode replace(
       OverwriteFiles overwrite, Session.LoadedTable loaded, JsonNode args) {
     for (String path : Json.list(args.get("removed"))) {
-      overwrite.deleteFile(loaded.planned().get(path));
+      overwrite.deleteFile(loaded.file(path));
     }
     for (JsonNode file : args.get("added")) {
       overwrite.addFile(dataFile(loaded.table(), file));
@@ -139,14 +147,19 @@ record TableCalls(Session session) {
     return Expressions.equal("id", args.get("key").asLong());
   }
 
+  /** As Spark's compaction does, whose files may count as old as the snapshot that it has read. */
   private JsonNode rewrite(JsonNode args) {
     Session.LoadedTable loaded = session.table(args);
-    RewriteFiles rewrite = loaded.table().newRewrite();
+    Snapshot read = loaded.table().currentSnapshot();
+    RewriteFiles rewrite = loaded.table().newRewrite().validateFromSnapshot(read.snapshotId());
     for (String path : Json.list(args.get("removed"))) {
-      rewrite.deleteFile(loaded.planned().get(path));
+      rewrite.deleteFile(loaded.file(path));
     }
     for (JsonNode file : args.get("added")) {
       rewrite.addFile(dataFile(loaded.table(), file));
+    }
+    if (args.get("as_old").asBoolean()) {
+      rewrite.dataSequenceNumber(read.sequenceNumber());
     }
     rewrite.commit();
     return Json.none();
@@ -157,30 +170,59 @@ record TableCalls(Session session) {
     return Json.none();
   }
 
-  /** As Spark's merge-on-read does: the file that loses a row has to be there still. */
-  private JsonNode deleteRow(JsonNode args) {
+  private JsonNode deleteRows(JsonNode args) {
     Session.LoadedTable loaded = session.table(args);
     Table table = loaded.table();
-    DataFile file = loaded.planned().get(args.get("file").asText());
-    DeleteFile deletes =
-        FileMetadata.deleteFileBuilder(table.specs().get(file.specId()))
-            .ofPositionDeletes()
-            .withPartition(file.partition())
-            .withReferencedDataFile(file.location())
-            .withPath(args.get("deletes").asText())
-            .withRecordCount(1)
-            .withFileSizeInBytes(FILE_BYTES)
-            .withFormat(FileFormat.PARQUET)
-            .build();
-    table
-        .newRowDelta()
-        .addDeletes(deletes)
-        .validateFromSnapshot(table.currentSnapshot().snapshotId())
-        .validateDataFilesExist(List.of(file.location()))
-        .validateDeletedFiles()
-        .validateNoConflictingDeleteFiles()
-        .commit();
+    FileScanTask task = loaded.scanned().get(args.get("file").asText());
+    FileMetadata.Builder deletes = deleteFile(table, task.file(), args);
+    deletes
+        .withPath(args.at("/deletes/path").asText())
+        .withRecordCount(args.at("/deletes/rows").asLong())
+        .withFileSizeInBytes(FILE_BYTES);
+    RowDelta delta = table.newRowDelta().addDeletes(deletes.build());
+    if (!args.get("kind").asText().equals("EQUALITY")) {
+      validated(delta, table, task);
+    }
+    delta.commit();
     return Json.none();
+  }
+
+  private static FileMetadata.Builder deleteFile(Table table, DataFile file, JsonNode args) {
+    PartitionSpec spec = table.specs().get(file.specId());
+    return switch (args.get("kind").asText()) {
+      case "POSITION" ->
+          FileMetadata.deleteFileBuilder(spec)
+              .ofPositionDeletes()
+              .withPartition(file.partition())
+              .withReferencedDataFile(file.location())
+              .withFormat(FileFormat.PARQUET);
+      case "VECTOR" ->
+          FileMetadata.deleteFileBuilder(spec)
+              .ofPositionDeletes()
+              .withPartition(file.partition())
+              .withReferencedDataFile(file.location())
+              .withFormat(FileFormat.PUFFIN)
+              .withContentOffset(VECTOR_OFFSET)
+              .withContentSizeInBytes(FILE_BYTES);
+      // Without a partition, of all files that are older, as streaming engines write it.
+      case "EQUALITY" ->
+          FileMetadata.deleteFileBuilder(table.specs().get(0))
+              .ofEqualityDeletes(table.schema().findField("id").fieldId())
+              .withFormat(FileFormat.PARQUET);
+      default -> throw new IllegalArgumentException(args.toString());
+    };
+  }
+
+  /** As Spark's merge-on-read does: the file is there still, and has one vector, if any. */
+  private static void validated(RowDelta delta, Table table, FileScanTask task) {
+    if (TableUtil.formatVersion(table) > 2) {
+      task.deletes().stream().filter(ContentFileUtil::isFileScoped).forEach(delta::removeDeletes);
+    }
+    delta
+        .validateFromSnapshot(table.currentSnapshot().snapshotId())
+        .validateDataFilesExist(List.of(task.file().location()))
+        .validateDeletedFiles()
+        .validateNoConflictingDeleteFiles();
   }
 
   private static DataFile dataFile(Table table, JsonNode file) {
