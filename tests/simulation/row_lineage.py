@@ -45,7 +45,7 @@ def check(
     if (new.next_row_id or 0) < next_id:
         raise Violation("row ids", f"{name}: the next is {new.next_row_id}, given were {next_id}")
     if old is not None and not _others_took_some(old):
-        _nothing_is_renamed(name, old.current_snapshot(), new.current_snapshot(), contents)
+        nothing_is_renamed(name, old.current_snapshot(), new.current_snapshot(), contents)
 
 
 def _others_took_some(metadata: TableMetadata) -> bool:
@@ -82,7 +82,7 @@ def _judge_files(name: Identifier, snapshot: Snapshot, end: int, contents: Conte
             raise Violation("row ids", f"{name}: {path} ends at {after}, {other} is {following}")
 
 
-def _nothing_is_renamed(
+def nothing_is_renamed(
     name: Identifier, old: Snapshot | None, new: Snapshot | None, contents: Contents
 ) -> None:
     """Judge that files that stay keep the ids of their rows."""

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
-import pytest
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
+import pytest
+from pyiceberg.manifest import DataFileContent, ManifestContent
+from pyiceberg.table.metadata import TableMetadataV3
+
+from tests.simulation import formats, row_lineage
+from tests.simulation.contents import File, Manifest
 from tests.simulation.history import History, Version
 from tests.simulation.scheduler import DAY_MS, Violation
 from tests.simulation.stage import A, Stage, staged
+
+if TYPE_CHECKING:
+    from tests.simulation.contents import Contents
+
+DATA, POSITION, EQUALITY = DataFileContent
+
+
+def file(name: str, content: DataFileContent, number: int, row_id: int | None = None) -> File:
+    """Give a live file of a snapshot, with a record for each row of its name."""
+    return File(f"memory://t/data/{name}", content, number, row_id, name.count("+") + 1, True)
+
+
+def listed(contents: Contents, *files: File, row_id: int | None = None) -> None:
+    """Let a manifest list have one manifest with some files."""
+    manifest = Manifest("m", ManifestContent.DATA, 1, 1, row_id, files)
+    contents.manifests = lambda _list: (manifest,)
 
 
 @pytest.fixture
@@ -47,3 +70,80 @@ def test_care_that_was_interrupted_is_no_care():
     history.add(name, Version(20, exists=True, cared=False))
     history.add(name, Version(30, exists=True))
     assert [history.cared_since(name, ts) for ts in (5, 15, 25, 35)] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("content", "folder", "number", "left"),
+    [
+        (POSITION, "position-deletes", 1, {7, 8}),
+        (POSITION, "position-deletes", 2, {8}),
+        (EQUALITY, "equality-deletes", 2, {7, 8}),
+        (EQUALITY, "equality-deletes", 3, {8}),
+    ],
+)
+def test_a_delete_file_takes_away_what_is_older(
+    stage: Stage, content: DataFileContent, folder: str, number: int, left: set[int]
+):
+    """By position also what is as old: a wrong sequence number is seen by the rows."""
+    contents = stage.observer.contents
+    listed(contents, file("7+8-0.parquet", DATA, 2), file(f"{folder}/7-0.parquet", content, number))
+    assert contents.rows_of_list("list") == left
+
+
+def test_a_file_with_two_deletion_vectors_is_found(stage: Stage):
+    """Of two vectors engines read one, so the rows of the other would come back."""
+    vectors = (file(f"vectors/{name}-0.puffin", POSITION, 3) for name in ("7", "7+8"))
+    listed(stage.observer.contents, file("7+8+9-0.parquet", DATA, 2), *vectors)
+    with pytest.raises(Violation, match="vectors"):
+        stage.observer.contents.rows_of_list("list")
+
+
+@pytest.mark.parametrize(
+    ("taken", "manifests", "files", "found"),
+    [
+        ((3, 2), 3, (0, 3), None),
+        ((2, 2), 3, (0, 3), "from 2, the next is 3"),
+        ((3, 2), None, (0, 3), "has none"),
+        ((3, 2), 3, (0, 2), "ends at 3"),
+        ((3, 1), 3, (0, 3), "ends at 5"),
+    ],
+)
+def test_a_row_id_that_is_given_twice_is_found(
+    stage: Stage,
+    taken: tuple[int, int],
+    manifests: int | None,
+    files: tuple[int, int],
+    found: str | None,
+):
+    """A snapshot takes the next ids, for each row one, and says so in its manifests."""
+    old, new = metadata_with(stage, 3), metadata_with(stage, 5)
+    first, added = taken
+    snapshot = new.snapshots[-1].model_copy(
+        update={"snapshot_id": 1, "first_row_id": first, "added_rows": added}
+    )
+    new = new.model_copy(update={"snapshots": [*new.snapshots, snapshot]})
+    both = (file("7+8+9-0.parquet", DATA, 1, files[0]), file("10+11-0.parquet", DATA, 2, files[1]))
+    contents = stage.observer.contents
+    listed(contents, *both, row_id=manifests)
+    if found is None:
+        row_lineage.check(A, old, new, contents)
+    else:
+        with pytest.raises(Violation, match=found):
+            row_lineage.check(A, old, new, contents)
+
+
+def metadata_with(stage: Stage, next_row_id: int) -> TableMetadataV3:
+    """Give what a table would be in format 3."""
+    given = stage.observer.registry.metadata(A).model_dump(by_alias=True)
+    return TableMetadataV3.model_validate(
+        {**given, "format-version": formats.NEWEST, "next-row-id": next_row_id}
+    )
+
+
+def test_a_file_whose_rows_get_other_ids_is_found():
+    """Where nobody else took ids, a row keeps its own from one version of `main` to the next."""
+    before, after = {"a": 0, "b": 3, "c": None}, {"a": 0, "b": 4, "c": 5}
+    contents = SimpleNamespace(row_ids=lambda snapshot: snapshot)
+    row_lineage.nothing_is_renamed(A, {"a": 0, "c": None}, after, contents)
+    with pytest.raises(Violation, match="b had 3, has 4"):
+        row_lineage.nothing_is_renamed(A, before, after, contents)
