@@ -432,8 +432,11 @@ def _delete_row(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier
 
 def _truncate(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> None:
     """Remove all rows, with their files."""
-    seen, table = read(worker, catalog, attempt, name), catalog.load_table(name)
-    if seen and worker.writes(table):
+    seen = read(worker, catalog, attempt, name)
+    if not seen:
+        return
+    table = catalog.load_table(name)
+    if worker.writes(table):
         with meaning(attempt, Operation(name, "overwrite", removed=seen)):
             table.delete(ALWAYS_TRUE)
 

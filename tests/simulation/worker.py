@@ -135,7 +135,7 @@ class Lake:
 
     def has_equality_deletes(self, table: Table) -> bool:
         """Whether pyiceberg refuses to scan a table, as a process has loaded it."""
-        main = table.current_snapshot()
+        main = table.metadata.current_snapshot()  # of the table itself it would be a read
         written = self.has_java and self.world.faults.settings.has(Switch.EQUALITY_DELETES)
         if (
             not written
@@ -154,7 +154,7 @@ class Lake:
         """Give the rows of a table, past pyiceberg where that refuses to read it."""
         if isinstance(table, JavaTable) or not self.has_equality_deletes(table):
             return held(table.scan().plan_files())
-        return self.observer.contents.rows(table.current_snapshot())
+        return self.observer.contents.rows(table.metadata.current_snapshot())
 
 
 @dataclass
