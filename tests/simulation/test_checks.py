@@ -23,7 +23,8 @@ DATA, POSITION, EQUALITY = DataFileContent
 
 def file(name: str, content: DataFileContent, number: int, row_id: int | None = None) -> File:
     """Give a live file of a snapshot, with a record for each row of its name."""
-    return File(f"memory://t/data/{name}", content, number, row_id, name.count("+") + 1, True)
+    path, records = f"memory://t/data/{name}", name.count("+") + 1
+    return File(path, content, number, row_id, records, is_live=True)
 
 
 def listed(contents: Contents, *files: File, row_id: int | None = None) -> None:
