@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from tests.simulation.observer import Logged, Observer
     from tests.simulation.rows import Rows
 
+OURS = "txns.commits"
+"""The commit table that is judged, as marks name it."""
+
+_MARK = "txns.commit-table"
+
 TOLERANCE_MS = 59_000
 """How far from a table's last update, and from the clock, a timestamp may lie (spec 8.3)."""
 
@@ -39,8 +44,11 @@ class TableChecks:
         self.purged: set[str] = set()
 
     def changed(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
-        """Judge a swap; a stranger's is only recorded."""
-        if self._observer.world.actor.stranger or self._passes_the_log(name, old, new):
+        """Judge a swap; a stranger's is only recorded, and so is that of another log's users."""
+        if old is not None and is_marked(old) and _is_anothers(new):
+            raise Violation("trust", f"another commit table has taken {name}")
+        strangers = self._observer.world.actor.stranger or _is_anothers(new)
+        if strangers or self._passes_the_log(name, old, new):
             if old is not None or name not in self._history.upset:  # what comes back is known
                 self._foreign(old, new)
             if old is not None and {*_ids(old)} - {*_ids(new)}:
@@ -384,9 +392,14 @@ def _name(table: dict[str, Any]) -> Identifier:
 
 
 def is_marked(metadata: TableMetadata) -> bool:
-    """Whether a table itself says that it is under care."""
+    """Whether a table itself says that it is under care of the commit table that is judged."""
     own = metadata.properties.get("txns.table-uuid") == str(metadata.table_uuid)
-    return own and "txns.commit-table" in metadata.properties
+    return own and metadata.properties.get(_MARK) == OURS
+
+
+def _is_anothers(metadata: TableMetadata) -> bool:
+    """Whether another commit table has taken a table, whose mark strangers have taken before."""
+    return metadata.properties.get(_MARK, OURS) != OURS
 
 
 def _created(new: TableMetadata) -> bool:
