@@ -79,22 +79,6 @@ public final class SnapshotEdit {
       long sequenceNumber,
       Long firstRowId,
       List<ManifestFile> manifests) {
-    return listed(io, location, formatVersion, sequenceNumber, firstRowId, manifests, Map.of());
-  }
-
-  /**
-   * The same.
-   *
-   * @param rowIds first row ids that manifests have by now, by their paths
-   */
-  public SnapshotEdit listed(
-      FileIO io,
-      String location,
-      int formatVersion,
-      long sequenceNumber,
-      Long firstRowId,
-      List<ManifestFile> manifests,
-      Map<String, Long> rowIds) {
     Long parentId = node.has(PARENT) ? (Long) node.get(PARENT).asLong() : null;
     long rows =
         ManifestLists.write(
@@ -104,8 +88,7 @@ public final class SnapshotEdit {
             parentId,
             sequenceNumber,
             firstRowId,
-            manifests,
-            rowIds);
+            manifests);
     if (firstRowId != null) {
       rows(firstRowId, rows);
     }
