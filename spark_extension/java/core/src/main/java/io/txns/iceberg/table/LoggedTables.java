@@ -72,12 +72,14 @@ record LoggedTables(Catalog delegate, CommitLog log, TxnClock clock) {
    * ...)}: the catalog's own atomic create.
    */
   TableOperations operationsToCreate(TableIdentifier identifier, TableMetadata metadata) {
+    // A client of a server sends these before all others, and ids are given in that order: current
+    // ones, of a table that was altered after it was created, would take those of the first.
     BaseTransaction transaction =
         (BaseTransaction)
             delegate
-                .buildTable(identifier, metadata.schema())
-                .withPartitionSpec(metadata.spec())
-                .withSortOrder(metadata.sortOrder())
+                .buildTable(identifier, metadata.schemas().get(0))
+                .withPartitionSpec(metadata.specs().get(0))
+                .withSortOrder(metadata.sortOrders().get(0))
                 .withLocation(metadata.location())
                 .withProperties(metadata.properties())
                 .withProperty(
