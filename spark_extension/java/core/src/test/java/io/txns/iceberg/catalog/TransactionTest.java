@@ -19,10 +19,14 @@ import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.log.Head;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DataFiles;
+import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -533,6 +537,37 @@ class TransactionTest {
         .isInstanceOfSatisfying(
             TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT))
         .hasMessageContaining("another schema or partitioning");
+  }
+
+  /** Files are read with the partition spec that they were written with, on a server as well. */
+  @Test
+  void partitionsThatChangeInTheTransactionThatCreatesTheTable() throws Exception {
+    Transaction txn = begin();
+    PartitionSpec byName = PartitionSpec.builderFor(Lake.SCHEMA).identity("name").build();
+    in(handle, txn).buildTable(id("shop.c"), Lake.SCHEMA).withPartitionSpec(byName).create();
+    appendToPartition(table(txn, "shop.c"), 1, "name=n1");
+    table(txn, "shop.c").updateSpec().removeField("name").commit();
+    appendToPartition(table(txn, "shop.c"), 2, "");
+    txn.commit();
+    Table plain = lake.catalog().loadTable(id("shop.c"));
+    assertThat(plain.spec().isUnpartitioned()).isTrue();
+    assertThat(ids(plain)).containsExactly(1L, 2L);
+    try (var tasks = plain.newScan().planFiles()) {
+      List<String> partitions = new ArrayList<>();
+      tasks.forEach(task -> partitions.add(task.spec().partitionToPath(task.partition())));
+      assertThat(partitions).containsExactlyInAnyOrder("name=n1", "");
+    }
+  }
+
+  private static void appendToPartition(Table table, long id, String path) {
+    DataFile written = Lake.file(table, id);
+    DataFiles.Builder file =
+        DataFiles.builder(table.spec())
+            .withPath(written.location())
+            .withFormat(written.format())
+            .withFileSizeInBytes(written.fileSizeInBytes())
+            .withRecordCount(written.recordCount());
+    table.newAppend().appendFile(file.withPartitionPath(path).build()).commit();
   }
 
   /** A partition field may have the name of a column that was there before its own. */
