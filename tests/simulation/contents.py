@@ -82,6 +82,11 @@ class Manifest:
     files: tuple[File, ...]
 
 
+def is_copy(snapshot: Snapshot) -> bool:
+    """Whether a snapshot has the list of one that cannot be applied (spec 8.5)."""
+    return bool(snapshot.summary and "txns.copy-of" in snapshot.summary.additional_properties)
+
+
 class Contents:
     """What snapshots hold."""
 

@@ -135,7 +135,9 @@ class FaultPlan:
             kinds = _BY_KIND[kind]
             if self.settings.has(Switch.FALSE_REFUSALS) and kind in {"swap", "create"}:
                 kinds += _REFUSALS
-            return kinds[int(choice * len(kinds))]
+            drawn = kinds[int(choice * len(kinds))]
+            false = drawn in {Fault.CALLED_LOST, Fault.REFUSED_LANDED, Fault.REFUSED_LATE}
+            return Fault.ANSWER_LOST if false and process.believes_answers else drawn
         return Fault.STALE if stale and older < self.settings.stale_rate else None
 
     def _may_fail(self, stranger: Process) -> bool:

@@ -30,10 +30,13 @@ NOT_IN_JAVA = {
 }
 """Python's that Java's core does not have, and why."""
 
-MUTATIONS = mutations.MUTATIONS.keys() - NOT_IN_JAVA.keys()
+IN_JAVA_ALONE = {"row_ids_as_staged": frozenset({Switch.FORMAT_3})}
+"""Java's that Python's core does not have, which writes no format 3, and what each needs."""
+
+MUTATIONS = mutations.MUTATIONS.keys() - NOT_IN_JAVA.keys() | IN_JAVA_ALONE.keys()
 """The names of Java's; those of Python's core take the same away."""
 
-NEEDS = {name: on for name, on in mutations.NEEDS.items() if name in MUTATIONS}
+NEEDS = {name: on for name, on in {**mutations.NEEDS, **IN_JAVA_ALONE}.items() if name in MUTATIONS}
 """What has to be on for a missing protection to be noticed; it is on in each seed then."""
 
 

@@ -170,7 +170,7 @@ def restage_under_the_same_id() -> list[Patch]:
     def on_storage(self: Any, real: Any) -> Any:
         main = real.metadata.current_snapshot()
 
-        def restaged(staged: Any, number: int, first_row_id: Any) -> Any:
+        def restaged(staged: Any, numbers: Any) -> Any:
             own = staged.snapshot_id
             listed = _manifests.manifests_of(real.io, staged.manifest_list)
             manifests = [
@@ -186,10 +186,10 @@ def restage_under_the_same_id() -> list[Patch]:
                 path,
                 snapshot_id=own,
                 parent_id=main.snapshot_id,
-                sequence_number=number,
+                sequence_number=numbers.sequence_number,
                 manifests=manifests,
             )
-            again = replay.renumber_in_memory(staged, number, first_row_id)
+            again = replay.renumber_in_memory(staged, numbers)
             return again.model_copy(
                 update={"manifest_list": path, "parent_snapshot_id": main.snapshot_id}
             )

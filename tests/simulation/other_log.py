@@ -59,6 +59,8 @@ def transaction(worker: Worker) -> None:
 def trespass(worker: Worker) -> None:
     """Write a table of another's care: it is refused, where strangers have left it its mark."""
     lake, name = worker.lake, worker.rng.choice(worker.lake.tables)
+    if not lake.is_pythons(lake.connect().load_table(name)):
+        return
     txn = worker.handle.begin()
     try:
         with suppress(NoSuchTableError):

@@ -58,8 +58,13 @@ class Switch(Enum):
     """Strangers compact the commit table."""
 
 
-ON = frozenset(Switch) - {Switch.EQUALITY_DELETES, Switch.FORMAT_3}
-"""What runs have that are not told otherwise: these two find what is not repaired yet."""
+ON = frozenset(Switch) - {Switch.FORMAT_3}
+"""
+What runs have that are not told otherwise.
+
+Of format 3 a change of several snapshots that rewrite each other's rows cannot be applied where
+strangers have taken its row ids (docs/spec.md 8.2): nothing ends that quarantine but an adoption.
+"""
 
 
 @dataclass(frozen=True)

@@ -101,17 +101,23 @@ def compact_log(worker: Worker) -> None:
     pq.write_table(pa.concat_tables(found), sink)
     path = f"{table.location()}/data/compacted-{worker.lake.new_row()}.parquet"
     storage.files[path] = sink.getvalue()
-    at = table.schema().find_field("commit_ts").field_id  # an engine keeps its bounds
-    bounds = [(_long(file.lower_bounds[at]), _long(file.upper_bounds[at])) for file in files]
-    least, most = min(low for low, _high in bounds), max(high for _low, high in bounds)
-    rewritten = real_file(
-        path,
-        table.metadata,
-        sum(file.record_count for file in files),
-        lower_bounds={at: to_bytes(LongType(), least)},
-        upper_bounds={at: to_bytes(LongType(), most)},
-    )
+    count = sum(file.record_count for file in files)
+    rewritten = real_file(path, table.metadata, count, **_bounds(worker, table, files))
     replace_files(table, files, rewritten)
+
+
+def _bounds(worker: Worker, table: Any, files: list[Any]) -> dict[str, dict[int, bytes]]:
+    """Give what an engine keeps of the bounds of files that it rewrites: all, or nothing."""
+    at = table.schema().find_field("commit_ts").field_id
+    bounded = all(at in (file.lower_bounds or {}) for file in files)
+    if not bounded or worker.rng.random() < 0.3:
+        return {}
+    least = min(_long(file.lower_bounds[at]) for file in files)
+    most = max(_long(file.upper_bounds[at]) for file in files)
+    return {
+        "lower_bounds": {at: to_bytes(LongType(), least)},
+        "upper_bounds": {at: to_bytes(LongType(), most)},
+    }
 
 
 def _long(bound: bytes) -> int:
@@ -215,19 +221,20 @@ def orphans(worker: Worker) -> None:
     """
     Remove files of a table that are days old and that its metadata does not lead to, as Iceberg.
 
-    Not where entries are not applied, whose files the log alone knows; nor while somebody has stood
-    still for as long, whom plain Iceberg would not spare either.
+    Not where the log alone knows some of them: entries that nobody has tried to apply (spec 8.5);
+    nor while somebody has stood still for as long, whom plain Iceberg would not spare either.
     """
     lake, world = worker.lake, worker.lake.world
     world.sleep(worker.rng.randint(1, 5) * DAY_MS)
     table, before_ms = _table(worker), world.now_ms - _ORPHANED_MS
     began_ms = (one.began_ms - one.skew_ms for one in world.processes if not one.dead)
-    if lake.observer.checks.outstanding(table.name()) or min(began_ms) < before_ms:
+    storage, reachable = lake.observer.registry.storage, _reachable(lake, table)
+    old = storage.below(table.metadata.location).items()
+    found = [path for path, at in old if at < before_ms and path not in reachable]
+    if min(began_ms) < before_ms or lake.observer.needed().intersection(found):
         return
-    storage, needed = lake.observer.registry.storage, _reachable(lake, table)
-    for path, written_ms in storage.below(table.metadata.location).items():
-        if written_ms < before_ms and path not in needed:
-            world.io("delete", path, partial(storage.delete, path), ERRORS)
+    for path in found:
+        world.io("delete", path, partial(storage.delete, path), ERRORS)
 
 
 def _reachable(lake: Lake, table: Any) -> set[str]:

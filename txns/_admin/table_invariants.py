@@ -13,6 +13,7 @@ from txns._iceberg.snapshots import REPLACE
 from txns._identifier import dotted_name
 from txns._log.entry import APPLIED_KINDS, Entry, Kind, derived_id
 from txns._table import mark as _mark
+from txns._table import outstanding_branch
 from txns._table.logged_state import LoggedHistory, effective_ts, logged_state
 from txns._table.purge_name import is_apart, name_before
 from txns.errors import Conflict, Quarantined, TxnsError
@@ -144,6 +145,8 @@ class _TableCheck:
         """Check I2: no two snapshots share a manifest list, and the lists are there."""
         owners: dict[str, int] = {}
         for snapshot in self._metadata.snapshots:
+            if outstanding_branch.is_copy(snapshot):
+                continue
             other = owners.setdefault(snapshot.manifest_list, snapshot.snapshot_id)
             if other != snapshot.snapshot_id:
                 yield "I2", f"snapshots {other} and {snapshot.snapshot_id} share a manifest list"

@@ -13,10 +13,10 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import DataScan
 
-from txns._identifier import folded
+from txns._identifier import dotted_name, folded
 from txns._log.entry import Kind, Operation
 from txns._table import mark, overlay
-from txns.errors import Conflict
+from txns.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -140,8 +140,8 @@ def _rows(parts: Parts, head: Head, kind: Kind, change: Change) -> TableRows:
     empty = schema_to_pyarrow(schema, include_field_ids=False).empty_table()
     if same_rows or change.to_snapshot_id is None:
         return TableRows(change.table, change.operation.value, empty, empty)
-    before = _tasks(metadata, io, change.from_snapshot_id)
-    after = _tasks(metadata, io, change.to_snapshot_id)
+    before = _tasks(change.table, metadata, io, change.from_snapshot_id)
+    after = _tasks(change.table, metadata, io, change.to_snapshot_id)
     added = [task for key, task in after.items() if key not in before]
     gone = [task for key, task in before.items() if key not in after]
     appended = _read(metadata, io, schema, added) if added else empty
@@ -167,15 +167,30 @@ def _schema(metadata: TableMetadata, snapshot_id: int | None) -> Schema:
 
 
 def _tasks(
-    metadata: TableMetadata, io: FileIO, snapshot_id: int | None
+    table: Identifier, metadata: TableMetadata, io: FileIO, snapshot_id: int | None
 ) -> dict[object, FileScanTask]:
-    """Give the files of a snapshot, each with the delete files that apply to it."""
+    """
+    Give the files of a snapshot, each with the delete files that apply to it.
+
+    Raises:
+        Unsupported: Some delete by value.
+    """
     if snapshot_id is None:
         return {}
     scan = DataScan(metadata, io, snapshot_id=snapshot_id)
+    try:
+        tasks = list(scan.plan_files())
+    except ValueError as error:
+        if "equality deletes" not in str(error):
+            raise
+        raise Unsupported(
+            "pyiceberg reads no rows of which some were deleted by value (equality deletes), as"
+            " streaming engines do (apache/iceberg#6568): compact the table with Spark"
+            f" (rewrite_data_files), and subscribe above that; table=`{dotted_name(table)}`"
+        ) from error
     return {
         (task.file.file_path, frozenset(each.file_path for each in task.delete_files)): task
-        for task in scan.plan_files()
+        for task in tasks
     }
 
 

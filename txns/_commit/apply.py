@@ -29,7 +29,7 @@ from txns._logger import logger
 from txns._stage import change_builder, kept_tags
 from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
-from txns._table import reconcile, replay
+from txns._table import outstanding_branch, reconcile, replay
 from txns._table.logged_state import MISSING, NAME_TAKEN, logged_state
 from txns._table.swap import swap
 from txns.errors import CorruptLog, Quarantined, TxnsError
@@ -98,15 +98,47 @@ class Applier:
         if real and head.state.after_forget_ts(run) is not None:
             real = self._tables.whole(table, head)
             run = self._run(head, table, real)
-        run = [change for change in run if upto is None or change.commit_ts <= upto]
-        repaired_at = max((c.commit_ts for c in run if c.entry.kind is Kind.REPAIR), default=0)
-        for change in run:
+        due = [change for change in run if upto is None or change.commit_ts <= upto]
+        repaired_at = max((c.commit_ts for c in due if c.entry.kind is Kind.REPAIR), default=0)
+        for change in due:
             self._check_mark(table, head, real)
             repaired = change.commit_ts <= repaired_at
-            real = self._apply_one(table, change, real, head, repaired=repaired)
+            try:
+                real = self._apply_one(table, change, real, head, repaired=repaired)
+            except Quarantined:
+                self._keep_reachable(table, run)
+                raise
             if real is None:
                 return False
         return True
+
+    def _keep_reachable(self, table: Identifier, run: list[LoggedChange]) -> None:
+        """Put what stays unapplied on a branch (spec 8.5); after an error the next one tries."""
+        try:
+            real = self._load(table)
+            mark = _mark.mark_of(real.metadata) if real else None
+            if real is None or mark is None or mark.commit_table != ".".join(self._log.identifier):
+                return
+            base = real.metadata
+            uuid, applied = str(base.table_uuid), _mark.applied_ts(base)
+            left = [one for one in run if one.change.uuid == uuid and one.commit_ts > applied]
+            if not left or outstanding_branch.is_kept(base, left[-1]):
+                return
+            manifests.check_writable(base, dotted_name(table))
+            staged = [
+                (one.commit_ts, snapshot)
+                for one in left
+                for snapshot in replay.added_by(self._log.request(one))
+            ]
+            if staged:
+                updates = outstanding_branch.put(base, staged, self._clock.now_ms())
+                swap(self._catalog, real, outstanding_branch.here(base), updates, self._clock)
+        except Exception:  # noqa: BLE001 -- whatever it was, the table is as it was
+            _LOG.warning(
+                "an orphan removal may take files of %s that are not applied",
+                dotted_name(table),
+                exc_info=True,
+            )
 
     def _load(self, table: Identifier) -> Table | None:
         try:
@@ -227,7 +259,11 @@ class Applier:
                 now_ms=now_ms,
                 renumber=renumber,
             )
-        updates = (*plan.updates, *kept_tags.done(base, plan.updates))
+        updates = (
+            *plan.updates,
+            *kept_tags.done(base, plan.updates),
+            *outstanding_branch.done(base, change.commit_ts),
+        )
         return swap(self._catalog, real, plan.requirements, updates, self._clock)
 
     def _whole(self, table: Identifier, forget: LoggedChange, head: Head) -> Table:
@@ -316,11 +352,12 @@ class Applier:
         metadata = real.metadata
         provider = load_location_provider(metadata.location, metadata.properties)
 
-        def renumber(staged: Snapshot, sequence_number: int, _rows: int | None) -> Snapshot:
+        def renumber(staged: Snapshot, numbers: replay.Numbers) -> Snapshot:
+            number = numbers.sequence_number
             path = provider.new_metadata_location(
-                f"snap-{staged.snapshot_id}-{sequence_number}-{self._clock.new_uuid()}.avro"
+                f"snap-{staged.snapshot_id}-{number}-{self._clock.new_uuid()}.avro"
             )
-            return manifests.renumbered(real.io, metadata, staged, path, sequence_number)
+            return manifests.renumbered(real.io, metadata, staged, path, number)
 
         return renumber
 

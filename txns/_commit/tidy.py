@@ -245,17 +245,16 @@ def _mergeable(table: Table) -> list[DataFile]:
     """
     Give the small files that a range of `commit_ts` alone reads back.
 
-    No larger file reaches into it.
+    No larger file reaches into it. Where bounds are missing, as after a rewrite by an engine that
+    keeps no metrics, a file may reach anywhere, and none is merged.
     """
-    small: list[DataFile] = []
-    newest_of_large = -1
-    for task in table.scan().plan_files():
-        if task.file.file_size_in_bytes < SMALL_FILE_BYTES:
-            small.append(task.file)
-        else:
-            newest_of_large = max(newest_of_large, _bound(task.file.upper_bounds))
-    apart = bool(small) and _least_ts(small) > newest_of_large
-    return small if apart else []
+    files = [task.file for task in table.scan().plan_files()]
+    small = [file for file in files if file.file_size_in_bytes < SMALL_FILE_BYTES]
+    if not small or not all(map(_is_bounded, files)):
+        return []
+    large = [file for file in files if file.file_size_in_bytes >= SMALL_FILE_BYTES]
+    newest_of_large = max((_bound(file.upper_bounds) for file in large), default=-1)
+    return small if _least_ts(small) > newest_of_large else []
 
 
 def _rows(table: Table, files: list[DataFile]) -> list[dict[str, Any]]:
@@ -268,6 +267,10 @@ def _rows(table: Table, files: list[DataFile]) -> list[dict[str, Any]]:
 
 def _least_ts(files: list[DataFile]) -> int:
     return min(_bound(file.lower_bounds) for file in files)
+
+
+def _is_bounded(file: DataFile) -> bool:
+    return all(_COMMIT_TS_ID in (each or {}) for each in (file.lower_bounds, file.upper_bounds))
 
 
 def _bound(bounds: dict[int, bytes]) -> int:

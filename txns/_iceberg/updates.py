@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AddSchemaUpdate,
@@ -22,6 +23,7 @@ from pyiceberg.table.update import (
     SetPartitionStatisticsUpdate,
     SetPropertiesUpdate,
     SetStatisticsUpdate,
+    UpgradeFormatVersionUpdate,
     _apply_table_update,
     _TableMetadataUpdateContext,
 )
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
 
 
 _LAST_ADDED = -1
+_READ_ONLY_FORMAT = 3
+"""pyiceberg reads tables of this format, and does not upgrade to it."""
 
 
 def laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMetadata:
@@ -61,12 +65,30 @@ def laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMetad
     context = _TableMetadataUpdateContext()
     metadata = base
     for update in updates:
-        metadata = _apply_table_update(update, metadata, context)
+        if _is_of_read_only(update):
+            if metadata.format_version < _READ_ONLY_FORMAT:
+                metadata = _read_only(metadata)
+                context.add_update(update)
+        else:
+            metadata = _apply_table_update(update, metadata, context)
     if not context.has_changes():
         return base
     metadata.spec().check_compatible(metadata.schema())
     metadata.sort_order().check_compatible(metadata.schema())
     return metadata
+
+
+def _is_of_read_only(update: TableUpdate) -> bool:
+    return (
+        isinstance(update, UpgradeFormatVersionUpdate)
+        and update.format_version == _READ_ONLY_FORMAT
+    )
+
+
+def _read_only(metadata: TableMetadata) -> TableMetadata:
+    """Give a table as it is after an upgrade to format 3: no row has an id yet."""
+    fields = {**dict(metadata), "format_version": _READ_ONLY_FORMAT, "next_row_id": 0}
+    return TableMetadataV3.model_construct(**fields)
 
 
 def with_known_references(

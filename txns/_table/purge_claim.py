@@ -15,6 +15,7 @@ from txns._iceberg import snapshots
 from txns._iceberg.snapshots import History
 from txns._identifier import dotted_name
 from txns._table import mark as _mark
+from txns._table import outstanding_branch
 from txns._table.logged_state import is_cut_off, logged_state, stranger_above
 from txns.errors import Conflict
 
@@ -63,8 +64,8 @@ def foreign_branch(metadata: TableMetadata) -> str | None:
         head = metadata.snapshot_by_id(ref.snapshot_id)
         if name == MAIN_BRANCH or head is None or _mark.is_ours(head):
             continue
-        if name.startswith(_mark.KEPT_TAG):
-            continue  # what came back is on main
+        if name.startswith(_mark.KEPT_TAG) or outstanding_branch.is_left_over(metadata, head):
+            continue  # what came back is on main, and what was copied has been applied
         kept = name.startswith(_mark.FOREIGN_BRANCH) or head.timestamp_ms >= since
         above = stranger_above(metadata, ref.snapshot_id) or is_cut_off(metadata, ref.snapshot_id)
         if kept and above:

@@ -7,20 +7,21 @@ The same function makes both (docs/spec.md 8.1, 11.2). Pure.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import ValidationError
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, TableMetadataV3
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
     SetPropertiesUpdate,
     TableUpdate,
-    update_table_metadata,
+    UpgradeFormatVersionUpdate,
 )
 
 from txns._iceberg import requirements, timestamps
-from txns._iceberg.manifests import empty_metadata, last_sequence_number
+from txns._iceberg.manifests import WRITABLE_FORMAT, empty_metadata, last_sequence_number
 from txns._iceberg.updates import laid_over, with_known_references
 from txns._identifier import Identifier, dotted_name
 from txns._table import mark as _mark
@@ -36,19 +37,31 @@ Requests = Callable[["LoggedChange"], "CommitTableRequest"]
 """Where the request of a logged change comes from: the entry's payload."""
 
 
-Renumber = Callable[["Snapshot", int, "int | None"], "Snapshot"]
-"""A staged snapshot, with a new sequence number and first row id (format 3, else None)."""
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """
+    What a staged snapshot takes, because the table's numbers have moved on.
+
+    Attributes:
+        sequence_number: One more than the table's last.
+        first_row_id: Its own, or the table's next where that is greater; None below format 3.
+    """
+
+    sequence_number: int
+    first_row_id: int | None
 
 
-def renumber_in_memory(
-    staged: Snapshot, sequence_number: int, first_row_id: int | None
-) -> Snapshot:
+Renumber = Callable[["Snapshot", Numbers], "Snapshot"]
+"""A staged snapshot with its numbers and, where the caller writes files, a list of its own."""
+
+
+def renumber_in_memory(staged: Snapshot, numbers: Numbers) -> Snapshot:
     """Give a staged snapshot its new numbers; readers see the same rows."""
-    numbers: dict[str, int] = {"sequence_number": sequence_number}
-    if first_row_id is not None:
-        numbers["first_row_id"] = first_row_id
-        numbers["added_rows"] = staged.added_rows or 0
-    return staged.model_copy(update=numbers)
+    fields: dict[str, int] = {"sequence_number": numbers.sequence_number}
+    if numbers.first_row_id is not None:
+        fields["first_row_id"] = numbers.first_row_id
+        fields["added_rows"] = staged.added_rows or 0
+    return staged.model_copy(update=fields)
 
 
 def replay(
@@ -112,7 +125,7 @@ def updates_of(
 def create(logged: LoggedChange, request: CommitTableRequest, now_ms: int) -> TableMetadata:
     """Make a new table's metadata from the change that creates it."""
     updates = creation_updates(logged, request, now_ms)
-    return update_table_metadata(empty_metadata(), updates, enforce_validation=True)
+    return TableMetadataUtil.parse_obj(laid_over(empty_metadata(), updates).model_dump())
 
 
 def creation_updates(
@@ -144,25 +157,50 @@ def fitted(
     renumber: Renumber,
 ) -> tuple[TableUpdate, ...]:
     """Give the same updates, their snapshots with numbers and times that `base` takes."""
-    sequence_number = last_sequence_number(base) if base else 0
-    next_row_id = (base.next_row_id or 0) if isinstance(base, TableMetadataV3) else 0
+    fits = _Fits(base)
     taken: list[TableUpdate] = []
     for update in with_known_references(base, updates):
+        if isinstance(update, UpgradeFormatVersionUpdate):
+            fits.format_version = max(fits.format_version, update.format_version)
         if not isinstance(update, AddSnapshotUpdate):
             taken.append(update)
             continue
         snapshot = update.snapshot
-        first_row_id = snapshot.first_row_id
-        stale_rows = first_row_id is not None and first_row_id < next_row_id
-        if base and ((snapshot.sequence_number or 0) <= sequence_number or stale_rows):
-            renumbered_rows = None if first_row_id is None else next_row_id
-            snapshot = renumber(snapshot, sequence_number + 1, renumbered_rows)
+        if base and fits.is_stale(snapshot):
+            snapshot = renumber(snapshot, fits.numbers(snapshot))
         timestamp_ms = timestamps.acceptable_ts(base, snapshot.timestamp_ms, now_ms)
         snapshot = snapshot.model_copy(update={"timestamp_ms": timestamp_ms})
         taken.append(AddSnapshotUpdate(snapshot=snapshot))
-        sequence_number = snapshot.sequence_number or 0
-        next_row_id += snapshot.added_rows or 0
+        fits.add(snapshot)
     return tuple(taken)
+
+
+class _Fits:
+    """The numbers of a table while snapshots are added to it."""
+
+    def __init__(self, base: TableMetadata | None) -> None:
+        self.format_version: int = base.format_version if base else 1
+        self._sequence_number = last_sequence_number(base) if base else 0
+        self._next_row_id = (base.next_row_id or 0) if isinstance(base, TableMetadataV3) else 0
+
+    @property
+    def _has_row_ids(self) -> bool:
+        return self.format_version > WRITABLE_FORMAT
+
+    def is_stale(self, staged: Snapshot) -> bool:
+        """Whether it needs other numbers; what was staged before an upgrade has no row ids."""
+        first = staged.first_row_id
+        taken = (staged.sequence_number or 0) <= self._sequence_number
+        return taken or (self._has_row_ids and (first is None or first < self._next_row_id))
+
+    def numbers(self, staged: Snapshot) -> Numbers:
+        first = max(self._next_row_id, staged.first_row_id or 0) if self._has_row_ids else None
+        return Numbers(self._sequence_number + 1, first)
+
+    def add(self, snapshot: Snapshot) -> None:
+        self._sequence_number = snapshot.sequence_number or 0
+        self._next_row_id = max(self._next_row_id, snapshot.first_row_id or 0)
+        self._next_row_id += snapshot.added_rows or 0
 
 
 def added_by(request: CommitTableRequest) -> list[Snapshot]:

@@ -311,6 +311,27 @@ def test_a_tidy_whose_files_cannot_be_noted_for_removal(lake, catalog, monkeypat
     assert 0 < handle.tidy()
 
 
+def test_an_archive_whose_files_have_no_bounds_is_tidied(lake):
+    """
+    None of its files is merged: each may reach anywhere.
+
+    1. Somebody has its metrics left out, as an engine's compaction may. 2. Two tidies.
+    """
+    lake.table("a")
+    handle = lake.open()
+    append(handle, 1)
+    with lake.catalog.load_table("txns.commits").transaction() as table:
+        table.set_properties({"write.metadata.metrics.default": "none"})
+    assert handle.tidy()
+    append(handle, 2)
+    assert handle.tidy()
+    append(handle, 3)
+    assert handle.tidy()
+    assert len(handle.transactions()) == 4
+    archived = lake.catalog.load_table("txns.commits").scan().to_arrow()["commit_ts"].to_pylist()
+    assert len(archived) == len(set(archived))
+
+
 def merged_manifests(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tidies write files that are never merged, and merge their manifests as Iceberg's Java."""
     monkeypatch.setattr(tidy, "SMALL_FILE_BYTES", 0)

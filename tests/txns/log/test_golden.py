@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyiceberg.catalog.memory import InMemoryCatalog
+from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation as SnapshotOperation
 from pyiceberg.table.snapshots import Snapshot, Summary
@@ -20,7 +21,7 @@ from txns._log import entry as _entry
 from txns._log import payload as _payload
 from txns._log.commit_log import CommitLog
 from txns._log.entry import Change, Entry, Isolation, Kind, Operation, Payload, derived_id
-from txns._table import mark
+from txns._table import mark, outstanding_branch
 from txns.errors import CorruptLog, TxnsError, Unsupported
 
 if TYPE_CHECKING:
@@ -152,6 +153,22 @@ def test_a_registration_sets_the_properties_of_the_specification() -> None:
             golden["upper"],
             golden["before"],
         ), golden["why"]
+
+
+def test_the_branch_of_what_cannot_be_applied_is_that_of_the_specification() -> None:
+    """Copies that every implementation makes alike, and the branch on them."""
+    for golden in json.loads((GOLDEN / "outstanding_branches.json").read_text("utf-8")):
+        staged = [
+            (each["commitTs"], Snapshot.model_validate(each["snapshot"]))
+            for each in golden["staged"]
+        ]
+        base = TableMetadataUtil.parse_obj(golden["base"])
+        *copies, branch = outstanding_branch.put(base, staged, golden["nowMs"])
+        made = [json.loads(each.snapshot.model_dump_json()) for each in copies]
+        assert golden["copies"] == made, golden["why"]
+        ref = json.loads(branch.model_dump_json(exclude_none=True))
+        assert "txns-outstanding" == ref["ref-name"]
+        assert golden["branch"] == {key: ref[key] for key in golden["branch"]}
 
 
 def test_every_kind_of_record_has_a_valid_file() -> None:

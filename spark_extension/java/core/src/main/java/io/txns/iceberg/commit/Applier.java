@@ -1,5 +1,6 @@
 package io.txns.iceberg.commit;
 
+import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
@@ -18,6 +19,7 @@ import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.ForeignBranches;
 import io.txns.iceberg.table.LoggedState;
+import io.txns.iceberg.table.OutstandingBranch;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
@@ -34,8 +36,10 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataOperations;
+import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
@@ -183,14 +187,59 @@ public final class Applier {
             .reduce(0, Math::max);
     for (LoggedChange change : run) {
       checkMark(head, table, real);
-      Optional<TableOperations> left =
-          applyOne(change, table, real, head, change.commitTs() <= repairedAt);
+      Optional<TableOperations> left;
+      try {
+        left = applyOne(change, table, real, head, change.commitTs() <= repairedAt);
+      } catch (TxnException e) {
+        if (e.kind() == ErrorKind.QUARANTINED) {
+          keepReachable(table, run);
+        }
+        throw e;
+      }
       if (left.isEmpty()) {
         return false;
       }
       real = left.get();
     }
     return true;
+  }
+
+  /** Put what stays unapplied on a branch (spec 8.5); errors are logged, the next one tries. */
+  private void keepReachable(TableIdentifier table, List<LoggedChange> run) {
+    try {
+      TableOperations real = load(table);
+      if (real == null
+          || TableMark.of(real.current())
+              .filter(mark -> mark.commitTable().equals(log.identifier()))
+              .isEmpty()) {
+        return;
+      }
+      TableMetadata base = real.current();
+      List<LoggedChange> left =
+          run.stream()
+              .filter(change -> change.change().uuid().equals(base.uuid()))
+              .filter(change -> change.commitTs() > TableMark.applied(base))
+              .toList();
+      if (left.isEmpty() || OutstandingBranch.isKept(base, left.get(left.size() - 1).commitTs())) {
+        return;
+      }
+      List<OutstandingBranch.Staged> staged =
+          left.stream()
+              .flatMap(
+                  change ->
+                      AddedSnapshots.of(log.request(change).updates()).stream()
+                          .map(added -> new OutstandingBranch.Staged(change.commitTs(), added)))
+              .toList();
+      if (!staged.isEmpty()) {
+        long nowMs = clock.nowMs();
+        Timestamps.commit(real, base, nowMs, seen -> OutstandingBranch.put(seen, staged, nowMs));
+      }
+    } catch (RuntimeException e) {
+      LOG.warn(
+          "an orphan removal may take files of {} that are not applied",
+          table,
+          LoggedFailure.of(e));
+    }
   }
 
   /** Refuses a table whose mark names this commit table with another uuid. */
@@ -330,6 +379,7 @@ public final class Applier {
         builder -> {
           ForeignBranches.set(builder, base, request, stranger, repaired);
           KeptTags.removeDone(builder, base);
+          OutstandingBranch.removeDone(builder, base, change.commitTs());
         };
     Overlay.Renumber renumber = onStorage(change, real);
     long nowMs = clock.nowMs();
@@ -382,7 +432,9 @@ public final class Applier {
                     TableMark.SNAPSHOT_TXN_ID,
                     forget.entry().txnId()))
             .build();
-    return TableMark.leaving(base, forget.commitTs())
+    TableMetadata.Builder builder = TableMark.leaving(base, forget.commitTs());
+    OutstandingBranch.removeDone(builder, base, forget.commitTs());
+    return builder
         .addSnapshot(empty)
         .setRef(SnapshotRef.MAIN_BRANCH, staged.current().ref(SnapshotRef.MAIN_BRANCH))
         .build();
@@ -435,38 +487,74 @@ public final class Applier {
 
   /** Renumbered snapshots get a manifest list of their own in storage. */
   private Overlay.Renumber onStorage(LoggedChange change, TableOperations real) {
-    return (base, staged, sequenceNumber, firstRowId) -> {
-      refuseMaterialisedRowIds(change, base);
+    return new Renumbering(change, real);
+  }
+
+  /** How snapshots of a change take new numbers, with lists of their own. */
+  private final class Renumbering implements Overlay.Renumber {
+    private final LoggedChange change;
+    private final TableOperations real;
+
+    private Renumbering(LoggedChange change, TableOperations real) {
+      this.change = change;
+      this.real = real;
+    }
+
+    /** The parent may have been renumbered after this one was staged on it. */
+    @Override
+    public boolean hasOtherRowIds(Snapshot parent, Snapshot staged) {
+      Map<String, Long> ids = rowIds(parent);
+      return rowIds(staged).entrySet().stream()
+          .anyMatch(
+              listed ->
+                  ids.containsKey(listed.getKey())
+                      && !ids.get(listed.getKey()).equals(listed.getValue()));
+    }
+
+    @Override
+    public Snapshot renumbered(Snapshot parent, Snapshot staged, Overlay.Numbers numbers) {
+      refuseMaterialisedRowIds(staged, numbers);
+      String name = "snap-%d-%d-%s.avro";
       String location =
           real.metadataFileLocation(
-              String.format(
-                  "snap-%d-%d-%s.avro", staged.snapshotId(), sequenceNumber, clock.newTxnId()));
+              String.format(name, staged.snapshotId(), numbers.sequenceNumber(), clock.newTxnId()));
       return SnapshotEdit.of(staged)
           .listed(
               real.io(),
               location,
-              base.formatVersion(),
-              sequenceNumber,
-              firstRowId,
-              staged.allManifests(real.io()))
+              numbers.formatVersion(),
+              numbers.sequenceNumber(),
+              numbers.firstRowId(),
+              staged.allManifests(real.io()),
+              numbers.firstRowId() == null ? Map.of() : rowIds(parent))
           .build();
-    };
-  }
-
-  /**
-   * On format 3 a statement that rewrites rows of an earlier one of its transaction writes their
-   * row ids into files: such a run cannot be renumbered.
-   */
-  private void refuseMaterialisedRowIds(LoggedChange change, TableMetadata base) {
-    if (base.formatVersion() < 3) {
-      return;
     }
-    List<Snapshot> staged = AddedSnapshots.of(log.request(change).updates());
-    boolean appends =
-        staged.stream().allMatch(one -> DataOperations.APPEND.equals(one.operation()));
-    if (staged.size() > 1 && !appends) {
-      throw TxnException.quarantined(
-          change.change().table(), "row ids of format 3 in its files are taken by somebody else");
+
+    /** The first row ids of a snapshot's manifests, by their paths; none where it is null. */
+    private Map<String, Long> rowIds(Snapshot snapshot) {
+      return snapshot == null
+          ? Map.of()
+          : snapshot.dataManifests(real.io()).stream()
+              .filter(manifest -> manifest.firstRowId() != null)
+              .collect(
+                  Collectors.toMap(
+                      ManifestFile::path, ManifestFile::firstRowId, (one, same) -> one));
+    }
+
+    /**
+     * On format 3 a statement that rewrites rows of an earlier one of its transaction writes their
+     * row ids into files: such a run takes no others.
+     */
+    private void refuseMaterialisedRowIds(Snapshot staged, Overlay.Numbers numbers) {
+      if (staged.firstRowId() == null || staged.firstRowId().equals(numbers.firstRowId())) {
+        return;
+      }
+      List<Snapshot> all = AddedSnapshots.of(log.request(change).updates());
+      boolean appends = all.stream().allMatch(one -> DataOperations.APPEND.equals(one.operation()));
+      if (all.size() > 1 && !appends) {
+        throw TxnException.quarantined(
+            change.change().table(), "row ids of format 3 in its files are taken by somebody else");
+      }
     }
   }
 }

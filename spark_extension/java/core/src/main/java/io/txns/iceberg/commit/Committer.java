@@ -243,10 +243,55 @@ public final class Committer {
     }
     for (StagedTable write : request.writes().values()) {
       boolean overwrites = !write.isAppendOnly() && !write.isCreate();
-      if (overwrites && request.kind() == EntryKind.COMMIT && isOutstanding(head, write)) {
-        applier.applyRun(head, write.identifier());
+      if (overwrites && request.kind() == EntryKind.COMMIT) {
+        if (isOutstanding(head, write)) {
+          applier.applyRun(head, write.identifier());
+        }
+        refuseOtherRowIds(head, request, write);
       }
     }
+  }
+
+  /**
+   * The snapshots with row ids that a change stands on, and were not applied when it was staged.
+   */
+  private static List<Snapshot> unapplied(StagedTable write) {
+    TableMetadata known = write.real().current();
+    return write.base().formatVersion() < 3
+        ? List.of()
+        : write.base().snapshots().stream()
+            .filter(one -> known == null || known.snapshot(one.snapshotId()) == null)
+            .toList();
+  }
+
+  /** What rewrites rows writes the ids that they had into its files. */
+  private void refuseOtherRowIds(Head head, Request request, StagedTable write) {
+    List<Snapshot> unapplied = unapplied(write);
+    if (unapplied.isEmpty()) {
+      return;
+    }
+    TableMetadata applied;
+    try {
+      applied = tables.load(write.identifier(), head, head.upper()).real().current();
+    } catch (NoSuchTableException e) {
+      return; // whoever dropped it is found by validation
+    }
+    for (Snapshot one : unapplied) {
+      Snapshot there = applied == null ? null : applied.snapshot(one.snapshotId());
+      if (there == null || !hasSameList(there, one)) {
+        throw TxnException.conflict(
+            write.identifier(),
+            request.key().txnId(),
+            Winner.NOBODY,
+            head.upper(),
+            "rows that it rewrote have other row ids since they were applied");
+      }
+    }
+  }
+
+  /** Whether two states of a snapshot list the same: one that was renumbered has another list. */
+  private static boolean hasSameList(Snapshot one, Snapshot other) {
+    return one.manifestListLocation().equals(other.manifestListLocation());
   }
 
   private static boolean isOutstanding(Head head, StagedTable write) {

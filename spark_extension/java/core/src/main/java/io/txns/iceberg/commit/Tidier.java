@@ -28,11 +28,13 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Queue;
 import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileFormat;
@@ -72,6 +74,8 @@ public final class Tidier {
 
   /** Files of the archive below this size are merged into the next one. */
   private static final long SMALL_FILE_BYTES = 256 * 1024;
+
+  private static final int COMMIT_TS_ID = CommitTable.SCHEMA.findField("commit_ts").fieldId();
 
   private final Supplier<TxnConfig> config;
   private final CommitLog log;
@@ -247,24 +251,29 @@ public final class Tidier {
 
   /**
    * The small files that can be read back by a range of {@code commit_ts} alone: no larger file
-   * reaches into it.
+   * reaches into it. Where bounds are missing, as after a rewrite by an engine that keeps no
+   * metrics, a file may reach anywhere, and none is merged.
    */
   private static List<DataFile> mergeable(Table table) {
-    List<DataFile> small = new ArrayList<>();
-    long newestOfLarge = Long.MIN_VALUE;
+    List<DataFile> files = new ArrayList<>();
     try (CloseableIterable<FileScanTask> tasks = table.newScan().includeColumnStats().planFiles()) {
-      for (FileScanTask task : tasks) {
-        if (task.file().fileSizeInBytes() < SMALL_FILE_BYTES) {
-          small.add(task.file());
-        } else {
-          newestOfLarge = Math.max(newestOfLarge, commitTs(task.file().upperBounds()));
-        }
-      }
+      tasks.forEach(task -> files.add(task.file()));
     } catch (IOException e) {
       throw new UncheckedIOException("cannot list the files of the archive", e);
     }
-    boolean apart = !small.isEmpty() && leastTs(small) > newestOfLarge;
-    return apart ? small : List.of();
+    Map<Boolean, List<DataFile>> bySize =
+        files.stream()
+            .collect(Collectors.partitioningBy(file -> file.fileSizeInBytes() < SMALL_FILE_BYTES));
+    List<DataFile> small = bySize.get(true);
+    if (small.isEmpty() || !files.stream().allMatch(Tidier::isBounded)) {
+      return List.of();
+    }
+    long newestOfLarge =
+        bySize.get(false).stream()
+            .mapToLong(file -> commitTs(file.upperBounds()))
+            .max()
+            .orElse(Long.MIN_VALUE);
+    return leastTs(small) > newestOfLarge ? small : List.of();
   }
 
   private static List<Record> rowsOf(Table table, List<DataFile> files) {
@@ -287,9 +296,14 @@ public final class Tidier {
     return files.stream().mapToLong(file -> commitTs(file.lowerBounds())).min().orElseThrow();
   }
 
+  private static boolean isBounded(DataFile file) {
+    return Stream.of(
+            Optional.ofNullable(file.lowerBounds()), Optional.ofNullable(file.upperBounds()))
+        .allMatch(bounds -> bounds.isPresent() && bounds.get().containsKey(COMMIT_TS_ID));
+  }
+
   private static long commitTs(Map<Integer, ByteBuffer> bounds) {
-    return Conversions.fromByteBuffer(
-        Types.LongType.get(), bounds.get(CommitTable.SCHEMA.findField("commit_ts").fieldId()));
+    return Conversions.fromByteBuffer(Types.LongType.get(), bounds.get(COMMIT_TS_ID));
   }
 
   private DataFile write(Table table, List<Record> rows, TidyAttempt attempt) {

@@ -35,7 +35,9 @@ final class ManifestLists {
    * @param sequenceNumber its sequence number
    * @param firstRowId the first row id that it may hand out; format 3 only, otherwise null
    * @param manifests what to list; a manifest that {@code snapshotId} itself added gets the new
-   *     sequence number, and on format 3 new row ids
+   *     sequence number, and on format 3 new row ids, as one gets that has none: from before the
+   *     table was upgraded
+   * @param rowIds first row ids that manifests have by now, by their paths
    * @return how many row ids were handed out; 0 below format 3
    */
   static long write(
@@ -45,7 +47,8 @@ final class ManifestLists {
       Long parentId,
       long sequenceNumber,
       Long firstRowId,
-      List<ManifestFile> manifests) {
+      List<ManifestFile> manifests,
+      Map<String, Long> rowIds) {
     Map<String, String> meta = new LinkedHashMap<>();
     meta.put("snapshot-id", Long.toString(snapshotId));
     meta.put("parent-snapshot-id", String.valueOf(parentId));
@@ -54,7 +57,7 @@ final class ManifestLists {
       meta.put("first-row-id", String.valueOf(firstRowId));
     }
     meta.put("format-version", Integer.toString(formatVersion));
-    Row row = new Row(formatVersion, snapshotId, sequenceNumber, firstRowId);
+    Row row = new Row(formatVersion, snapshotId, sequenceNumber, firstRowId, rowIds);
     try (FileAppender<StructLike> appender =
         InternalData.write(FileFormat.AVRO, file)
             .schema(schema(formatVersion))
@@ -101,21 +104,29 @@ final class ManifestLists {
     private final int formatVersion;
     private final long snapshotId;
     private final long sequenceNumber;
+    private final Map<String, Long> rowIds;
     private Long nextRowId;
     private ManifestFile manifest;
     private Long firstRowId;
 
-    private Row(int formatVersion, long snapshotId, long sequenceNumber, Long firstRowId) {
+    private Row(
+        int formatVersion,
+        long snapshotId,
+        long sequenceNumber,
+        Long firstRowId,
+        Map<String, Long> rowIds) {
       this.formatVersion = formatVersion;
       this.snapshotId = snapshotId;
       this.sequenceNumber = sequenceNumber;
       this.nextRowId = firstRowId;
+      this.rowIds = rowIds;
     }
 
     private Row wrap(ManifestFile next) {
       this.manifest = next;
-      this.firstRowId = next.firstRowId();
-      if (formatVersion >= 3 && next.content() == ManifestContent.DATA && own()) {
+      this.firstRowId = rowIds.getOrDefault(next.path(), next.firstRowId());
+      boolean given = next.content() == ManifestContent.DATA && nextRowId != null;
+      if (given && (own() || firstRowId == null)) {
         this.firstRowId = nextRowId;
         this.nextRowId += next.existingRowsCount() + next.addedRowsCount();
       }

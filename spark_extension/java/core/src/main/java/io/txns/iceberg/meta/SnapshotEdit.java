@@ -79,6 +79,22 @@ public final class SnapshotEdit {
       long sequenceNumber,
       Long firstRowId,
       List<ManifestFile> manifests) {
+    return listed(io, location, formatVersion, sequenceNumber, firstRowId, manifests, Map.of());
+  }
+
+  /**
+   * The same.
+   *
+   * @param rowIds first row ids that manifests have by now, by their paths
+   */
+  public SnapshotEdit listed(
+      FileIO io,
+      String location,
+      int formatVersion,
+      long sequenceNumber,
+      Long firstRowId,
+      List<ManifestFile> manifests,
+      Map<String, Long> rowIds) {
     Long parentId = node.has(PARENT) ? (Long) node.get(PARENT).asLong() : null;
     long rows =
         ManifestLists.write(
@@ -88,7 +104,8 @@ public final class SnapshotEdit {
             parentId,
             sequenceNumber,
             firstRowId,
-            manifests);
+            manifests,
+            rowIds);
     if (firstRowId != null) {
       rows(firstRowId, rows);
     }

@@ -62,6 +62,7 @@ public final class Claim {
       if (kept
           && !ref.getKey().equals(SnapshotRef.MAIN_BRANCH)
           && !ref.getKey().startsWith(TableMark.KEPT_TAG)
+          && !OutstandingBranch.isLeftOver(metadata, head)
           && (Stranger.above(metadata, head.snapshotId()).isPresent()
               || Stranger.isCutOff(metadata, head.snapshotId()))) {
         return Optional.of(ref.getKey());

@@ -10,6 +10,7 @@ import io.txns.iceberg.meta.SchemaIds;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.SpecIds;
 import io.txns.iceberg.meta.Timestamps;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -32,17 +33,35 @@ import org.apache.iceberg.rest.requests.UpdateTableRequest;
  * <p>One function serves both, so that a reader sees what will be there.
  */
 public final class Overlay {
-  /** A staged snapshot that has to take new numbers, because the table's have moved on. */
+  /**
+   * What a staged snapshot takes, because the table's numbers have moved on.
+   *
+   * @param formatVersion the table's
+   * @param firstRowId its own, or the table's next where that is greater; format 3 only, otherwise
+   *     null
+   */
+  public record Numbers(int formatVersion, long sequenceNumber, Long firstRowId) {}
+
+  /** How a staged snapshot takes new numbers. */
   public interface Renumber {
-    /** The same snapshot with its numbers and, where the caller writes files, a list of its own. */
-    Snapshot renumbered(TableMetadata base, Snapshot staged, long sequenceNumber, Long firstRowId);
+    /**
+     * The same snapshot with its numbers and, where the caller writes files, a list of its own.
+     *
+     * @param parent as the table has it, or will have it; null where there is none
+     */
+    Snapshot renumbered(Snapshot parent, Snapshot staged, Numbers numbers);
+
+    /** Whether rows that a snapshot of format 3 has of its parent have other ids there by now. */
+    default boolean hasOtherRowIds(Snapshot parent, Snapshot staged) {
+      return false;
+    }
 
     /** Readers change the snapshot's fields only; the rows are the same. */
     Renumber IN_MEMORY =
-        (base, staged, sequenceNumber, firstRowId) -> {
-          SnapshotEdit edit = SnapshotEdit.of(staged).sequenceNumber(sequenceNumber);
-          if (firstRowId != null) {
-            edit.rows(firstRowId, staged.addedRows() == null ? 0 : staged.addedRows());
+        (parent, staged, numbers) -> {
+          SnapshotEdit edit = SnapshotEdit.of(staged).sequenceNumber(numbers.sequenceNumber());
+          if (numbers.firstRowId() != null) {
+            edit.rows(numbers.firstRowId(), staged.addedRows() == null ? 0 : staged.addedRows());
           }
           return edit.build();
         };
@@ -231,34 +250,77 @@ public final class Overlay {
       List<MetadataUpdate> updates,
       long nowMs,
       Renumber renumber) {
-    long sequenceNumber = base == null ? 0 : base.lastSequenceNumber();
-    long nextRowId = base == null ? 0 : base.nextRowId();
+    Fitting fitting = new Fitting(base, renumber);
     SchemaIds schemas = new SchemaIds(base);
     for (MetadataUpdate update : updates) {
       if (update instanceof MetadataUpdate.AddSnapshot add) {
-        Snapshot snapshot = schemas.renamed(add.snapshot());
-        boolean stale =
-            base != null
-                && ((base.formatVersion() > 1 && snapshot.sequenceNumber() <= sequenceNumber)
-                    || (snapshot.firstRowId() != null && snapshot.firstRowId() < nextRowId));
-        if (stale) {
-          snapshot =
-              renumber.renumbered(
-                  base,
-                  snapshot,
-                  sequenceNumber + 1,
-                  snapshot.firstRowId() == null ? null : nextRowId);
-        }
+        Snapshot snapshot = fitting.fitted(schemas.renamed(add.snapshot()));
         long timestampMs = Timestamps.acceptableMs(base, snapshot.timestampMillis(), nowMs);
         if (timestampMs != snapshot.timestampMillis()) {
           snapshot = SnapshotEdit.of(snapshot).timestampMs(timestampMs).build();
         }
         builder.addSnapshot(snapshot);
-        sequenceNumber = snapshot.sequenceNumber();
-        nextRowId += snapshot.addedRows() == null ? 0 : snapshot.addedRows();
       } else {
+        if (update instanceof MetadataUpdate.UpgradeFormatVersion upgrade) {
+          fitting.upgradeTo(upgrade.formatVersion());
+        }
         schemas.applyTo(builder, update);
       }
+    }
+  }
+
+  /** The numbers of a table while snapshots are added to it. */
+  private static final class Fitting {
+    private final TableMetadata base;
+    private final Renumber renumber;
+    private final Map<Long, Snapshot> added = new HashMap<>();
+    private int formatVersion;
+    private long sequenceNumber;
+    private long nextRowId;
+
+    private Fitting(TableMetadata base, Renumber renumber) {
+      this.base = base;
+      this.renumber = renumber;
+      this.formatVersion = base == null ? 1 : base.formatVersion();
+      this.sequenceNumber = base == null ? 0 : base.lastSequenceNumber();
+      this.nextRowId = base == null ? 0 : base.nextRowId();
+    }
+
+    private void upgradeTo(int version) {
+      this.formatVersion = Math.max(formatVersion, version);
+    }
+
+    /** A staged snapshot as it was, or with numbers that the table takes. */
+    private Snapshot fitted(Snapshot staged) {
+      Snapshot snapshot = staged;
+      boolean hasIds = formatVersion >= 3;
+      Snapshot parent = base == null ? null : parent(staged);
+      if (base != null
+          && (isStale(staged) || (hasIds && renumber.hasOtherRowIds(parent, staged)))) {
+        long own = staged.firstRowId() == null ? 0 : staged.firstRowId();
+        Numbers numbers =
+            new Numbers(
+                formatVersion, sequenceNumber + 1, hasIds ? (Long) Math.max(nextRowId, own) : null);
+        snapshot = renumber.renumbered(parent, staged, numbers);
+      }
+      added.put(snapshot.snapshotId(), snapshot);
+      sequenceNumber = snapshot.sequenceNumber();
+      long first = snapshot.firstRowId() == null ? 0 : snapshot.firstRowId();
+      nextRowId =
+          Math.max(nextRowId, first) + (snapshot.addedRows() == null ? 0 : snapshot.addedRows());
+      return snapshot;
+    }
+
+    /** A table that was upgraded since has ids for the rows of what was staged without any. */
+    private boolean isStale(Snapshot staged) {
+      Long firstRowId = staged.firstRowId();
+      return (formatVersion > 1 && staged.sequenceNumber() <= sequenceNumber)
+          || (formatVersion >= 3 && (firstRowId == null || firstRowId < nextRowId));
+    }
+
+    private Snapshot parent(Snapshot staged) {
+      Long id = staged.parentId();
+      return id == null || added.containsKey(id) ? added.get(id) : base.snapshot(id);
     }
   }
 

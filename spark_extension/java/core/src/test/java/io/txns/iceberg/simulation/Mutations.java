@@ -215,6 +215,13 @@ final class Mutations {
                   "Overlay.Renumber onStorage(LoggedChange, TableOperations)",
                   (onStorage, a) -> Overlay.Renumber.IN_MEMORY)),
           Mutation.of(
+              "row_ids_as_staged",
+              "rows of format 3 keep the ids that apply has given them (8.2)",
+              method(
+                  "commit.Applier",
+                  "Overlay.Renumber onStorage(LoggedChange, TableOperations)",
+                  (onStorage, a) -> withoutParents((Overlay.Renumber) onStorage.of(a)))),
+          Mutation.of(
               "commit_ts_of_the_clock",
               "commit_ts is above the upper, whatever the clock says (I1)",
               method(
@@ -375,10 +382,14 @@ final class Mutations {
     return main == null ? logged : new LoggedState(main, logged.stranger());
   }
 
+  private static Overlay.Renumber withoutParents(Overlay.Renumber renumber) {
+    return (parent, staged, numbers) -> renumber.renumbered(null, staged, numbers);
+  }
+
   /** An applied snapshot with the rows of {@code main} besides its own, under its own id. */
   private static Overlay.Renumber onStrangersRows(TableOperations real) {
-    return (base, staged, sequenceNumber, firstRowId) -> {
-      Snapshot main = base.currentSnapshot();
+    return (parent, staged, numbers) -> {
+      Snapshot main = real.current().currentSnapshot();
       long own = staged.snapshotId();
       List<ManifestFile> manifests = new ArrayList<>(staged.allManifests(real.io()));
       manifests.removeIf(manifest -> manifest.snapshotId() != own);
@@ -389,9 +400,9 @@ final class Mutations {
           .listed(
               real.io(),
               real.metadataFileLocation(list),
-              base.formatVersion(),
-              sequenceNumber,
-              firstRowId,
+              numbers.formatVersion(),
+              numbers.sequenceNumber(),
+              numbers.firstRowId(),
               manifests)
           .build();
     };

@@ -1,0 +1,172 @@
+package io.txns.iceberg.commit;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.overwrite;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.Lake;
+import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.catalog.Transaction;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.io.CloseableIterable;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Rows of format 3 keep the ids that apply has given them (docs/spec.md, 8.2). */
+class RowIdsTest extends TwoTables {
+  private static final String TABLE = "shop.c";
+
+  private void table(String formatVersion) {
+    outside
+        .buildTable(id(TABLE), Lake.SCHEMA)
+        .withProperty("format-version", formatVersion)
+        .create();
+    handle.register(id(TABLE));
+  }
+
+  private Table logged() {
+    return lazy.catalog(() -> null).loadTable(id(TABLE));
+  }
+
+  private Table plain() {
+    return outside.loadTable(id(TABLE));
+  }
+
+  /** Somebody takes the ids that the next rows of the table would get. */
+  private void takeIds() {
+    Table table = plain();
+    DataFile file = Lake.file(table, 100, 101);
+    table.manageSnapshots().createBranch("audit").commit();
+    table.newAppend().appendFile(file).toBranch("audit").commit();
+  }
+
+  /** The first row id of each file, by the file's location. */
+  private static Map<String, Long> firstIds(Table table, Snapshot snapshot) {
+    Map<String, Long> ids = new HashMap<>();
+    try (CloseableIterable<FileScanTask> tasks =
+        table.newScan().useSnapshot(snapshot.snapshotId()).planFiles()) {
+      tasks.forEach(task -> ids.put(task.file().location(), task.file().firstRowId()));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return ids;
+  }
+
+  /** Each file has ids of its own, and the same ones in all snapshots of main and beside it. */
+  private void assertIdsAreForLife(int rows) {
+    Table table = plain();
+    Map<String, Long> known = new HashMap<>();
+    for (Snapshot snapshot : table.snapshots()) {
+      firstIds(table, snapshot)
+          .forEach(
+              (location, first) -> {
+                assertThat(first).as("%s in %s", location, snapshot).isNotNull();
+                Long before = known.putIfAbsent(location, first);
+                assertThat(first).isEqualTo(before == null ? first : before);
+              });
+    }
+    assertThat(known.values()).doesNotHaveDuplicates();
+    assertThat(lake.plainIds(TABLE)).hasSize(rows);
+  }
+
+  @Test
+  void whatWasStagedOnARenumberedChangeHasItsIds() {
+    table("3");
+    append(logged(), 1);
+    append(logged(), 2);
+    takeIds();
+    assertThat(handle.apply()).isZero();
+    assertIdsAreForLife(2);
+  }
+
+  /** What is shown of a change that is to be renumbered has its staged list, and other numbers. */
+  @Test
+  void whatIsStagedOnAChangeThatIsToBeRenumberedHasItsIds() {
+    table("3");
+    append(logged(), 1);
+    takeIds();
+    append(logged(), 2);
+    append(logged(), 3);
+    assertThat(handle.apply()).isZero();
+    assertIdsAreForLife(3);
+  }
+
+  @Test
+  void snapshotsOfOneChangeHaveTheSameIds() {
+    table("3");
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    append(lazy.catalog(() -> txn).loadTable(id(TABLE)), 1);
+    append(lazy.catalog(() -> txn).loadTable(id(TABLE)), 2);
+    txn.commit();
+    takeIds();
+    assertThat(handle.apply()).isZero();
+    assertIdsAreForLife(2);
+  }
+
+  /** What was staged before an upgrade has no ids: it gets some when it is applied. */
+  @Test
+  void whatWasStagedBeforeAnUpgradeGetsIds() {
+    table("2");
+    append(logged(), 1);
+    assertThat(handle.apply()).isZero();
+    append(logged(), 2);
+    plain().updateProperties().set("format-version", "3").commit();
+    append(logged(), 3);
+    assertThat(lake.txnIds(TABLE)).containsExactly(1L, 2L, 3L);
+    assertThat(handle.apply()).isZero();
+    append(logged(), 4);
+    assertThat(handle.apply()).isZero();
+    Table table = plain();
+    assertThat(firstIds(table, table.currentSnapshot()).values())
+        .doesNotContainNull()
+        .doesNotHaveDuplicates();
+    assertThat(lake.plainIds(TABLE)).containsExactly(1L, 2L, 3L, 4L);
+  }
+
+  /** A list that a repair writes gives ids to rows from before an upgrade as well. */
+  @Test
+  void aRejectedTableHasIdsForAllItsRows() {
+    table("2");
+    append(logged(), 1);
+    assertThat(handle.apply()).isZero();
+    plain().updateProperties().set("format-version", "3").commit();
+    overwrite(plain(), 9);
+    handle.repairReject(id(TABLE));
+    Table table = plain();
+    assertThat(firstIds(table, table.currentSnapshot()).values()).doesNotContainNull();
+    assertThat(lake.plainIds(TABLE)).containsExactly(1L);
+  }
+
+  /** An overwrite writes the ids of the rows that it keeps into its files. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void anOverwriteKeepsIdsThatApplyHasGiven(boolean taken) {
+    table("3");
+    append(logged(), 1);
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    overwrite(lazy.catalog(() -> txn).loadTable(id(TABLE)), 1, 2);
+    if (taken) {
+      takeIds();
+      assertThatThrownBy(txn::commit)
+          .isInstanceOfSatisfying(
+              TxnException.class, e -> assertThat(e.sqlState()).isEqualTo("40001"))
+          .hasMessageContaining("row ids");
+    } else {
+      txn.commit();
+      assertThat(handle.apply()).isZero();
+      assertThat(lake.plainIds(TABLE)).containsExactly(1L, 2L);
+    }
+  }
+}

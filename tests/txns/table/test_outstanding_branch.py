@@ -1,0 +1,190 @@
+"""Plain orphan removal of a table leaves what cannot be applied (docs/spec.md 8.5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.types import LongType, StringType
+
+from tests.txns.lake import SCHEMA, ids, rows
+from txns._iceberg.manifests import manifests_of
+from txns._iceberg.snapshots import summary_value
+from txns._table import outstanding_branch
+from txns._table.swap import swap
+
+if TYPE_CHECKING:
+    from pyiceberg.table.snapshots import Snapshot
+
+BRANCH = outstanding_branch.BRANCH
+
+
+@pytest.fixture
+def later(lake):
+    """A handle that leaves the apply to others."""
+    return lake.open(apply="next")
+
+
+def quarantined(lake, later) -> str:
+    """
+    Leave two entries that cannot be applied.
+
+    1. A column and a row, then another row, are logged. 2. A stranger takes the column's id.
+    """
+    a = lake.table("a", [1])
+    for value in (2, 3):
+        with later.begin() as txn:
+            table = txn.load_table(a)
+            if value == 2:
+                with table.update_schema() as update:
+                    update.add_column("ours", StringType())
+            schema = SCHEMA.append(pa.field("ours", pa.string()))
+            table.append(pa.table({"id": [value], "name": ["n"], "ours": ["o"]}, schema=schema))
+    with lake.catalog.load_table(a).update_schema() as update:
+        update.add_column("theirs", LongType())
+    return a
+
+
+def copies(lake, name: str) -> list[Snapshot]:
+    snapshots = lake.catalog.load_table(name).metadata.snapshots
+    return [each for each in snapshots if summary_value(each, outstanding_branch.COPY_OF)]
+
+
+def remove_orphans(lake, name: str) -> int:
+    """Remove the files of a table that its metadata does not lead to, as an engine does."""
+    table = lake.catalog.load_table(name)
+    reached = {table.metadata_location, *(one.metadata_file for one in table.metadata.metadata_log)}
+    for snapshot in table.metadata.snapshots:
+        reached.add(snapshot.manifest_list)
+        for manifest in manifests_of(table.io, snapshot.manifest_list):
+            reached.add(manifest.manifest_path)
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False):
+                reached.add(entry.data_file.file_path)
+    kept = {path.removeprefix("file://") for path in reached}
+    found = Path(table.location().removeprefix("file://")).rglob("*")
+    orphans = [path for path in found if path.is_file() and str(path) not in kept]
+    for path in orphans:
+        path.unlink()
+    return len(orphans)
+
+
+def test_what_cannot_be_applied_is_no_orphan(lake, later):
+    """It is read and applied after an orphan removal; without an applier before it is lost."""
+    a = quarantined(lake, later)
+    assert [("shop", "a")] == later.apply_le()
+    remove_orphans(lake, a)
+    assert [1, 2, 3] == ids(later.snapshot().load_table(a))
+    later.repair_reject(a)
+    assert [] == later.apply_le()
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+def test_branch_and_copies_go_with_what_is_applied(lake, later):
+    """What is left has lists of its own."""
+    a = quarantined(lake, later)
+    later.apply_le()
+    lists = {each.manifest_list for each in copies(lake, a)}
+    assert len(lists) == 2
+    later.repair_reject(a)
+    later.apply_le()
+    metadata = lake.catalog.load_table(a).metadata
+    assert BRANCH not in metadata.refs
+    assert not lists & {each.manifest_list for each in metadata.snapshots}
+    assert [] == copies(lake, a)
+
+
+def test_appliers_put_the_branch_once(lake, later):
+    """Whoever meets the quarantine again leaves the table as it is."""
+    a = quarantined(lake, later)
+    later.apply_le()
+    before = lake.catalog.load_table(a)
+    assert BRANCH in before.metadata.refs
+    lake.open().apply_le()
+    assert before.metadata_location == lake.catalog.load_table(a).metadata_location
+
+
+def test_a_branch_that_somebody_broke_is_put_again(lake, later):
+    """
+    A plain expiry of pyiceberg's keeps the heads of refs alone, whatever their retention says.
+
+    1. The lower copy is gone. 2. An applier comes by. 3. Orphan removal.
+    """
+    a = quarantined(lake, later)
+    later.apply_le()
+    lower = min(copies(lake, a), key=lambda each: each.sequence_number)
+    table = lake.catalog.load_table(a)
+    table.maintenance.expire_snapshots().by_id(lower.snapshot_id).commit()
+    assert len(copies(lake, a)) == 1
+    later.apply_le()
+    assert len(copies(lake, a)) == 2
+    remove_orphans(lake, a)
+    assert [1, 2, 3] == ids(later.snapshot().load_table(a))
+    later.repair_reject(a)
+    later.apply_le()
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+def test_a_branch_that_somebody_dropped_is_put_again(lake, later):
+    a = quarantined(lake, later)
+    later.apply_le()
+    with lake.catalog.load_table(a).manage_snapshots() as update:
+        update.remove_branch(BRANCH)
+    later.apply_le()
+    assert BRANCH in lake.catalog.load_table(a).metadata.refs
+    assert len(copies(lake, a)) == 2
+
+
+def test_who_knows_less_leaves_the_branch(lake, later):
+    """An apply up to a timestamp does not set it back."""
+    a = quarantined(lake, later)
+    first = sorted(each["commit_ts"] for each in later.transactions())[-2]
+    later.apply_le()
+    location = lake.catalog.load_table(a).metadata_location
+    later.apply_le(first)
+    assert location == lake.catalog.load_table(a).metadata_location
+
+
+def test_an_apply_up_to_a_timestamp_protects_all(lake, later):
+    a = quarantined(lake, later)
+    later.apply_le(sorted(each["commit_ts"] for each in later.transactions())[-2])
+    assert len(copies(lake, a)) == 2
+
+
+def test_a_branch_that_comes_late_is_refused(lake, later, monkeypatch):
+    """
+    A swap that puts it asserts where `main` stands.
+
+    1. An applier has found a quarantine. 2. It is ended, and applied. 3. The swap arrives.
+    """
+    a = quarantined(lake, later)
+    late = []
+    with monkeypatch.context() as patch:
+        patch.setattr("txns._commit.apply.swap", lambda *call: late.append(call))
+        later.apply_le()
+    assert len(late) == 1
+    later.repair_reject(a)
+    later.apply_le()
+    with pytest.raises(CommitFailedException):
+        swap(*late[0])
+
+
+@pytest.mark.parametrize("forgets", [True, False])
+def test_copies_of_what_was_applied_with_its_list_go(lake, later, *, forgets: bool):
+    """A swap of a server's client may come so late: it asserts the branch's place alone there."""
+    a = lake.table("a", [1])
+    later.catalog().load_table(a).append(rows(2))
+    later.apply_le()
+    table = lake.catalog.load_table(a)
+    main = table.current_snapshot()
+    updates = outstanding_branch.put(table.metadata, [(1, main)], lake.clock.now_ms())
+    swap(lake.catalog, table, outstanding_branch.here(table.metadata), updates, lake.clock)
+    if forgets:
+        later.forget(a)
+    else:
+        later.catalog().load_table(a).append(rows(3))
+    later.apply_le()
+    assert [] == copies(lake, a)
+    assert ([1, 2] if forgets else [1, 2, 3]) == lake.plain_ids(a)
