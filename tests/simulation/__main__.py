@@ -19,6 +19,7 @@ import argparse
 import hashlib
 import multiprocessing
 import os
+import statistics
 import sys
 import time
 from collections import Counter
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.pool import Pool
 
-_BEGINNINGS = (0, 5000)
+_BEGINNINGS = (0, 5000, 10_000)
 
 
 def main() -> int:
@@ -155,18 +156,24 @@ def _run_mutations(
         _search_java if of_java else _search_python, seeds_max=seeds_max, switches=switches
     )
     took = pool.imap(search, [(name, first) for name in names for first in _BEGINNINGS])
-    firsts = (f"seeds from {first}" for first in _BEGINNINGS)
-    print(f"| {' | '.join(('taken away', 'switch', *firsts))} |")
-    print(f"|{' --- |' * (2 + len(_BEGINNINGS))}")
+    heads = ("taken away", "switch", *(f"from {first}" for first in _BEGINNINGS), "median")
+    print(f"| {' | '.join(heads)} |")
+    print(f"|{' --- |' * len(heads)}")
     missed = 0
     for name in names:
         found = [next(took) for _ in _BEGINNINGS]
         missed += not any(count for count, _note in found)
         on = ", ".join(f"`{one.value}`" for one in needs.get(name, ()))
-        told = (str(count or f"not in {seeds_max}") + note for count, note in found)
-        print(f"| {' | '.join((f'`{name}`', on, *told))} |", flush=True)
+        told = (_seeds(count, seeds_max) + note for count, note in found)
+        median = statistics.median(count or seeds_max + 1 for count, _note in found)
+        middle = _seeds(0 if median > seeds_max else int(median), seeds_max)
+        print(f"| {' | '.join((f'`{name}`', on, *told, middle))} |", flush=True)
     print(f"mutations={len(names)} missed={missed} within={seeds_max}")
     return min(missed, 1)
+
+
+def _seeds(count: int, seeds_max: int) -> str:
+    return str(count) if count else f"not in {seeds_max}"
 
 
 def _print_coverage(pool: Pool, seeds: range, core: Core) -> int:
