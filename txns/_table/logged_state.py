@@ -15,6 +15,7 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from txns._iceberg import snapshots
 from txns._iceberg.snapshots import APPEND, REPLACE, History
 from txns._table import mark as _mark
+from txns._table import outstanding_branch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -360,7 +361,8 @@ def _likely_main(metadata: TableMetadata, of_txn: list[Snapshot]) -> Snapshot | 
     elsewhere = {
         at.snapshot_id
         for name, ref in metadata.refs.items()
-        if name != MAIN_BRANCH and ref.snapshot_ref_type is SnapshotRefType.BRANCH
+        if name not in (MAIN_BRANCH, outstanding_branch.BRANCH)
+        and ref.snapshot_ref_type is SnapshotRefType.BRANCH
         for at in history.ancestors(history.get(ref.snapshot_id))
     }
     return max(

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 BRANCH = f"{_mark.REF_PREFIX}outstanding"
 """What the branch is named."""
 
+_FOUNDATION = 1
+"""How many snapshots the branch keeps besides the copies: what the first change stands on."""
+
 COPY_OF = "txns.copy-of"
 """On a copy: the snapshot whose manifest list it has."""
 
@@ -65,7 +68,7 @@ def is_kept(base: TableMetadata, last: LoggedChange) -> bool:
     if ref is None or newest is None or int(newest) < last.commit_ts:
         return False
     copies = takewhile(is_copy, history.ancestors(tip))
-    return sum(1 for _ in copies) == ref.min_snapshots_to_keep
+    return sum(1 for _ in copies) + _FOUNDATION == ref.min_snapshots_to_keep
 
 
 def put(
@@ -86,7 +89,7 @@ def put(
         last_sequence_number(base), *(each.sequence_number or 0 for _, each in staged)
     )
     time_ms = timestamps.acceptable_ts(base, now_ms, now_ms)
-    parent_id = base.current_snapshot_id  # without one no catalog compares sequence numbers
+    parent_id = _foundation(base, staged[0][1])
     copies: list[TableUpdate] = []
     for number, (commit_ts, snapshot) in enumerate(staged, sequence_number + 1):
         marks = {COPY_OF: str(snapshot.snapshot_id), OUTSTANDING: str(commit_ts)}
@@ -103,9 +106,18 @@ def put(
         parent_id = copy.snapshot_id
     assert parent_id is not None
     branch = branch_at(
-        BRANCH, parent_id, min_snapshots_to_keep=len(staged), max_ref_age_ms=_mark.FOR_EVER_MS
+        BRANCH,
+        parent_id,
+        min_snapshots_to_keep=len(staged) + _FOUNDATION,
+        max_ref_age_ms=_mark.FOR_EVER_MS,
     )
     return (*_removal(base), *copies, branch)
+
+
+def _foundation(base: TableMetadata, first: Snapshot) -> int | None:
+    """Give what the first change stands on, which an expiry would take: no repair mends that."""
+    known = {each.snapshot_id for each in base.snapshots}
+    return first.parent_snapshot_id if first.parent_snapshot_id in known else base.current_snapshot_id
 
 
 def here(base: TableMetadata) -> tuple[TableRequirement, ...]:

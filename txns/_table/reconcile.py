@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
     AssertRefSnapshotId,
     RemoveSnapshotRefUpdate,
     TableRequirement,
@@ -75,8 +76,19 @@ def for_applier(
         Quarantined: It does not fit, or what it stands on is gone.
     """
     updates = updates_of(theirs, ours, request, now_ms, renumber, repaired=repaired)
+    _refuse_taken_specs(theirs, ours, updates)
     updates += foreign_branches(theirs, stranger, adopted_by(request), updates)
     return beside(theirs, request, updates)
+
+
+def _refuse_taken_specs(
+    theirs: TableMetadata, ours: LoggedChange, updates: tuple[TableUpdate, ...]
+) -> None:
+    """Refuse a partition spec whose id, which stands in manifests, a stranger has taken."""
+    taken = {spec.spec_id for spec in theirs.partition_specs}
+    for update in updates:
+        if isinstance(update, AddPartitionSpecUpdate) and update.spec.spec_id in taken:
+            raise unfit(ours, f"there is another partition spec {update.spec.spec_id}")
 
 
 def beside(

@@ -168,6 +168,8 @@ def fitted(
         snapshot = update.snapshot
         if base and fits.is_stale(snapshot):
             snapshot = renumber(snapshot, fits.numbers(snapshot))
+        if base:
+            snapshot = fits.without_gap(snapshot)
         timestamp_ms = timestamps.acceptable_ts(base, snapshot.timestamp_ms, now_ms)
         snapshot = snapshot.model_copy(update={"timestamp_ms": timestamp_ms})
         taken.append(AddSnapshotUpdate(snapshot=snapshot))
@@ -197,9 +199,15 @@ class _Fits:
         first = max(self._next_row_id, staged.first_row_id or 0) if self._has_row_ids else None
         return Numbers(self._sequence_number + 1, first)
 
+    def without_gap(self, snapshot: Snapshot) -> Snapshot:
+        """Let a snapshot span ids that nobody took: a table's next one grows by what it added."""
+        gap = (snapshot.first_row_id or 0) - self._next_row_id
+        if gap <= 0 or not self._has_row_ids:
+            return snapshot
+        return snapshot.model_copy(update={"added_rows": gap + (snapshot.added_rows or 0)})
+
     def add(self, snapshot: Snapshot) -> None:
         self._sequence_number = snapshot.sequence_number or 0
-        self._next_row_id = max(self._next_row_id, snapshot.first_row_id or 0)
         self._next_row_id += snapshot.added_rows or 0
 
 

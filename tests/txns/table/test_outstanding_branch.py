@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.update import AssertRefSnapshotId
 from pyiceberg.types import LongType, StringType
 
 from tests.txns.lake import SCHEMA, ids, rows
@@ -165,6 +166,8 @@ def test_a_branch_that_comes_late_is_refused(lake, later, monkeypatch):
         patch.setattr("txns._commit.apply.swap", lambda *call: late.append(call))
         later.apply_le()
     assert len(late) == 1
+    main = lake.catalog.load_table(a).metadata.current_snapshot_id
+    assert AssertRefSnapshotId(ref="main", snapshot_id=main) in late[0][2]
     later.repair_reject(a)
     later.apply_le()
     with pytest.raises(CommitFailedException):

@@ -22,6 +22,7 @@ final class TableTransaction implements InvocationHandler {
 
   private final Consumer<String> begins;
   private final Transaction real;
+  private final TxnTableOperations operations;
   private volatile boolean onlyAppends = true;
 
   private TableTransaction(
@@ -30,6 +31,7 @@ final class TableTransaction implements InvocationHandler {
       TxnTableOperations operations,
       MetricsReporter reporter) {
     this.begins = begins;
+    this.operations = operations;
     this.real =
         Transactions.newTransaction(
             name, new AppendOperations(operations, () -> onlyAppends), reporter);
@@ -51,8 +53,14 @@ final class TableTransaction implements InvocationHandler {
     if (isOperation(method)) {
       begins(method.getName());
     }
-    Object result = call(real, method, arguments);
+    Object result = call(real, asked(method), arguments);
     return result instanceof Table shown ? tableOf((Transaction) proxy, shown) : result;
+  }
+
+  private Method asked(Method method) throws NoSuchMethodException {
+    return method.getName().equals("newAppend") && operations.standsOnOtherRowIds()
+        ? Transaction.class.getMethod("newFastAppend")
+        : method;
   }
 
   private void begins(String operation) {

@@ -129,7 +129,7 @@ public final class TxnTable extends BaseTable {
   /** Of single operations, these two alone do not depend on what the table holds. */
   @Override
   public AppendFiles newAppend() {
-    return appending().newAppend();
+    return operations.standsOnOtherRowIds() ? newFastAppend() : appending().newAppend();
   }
 
   @Override

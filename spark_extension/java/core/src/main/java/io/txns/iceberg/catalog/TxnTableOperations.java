@@ -10,6 +10,7 @@ import io.txns.iceberg.stage.Replacement;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.table.Loaded;
+import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.TableMark;
 import java.util.Optional;
 import java.util.OptionalLong;
@@ -123,6 +124,15 @@ final class TxnTableOperations extends DelegatingOperations {
       return refresh();
     }
     return metadata();
+  }
+
+  /**
+   * Whether rows of the table may get other ids yet: of format 3, and not all applied. An append
+   * that merges manifests would write those that they have now.
+   */
+  boolean standsOnOtherRowIds() {
+    TableMetadata known = loaded == null ? null : loaded.real().current();
+    return !Overlay.unappliedWithRowIds(known, current()).isEmpty();
   }
 
   /** As it was loaded; null where it has not been, as it may have left care since then. */

@@ -23,6 +23,7 @@ import io.txns.iceberg.table.OutstandingBranch;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -381,7 +382,7 @@ public final class Applier {
           KeptTags.removeDone(builder, base);
           OutstandingBranch.removeDone(builder, base, change.commitTs());
         };
-    Overlay.Renumber renumber = onStorage(change, real);
+    Overlay.Renumber renumber = onStorage(change, real, repaired);
     long nowMs = clock.nowMs();
     Timestamps.commit(
         real,
@@ -486,18 +487,20 @@ public final class Applier {
   }
 
   /** Renumbered snapshots get a manifest list of their own in storage. */
-  private Overlay.Renumber onStorage(LoggedChange change, TableOperations real) {
-    return new Renumbering(change, real);
+  private Overlay.Renumber onStorage(LoggedChange change, TableOperations real, boolean repaired) {
+    return new Renumbering(change, real, repaired);
   }
 
   /** How snapshots of a change take new numbers, with lists of their own. */
   private final class Renumbering implements Overlay.Renumber {
     private final LoggedChange change;
     private final TableOperations real;
+    private final boolean repaired;
 
-    private Renumbering(LoggedChange change, TableOperations real) {
+    private Renumbering(LoggedChange change, TableOperations real, boolean repaired) {
       this.change = change;
       this.real = real;
+      this.repaired = repaired;
     }
 
     /** The parent may have been renumbered after this one was staged on it. */
@@ -526,8 +529,19 @@ public final class Applier {
               numbers.sequenceNumber(),
               numbers.firstRowId(),
               staged.allManifests(real.io()),
-              numbers.firstRowId() == null ? Map.of() : rowIds(parent))
+              numbers.firstRowId() == null ? Map.of() : rowIdsNow(parent, staged))
           .build();
+    }
+
+    /**
+     * What the parent has is as it has it there. What the staged snapshot gave to manifests of
+     * before the table's upgrade was not the table's to give: it was taken since.
+     */
+    private Map<String, Long> rowIdsNow(Snapshot parent, Snapshot staged) {
+      Map<String, Long> ids = new HashMap<>();
+      rowIds(staged).forEach((path, id) -> ids.put(path, id < staged.firstRowId() ? id : null));
+      ids.putAll(rowIds(parent));
+      return ids;
     }
 
     /** The first row ids of a snapshot's manifests, by their paths; none where it is null. */
@@ -543,10 +557,13 @@ public final class Applier {
 
     /**
      * On format 3 a statement that rewrites rows of an earlier one of its transaction writes their
-     * row ids into files: such a run takes no others.
+     * row ids into files: such a run takes no others, unless a repair has decided that its rows
+     * count more than their ids.
      */
     private void refuseMaterialisedRowIds(Snapshot staged, Overlay.Numbers numbers) {
-      if (staged.firstRowId() == null || staged.firstRowId().equals(numbers.firstRowId())) {
+      if (repaired
+          || staged.firstRowId() == null
+          || staged.firstRowId().equals(numbers.firstRowId())) {
         return;
       }
       List<Snapshot> all = AddedSnapshots.of(log.request(change).updates());

@@ -252,21 +252,9 @@ public final class Committer {
     }
   }
 
-  /**
-   * The snapshots with row ids that a change stands on, and were not applied when it was staged.
-   */
-  private static List<Snapshot> unapplied(StagedTable write) {
-    TableMetadata known = write.real().current();
-    return write.base().formatVersion() < 3
-        ? List.of()
-        : write.base().snapshots().stream()
-            .filter(one -> known == null || known.snapshot(one.snapshotId()) == null)
-            .toList();
-  }
-
   /** What rewrites rows writes the ids that they had into its files. */
   private void refuseOtherRowIds(Head head, Request request, StagedTable write) {
-    List<Snapshot> unapplied = unapplied(write);
+    List<Snapshot> unapplied = Overlay.unappliedWithRowIds(write.real().current(), write.base());
     if (unapplied.isEmpty()) {
       return;
     }

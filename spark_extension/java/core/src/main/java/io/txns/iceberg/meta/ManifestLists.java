@@ -37,7 +37,8 @@ final class ManifestLists {
    * @param manifests what to list; a manifest that {@code snapshotId} itself added gets the new
    *     sequence number, and on format 3 new row ids, as one gets that has none: from before the
    *     table was upgraded
-   * @param rowIds first row ids that manifests have by now, by their paths
+   * @param rowIds first row ids that manifests have by now, by their paths; null where they have
+   *     none yet, whatever they say themselves
    * @return how many row ids were handed out; 0 below format 3
    */
   static long write(
@@ -124,7 +125,8 @@ final class ManifestLists {
 
     private Row wrap(ManifestFile next) {
       this.manifest = next;
-      this.firstRowId = rowIds.getOrDefault(next.path(), next.firstRowId());
+      this.firstRowId =
+          rowIds.containsKey(next.path()) ? rowIds.get(next.path()) : next.firstRowId();
       boolean given = next.content() == ManifestContent.DATA && nextRowId != null;
       if (given && (own() || firstRowId == null)) {
         this.firstRowId = nextRowId;

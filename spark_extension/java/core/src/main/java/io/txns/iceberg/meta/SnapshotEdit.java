@@ -85,7 +85,8 @@ public final class SnapshotEdit {
   /**
    * The same.
    *
-   * @param rowIds first row ids that manifests have by now, by their paths
+   * @param rowIds first row ids that manifests have by now, by their paths; null where they have
+   *     none yet, whatever they say themselves
    */
   public SnapshotEdit listed(
       FileIO io,

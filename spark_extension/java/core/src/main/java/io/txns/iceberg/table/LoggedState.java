@@ -198,7 +198,9 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
         .refs()
         .forEach(
             (name, ref) -> {
-              if (ref.isBranch() && !name.equals(SnapshotRef.MAIN_BRANCH)) {
+              boolean leadsToMain =
+                  name.equals(SnapshotRef.MAIN_BRANCH) || name.equals(OutstandingBranch.NAME);
+              if (ref.isBranch() && !leadsToMain) {
                 elsewhere.addAll(History.ancestors(metadata, metadata.snapshot(ref.snapshotId())));
               }
             });

@@ -30,6 +30,9 @@ public final class OutstandingBranch {
   /** On a copy: the {@code commit_ts} in ms of the entry that is not applied. */
   static final String OUTSTANDING = "txns.outstanding";
 
+  /** How many snapshots it keeps besides the copies: what the first change stands on. */
+  private static final int FOUNDATION = 1;
+
   private OutstandingBranch() {}
 
   /** A staged snapshot of an entry that is not applied, with the entry's timestamp in ms. */
@@ -63,7 +66,7 @@ public final class OutstandingBranch {
     for (; at != null && isCopy(at); at = History.parent(base, at)) {
       copies++;
     }
-    return Objects.equals(ref.minSnapshotsToKeep(), copies);
+    return Objects.equals(ref.minSnapshotsToKeep(), copies + FOUNDATION);
   }
 
   /**
@@ -82,7 +85,7 @@ public final class OutstandingBranch {
         staged.stream()
             .mapToLong(each -> each.snapshot().sequenceNumber())
             .reduce(base.lastSequenceNumber(), Math::max);
-    Long parentId = History.mainId(base); // without one no catalog compares sequence numbers
+    Long parentId = foundation(base, staged.get(0).snapshot());
     for (Staged each : staged) {
       sequenceNumber++;
       builder.addSnapshot(copy(base, each, parentId, sequenceNumber, nowMs));
@@ -90,10 +93,16 @@ public final class OutstandingBranch {
     }
     SnapshotRef branch =
         SnapshotRef.branchBuilder(parentId)
-            .minSnapshotsToKeep(staged.size())
+            .minSnapshotsToKeep(staged.size() + FOUNDATION)
             .maxRefAgeMs(Long.MAX_VALUE)
             .build();
     return builder.setRef(NAME, branch).build();
+  }
+
+  /** What the first change stands on, which an expiry would take: no repair mends that. */
+  private static Long foundation(TableMetadata base, Snapshot first) {
+    Long parentId = first.parentId();
+    return parentId != null && base.snapshot(parentId) != null ? parentId : History.mainId(base);
   }
 
   /**

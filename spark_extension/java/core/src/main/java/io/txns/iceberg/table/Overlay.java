@@ -303,12 +303,19 @@ public final class Overlay {
                 formatVersion, sequenceNumber + 1, hasIds ? (Long) Math.max(nextRowId, own) : null);
         snapshot = renumber.renumbered(parent, staged, numbers);
       }
+      snapshot = withoutGap(snapshot);
       added.put(snapshot.snapshotId(), snapshot);
       sequenceNumber = snapshot.sequenceNumber();
-      long first = snapshot.firstRowId() == null ? 0 : snapshot.firstRowId();
-      nextRowId =
-          Math.max(nextRowId, first) + (snapshot.addedRows() == null ? 0 : snapshot.addedRows());
+      nextRowId += snapshot.addedRows() == null ? 0 : snapshot.addedRows();
       return snapshot;
+    }
+
+    /** A table's next row id grows by what a snapshot added: that spans ids that nobody took. */
+    private Snapshot withoutGap(Snapshot snapshot) {
+      Long first = snapshot.firstRowId();
+      return first == null || base == null || first <= nextRowId
+          ? snapshot
+          : SnapshotEdit.of(snapshot).rows(first, first - nextRowId + snapshot.addedRows()).build();
     }
 
     /** A table that was upgraded since has ids for the rows of what was staged without any. */
@@ -322,6 +329,20 @@ public final class Overlay {
       Long id = staged.parentId();
       return id == null || added.containsKey(id) ? added.get(id) : base.snapshot(id);
     }
+  }
+
+  /**
+   * The snapshots of a table whose rows have ids, format 3, that it lacks in the catalog.
+   *
+   * @param known as the catalog had it; null where it had none
+   * @param base as the log has it; null before it is created
+   */
+  public static List<Snapshot> unappliedWithRowIds(TableMetadata known, TableMetadata base) {
+    return base == null || base.formatVersion() < 3
+        ? List.of()
+        : base.snapshots().stream()
+            .filter(one -> known == null || known.snapshot(one.snapshotId()) == null)
+            .toList();
   }
 
   /** Invariant I3: unapplied changes of one table are a chain. */

@@ -13,12 +13,16 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.catalog.Transaction;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.io.CloseableIterable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -168,5 +172,62 @@ class RowIdsTest extends TwoTables {
       assertThat(handle.apply()).isZero();
       assertThat(lake.plainIds(TABLE)).containsExactly(1L, 2L);
     }
+  }
+
+  /** What an upgrade gave to rows of before it, in its own list, was not the table's to give. */
+  @Test
+  void anUpgradeThatIsRenumberedGivesIdsOnce() {
+    table("2");
+    append(logged(), 1, 2);
+    assertThat(handle.apply()).isZero();
+    logged().updateProperties().set("format-version", "3").commit();
+    takeIds();
+    append(logged(), 3);
+    assertThat(handle.apply()).isZero();
+    append(logged(), 4);
+    assertThat(handle.apply()).isZero();
+    Table table = plain();
+    List<Long> ids = new ArrayList<>();
+    firstIds(table, table.currentSnapshot()).values().forEach(ids::add);
+    assertThat(ids).doesNotContainNull().doesNotHaveDuplicates().hasSize(3);
+    assertThat(((BaseTable) table).operations().current().nextRowId())
+        .isGreaterThan(ids.stream().mapToLong(id -> id).max().orElseThrow());
+    assertThat(lake.plainIds(TABLE)).containsExactly(1L, 2L, 3L, 4L);
+  }
+
+  /** An append that merges manifests would write the ids of rows that it did not add. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void anAppendOnWhatIsNotAppliedMergesNothing(boolean inTransaction) {
+    table("3");
+    plain().updateProperties().set(TableProperties.MANIFEST_MIN_MERGE_COUNT, "1").commit();
+    append(logged(), 1);
+    Table table = logged();
+    if (inTransaction) {
+      org.apache.iceberg.Transaction steps = table.newTransaction();
+      steps.newAppend().appendFile(Lake.file(table, 2)).commit();
+      steps.commitTransaction();
+    } else {
+      append(table, 2);
+    }
+    takeIds();
+    assertThat(handle.apply()).isZero();
+    assertIdsAreForLife(2);
+  }
+
+  /** Rows count more than their ids, where a person says so. */
+  @Test
+  void aRejectAppliesWhatHasIdsThatSomebodyTook() {
+    table("3");
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    append(lazy.catalog(() -> txn).loadTable(id(TABLE)), 1);
+    overwrite(lazy.catalog(() -> txn).loadTable(id(TABLE)), 1, 2);
+    txn.commit();
+    append(plain(), 100);
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(lake.plainIds(TABLE)).containsExactly(100L);
+    handle.repairReject(id(TABLE));
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds(TABLE)).containsExactly(1L, 2L);
   }
 }

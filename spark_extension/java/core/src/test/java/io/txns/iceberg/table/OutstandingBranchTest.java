@@ -2,6 +2,7 @@ package io.txns.iceberg.table;
 
 import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -128,6 +129,20 @@ class OutstandingBranchTest extends TwoTables {
         .noneMatch(each -> lists.contains(each.manifestListLocation()));
     plain().expireSnapshots().expireOlderThan(Long.MAX_VALUE).retainLast(1).commit();
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  /** A repair needs what the first change stands on. */
+  @Test
+  void anExpiryLeavesWhatTheFirstChangeStandsOn() {
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
+    overwrite(plain(), 9);
+    assertThat(handle.apply()).isEqualTo(1);
+    append(plain(), 10);
+    plain().expireSnapshots().expireOlderThan(Long.MAX_VALUE).retainLast(1).commit();
+    assertThat(copies()).hasSize(1);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    handle.repairReject(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
   }
 
   @Test
