@@ -20,7 +20,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * nobody waits behind those who came later. Handles of several sessions share a group where their
  * swaps are the same ({@link Sharing}): the leader's log is then every member's own.
  */
-public final class CommitGroup {
+public class CommitGroup {
   /** Those that somebody waits in, perhaps more. */
   private static final Map<CommitGroup, Sharing> GROUPS = new WeakHashMap<>();
 
@@ -172,6 +172,7 @@ public final class CommitGroup {
     private long deadlineMs = Long.MAX_VALUE;
     private int tries;
     private Entry entry;
+    private Head holder;
     private Throwable failure;
 
     Member(Key key, Attempt attempt) {
@@ -249,8 +250,17 @@ public final class CommitGroup {
       return refusal;
     }
 
-    void committed(Entry appended) {
+    /**
+     * @param in a head that holds the entry: its own log has not seen it where another one led
+     */
+    void committed(Entry appended, Head in) {
       entry = appended;
+      holder = in;
+    }
+
+    /** A head that holds its entry; null where it has none. */
+    Head holder() {
+      return holder;
     }
 
     /** It goes no further; what may have landed is unknown, whatever went wrong since. */

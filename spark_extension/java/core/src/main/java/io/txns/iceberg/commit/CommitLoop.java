@@ -61,7 +61,9 @@ public final class CommitLoop {
   public Entry append(CommitGroup.Key key, CommitGroup.Attempt attempt) {
     CommitGroup.Member member = new CommitGroup.Member(key, attempt);
     groups.apply(log.uuid()).run(member, this::appendAll);
-    return member.result();
+    Entry entry = member.result();
+    log.saw(member.holder());
+    return entry;
   }
 
   /** Append those of the members that are valid, one validated against those before it. */
@@ -119,7 +121,7 @@ public final class CommitLoop {
     CommitLog.Swap swap = swap(head, drafts);
     if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
       drafts.refused().forEach(CommitGroup.Member::notCommitted);
-      drafts.entries().forEach(CommitGroup.Member::committed);
+      drafts.entries().forEach((member, entry) -> member.committed(entry, log.newest()));
       return true;
     }
     LOG.debug("a swap was not won: {}", swap.outcome(), swap.cause());
@@ -157,7 +159,7 @@ public final class CommitLoop {
       List<Entry> under = timeline.under(head.state(), key.txnId(), member.sinceTs());
       Optional<Entry> known = Entry.committed(under);
       if (known.isPresent()) {
-        member.committed(known.get());
+        member.committed(known.get(), head);
         continue;
       }
       if (key.isBarred(under)) {

@@ -159,6 +159,20 @@ public final class CommitLog {
     }
   }
 
+  /** The newest head that this log has given, made or been told of. */
+  public Head newest() {
+    return last;
+  }
+
+  /** Another session's log has given or made this head: what is loaded later is not older. */
+  public void saw(Head head) {
+    synchronized (parsed) {
+      if (head.exists() && !isOlder(head.metadata(), last)) {
+        last = head;
+      }
+    }
+  }
+
   /**
    * Load the head past every cache.
    *

@@ -26,6 +26,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.BiConsumer;
 import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.TableMetadata;
@@ -390,5 +391,27 @@ class CommitLoopTest {
     append(by.catalog(() -> txn).loadTable(id("shop.a")), 1);
     txn.commit();
     assertThat(fresh.txnIds("shop.a")).containsExactly(1L);
+  }
+
+  /** Sessions append for each other: a replica takes nothing back of what one was told so. */
+  @Test
+  void whomAnotherSessionLedHasSeenItsCommit() {
+    CommitLog log = new CommitLog(lake.catalog(), COMMITS, Lake.CLOCK);
+    long before = handle.upper();
+    old = log.load().metadata();
+    append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 1);
+    Head newer = log.load();
+    Entry entry = newer.state().entries().get(newer.state().entries().size() - 1);
+    CommitGroup led =
+        new CommitGroup() {
+          @Override
+          void run(Member member, BiConsumer<Member, List<Member>> lead) {
+            member.committed(entry, newer);
+          }
+        };
+    assertThat(handle.upper()).isEqualTo(before).isLessThan(newer.upper());
+    new CommitLoop(handle.services().log(), handle.services().timeline(), Lake.CLOCK, uuid -> led)
+        .append(CommitGroup.Key.fresh(entry.txnId()), (head, commitTs) -> entry);
+    assertThat(handle.upper()).isEqualTo(newer.upper());
   }
 }

@@ -221,7 +221,7 @@ class GroupLimitsTest extends TwoTables {
     group.run(
         won,
         (leader, members) -> {
-          leader.committed(entry);
+          leader.committed(entry, head);
           fail(kind);
         });
     assertThat(won.result()).isSameAs(entry);
