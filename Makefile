@@ -160,7 +160,7 @@ test-java: install ## run the Java unit tests
 .PHONY: test-python
 test-python: install ## run the Python unit tests
 	$(BIN)/python -m pytest tests --ignore tests/simulation -m "not slow" $(TWO_AT_ONCE)
-	$(BIN)/python -m pytest tests/simulation -m "not slow" -n 2
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest tests/simulation -m "not slow" -n 2
 
 .PHONY: simulate
 simulate: install ## run the simulation, of python, java or both: make simulate SEEDS=2000 CORE=java

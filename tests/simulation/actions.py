@@ -91,6 +91,7 @@ def transact(
     history.attempts.append(attempt)
     worker.process.attempt = attempt
     as_of = _as_of(worker) if isolation != "strict-serializable" else None
+    seen_ts = worker.process.seen.get(worker.handle, 0)
     txn = worker.handle.begin(txn_id=txn_id, isolation=isolation, as_of=as_of, comment=attempt.key)
     if answered := committed_ts(txn):
         _acknowledge(worker, attempt, answered)
@@ -100,6 +101,10 @@ def transact(
     attempt.tell(f"begins {txn.txn_id}, {isolation}, at {txn.read_ts}")
     if as_of is None and attempt.read_ts < attempt.began_above and not worker.process.stale:
         raise Violation("strict", f"{attempt.key} reads below {attempt.began_above}")
+    if as_of is None:
+        if attempt.read_ts < seen_ts:
+            raise Violation("strict", f"{attempt.key} goes back below {seen_ts}")
+        worker.process.saw(worker.handle, attempt.read_ts)
     try:
         statements(worker, txn, attempt)
     except Conflict:
@@ -214,6 +219,7 @@ def _acknowledge(worker: Worker, attempt: Attempt, commit_ts: int | None) -> Non
     history = worker.lake.observer.history
     attempt.acknowledged = commit_ts
     attempt.tell(f"is told that it stands at {commit_ts}")
+    worker.process.saw(worker.handle, commit_ts or 0)
     settled = history.settled_ts(attempt.txn_id)
     # Without an entry of its own, what it meant must come to nothing on what it read.
     registered = {name for name in attempt.tables if name not in worker.lake.creatable}
@@ -305,7 +311,11 @@ def _change(worker: Worker, catalog: Any, table: Any, attempt: Attempt, verb: st
 
 
 def _write_key(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier, verb: str) -> None:
-    found, table = read(worker, catalog, attempt, name) or frozenset(), catalog.load_table(name)
+    looks = worker.java or worker.rng.random() < 0.5  # whose first look would clash by itself
+    found = (read(worker, catalog, attempt, name) or frozenset()) if looks else None
+    table = catalog.load_table(name)
+    if found is None:
+        found = worker.lake.observer.contents.rows(table.metadata.current_snapshot())
     if worker.writes(table):
         keys.change(table, verb, worker.rng.choice(keys.KEYS), found, partial(meaning, attempt))
 

@@ -276,6 +276,8 @@ class History:
         self.renamed[old] = self.renamed[new] = self.upper
         self._versions.pop(new, None)  # of another table, which has gone on under another name
         if newest is not None and newest.cared:
+            # What is logged under its old name from now on is applied once somebody registers it.
+            self.upset.setdefault(old, self.upper)
             self.add(new, replace(newest, ts=self.upper))
             self.add(old, replace(newest, ts=self.upper, cared=False))
         self.removed.setdefault(new, set()).update(self.removed.get(old, ()))

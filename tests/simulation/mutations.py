@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from pyiceberg.table import Transaction
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
 from tests.simulation import mutations_of_files as of_files
@@ -22,8 +23,7 @@ from txns._iceberg import manifests as _manifests
 from txns._log import commit_log, timeline
 from txns._log import entry as _entry
 from txns._log import state as _state
-from txns._stage import change_builder
-from txns._stage.read_set import ReadSet
+from txns._stage import change_builder, txn_table
 from txns._stage.staged_table import StagedTable
 from txns._table import data_tables, overlay, reconcile, replay
 from txns._table import mark as _mark
@@ -143,8 +143,13 @@ def write_check_dropped() -> list[Patch]:
 
 
 def conditional_write_counts_as_append() -> list[Patch]:
-    """Restage an upsert, or an overwrite with a filter, that found nothing to replace."""
-    return [(ReadSet, "write_by_rows", ReadSet.read)]
+    """Take an upsert, or an overwrite with a filter, for what its snapshots are called."""
+
+    def unseen(self: Any, row_filter: str) -> None:
+        pass
+
+    noting = txn_table._NotingTransaction
+    return [(noting, "_note_conditional", unseen), (noting, "_scan", Transaction._scan)]
 
 
 def absence_check_dropped() -> list[Patch]:

@@ -82,7 +82,7 @@ class Observer:
             return  # it is held against what its own users meant, at the end
         # A table that was set back, or lost its mark, has the times of whoever wrote it meanwhile.
         ours = name == COMMIT_TABLE or (is_marked(new) and name not in self.history.upset)
-        if ours and self.world.faults.settings.has(Switch.CLOCKS) and not self.world.actor.stranger:
+        if ours and not self.world.actor.stranger:
             java_rules.check(name, old, new)
         if name == COMMIT_TABLE:
             self._log_changed(old, new)
@@ -289,8 +289,16 @@ class Observer:
         """Refuse the removal of a file that a table or the log still needs."""
         if self.world.actor.stranger:
             return
-        if location in self.needed():
+        if location in self.needed() or self._is_live(location):
             raise Violation("files", f"{self.world.actor.doing} removes a file in use: {location}")
+
+    def _is_live(self, location: str) -> bool:
+        """Whether a table reads a data file."""
+        return location not in self.registry.storage.files and any(
+            location in self.contents.files(snapshot)
+            for name in self.registry.pointers
+            for snapshot in still_needed(self.registry.metadata(name))
+        )
 
     def needed(self) -> set[str]:
         """Give what the newest state of some table stands on, or that of the log of late."""

@@ -71,6 +71,7 @@ class Process:
         stale: Whether a load of its action gave an older version.
         cut_off_until: Until when all of its steps fail, in ms.
         mates: The other threads of the same process, which die with it.
+        seen: The greatest timestamp that a handle has read at or was told, by the handle.
     """
 
     name: str
@@ -94,6 +95,11 @@ class Process:
     stale: bool = False
     cut_off_until: int = 0
     mates: list[Process] = field(default_factory=list)
+    seen: dict[Any, int] = field(default_factory=dict)
+
+    def saw(self, handle: Any, ts: int) -> None:
+        """Note what a handle has read at or was told: it reads nothing below that any more."""
+        self.seen[handle] = max(ts, self.seen.get(handle, 0))
 
     def begin_action(self, seed: int, key: str, now_ms: int) -> None:
         """Give an action randomness of its own, so that leaving others out changes nothing."""

@@ -71,10 +71,13 @@ class Storage:
 
     def delete(self, location: str) -> None:
         """Remove a file, without a step."""
-        if location not in self.files:
+        if not self.holds(location):
             raise FileNotFoundError(location)
         self.before_delete(location)
-        del self.files[location]
+        if location in self.files:
+            del self.files[location]
+        else:
+            self.expired_data.add(location)
 
 
 class SimulatedFileIO(FileIO):

@@ -22,7 +22,7 @@ from tests.simulation import deletes
 from tests.simulation.java_handle import JavaTable
 from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.rows import compact, data_file, held, real_file, replace_files
-from tests.simulation.scheduler import DAY_MS
+from tests.simulation.scheduler import DAY_MS, Violation
 from tests.simulation.settings import Switch
 from tests.simulation.storage import ERRORS
 from tests.simulation.table_checks import is_marked
@@ -222,16 +222,24 @@ def orphans(worker: Worker) -> None:
     Remove files of a table that are days old and that its metadata does not lead to, as Iceberg.
 
     Not where the log alone knows some of them: entries that nobody has tried to apply (spec 8.5);
-    nor while somebody has stood still for as long, whom plain Iceberg would not spare either.
+    nor while somebody else has stood still for as long, whom plain Iceberg would not spare either.
+
+    Raises:
+        Violation: A branch that is said to reach what is not applied does not.
     """
     lake, world = worker.lake, worker.lake.world
     world.sleep(worker.rng.randint(1, 5) * DAY_MS)
     table, before_ms = _table(worker), world.now_ms - _ORPHANED_MS
-    began_ms = (one.began_ms - one.skew_ms for one in world.processes if not one.dead)
+    others = (one for one in world.processes if not one.dead and one is not worker.process)
+    began_ms = min((one.began_ms - one.skew_ms for one in others), default=before_ms)
     storage, reachable = lake.observer.registry.storage, _reachable(lake, table)
     old = storage.below(table.metadata.location).items()
     found = [path for path, at in old if at < before_ms and path not in reachable]
-    if min(began_ms) < before_ms or lake.observer.needed().intersection(found):
+    if began_ms < before_ms:
+        return
+    if needed := lake.observer.needed().intersection(found):
+        if lake.observer.checks.is_kept_by_a_branch(table.name(), table.metadata):
+            raise Violation("files", f"no branch of {table.name()} leads to {sorted(needed)}")
         return
     for path in found:
         world.io("delete", path, partial(storage.delete, path), ERRORS)

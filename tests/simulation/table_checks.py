@@ -368,6 +368,23 @@ class TableChecks:
             if _name(table) == name
         )
 
+    def is_kept_by_a_branch(self, name: Identifier, metadata: TableMetadata) -> bool:
+        """Whether a table has the whole branch of spec 8.5, for all that it does not show."""
+        ref = metadata.refs.get("txns-outstanding")
+        at = metadata.snapshot_by_id(ref.snapshot_id) if ref else None
+        reaches = int(_summary(at, "txns.outstanding") or 0) if at else 0
+        copies = 0
+        while at is not None and is_copy(at):
+            copies += 1
+            at = metadata.snapshot_by_id(at.parent_snapshot_id or -1)
+        newest = max(
+            logged.commit_ts
+            for logged in self._observer.entries.values()
+            for table in logged.tables
+            if logged.changes and _name(table) == name and not self.is_applied(logged, table)
+        )
+        return ref is not None and reaches >= newest and copies + 1 == ref.min_snapshots_to_keep
+
     def must_be_applied(self, logged: Logged, table: dict[str, Any]) -> None:
         """An entry may leave the head only when its tables show it (I6)."""
         name = _name(table)

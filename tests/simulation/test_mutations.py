@@ -36,8 +36,6 @@ QUICK = {
 
 TESTS_SEE = {
     "absence_check_dropped",
-    "apply_past_quarantine",
-    "conditional_write_counts_as_append",
     "head_not_moved",
     "kept_tag_forgotten",
     "missing_list_passed_over",

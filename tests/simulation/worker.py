@@ -155,7 +155,7 @@ class Lake:
         """Give the rows of a table, past pyiceberg where that refuses to read it."""
         if isinstance(table, JavaTable) or not self.has_equality_deletes(table):
             return held(table.scan().plan_files())
-        return self.observer.contents.rows(table.metadata.current_snapshot())
+        return self.observer.contents.rows(table.current_snapshot())
 
 
 @dataclass

@@ -19,6 +19,7 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
+    UpgradeFormatVersionUpdate,
 )
 
 from txns._iceberg import manifests, timestamps
@@ -243,6 +244,9 @@ class Applier:
         if stranger and not (stranger.adoptable or repaired or forgets):
             raise Quarantined(table, stranger.reason)
         request = self._log.request(change)
+        for update in request.updates:
+            if isinstance(update, UpgradeFormatVersionUpdate):
+                manifests.check_writable_format(update.format_version, dotted_name(table))
         now_ms = self._clock.now_ms()
         renumber = self._on_storage(real)
         source = change.change.from_snapshot_id

@@ -70,15 +70,25 @@ def check_writable(metadata: TableMetadata, table: str) -> None:
     Raises:
         Unsupported: For formats 1 and 3, with the reason.
     """
-    if metadata.format_version < WRITABLE_FORMAT:
+    check_writable_format(metadata.format_version, table)
+
+
+def check_writable_format(version: int, table: str) -> None:
+    """
+    Refuse a format that pyiceberg cannot write.
+
+    Raises:
+        Unsupported: For formats 1 and 3, with the reason.
+    """
+    if version < WRITABLE_FORMAT:
         raise Unsupported(
             "a table of format version 1, whose snapshots have no sequence numbers, is written"
             " outside of transactions: create it outside, or with format-version 2;"
             f" table=`{table}`"
         )
-    if metadata.format_version > WRITABLE_FORMAT:
+    if version > WRITABLE_FORMAT:
         raise Unsupported(
-            f"pyiceberg reads tables of format version {metadata.format_version} and cannot write"
+            f"pyiceberg reads tables of format version {version} and cannot write"
             f" them (apache/iceberg-python#1551): write it with Spark; table=`{table}`"
         )
 

@@ -117,7 +117,9 @@ def put(
 def _foundation(base: TableMetadata, first: Snapshot) -> int | None:
     """Give what the first change stands on, which an expiry would take: no repair mends that."""
     known = {each.snapshot_id for each in base.snapshots}
-    return first.parent_snapshot_id if first.parent_snapshot_id in known else base.current_snapshot_id
+    return (
+        first.parent_snapshot_id if first.parent_snapshot_id in known else base.current_snapshot_id
+    )
 
 
 def here(base: TableMetadata) -> tuple[TableRequirement, ...]:

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.table.update import AssertRefSnapshotId
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table.update import AddPartitionSpecUpdate, AssertRefSnapshotId
+from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import LongType, StringType
 
 from tests.txns.lake import SCHEMA, ids, rows
 from txns._iceberg.manifests import manifests_of
 from txns._iceberg.snapshots import summary_value
+from txns._table import mark as _mark
 from txns._table import outstanding_branch
+from txns._table.logged_state import logged_state
 from txns._table.swap import swap
 
 if TYPE_CHECKING:
@@ -191,3 +195,64 @@ def test_copies_of_what_was_applied_with_its_list_go(lake, later, *, forgets: bo
     later.apply_le()
     assert [] == copies(lake, a)
     assert ([1, 2] if forgets else [1, 2, 3]) == lake.plain_ids(a)
+
+
+def test_a_partition_spec_whose_id_a_stranger_took(lake, later):
+    """
+    No repair ends that (spec 7), so the branch has to stand.
+
+    1. A spec and a row are logged. 2. A stranger's other spec of earlier fields takes the id, and
+    is the default no more.
+    """
+    a = lake.table("a", [1])
+    for field, width in (("id", 4), ("name", 8)):
+        with later.catalog().load_table(a).update_spec() as update:
+            update.add_field(field, BucketTransform(width), f"{field}_bucket")
+    later.apply_le()
+    with later.begin() as txn:
+        table = txn.load_table(a)
+        with table.update_spec() as update:
+            update.remove_field("id_bucket")
+        table.append(rows(2))
+    default = lake.catalog.load_table(a).metadata.default_spec_id
+    outside = lake.catalog.load_table(a)
+    logged = later.snapshot().load_table(a).spec()
+    fields = reversed(outside.spec().fields)
+    theirs = AddPartitionSpecUpdate(spec=PartitionSpec(*fields, spec_id=logged.spec_id))
+    lake.catalog.commit_table(outside, (), (theirs,))
+    assert lake.catalog.load_table(a).metadata.default_spec_id == default
+    assert [("shop", "a")] == later.apply_le()
+    assert BRANCH in lake.catalog.load_table(a).metadata.refs
+
+
+def test_the_branch_says_nothing_of_main(lake, later):
+    """
+    It leads to all that `main` had: which of a transaction's snapshots that was, other refs tell.
+
+    1. A transaction writes `main` and `audit`. 2. The branch is put. 3. `main` is rolled back, and
+    its history does not show it any more.
+    """
+    a = lake.table("a", [1])
+    first = lake.catalog.load_table(a).metadata.current_snapshot_id
+    with lake.catalog.load_table(a).manage_snapshots() as update:
+        update.create_branch(first, "audit")
+    with later.begin() as txn:
+        txn.load_table(a).append(rows(2))
+        txn.load_table(a).append(rows(50), branch="audit")
+    later.apply_le()
+    main = lake.catalog.load_table(a).metadata.current_snapshot_id
+    later.catalog().load_table(a).append(rows(3))
+    lake.catalog.load_table(a).overwrite(rows(9))
+    later.apply_le()
+    metadata = lake.catalog.load_table(a).metadata
+    assert BRANCH in metadata.refs
+    back = metadata.refs["main"].model_copy(update={"snapshot_id": first})
+    rolled_back = metadata.model_copy(
+        update={
+            "refs": {**metadata.refs, "main": back},
+            "current_snapshot_id": first,
+            "snapshot_log": [one for one in metadata.snapshot_log if one.snapshot_id == first],
+        }
+    )
+    mark = _mark.mark_of(rolled_back)
+    assert logged_state(rolled_back, mark).snapshot.snapshot_id == main
