@@ -188,8 +188,8 @@ def _promises_were_kept(lake: Lake) -> None:
             raise Violation("refused", f"{attempt.key} was refused, and has committed")
         told = attempt.acknowledged
         settled = history.settled_ts(attempt.txn_id) if attempt.txn_id else None
-        # One that only read under an id of before has written nothing that could come second.
-        if told and settled and told != settled and attempt.operations:
+        # What came to nothing has no entry under the id, nor what only read under one of before.
+        if told and settled and told != settled and attempt.changed(history, attempt.read_ts or 0):
             raise Violation("durability", f"{attempt.key} was told {told}: {settled}")
 
 

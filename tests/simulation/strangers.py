@@ -25,7 +25,7 @@ from tests.simulation.rows import compact, data_file, held, real_file, replace_f
 from tests.simulation.scheduler import DAY_MS, Violation
 from tests.simulation.settings import Switch
 from tests.simulation.storage import ERRORS
-from tests.simulation.table_checks import is_marked
+from tests.simulation.table_checks import is_anothers, is_marked
 
 if TYPE_CHECKING:
     from tests.simulation.history import Identifier
@@ -235,7 +235,7 @@ def orphans(worker: Worker) -> None:
     storage, reachable = lake.observer.registry.storage, _reachable(lake, table)
     old = storage.below(table.metadata.location).items()
     found = [path for path, at in old if at < before_ms and path not in reachable]
-    if began_ms < before_ms:
+    if began_ms < before_ms or is_anothers(table.metadata):
         return
     if needed := lake.observer.needed().intersection(found):
         if lake.observer.checks.is_kept_by_a_branch(table.name(), table.metadata):

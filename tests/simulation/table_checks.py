@@ -47,9 +47,9 @@ class TableChecks:
 
     def changed(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         """Judge a swap; a stranger's is only recorded, and so is that of another log's users."""
-        if old is not None and is_marked(old) and _is_anothers(new):
+        if old is not None and is_marked(old) and is_anothers(new):
             raise Violation("trust", f"another commit table has taken {name}")
-        strangers = self._observer.world.actor.stranger or _is_anothers(new)
+        strangers = self._observer.world.actor.stranger or is_anothers(new)
         if strangers or self._passes_the_log(name, old, new):
             if old is not None or name not in self._history.upset:  # what comes back is known
                 self._foreign(old, new)
@@ -200,7 +200,8 @@ class TableChecks:
         """Whether a swap sets a mark, if only over one that a stranger has put back since."""
         if old is None:
             return not _created(new)
-        return not is_marked(old) or (name in self._history.upset and _marks(new))
+        moves = old.current_snapshot_id != new.current_snapshot_id
+        return not is_marked(old) or (name in self._history.upset and moves and _marks(new))
 
     def _registered(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         main = new.current_snapshot()
@@ -417,7 +418,7 @@ def is_marked(metadata: TableMetadata) -> bool:
     return own and metadata.properties.get(_MARK) == OURS
 
 
-def _is_anothers(metadata: TableMetadata) -> bool:
+def is_anothers(metadata: TableMetadata) -> bool:
     """Whether another commit table has taken a table, whose mark strangers have taken before."""
     return metadata.properties.get(_MARK, OURS) != OURS
 

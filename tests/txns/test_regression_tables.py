@@ -398,3 +398,28 @@ def test_a_subscriber_goes_on_while_its_table_is_created_again(lake, handle):
     seen += deliveries
     appended = [table.appended["id"].to_pylist() for each in seen for table in each.tables]
     assert appended == [[2], [3]]
+
+
+def test_a_list_has_what_was_created_again_while_it_was_made(lake, monkeypatch):
+    """
+    A table may be newer than the head that was loaded before it.
+
+    1. A list has loaded the newest head. 2. Somebody drops a table and creates it again. 3. The
+    list asks whether it was there.
+    """
+    a = lake.table("a", [1])
+    other = lake.open().catalog()
+    plain = Archive.dropped
+
+    def dropped(self, head):
+        found = plain(self, head)
+        monkeypatch.undo()
+        other.drop_table(a)
+        other.create_table(a, SCHEMA)
+        return found
+
+    lake.open().catalog().drop_table(a)
+    lake.open().catalog().create_table(a, SCHEMA)
+    with lake.open().begin() as txn:
+        monkeypatch.setattr(Archive, "dropped", dropped)
+        assert [("shop", "a")] == txn.list_tables("shop")

@@ -114,16 +114,16 @@ class TxnCatalog(Catalog):
         # what was applied and tidied since it was made is in neither of it and the newest head.
         newest = self._parts.log.load_if_ever()
         dropped = set(map(folded, self._parts.timeline.archive.dropped(newest)))
-        names: dict[Identifier, Change | None] = {
-            table: None for table in tables if is_apart(table) or folded(table) in dropped
-        }
+        names = dict.fromkeys(
+            table for table in tables if is_apart(table) or folded(table) in dropped
+        )
         logged = self._coming_or_going(space, head, newest, read_ts)
-        same = {folded(name): first for name, first in logged.items()}
+        same = set(map(folded, logged))
         # Where the catalog folds names, its own letters may be others than the log's.
-        names |= {table: same[folded(table)] for table in tables if folded(table) in same}
-        names |= logged
-        for table, first in names.items():
-            if self._is_there(table, head, newest, first):
+        names |= dict.fromkeys(table for table in tables if folded(table) in same)
+        names |= dict.fromkeys(logged)
+        for table in names:
+            if self._is_there(table, head):
                 tables[table] = None
             else:
                 tables.pop(table, None)
@@ -145,20 +145,28 @@ class TxnCatalog(Catalog):
                     names[change.table] = names.get(change.table) or above
         return {name: first for name, first in names.items() if name[:-1] == namespace}
 
-    def _is_there(self, table: Identifier, head: Head, newest: Head, first: Change | None) -> bool:
+    def _is_there(self, table: Identifier, head: Head) -> bool:
         read_ts = self._read_ts(head)
         try:
             self._parts.tables.load(table, head, read_ts)
         except NoSuchTableError:
             return False
         except Conflict:  # created later: again, where it was dropped before that
-            if first is None or first.operation is not Operation.DROP:
-                return False
-            # Who purges a dropped table drops it once more in the log.
-            return not self._parts.timeline.was_dropped(newest.state, first.uuid, read_ts)
+            return self._was_there(table, head)
         except TxnsError:
             return True  # what is wrong with it is said when it is loaded
         return True
+
+    def _was_there(self, table: Identifier, head: Head) -> bool:
+        """Whether a table that was created above `read_ts` was there until it was dropped."""
+        newest = self._parts.log.load_if_ever()  # after the table, or it knows less than that
+        read_ts = self._read_ts(head)
+        logged = self._coming_or_going(table[:-1], head, newest, read_ts)
+        first = next((logged[name] for name in logged if folded(name) == folded(table)), None)
+        if first is None or first.operation is not Operation.DROP:
+            return False
+        # Who purges a dropped table drops it once more in the log.
+        return not self._parts.timeline.was_dropped(newest.state, first.uuid, read_ts)
 
     def supports_server_side_planning(self) -> bool:
         """Whether the server plans scans: it does not know what is staged."""

@@ -12,7 +12,6 @@ import io.txns.iceberg.meta.TableNames;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.NameAside;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -45,31 +44,26 @@ public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, D
       // The catalog's list is of now: what others have created or dropped since is in it, and
       // what was applied and tidied since it was made is in neither of it and the newest head.
       Head newest = log.load();
-      Map<TableIdentifier, Optional<Change>> names = new LinkedHashMap<>();
+      Set<TableIdentifier> names = new LinkedHashSet<>();
       Set<String> dropped =
           timeline.archive().dropped(newest).stream()
               .map(TableNames::folded)
               .collect(Collectors.toSet());
       listed.stream()
           .filter(name -> NameAside.is(name) || dropped.contains(TableNames.folded(name)))
-          .forEach(name -> names.put(name, Optional.empty()));
-      Map<TableIdentifier, Optional<Change>> logged =
-          comingOrGoing(namespace, head, newest, readTs);
+          .forEach(names::add);
+      Set<TableIdentifier> logged = comingOrGoing(namespace, head, newest, readTs).keySet();
       // Where the catalog folds names, its own letters may be others than the log's.
-      Map<String, Optional<Change>> same = new HashMap<>();
-      logged.forEach((name, first) -> same.put(TableNames.folded(name), first));
-      listed.stream()
-          .filter(name -> same.containsKey(TableNames.folded(name)))
-          .forEach(name -> names.put(name, same.get(TableNames.folded(name))));
-      names.putAll(logged);
-      names.forEach(
-          (table, first) -> {
-            if (isThere(table, head, newest, readTs, first)) {
-              listed.add(table);
-            } else {
-              listed.remove(table);
-            }
-          });
+      Set<String> same = logged.stream().map(TableNames::folded).collect(Collectors.toSet());
+      listed.stream().filter(name -> same.contains(TableNames.folded(name))).forEach(names::add);
+      names.addAll(logged);
+      for (TableIdentifier table : names) {
+        if (isThere(table, head, readTs)) {
+          listed.add(table);
+        } else {
+          listed.remove(table);
+        }
+      }
     }
     if (running != null) {
       listed.removeIf(table -> drops(running, table));
@@ -118,8 +112,7 @@ public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, D
     return names;
   }
 
-  private boolean isThere(
-      TableIdentifier table, Head head, Head newest, long readTs, Optional<Change> first) {
+  private boolean isThere(TableIdentifier table, Head head, long readTs) {
     try {
       tables.load(table, head, readTs);
       return true;
@@ -127,9 +120,17 @@ public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, D
       return false;
     } catch (TxnException e) {
       // A conflict: created later; again, where it was dropped before that.
-      return e.kind() != ErrorKind.CONFLICT
-          || first.filter(change -> isEndedBy(change, newest, readTs)).isPresent();
+      return e.kind() != ErrorKind.CONFLICT || wasThere(table, head, readTs);
     }
+  }
+
+  /** Whether a table that was created above readTs was there until it was dropped. */
+  private boolean wasThere(TableIdentifier table, Head head, long readTs) {
+    Head newest = log.load(); // after the table, or it knows less than that
+    return comingOrGoing(table.namespace(), head, newest, readTs).entrySet().stream()
+        .filter(logged -> TableNames.folded(logged.getKey()).equals(TableNames.folded(table)))
+        .flatMap(logged -> logged.getValue().stream())
+        .anyMatch(first -> isEndedBy(first, newest, readTs));
   }
 
   /** Whether it was there until then: who purges a dropped table drops it once more in the log. */
