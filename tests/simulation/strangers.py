@@ -98,7 +98,7 @@ def compact_log(worker: Worker) -> None:
     storage = worker.lake.observer.registry.storage
     found = [pq.read_table(io.BytesIO(storage.bytes_of(file.file_path))) for file in files]
     sink = io.BytesIO()
-    pq.write_table(pa.concat_tables(found), sink)
+    pq.write_table(pa.concat_tables(found, promote_options="permissive"), sink)
     path = f"{table.location()}/data/compacted-{worker.lake.new_row()}.parquet"
     storage.files[path] = sink.getvalue()
     count = sum(file.record_count for file in files)

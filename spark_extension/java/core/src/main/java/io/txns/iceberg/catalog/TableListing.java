@@ -9,6 +9,7 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Operation;
 import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.meta.TableNames;
+import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.NameAside;
 import java.util.ArrayList;
@@ -66,22 +67,23 @@ public record TableListing(Catalog delegate, CommitLog log, Timeline timeline, D
       }
     }
     if (running != null) {
-      listed.removeIf(table -> drops(running, table));
-      running.writeSet().created().stream()
-          .filter(table -> table.namespace().equals(namespace))
-          .forEach(listed::add);
+      listed.removeIf(
+          table -> running.writeSet().dropped().stream().anyMatch(one -> isListedAs(table, one)));
+      for (StagedTable one : running.writeSet().standing()) {
+        if (one.identifier().namespace().equals(namespace)
+            && listed.stream().noneMatch(table -> isListedAs(table, one))) {
+          listed.add(one.identifier());
+        }
+      }
     }
     return List.copyOf(listed);
   }
 
-  /** Whether a transaction has dropped a table; a catalog may list it in letters of its own. */
-  private boolean drops(Transaction running, TableIdentifier table) {
-    return running.writeSet().dropped().stream()
-        .anyMatch(
-            dropped ->
-                dropped.identifier().equals(table)
-                    || (TableNames.folded(dropped.identifier()).equals(TableNames.folded(table))
-                        && dropped.base().uuid().equals(uuidOf(table))));
+  /** Whether a name in a list is a staged table's: a catalog may list it in its own letters. */
+  private boolean isListedAs(TableIdentifier table, StagedTable staged) {
+    return staged.identifier().equals(table)
+        || (TableNames.folded(staged.identifier()).equals(TableNames.folded(table))
+            && staged.base().uuid().equals(uuidOf(table)));
   }
 
   private String uuidOf(TableIdentifier table) {

@@ -70,12 +70,9 @@ public final class StagedTables {
     return staged.values().stream().filter(StagedTables::isDropped).toList();
   }
 
-  /** Tables that were created and that nobody else sees. */
-  List<TableIdentifier> created() {
-    return staged.values().stream()
-        .filter(table -> table.isCreate() && !isDropped(table))
-        .map(StagedTable::identifier)
-        .toList();
+  /** Tables that are there: some were created, maybe again, and nobody else sees them. */
+  List<StagedTable> standing() {
+    return staged.values().stream().filter(table -> !isDropped(table)).toList();
   }
 
   /** Keep a new table in memory; the catalog's atomic create comes with apply. */

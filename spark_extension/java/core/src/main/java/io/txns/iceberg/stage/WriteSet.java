@@ -166,9 +166,9 @@ public final class WriteSet {
     return staged.dropped();
   }
 
-  /** Tables that it has created and that nobody else sees. */
-  public synchronized List<TableIdentifier> created() {
-    return staged.created();
+  /** Tables that are there for it: some it has created, maybe again, and nobody else sees them. */
+  public synchronized List<StagedTable> standing() {
+    return staged.standing();
   }
 
   /** Keep a new table in memory; the catalog's atomic create comes with apply. */

@@ -7,11 +7,13 @@ import static org.apache.iceberg.types.Types.NestedField.optional;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnCatalog;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.catalog.Transaction;
 import java.util.Map;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
@@ -58,6 +60,18 @@ class RecreatedTableTest extends TwoTables {
     }
     assertThat(lake.txnIds("shop.a")).containsExactly(7L);
     assertThat(other().loadTable(id("shop.a")).properties()).doesNotContainKey("asked");
+  }
+
+  /** Nobody else sees it before it is committed. */
+  @Test
+  void itIsListedInItsTransaction() {
+    ours.dropTable(id("shop.a"), false);
+    Transaction txn = handle.begin(BeginOptions.defaults());
+    TxnCatalog inside = handle.catalog(() -> txn);
+    inside.createTable(id("shop.a"), Lake.SCHEMA);
+    assertThat(inside.listTables(id("shop.a").namespace()))
+        .containsExactlyInAnyOrder(id("shop.a"), id("shop.b"));
+    assertThat(other().listTables(id("shop.a").namespace())).containsExactly(id("shop.b"));
   }
 
   /** Two CTAS, planned at once. */
