@@ -63,7 +63,7 @@ ON = frozenset(Switch) - {Switch.FORMAT_3}
 What runs have that are not told otherwise.
 
 Of format 3 a change of several snapshots that rewrite each other's rows cannot be applied where
-strangers have taken its row ids (docs/spec.md 8.2): nothing ends that quarantine but an adoption.
+strangers have taken its row ids (docs/spec.md 8.2): nobody repairs that where they wrote a branch.
 """
 
 

@@ -286,6 +286,8 @@ public final class TxnTableBuilder implements TableBuilder {
       wanted = isAhead(real) ? wantedProperties() : addedProperties();
     } catch (NoSuchTableException e) {
       wanted = properties; // logged, and not created yet
+    } catch (IllegalArgumentException e) {
+      wanted = wantedProperties(); // it is ahead since it was loaded, and no builder takes it
     }
     Map<String, String> users = new HashMap<>(TableMark.withoutReserved(wanted));
     Map<String, String> all = new HashMap<>(base.properties());
