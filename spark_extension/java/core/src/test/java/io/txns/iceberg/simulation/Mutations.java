@@ -161,7 +161,7 @@ final class Mutations {
               "what is put on other rows gets another id (schedule 3)",
               method(
                   "commit.Applier",
-                  "Overlay.Renumber onStorage(LoggedChange, TableOperations)",
+                  "Overlay.Renumber onStorage(LoggedChange, TableOperations, boolean)",
                   (onStorage, a) -> onStrangersRows((TableOperations) a[2]))),
           Mutation.of(
               "restage_forgotten",
@@ -212,14 +212,14 @@ final class Mutations {
               "a renumbered snapshot has a manifest list with its numbers (8.2)",
               method(
                   "commit.Applier",
-                  "Overlay.Renumber onStorage(LoggedChange, TableOperations)",
+                  "Overlay.Renumber onStorage(LoggedChange, TableOperations, boolean)",
                   (onStorage, a) -> Overlay.Renumber.IN_MEMORY)),
           Mutation.of(
               "row_ids_as_staged",
               "rows of format 3 keep the ids that apply has given them (8.2)",
               method(
                   "commit.Applier",
-                  "Overlay.Renumber onStorage(LoggedChange, TableOperations)",
+                  "Overlay.Renumber onStorage(LoggedChange, TableOperations, boolean)",
                   (onStorage, a) -> withoutParents((Overlay.Renumber) onStorage.of(a)))),
           Mutation.of(
               "commit_ts_of_the_clock",
