@@ -255,7 +255,7 @@ def test_readers_of_a_table_that_goes_by_a_column_of_strangers(lake, later, by):
 
 
 def test_what_no_swap_can_end_is_said(lake, later, caplog):
-    """A swap that fails while nobody moves the table is no lost race: people see why."""
+    """A change that no repair makes fit is no lost race: people see why."""
     a = lake.table("a", [1])
     with later.catalog().load_table(a).update_spec() as update:
         update.add_field("id", BucketTransform(4))
@@ -266,7 +266,7 @@ def test_what_no_swap_can_end_is_said(lake, later, caplog):
     with caplog.at_level("WARNING"):
         assert [("shop", "a")] == later.apply_le()
     assert [True] == ["of shop.a stay" in one.getMessage() for one in caplog.records]
-    assert "Partition spec with id 1 already exists" in caplog.text
+    assert "there is another partition spec 1" in caplog.text
 
 
 def test_a_race_that_is_lost_twice_is_left_without_a_word(lake, later, caplog):
