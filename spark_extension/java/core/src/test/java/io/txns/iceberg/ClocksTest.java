@@ -101,6 +101,25 @@ public class ClocksTest {
     assertThat(lake.txnIds("shop.a")).isEqualTo(expected);
   }
 
+  /** A time that Iceberg takes is one time, in main's history and in the snapshot. */
+  @Test
+  void whatIsAppliedToATableThatIsAheadHasOneTime() {
+    append(auto("shop.a"), 1);
+    TxnConfig next = TxnConfig.from(Map.of("txns.apply", "next"));
+    TxnHandle lazy = TxnHandle.open("lake", lake.catalog(), next, clock);
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
+    Lake.CLOCK.backOff(5);
+    append(lake.catalog().loadTable(id("shop.a")), 9); // later than what is logged
+    putAhead("shop.a");
+    assertThat(handle.apply()).isZero();
+    TableMetadata applied = metadata("shop.a");
+    assertThat(applied.snapshotLog())
+        .allSatisfy(
+            entry ->
+                assertThat(applied.snapshot(entry.snapshotId()).timestampMillis())
+                    .isEqualTo(entry.timestampMillis()));
+  }
+
   /** What is not in the log follows the table's times as well. */
   @ParameterizedTest
   @ValueSource(booleans = {true, false})

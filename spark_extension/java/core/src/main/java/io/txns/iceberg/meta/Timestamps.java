@@ -145,7 +145,7 @@ public final class Timestamps {
       }
       if (known.isEmpty()) {
         lastMs = follow((ObjectNode) entry, lastMs);
-        long timeMs = lastMs;
+        long timeMs = entry.get(AT).asLong();
         node.withArray("snapshots")
             .forEach(
                 at -> {
