@@ -57,6 +57,7 @@ final class TableTransaction implements InvocationHandler {
     return result instanceof Table shown ? tableOf((Transaction) proxy, shown) : result;
   }
 
+  /** What it is asked for, or an append that merges no manifests, as {@link TxnTable} has it. */
   private Method asked(Method method) throws NoSuchMethodException {
     return method.getName().equals("newAppend") && operations.standsOnOtherRowIds()
         ? Transaction.class.getMethod("newFastAppend")

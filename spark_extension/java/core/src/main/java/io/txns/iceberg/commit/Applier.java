@@ -23,7 +23,6 @@ import io.txns.iceberg.table.OutstandingBranch;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
-import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -37,10 +36,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
-import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
-import org.apache.iceberg.DataOperations;
-import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
@@ -488,90 +484,6 @@ public final class Applier {
 
   /** Renumbered snapshots get a manifest list of their own in storage. */
   private Overlay.Renumber onStorage(LoggedChange change, TableOperations real, boolean repaired) {
-    return new Renumbering(change, real, repaired);
-  }
-
-  /** How snapshots of a change take new numbers, with lists of their own. */
-  private final class Renumbering implements Overlay.Renumber {
-    private final LoggedChange change;
-    private final TableOperations real;
-    private final boolean repaired;
-
-    private Renumbering(LoggedChange change, TableOperations real, boolean repaired) {
-      this.change = change;
-      this.real = real;
-      this.repaired = repaired;
-    }
-
-    /** The parent may have been renumbered after this one was staged on it. */
-    @Override
-    public boolean hasOtherRowIds(Snapshot parent, Snapshot staged) {
-      Map<String, Long> ids = rowIds(parent);
-      return rowIds(staged).entrySet().stream()
-          .anyMatch(
-              listed ->
-                  ids.containsKey(listed.getKey())
-                      && !ids.get(listed.getKey()).equals(listed.getValue()));
-    }
-
-    @Override
-    public Snapshot renumbered(Snapshot parent, Snapshot staged, Overlay.Numbers numbers) {
-      refuseMaterialisedRowIds(staged, numbers);
-      String name = "snap-%d-%d-%s.avro";
-      String location =
-          real.metadataFileLocation(
-              String.format(name, staged.snapshotId(), numbers.sequenceNumber(), clock.newTxnId()));
-      return SnapshotEdit.of(staged)
-          .listed(
-              real.io(),
-              location,
-              numbers.formatVersion(),
-              numbers.sequenceNumber(),
-              numbers.firstRowId(),
-              staged.allManifests(real.io()),
-              numbers.firstRowId() == null ? Map.of() : rowIdsNow(parent, staged))
-          .build();
-    }
-
-    /**
-     * What the parent has is as it has it there. What the staged snapshot gave to manifests of
-     * before the table's upgrade was not the table's to give: it was taken since.
-     */
-    private Map<String, Long> rowIdsNow(Snapshot parent, Snapshot staged) {
-      Map<String, Long> ids = new HashMap<>();
-      rowIds(staged).forEach((path, id) -> ids.put(path, id < staged.firstRowId() ? id : null));
-      ids.putAll(rowIds(parent));
-      return ids;
-    }
-
-    /** The first row ids of a snapshot's manifests, by their paths; none where it is null. */
-    private Map<String, Long> rowIds(Snapshot snapshot) {
-      return snapshot == null
-          ? Map.of()
-          : snapshot.dataManifests(real.io()).stream()
-              .filter(manifest -> manifest.firstRowId() != null)
-              .collect(
-                  Collectors.toMap(
-                      ManifestFile::path, ManifestFile::firstRowId, (one, same) -> one));
-    }
-
-    /**
-     * On format 3 a statement that rewrites rows of an earlier one of its transaction writes their
-     * row ids into files: such a run takes no others, unless a repair has decided that its rows
-     * count more than their ids.
-     */
-    private void refuseMaterialisedRowIds(Snapshot staged, Overlay.Numbers numbers) {
-      if (repaired
-          || staged.firstRowId() == null
-          || staged.firstRowId().equals(numbers.firstRowId())) {
-        return;
-      }
-      List<Snapshot> all = AddedSnapshots.of(log.request(change).updates());
-      boolean appends = all.stream().allMatch(one -> DataOperations.APPEND.equals(one.operation()));
-      if (all.size() > 1 && !appends) {
-        throw TxnException.quarantined(
-            change.change().table(), "row ids of format 3 in its files are taken by somebody else");
-      }
-    }
+    return new Renumbering(log, clock, change, real, repaired);
   }
 }
