@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import ALWAYS_TRUE
 from pyiceberg.types import LongType, NestedField
 
-from tests.simulation import deletes, keys, schemas
+from tests.simulation import coverage, deletes, keys, schemas
 from tests.simulation.history import Attempt, Identifier, Listing, Operation, Read, folded, show
 from tests.simulation.rows import Rows, compact, data_file, held
 from tests.simulation.scheduler import Violation
@@ -219,6 +219,7 @@ def _acknowledge(worker: Worker, attempt: Attempt, commit_ts: int | None) -> Non
     history = worker.lake.observer.history
     attempt.acknowledged = commit_ts
     attempt.tell(f"is told that it stands at {commit_ts}")
+    worker.lake.world.occurred[coverage.COMMITTED] += 1
     worker.process.saw(worker.handle, commit_ts or 0)
     settled = history.settled_ts(attempt.txn_id)
     # Without an entry of its own, what it meant must come to nothing on what it read.
@@ -279,6 +280,7 @@ def statement(worker: Worker, catalog: Any, attempt: Attempt, verb: str) -> None
     elif verb == "read":
         read(worker, catalog, attempt, name)
     else:
+        attempt.touched.add(folded(name))
         try:
             table = catalog.load_table(name)
         except NoSuchTableError:
@@ -327,6 +329,7 @@ def _list(worker: Worker, catalog: Any, attempt: Attempt) -> None:
         seen = Listing((lake.namespace,), names, tuple(attempt.operations))
         lake.observer.history.judge_listing(attempt, seen, attempt.read_ts, "snapshot read")
         attempt.listed.append(seen)
+        attempt.touched.update(folded(each) for each in lake.tables + lake.creatable + lake.spare)
 
 
 def create(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> None:
@@ -339,6 +342,7 @@ def create(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> 
 
 def read(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier) -> Rows | None:
     """Read a table, and keep what was seen for the judges."""
+    attempt.touched.add(folded(name))
     try:
         table = catalog.load_table(name)
         rows = worker.lake.rows(table)
@@ -372,6 +376,7 @@ def meaning(attempt: Attempt, operation: Operation) -> Iterator[None]:
     committed all the same.
     """
     operation = replace(operation, table=folded(operation.table))
+    attempt.touched.add(operation.table)
     attempt.tell(f"means {operation}")
     attempt.operations.append(operation)
     try:

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.faults import Fault
 from txns._log.entry import Kind, Operation
+from txns.errors import CommitStateUnknown, Conflict, InvalidUsage, Quarantined, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tests.simulation.faults import FaultPlan
     from tests.simulation.worker import Lake
+
+COMMITTED = "told committed"
+"""What a commit is counted under."""
+
+_TOLD = (Conflict, CommitStateUnknown, InvalidUsage, Quarantined, Unsupported)
 
 _NO_ENTRIES = {Kind.TIDY.value, Kind.QUARANTINE.value}
 """Records that are no entries, and a kind that is reserved: nobody writes it."""
@@ -21,6 +27,11 @@ _NO_ENTRIES = {Kind.TIDY.value, Kind.QUARANTINE.value}
 def action(key: str) -> str:
     """Give what an action is counted under."""
     return f"action {key.rsplit('.', 1)[1]}"
+
+
+def told(error: Exception) -> str:
+    """Give what an error is counted under that a user's action ends with."""
+    return f"told {type(error).__name__}"
 
 
 def of_run(faults: FaultPlan, lake: Lake | None) -> Counter[str]:
@@ -38,6 +49,8 @@ def expected(actions: Iterable[str]) -> set[str]:
         *(f"action {name}" for name in actions),
         *(f"fault {fault.value}" for fault in Fault),
         *(f"entry {kind.value}" for kind in Kind if kind.value not in _NO_ENTRIES),
+        COMMITTED,
+        *(f"told {each.__name__}" for each in _TOLD),
         *(f"change {operation.value}" for operation in Operation),
     }
 

@@ -159,6 +159,7 @@ class Attempt:
         purges: Whether it is a purger, which may claim a table more than once.
         passes_the_log: Whether it wrote a table as the catalog has it, while transactions were off.
         repeats: Whether it tries again under the id of one whose outcome is unknown.
+        touched: The tables that it asked for, or meant to change, whatever came of it.
     """
 
     key: str
@@ -175,6 +176,7 @@ class Attempt:
     purges: bool = False
     passes_the_log: bool = False
     repeats: bool = False
+    touched: set[Identifier] = field(default_factory=set)
     tell: Callable[[str], None] = lambda _text: None
     """Adds a line to the trace."""
 
@@ -216,6 +218,8 @@ class History:
         """Below which timestamp in ms tables are gone, for transactions older than is allowed."""
         self.upset: dict[Identifier, int] = {}
         """Tables that strangers have replaced, or whose mark they took; the upper then, in ms."""
+        self.strange: set[Identifier] = set()
+        """Tables that strangers have written, moved, or taken away."""
         self.unmarked: set[Identifier] = set()
         """Tables whose mark strangers took, if only for a while: nobody knows what is in them."""
         self.passed: dict[Identifier, set[str]] = {}

@@ -95,7 +95,7 @@ def translated(line: dict[str, Any]) -> Exception:
     if kind in _ICEBERGS:
         return _ICEBERGS[kind](message)
     if kind == "Conflict":
-        return Conflict(message, least_ts=line.get("least_ts") or 0)
+        return Conflict(message, table=line.get("table", ""), least_ts=line.get("least_ts") or 0)
     if kind == "CommitStateUnknown":
         return CommitStateUnknown(message)
     if kind == "InvalidUsage":

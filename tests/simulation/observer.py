@@ -49,6 +49,11 @@ class Logged:
     tables: list[dict[str, Any]]
     changes: list[dict[str, Any]]
 
+    @property
+    def names(self) -> set[Identifier]:
+        """The tables that it names."""
+        return {_name(table) for table in self.tables}
+
 
 class Observer:
     """Keeps the model of history up with the log, and judges each swap."""
@@ -166,7 +171,7 @@ class Observer:
             raise Violation("exactly once", f"{attempt.key} commits a second time")
         if attempt.refused:
             raise Violation("refused", f"{attempt.key} was told that it had not committed")
-        named = {_name(table) for table in logged.tables}
+        named = logged.names
         if missing := attempt.changed(self.history) - named:
             raise Violation("atomicity", f"{attempt.key} does not name {sorted(missing)}")
         if more := named - attempt.tables:

@@ -51,6 +51,7 @@ class TableChecks:
             raise Violation("trust", f"another commit table has taken {name}")
         strangers = self._observer.world.actor.stranger or is_anothers(new)
         if strangers or self._passes_the_log(name, old, new):
+            self._history.strange.add(name)
             if old is not None or name not in self._history.upset:  # what comes back is known
                 self._foreign(old, new)
             if old is not None and {*_ids(old)} - {*_ids(new)}:

@@ -73,6 +73,7 @@ def _run(thread: Worker, ended: list[Worker], shared_id: str | None) -> None:
             actions.statements(worker, txn, attempt)
         else:
             name = worker.rng.choice(worker.lake.tables)
+            attempt.touched.add(name)
             actions.append(worker, txn.load_table(name), attempt, name)
         world.sleep(max(0, meet_ms - world.now_ms))
 

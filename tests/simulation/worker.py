@@ -27,7 +27,7 @@ from pyiceberg.exceptions import (
 )
 
 import txns
-from tests.simulation import coverage, jvm
+from tests.simulation import coverage, jvm, refusals
 from tests.simulation.determinism import SimulatedClock
 from tests.simulation.java_handle import JavaEngine, JavaHandle, JavaTable
 from tests.simulation.late_heads import GRACE_MS
@@ -255,8 +255,10 @@ class Worker:
             raise Violation("files", f"{key}: gone under a reader: {error}") from error
 
     def _ended(self, error: Exception) -> None:
-        """Note an error that a user has to expect."""
+        """Note an error that a user has to expect, if there was reason for it."""
+        refusals.judge(self, error)
         world = self.lake.world
+        world.occurred[coverage.told(error)] += 1
         world.note(f"ended {type(error).__name__} {error}")
         world.sleep(max(0, self.process.cut_off_until - world.now_ms))
 

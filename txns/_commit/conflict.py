@@ -55,13 +55,11 @@ class ConflictChecker:
 
     def _clash(self, entry: Entry, change: Change) -> str | None:
         """Say why a committed change clashes with the transaction; None when it does not."""
-        write = self.writes.get(change.table)
-        if write is None and self._writes_uuid(change.uuid):
-            return "a table that it wrote was renamed and written"
+        write = self.writes.get(change.table) or self._write_of(change.uuid)
         if write is None:
             reason = _unwritten_clash(entry, change, self.reads)
         else:
-            reason = _write_clash(write, entry, change, self.reads)
+            reason = self._write_clash(write, entry, change)
         if reason:
             return reason
         appears = change.operation is Operation.CREATE or entry.kind is Kind.REGISTER
@@ -85,8 +83,23 @@ class ConflictChecker:
             return f"a table that it read was written (filter {self.reads.filter_of(names)})"
         return None
 
-    def _writes_uuid(self, uuid: str) -> bool:
-        return any(str(write.base.table_uuid) == uuid for write in self.writes.values())
+    def _write_of(self, uuid: str) -> StagedTable | None:
+        """Give what it wrote of a table under another name, or the same in other letters."""
+        writes = self.writes.values()
+        return next((one for one in writes if str(one.base.table_uuid) == uuid), None)
+
+    def _write_clash(self, write: StagedTable, entry: Entry, change: Change) -> str | None:
+        if entry.kind in {Kind.FORGET, Kind.REPAIR}:
+            return "a table that it wrote was taken out of care or repaired"
+        if entry.kind is Kind.REGISTER and change.to_snapshot_id == write.base.current_snapshot_id:
+            return None  # it came under care for this very transaction
+        if change.table not in self.writes:
+            return "a table that it wrote was renamed and written"
+        if write.create:
+            return "a table that it creates was created"
+        if self.reads.wrote_by_rows(change.table, change.uuid) or not write.append_only:
+            return "a table that it wrote over was written"
+        return _append_clash(entry, change, self.reads)
 
 
 def _unwritten_clash(entry: Entry, change: Change, reads: ReadSet) -> str | None:
@@ -94,18 +107,6 @@ def _unwritten_clash(entry: Entry, change: Change, reads: ReadSet) -> str | None
     if reads.wrote_by_rows(change.table, change.uuid) and not _is_same_rows(entry, change):
         return "a table that it found nothing to change in was written"
     return None
-
-
-def _write_clash(write: StagedTable, entry: Entry, change: Change, reads: ReadSet) -> str | None:
-    if entry.kind in {Kind.FORGET, Kind.REPAIR}:
-        return "a table that it wrote was taken out of care or repaired"
-    if entry.kind is Kind.REGISTER and change.to_snapshot_id == write.base.current_snapshot_id:
-        return None  # it came under care for this very transaction
-    if write.create:
-        return "a table that it creates was created"
-    if reads.wrote_by_rows(change.table, change.uuid) or not write.append_only:
-        return "a table that it wrote over was written"
-    return _append_clash(entry, change, reads)
 
 
 def _append_clash(entry: Entry, change: Change, reads: ReadSet) -> str | None:

@@ -54,3 +54,14 @@ def test_a_transaction_lists_a_table_once_and_not_after_it_dropped_it(lake, fold
         assert {("shop", "a"), ("shop", "b")} == set(txn.list_tables("shop"))
         txn.drop_table("shop.A")
         assert [("shop", "b")] == txn.list_tables("shop")
+
+
+@pytest.mark.parametrize("isolation", ["snapshot", "serializable"])
+def test_what_comes_under_care_meanwhile_is_written_under_other_letters(lake, folding, isolation):
+    """Whoever registers a table takes nothing from who found it as it is, whatever the letters."""
+    lake.table("a", [1], register=False)
+    with lake.open(folding, register="all").begin(isolation=isolation) as txn:
+        lake.open().register("shop.a")
+        assert [("shop", "a")] == txn.list_tables("shop")
+        txn.load_table("shop.A").overwrite(rows(2))
+    assert [2] == lake.plain_ids("shop.a")

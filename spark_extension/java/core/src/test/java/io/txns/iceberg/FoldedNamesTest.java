@@ -2,6 +2,7 @@ package io.txns.iceberg;
 
 import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
+import static org.apache.iceberg.expressions.Expressions.alwaysTrue;
 import static org.assertj.core.api.Assertions.assertThat;
 
 import io.txns.iceberg.catalog.Transaction;
@@ -18,6 +19,32 @@ class FoldedNamesTest extends TwoTables {
   /** Catalogs list their own letters; a transaction drops a table under whatever letters. */
   @Test
   void aTransactionDoesNotListWhatItDropped() {
+    TxnHandle reader = folding(Map.of());
+    Transaction txn = reader.begin(BeginOptions.defaults());
+    TxnCatalog catalog = reader.catalog(() -> txn);
+    append(catalog.loadTableForWrite(id("shop.A")), 2);
+    assertThat(catalog.listTables(Namespace.of("shop"))).containsOnlyOnce(id("shop.a"));
+    assertThat(catalog.dropTable(id("shop.A"))).isTrue();
+    assertThat(catalog.listTables(Namespace.of("shop"))).containsExactly(id("shop.b"));
+    txn.rollback();
+  }
+
+  /** Whoever registers a table takes nothing from who found it as it is, whatever the letters. */
+  @Test
+  void whatComesUnderCareMeanwhileIsWritten() {
+    outside.buildTable(id("shop.c"), Lake.SCHEMA).withProperty("format-version", "2").create();
+    append(outside.loadTable(id("shop.c")), 1);
+    TxnHandle writer = folding(Map.of("txns.register", "all"));
+    Transaction txn = writer.begin(BeginOptions.defaults());
+    lake.open().register(id("shop.c"));
+    TxnCatalog catalog = writer.catalog(() -> txn);
+    assertThat(catalog.listTables(Namespace.of("shop"))).contains(id("shop.c"));
+    catalog.loadTableForWrite(id("shop.C")).newDelete().deleteFromRowFilter(alwaysTrue()).commit();
+    txn.commit();
+    assertThat(outside.loadTable(id("shop.c")).currentSnapshot().operation()).isEqualTo("delete");
+  }
+
+  private TxnHandle folding(Map<String, String> options) {
     JdbcCatalog folding =
         new JdbcCatalog() {
           @Override
@@ -26,13 +53,6 @@ class FoldedNamesTest extends TwoTables {
           }
         };
     folding.initialize("lake", lake.options());
-    TxnHandle reader = TxnHandle.open("lake", folding, TxnConfig.from(Map.of()), new MovedClock(0));
-    Transaction txn = reader.begin(BeginOptions.defaults());
-    TxnCatalog catalog = reader.catalog(() -> txn);
-    append(catalog.loadTableForWrite(id("shop.A")), 2);
-    assertThat(catalog.listTables(Namespace.of("shop"))).containsOnlyOnce(id("shop.a"));
-    assertThat(catalog.dropTable(id("shop.A"))).isTrue();
-    assertThat(catalog.listTables(Namespace.of("shop"))).containsExactly(id("shop.b"));
-    txn.rollback();
+    return TxnHandle.open("lake", folding, TxnConfig.from(options), new MovedClock(0));
   }
 }

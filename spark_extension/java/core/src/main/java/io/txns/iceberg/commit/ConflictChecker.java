@@ -74,7 +74,7 @@ final class ConflictChecker {
     boolean comesOrGoes =
         change.operation() == Operation.CREATE
             || change.operation() == Operation.DROP
-            || (care && !writes.containsKey(change.table()));
+            || (care && writeOf(change) == null);
     if (comesOrGoes && reads.wasListed(change.table().namespace())) {
       return "the tables of a namespace that it listed have changed";
     }
@@ -94,8 +94,15 @@ final class ConflictChecker {
     return change.operation() == Operation.REPLACE || entry.kind() == EntryKind.REGISTER;
   }
 
-  private boolean writesUuid(String uuid) {
-    return writes.values().stream().anyMatch(write -> write.base().uuid().equals(uuid));
+  /** What the transaction wrote of a table, if under another name, or the same in other letters. */
+  private StagedTable writeOf(Change change) {
+    StagedTable write = writes.get(change.table());
+    return write != null
+        ? write
+        : writes.values().stream()
+            .filter(each -> each.base().uuid().equals(change.uuid()))
+            .findFirst()
+            .orElse(null);
   }
 
   private static boolean isBasis(StagedTable write, Long snapshotId) {
@@ -111,17 +118,18 @@ final class ConflictChecker {
   }
 
   private String writeClash(Entry entry, Change change) {
-    StagedTable write = writes.get(change.table());
+    StagedTable write = writeOf(change);
     if (write == null) {
-      return writesUuid(change.uuid())
-          ? "a table that it wrote was renamed and written"
-          : unwrittenClash(entry, change);
+      return unwrittenClash(entry, change);
     }
     if (entry.kind() == EntryKind.FORGET || entry.kind() == EntryKind.REPAIR) {
       return "a table that it wrote was taken out of care or repaired";
     }
     if (entry.kind() == EntryKind.REGISTER && isBasis(write, change.toSnapshotId())) {
       return null; // it came under care for this very transaction
+    }
+    if (!writes.containsKey(change.table())) {
+      return "a table that it wrote was renamed and written";
     }
     if (write.isCreate()) {
       return "a table that it creates was created";

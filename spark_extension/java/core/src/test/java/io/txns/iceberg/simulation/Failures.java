@@ -28,6 +28,7 @@ final class Failures {
     error.put("message", type.equals("Crash") ? trace(e) : e.getMessage());
     if (e instanceof TxnException known) {
       error.put("sqlstate", known.sqlState());
+      error.put("table", known.parameters().get(TxnException.TABLE));
       String leastTs = known.parameters().get(TxnException.LEAST_TS);
       if (leastTs != null) {
         error.put("least_ts", Long.parseLong(leastTs));
