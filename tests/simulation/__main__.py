@@ -156,18 +156,21 @@ def _run_mutations(
         _search_java if of_java else _search_python, seeds_max=seeds_max, switches=switches
     )
     took = pool.imap(search, [(name, first) for name in names for first in _BEGINNINGS])
-    heads = ("taken away", "switch", *(f"from {first}" for first in _BEGINNINGS), "median")
+    beginnings = (f"from {first}" for first in _BEGINNINGS)
+    heads = ("taken away", "switch", *beginnings, "median", "promises that broke")
     print(f"| {' | '.join(heads)} |")
     print(f"|{' --- |' * len(heads)}")
     missed = 0
     for name in names:
         found = [next(took) for _ in _BEGINNINGS]
-        missed += not any(count for count, _note in found)
+        missed += not any(count for count, _note, _promise in found)
+        promises = dict.fromkeys(promise for _count, _note, promise in found if promise)
         on = ", ".join(f"`{one.value}`" for one in needs.get(name, ()))
-        told = (_seeds(count, seeds_max) + note for count, note in found)
-        median = statistics.median(count or seeds_max + 1 for count, _note in found)
+        told = (_seeds(count, seeds_max) + note for count, note, _promise in found)
+        median = statistics.median(count or seeds_max + 1 for count, _note, _promise in found)
         middle = _seeds(0 if median > seeds_max else int(median), seeds_max)
-        print(f"| {' | '.join((f'`{name}`', on, *told, middle))} |", flush=True)
+        cells = (f"`{name}`", on, *told, middle, ", ".join(promises))
+        print(f"| {' | '.join(cells)} |", flush=True)
     print(f"mutations={len(names)} missed={missed} within={seeds_max}")
     return min(missed, 1)
 
@@ -208,24 +211,25 @@ def _taken(case: tuple[int, Damage, Core]) -> str:
 
 def _search_python(
     search: tuple[str, int], *, seeds_max: int, switches: frozenset[Switch] | None
-) -> tuple[int, str]:
-    """Give how many seeds a missing protection takes to be found; 0 where it is not."""
+) -> tuple[int, str, str]:
+    """Give how many seeds a missing protection takes, 0 where it is not found; and the promise."""
     name, first = search
     on = NEEDS.get(name) if switches is None else switches
     with without_protection(name):
         for count, seed in enumerate(range(first, first + seeds_max), 1):
-            if run(plan(seed, on)).violation:
-                return count, ""
-    return 0, ""
+            if violation := run(plan(seed, on)).violation:
+                return count, "", violation.promise
+    return 0, "", ""
 
 
 def _search_java(
     search: tuple[str, int], *, seeds_max: int, switches: frozenset[Switch] | None
-) -> tuple[int, str]:
+) -> tuple[int, str, str]:
     """Give the same of Java's core; and a note where nothing has asked for the protection."""
     name, first = search
     found = java_mutations.search(name, range(first, first + seeds_max), switches)
-    return found.count, ", never asked" if found.unasked and not found.count else ""
+    note = ", never asked" if found.unasked and not found.count else ""
+    return found.count, note, found.violation.promise if found.violation else ""
 
 
 def _options(planned: Plan, switches: frozenset[Switch] | None) -> str:

@@ -10,21 +10,18 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from pyiceberg.table import Transaction
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
+from tests.simulation import mutations_of_conflicts as of_conflicts
 from tests.simulation import mutations_of_files as of_files
 from tests.simulation import mutations_of_loads as of_loads
 from tests.simulation.settings import Switch
 from txns._admin import purge
-from txns._commit import apply, committer, conflict, group_commit, outstanding, register
+from txns._commit import apply, committer, group_commit, outstanding, register
 from txns._commit import drafts as _drafts
 from txns._iceberg import manifests as _manifests
 from txns._log import commit_log, timeline
-from txns._log import entry as _entry
 from txns._log import state as _state
-from txns._stage import change_builder, txn_table
-from txns._stage.staged_table import StagedTable
 from txns._table import data_tables, overlay, reconcile, replay
 from txns._table import mark as _mark
 from txns.errors import CommitStateUnknown, Conflict
@@ -112,56 +109,6 @@ def maybe_called_refused() -> list[Patch]:
         return Conflict("no answer", txn_id=txn_id)
 
     return [(group_commit, "CommitStateUnknown", refused)]
-
-
-def read_check_dropped() -> list[Patch]:
-    """Validate nothing that was read."""
-    return [(_entry.Isolation, "validates_reads", property(lambda _self: False))]
-
-
-def write_check_dropped() -> list[Patch]:
-    """Validate nothing that was written over: whoever comes last wins."""
-
-    def on_top(self: Any, request: Any, head: Any, staged: Any, *rest: Any) -> Any:
-        if staged.append_only:
-            return restaged(self, request, head, staged, *rest)
-        newer = self._tables.load(staged.identifier, head, head.upper).metadata
-        moved = StagedTable(staged.identifier, staged.io.inner, newer)
-        change_builder.stage_copy(
-            moved,
-            self._clock,
-            source=staged.current.current_snapshot(),
-            parent=newer.current_snapshot(),
-        )
-        return moved
-
-    restaged = committer.Committer._restaged
-    return [
-        (conflict, "_write_clash", lambda *_a: None),
-        (committer.Committer, "_restaged", on_top),
-    ]
-
-
-def conditional_write_counts_as_append() -> list[Patch]:
-    """Take an upsert, or an overwrite with a filter, for what its snapshots are called."""
-
-    def unseen(self: Any, row_filter: str) -> None:
-        pass
-
-    noting = txn_table._NotingTransaction
-    return [(noting, "_note_conditional", unseen), (noting, "_scan", Transaction._scan)]
-
-
-def absence_check_dropped() -> list[Patch]:
-    """Let two creators of one name commit."""
-    clash = conflict.ConflictChecker._clash
-
-    def careless(self: Any, entry: Any, change: Any) -> str | None:
-        if change.operation is _entry.Operation.CREATE:
-            return None
-        return clash(self, entry, change)
-
-    return [(conflict.ConflictChecker, "_clash", careless)]
 
 
 def tidied_upto_ignored() -> list[Patch]:
@@ -382,10 +329,11 @@ MUTATIONS: dict[str, Mutation] = {
         tidy_before_apply,
         look_up_forgotten,
         maybe_called_refused,
-        read_check_dropped,
-        write_check_dropped,
-        conditional_write_counts_as_append,
-        absence_check_dropped,
+        of_conflicts.read_check_dropped,
+        of_conflicts.write_check_dropped,
+        of_conflicts.conditional_write_counts_as_append,
+        of_conflicts.absence_check_dropped,
+        of_conflicts.everything_clashes,
         tidied_upto_ignored,
         restage_under_the_same_id,
         restage_forgotten,

@@ -150,6 +150,13 @@ final class Mutations {
                   RESTAGED,
                   (restaged, a) -> ((StagedTable) a[3]).isCreate() ? a[3] : restaged.of(a))),
           Mutation.of(
+              "everything_clashes",
+              "a conflict names what has clashed: no other promise is broken (11.1)",
+              method(
+                  "commit.ConflictChecker",
+                  "String clash(Entry, Change)",
+                  answer("something was written"))),
+          Mutation.of(
               "tidied_upto_ignored",
               "what has left the head since is validated, too (I6)",
               method(
