@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
-    AddSchemaUpdate,
     AddSnapshotUpdate,
     RemovePartitionSpecsUpdate,
     RemovePartitionStatisticsUpdate,
     RemovePropertiesUpdate,
-    RemoveSchemasUpdate,
     RemoveSnapshotsUpdate,
     RemoveStatisticsUpdate,
-    SetCurrentSchemaUpdate,
     SetPartitionStatisticsUpdate,
     SetPropertiesUpdate,
     SetStatisticsUpdate,
@@ -37,16 +34,15 @@ from pyiceberg.types import (
     PrimitiveType,
 )
 
+from txns._iceberg.free_ids import with_free_ids
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pyiceberg.schema import Schema
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
 
-_LAST_ADDED = -1
 _READ_ONLY_FORMAT = 3
 """pyiceberg reads tables of this format, and does not upgrade to it."""
 
@@ -97,13 +93,13 @@ def with_known_references(
     """
     Give the same updates, fitted to a table that may not be the one they were made for.
 
-    Removals are cut down to what is there, and schemas have ids that are free.
+    Removals are cut down to what is there, and what is added has ids that are free.
 
     Args:
         base: What they are to be laid over; None for a new table.
         updates: As they were logged.
     """
-    return _with_free_schema_ids(base, _with_removals_of_what_is_there(base, updates))
+    return with_free_ids(base, _with_removals_of_what_is_there(base, updates))
 
 
 def properties_changed(base: TableMetadata, updates: Iterable[TableUpdate]) -> Iterator[str]:
@@ -187,42 +183,6 @@ def _with_removals_of_what_is_there(
             yield kept
 
 
-def _with_free_schema_ids(
-    base: TableMetadata | None, updates: Iterable[TableUpdate]
-) -> Iterator[TableUpdate]:
-    """
-    Give the same updates; what names a schema whose id is taken names another one.
-
-    A stranger may have taken an id in between. Java's metadata builder gives another one then,
-    pyiceberg's would have two schemas of one id.
-    """
-    known = {schema.schema_id: schema for schema in base.schemas} if base else {}
-    ids: dict[int, int] = {}
-    last = _LAST_ADDED
-    for update in updates:
-        match update:
-            case AddSchemaUpdate():
-                schema = update.schema_
-                here = ids[schema.schema_id] = _id_of(known, schema)
-                last = here if here in known else _LAST_ADDED
-                if here not in known:
-                    known[here] = schema.model_copy(update={"schema_id": here})
-                    yield AddSchemaUpdate(schema_=known[here])
-            case SetCurrentSchemaUpdate():
-                wanted = update.schema_id
-                current = last if wanted == _LAST_ADDED else ids.get(wanted, wanted)
-                yield SetCurrentSchemaUpdate(schema_id=current)
-            case AddSnapshotUpdate():
-                yield AddSnapshotUpdate(snapshot=_of_schema(update.snapshot, ids))
-            case RemoveSchemasUpdate():
-                gone = [ids.get(each, each) for each in update.schema_ids]
-                there = [each for each in gone if known.pop(each, None)]
-                if there:
-                    yield RemoveSchemasUpdate(schema_ids=there)
-            case _:
-                yield update
-
-
 def reads_as(written: IcebergType, wanted: IcebergType) -> bool:
     """
     Whether every library reads a column of one type as another; the columns in it aside.
@@ -236,17 +196,3 @@ def reads_as(written: IcebergType, wanted: IcebergType) -> bool:
     widened = isinstance(written, IntegerType) and isinstance(wanted, LongType)
     doubled = isinstance(written, FloatType) and isinstance(wanted, DoubleType)
     return written == wanted or widened or doubled
-
-
-def _id_of(known: dict[int, Schema], schema: Schema) -> int:
-    """Give the id of an equal schema, or the next free one, as Java's builder does."""
-    equal = (schema_id for schema_id, other in known.items() if other == schema)
-    return next(equal, max(known) + 1 if known else schema.schema_id)
-
-
-def _of_schema(snapshot: Snapshot, ids: dict[int, int]) -> Snapshot:
-    if snapshot.schema_id is None or ids.get(snapshot.schema_id, snapshot.schema_id) == (
-        snapshot.schema_id
-    ):
-        return snapshot
-    return snapshot.model_copy(update={"schema_id": ids[snapshot.schema_id]})
