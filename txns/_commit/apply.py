@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import (
+    BadRequestError,
     CommitFailedException,
     NoSuchTableError,
     TableAlreadyExistsError,
@@ -33,7 +34,7 @@ from txns._table import mark as _mark
 from txns._table import outstanding_branch, reconcile, replay
 from txns._table.logged_state import MISSING, NAME_TAKEN, logged_state
 from txns._table.swap import swap
-from txns.errors import CorruptLog, Quarantined, TxnsError
+from txns.errors import CorruptLog, Quarantined, TxnsError, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,7 +107,7 @@ class Applier:
             repaired = change.commit_ts <= repaired_at
             try:
                 real = self._apply_one(table, change, real, head, repaired=repaired)
-            except Quarantined:
+            except (Quarantined, Unsupported, BadRequestError):
                 self._keep_reachable(table, run)
                 raise
             if real is None:
@@ -123,7 +124,7 @@ class Applier:
             base = real.metadata
             uuid, applied = str(base.table_uuid), _mark.applied_ts(base)
             left = [one for one in run if one.change.uuid == uuid and one.commit_ts > applied]
-            if not left or outstanding_branch.is_kept(base, left[-1]):
+            if not left or outstanding_branch.is_kept(base, left):
                 return
             manifests.check_writable(base, dotted_name(table))
             staged = [
@@ -132,7 +133,8 @@ class Applier:
                 for snapshot in replay.added_by(self._log.request(one))
             ]
             if staged:
-                updates = outstanding_branch.put(base, staged, self._clock.now_ms())
+                outstanding = outstanding_branch.Left(left[0].change.from_snapshot_id, staged)
+                updates = outstanding_branch.put(base, outstanding, self._clock.now_ms())
                 swap(self._catalog, real, outstanding_branch.here(base), updates, self._clock)
         except Exception:  # noqa: BLE001 -- whatever it was, the table is as it was
             _LOG.warning(
@@ -268,7 +270,11 @@ class Applier:
             *kept_tags.done(base, plan.updates),
             *outstanding_branch.done(base, change.commit_ts),
         )
-        return swap(self._catalog, real, plan.requirements, updates, self._clock)
+        try:
+            return swap(self._catalog, real, plan.requirements, updates, self._clock)
+        except CommitFailedException:
+            replay.refuse_unfit(base, change, updates)  # what no other try would change
+            raise
 
     def _whole(self, table: Identifier, forget: LoggedChange, head: Head) -> Table:
         """

@@ -7,6 +7,7 @@ Docs/spec.md 8.5. Pure.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -46,55 +47,72 @@ OUTSTANDING = "txns.outstanding"
 """On a copy: the `commit_ts` in ms of the entry that is not applied."""
 
 
-def copy_id(snapshot_id: int) -> int:
-    """Give the id of a snapshot's copy, the same whoever makes it."""
-    digest = hashlib.sha256(f"txns-outstanding-{snapshot_id}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
-
-
-def is_kept(base: TableMetadata, last: LoggedChange) -> bool:
+@dataclass(frozen=True, slots=True)
+class Left:
     """
-    Whether the branch reaches all that is outstanding of a table, as far as its newest copy tells.
+    What is not applied to a table.
+
+    Attributes:
+        from_snapshot_id: What the first change stands on.
+        staged: The snapshots of all changes, ascending, each with the `commit_ts` in ms of its
+            entry; not empty.
+    """
+
+    from_snapshot_id: int | None
+    staged: Sequence[tuple[int, Snapshot]]
+
+
+def copy_id(snapshot_id: int, sequence_number: int) -> int:
+    """Give the id of a snapshot's copy, the same whoever makes it."""
+    text = f"txns-outstanding-{snapshot_id}-{sequence_number}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def is_kept(base: TableMetadata, changes: Sequence[LoggedChange]) -> bool:
+    """
+    Whether the branch reaches all that is outstanding of a table, and what that stands on.
 
     Args:
         base: The table.
-        last: The newest change that is not applied to it. Who knows fewer changes than whoever put
-            the branch leaves it.
+        changes: Those that are not applied to it, ascending; not empty. Who knows fewer than
+            whoever put the branch leaves it.
     """
     ref = base.refs.get(BRANCH)
     history = History(base)
     tip = history.get(ref.snapshot_id) if ref else None
-    newest = summary_value(tip, OUTSTANDING)
-    if ref is None or newest is None or int(newest) < last.commit_ts:
+    if ref is None or tip is None or not is_copy(tip) or _of(tip) < changes[-1].commit_ts:
         return False
-    copies = takewhile(is_copy, history.ancestors(tip))
-    return sum(1 for _ in copies) + _FOUNDATION == ref.min_snapshots_to_keep
+    if _of(tip) > changes[-1].commit_ts:
+        return True
+    applied = _mark.applied_ts(base)
+    copies = [*takewhile(lambda one: is_copy(one) and _of(one) > applied, history.ancestors(tip))]
+    stands_on = changes[0].change.from_snapshot_id
+    below = copies[-1].parent_snapshot_id if copies else None
+    reached = history.get(stands_on) is None or below == stands_on
+    return reached and len(copies) + _FOUNDATION == ref.min_snapshots_to_keep
 
 
-def put(
-    base: TableMetadata, staged: Sequence[tuple[int, Snapshot]], now_ms: int
-) -> tuple[TableUpdate, ...]:
+def put(base: TableMetadata, left: Left, now_ms: int) -> tuple[TableUpdate, ...]:
     """
     Give the updates that put the branch on copies of staged snapshots, in the place of others.
 
-    A copy has the manifest list of its snapshot, and a number above it: whoever applies the
-    snapshot gives it a list of its own then, so that an expiry of the copy takes nothing of it.
+    A copy has the manifest list of its snapshot. The numbers reach those of the snapshots: whoever
+    applies one gives it a list of its own then, so that an expiry of the copy takes nothing of it.
+    The first is the table's next one: a server takes none from who has loaded an older table.
 
     Args:
         base: The table.
-        staged: What is not applied, ascending, each with the `commit_ts` of its entry; not empty.
+        left: What is not applied to it.
         now_ms: The wall clock's time in ms.
     """
-    sequence_number = max(
-        last_sequence_number(base), *(each.sequence_number or 0 for _, each in staged)
-    )
+    numbers = _numbers(base, [each.sequence_number or 0 for _, each in left.staged])
     time_ms = timestamps.acceptable_ts(base, now_ms, now_ms)
-    parent_id = _foundation(base, staged[0][1])
+    parent_id = _foundation(base, left.from_snapshot_id)
     copies: list[TableUpdate] = []
-    for number, (commit_ts, snapshot) in enumerate(staged, sequence_number + 1):
+    for number, (commit_ts, snapshot) in zip(numbers, left.staged, strict=True):
         marks = {COPY_OF: str(snapshot.snapshot_id), OUTSTANDING: str(commit_ts)}
         copy = Snapshot(
-            snapshot_id=copy_id(snapshot.snapshot_id),
+            snapshot_id=copy_id(snapshot.snapshot_id, number),
             parent_snapshot_id=parent_id,
             sequence_number=number,
             timestamp_ms=time_ms,
@@ -108,18 +126,24 @@ def put(
     branch = branch_at(
         BRANCH,
         parent_id,
-        min_snapshots_to_keep=len(staged) + _FOUNDATION,
+        min_snapshots_to_keep=len(copies) + _FOUNDATION,
         max_ref_age_ms=_mark.FOR_EVER_MS,
     )
     return (*_removal(base), *copies, branch)
 
 
-def _foundation(base: TableMetadata, first: Snapshot) -> int | None:
+def _numbers(base: TableMetadata, staged: Sequence[int]) -> list[int]:
+    """Give ascending numbers from the table's next one on, up to the greatest staged at least."""
+    first = last_sequence_number(base) + 1
+    numbers = list(range(first, first + len(staged)))
+    numbers[-1] = max(numbers[-1], *staged)
+    return numbers
+
+
+def _foundation(base: TableMetadata, from_snapshot_id: int | None) -> int | None:
     """Give what the first change stands on, which an expiry would take: no repair mends that."""
     known = {each.snapshot_id for each in base.snapshots}
-    return (
-        first.parent_snapshot_id if first.parent_snapshot_id in known else base.current_snapshot_id
-    )
+    return from_snapshot_id if from_snapshot_id in known else base.current_snapshot_id
 
 
 def here(base: TableMetadata) -> tuple[TableRequirement, ...]:
@@ -138,28 +162,38 @@ def done(base: TableMetadata, commit_ts: int) -> tuple[TableUpdate, ...]:
 
     An expiry would take the copies' lists along, which whoever reads the table may still have.
     """
-    newest = [summary_value(each, OUTSTANDING) for each in base.snapshots]
-    is_last = all(int(each) <= commit_ts for each in newest if each is not None)
+    is_last = all(_of(each) <= commit_ts for each in base.snapshots if is_copy(each))
     return _removal(base) if is_last else ()
 
 
 def is_left_over(metadata: TableMetadata, head: Snapshot) -> bool:
     """Whether a branch of copies came late: all that it reaches is applied."""
-    newest = summary_value(head, OUTSTANDING)
-    return newest is not None and int(newest) <= _mark.applied_ts(metadata)
+    return is_copy(head) and _of(head) <= _mark.applied_ts(metadata)
 
 
 def _removal(base: TableMetadata) -> tuple[TableUpdate, ...]:
-    """Give the removal of all copies from a table's metadata, and of the branch on them."""
-    copies = sorted(each.snapshot_id for each in base.snapshots if is_copy(each))
+    """Give the removal of the branch, and of the copies that no other ref leads to."""
+    copies = {each.snapshot_id for each in base.snapshots if is_copy(each)}
     if not copies:
         return ()
     ref = base.refs.get(BRANCH)
-    branch = (RemoveSnapshotRefUpdate(ref_name=BRANCH),)
-    gone = RemoveSnapshotsUpdate(snapshot_ids=copies)
-    return (*(branch if ref and ref.snapshot_id in copies else ()), gone)
+    branch = (
+        (RemoveSnapshotRefUpdate(ref_name=BRANCH),) if ref and ref.snapshot_id in copies else ()
+    )
+    history = History(base)
+    for name, other in base.refs.items():
+        if name != BRANCH:  # somebody's own, or `main`, that was put on one by hand
+            led_to = history.ancestors(history.get(other.snapshot_id))
+            copies.difference_update(each.snapshot_id for each in led_to)
+    gone = (RemoveSnapshotsUpdate(snapshot_ids=sorted(copies)),) if copies else ()
+    return (*branch, *gone)
 
 
 def is_copy(snapshot: Snapshot) -> bool:
     """Whether a snapshot is a copy of one that could not be applied."""
     return summary_value(snapshot, OUTSTANDING) is not None
+
+
+def _of(copy: Snapshot) -> int:
+    """Give the `commit_ts` in ms of the entry that a copy is of."""
+    return int(summary_value(copy, OUTSTANDING) or 0)

@@ -78,9 +78,21 @@ def replay(
         Quarantined: A requirement other than `main`'s place does not hold.
     """
     updates = updates_of(base, logged, request, now_ms, renumber)
+    return refuse_unfit(base, logged, updates)
+
+
+def refuse_unfit(
+    base: TableMetadata, logged: LoggedChange, updates: tuple[TableUpdate, ...]
+) -> TableMetadata:
+    """
+    Give what the updates of a logged change make of a table.
+
+    Raises:
+        Quarantined: The table takes no such updates.
+    """
     try:
         return laid_over(base, updates)
-    except (ValueError, ValidationError) as error:
+    except (KeyError, ValueError, ValidationError) as error:
         raise unfit(logged, error) from error
 
 

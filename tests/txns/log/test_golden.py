@@ -163,7 +163,8 @@ def test_the_branch_of_what_cannot_be_applied_is_that_of_the_specification() -> 
             for each in golden["staged"]
         ]
         base = TableMetadataUtil.parse_obj(golden["base"])
-        *copies, branch = outstanding_branch.put(base, staged, golden["nowMs"])
+        left = outstanding_branch.Left(golden["fromSnapshotId"], staged)
+        *copies, branch = outstanding_branch.put(base, left, golden["nowMs"])
         made = [json.loads(each.snapshot.model_dump_json()) for each in copies]
         assert golden["copies"] == made, golden["why"]
         ref = json.loads(branch.model_dump_json(exclude_none=True))

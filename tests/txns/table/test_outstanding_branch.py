@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import BadRequestError, CommitFailedException
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.table.update import AddPartitionSpecUpdate, AssertRefSnapshotId
+from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AssertRefSnapshotId,
+    RemoveSnapshotsUpdate,
+    SetSnapshotRefUpdate,
+)
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import LongType, StringType
 
 from tests.txns.lake import SCHEMA, ids, rows
 from txns._iceberg.manifests import manifests_of
-from txns._iceberg.snapshots import summary_value
+from txns._iceberg.snapshots import History, summary_value
 from txns._table import mark as _mark
 from txns._table import outstanding_branch
 from txns._table.logged_state import logged_state
@@ -33,11 +38,18 @@ def later(lake):
     return lake.open(apply="next")
 
 
-def quarantined(lake, later) -> str:
+def with_ours(value: int) -> pa.Table:
+    """Give a row with a value in a column that is logged, and not applied."""
+    schema = SCHEMA.append(pa.field("ours", pa.string()))
+    return pa.table({"id": [value], "name": ["n"], "ours": ["o"]}, schema=schema)
+
+
+def quarantined(lake, later, meanwhile=lambda _name: None) -> str:
     """
     Leave two entries that cannot be applied.
 
-    1. A column and a row, then another row, are logged. 2. A stranger takes the column's id.
+    1. A column and a row, then another row, are logged. 2. Something else happens. 3. A stranger
+    takes the column's id.
     """
     a = lake.table("a", [1])
     for value in (2, 3):
@@ -46,8 +58,8 @@ def quarantined(lake, later) -> str:
             if value == 2:
                 with table.update_schema() as update:
                     update.add_column("ours", StringType())
-            schema = SCHEMA.append(pa.field("ours", pa.string()))
-            table.append(pa.table({"id": [value], "name": ["n"], "ours": ["o"]}, schema=schema))
+            table.append(with_ours(value))
+    meanwhile(a)
     with lake.catalog.load_table(a).update_schema() as update:
         update.add_column("theirs", LongType())
     return a
@@ -186,7 +198,8 @@ def test_copies_of_what_was_applied_with_its_list_go(lake, later, *, forgets: bo
     later.apply_le()
     table = lake.catalog.load_table(a)
     main = table.current_snapshot()
-    updates = outstanding_branch.put(table.metadata, [(1, main)], lake.clock.now_ms())
+    left = outstanding_branch.Left(main.parent_snapshot_id, [(1, main)])
+    updates = outstanding_branch.put(table.metadata, left, lake.clock.now_ms())
     swap(lake.catalog, table, outstanding_branch.here(table.metadata), updates, lake.clock)
     if forgets:
         later.forget(a)
@@ -256,3 +269,118 @@ def test_the_branch_says_nothing_of_main(lake, later):
     )
     mark = _mark.mark_of(rolled_back)
     assert logged_state(rolled_back, mark).snapshot.snapshot_id == main
+
+
+def expire(lake, name: str) -> None:
+    """Expire what no branch keeps, by count alone, as engines do with everything older than now."""
+    metadata, kept = lake.catalog.load_table(name).metadata, set()
+    history = History(metadata)
+    for ref in metadata.refs.values():
+        line = [each.snapshot_id for each in history.ancestors(history.get(ref.snapshot_id))]
+        kept.update(line[: ref.min_snapshots_to_keep or 1])
+    gone = [each.snapshot_id for each in metadata.snapshots if each.snapshot_id not in kept]
+    updates = (RemoveSnapshotsUpdate(snapshot_ids=gone),)
+    lake.catalog.commit_table(lake.catalog.load_table(name), (), updates)
+
+
+def test_the_branch_stands_on_what_main_was_though_another_branch_comes_first(lake, later):
+    """1. One transaction appends to `audit`, then to `main`. 2. A stranger overwrites, expires."""
+    a = lake.table("a", [1])
+    first = lake.catalog.load_table(a).metadata.current_snapshot_id
+    with lake.catalog.load_table(a).manage_snapshots() as update:
+        update.create_branch(first, "audit")
+    lake.open().catalog().load_table(a).append(rows(2))
+    with later.begin() as txn:
+        txn.load_table(a).append(rows(50), branch="audit")
+        txn.load_table(a).append(rows(3))
+    lake.catalog.load_table(a).overwrite(rows(9))
+    later.apply_le()
+    expire(lake, a)
+    assert [1, 2, 3] == ids(later.snapshot().load_table(a))
+    later.repair_reject(a)
+    assert [] == later.apply_le()
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+def test_the_branch_stands_on_what_was_applied_since(lake, later):
+    """
+    What the second change stands on is no copy any more.
+
+    1. The branch is put for two. 2. The stranger's change is taken back. 3. An applier gets no
+    further than the first. 4. A stranger overwrites, and expires.
+    """
+    a = lake.table("a", [1])
+    before = lake.catalog.load_table(a).metadata.current_snapshot_id
+    for value in (2, 3):
+        later.catalog().load_table(a).append(rows(value))
+    lake.catalog.load_table(a).overwrite(rows(9))
+    later.apply_le()
+    with lake.catalog.load_table(a).manage_snapshots() as update:
+        update.set_current_snapshot(before)
+    later.apply_le(sorted(each["commit_ts"] for each in later.transactions())[-2])
+    assert [1, 2] == lake.plain_ids(a)
+    lake.catalog.load_table(a).overwrite(rows(10))
+    later.apply_le()
+    expire(lake, a)
+    assert [1, 2, 3] == ids(later.snapshot().load_table(a))
+    later.repair_reject(a)
+    assert [] == later.apply_le()
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize("ref", ["main", "a tag", "a branch"])
+def test_a_copy_that_another_ref_leads_to_stays(lake, later, ref):
+    """1. Somebody puts a ref on the branch's head. 2. More is logged. 3. The branch is put anew."""
+    begun = []
+
+    def stage(name: str) -> None:
+        begun.append(later.begin())
+        begun[0].load_table(name).append(with_ours(4))
+
+    a = quarantined(lake, later, stage)
+    later.apply_le()
+    table = lake.catalog.load_table(a)
+    head = table.metadata.refs[BRANCH].snapshot_id
+    with table.manage_snapshots() as update:
+        if ref == "main":
+            update.set_current_snapshot(head)
+        elif ref == "a tag":
+            update.create_tag(head, "theirs")
+        else:
+            update.create_branch(head, "theirs")
+    begun[0].commit()
+    later.apply_le()
+    refs = lake.catalog.load_table(a).metadata.refs
+    assert refs["main" if ref == "main" else "theirs"].snapshot_id == head
+    assert refs[BRANCH].snapshot_id != head
+    assert len(copies(lake, a)) == 2 + 3
+    remove_orphans(lake, a)
+    assert [1, 2, 3, 4] == ids(later.snapshot().load_table(a))
+    later.repair_reject(a)
+    assert [] == later.apply_le()
+    assert [1, 2, 3, 4] == lake.plain_ids(a)
+
+
+def test_what_the_catalog_refuses_is_no_orphan(lake, later, monkeypatch):
+    """A server may refuse with 400 what a client's own look finds no fault with."""
+    a = lake.table("a", [1])
+    later.catalog().load_table(a).append(rows(2))
+
+    def refused(*_call: object) -> None:
+        raise BadRequestError("no such change today")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "txns._commit.apply.swap",
+            lambda *call: swap(*call) if _puts_the_branch(call[3]) else refused(),
+        )
+        assert [("shop", "a")] == later.apply_le()
+    remove_orphans(lake, a)
+    assert [] == later.apply_le()
+    assert [1, 2] == lake.plain_ids(a)
+
+
+def _puts_the_branch(updates: tuple[object, ...]) -> bool:
+    return any(
+        isinstance(each, SetSnapshotRefUpdate) and each.ref_name == BRANCH for each in updates
+    )

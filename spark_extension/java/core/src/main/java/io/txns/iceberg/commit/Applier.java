@@ -1,6 +1,5 @@
 package io.txns.iceberg.commit;
 
-import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
@@ -44,8 +43,10 @@ import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.BadRequestException;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -187,10 +188,8 @@ public final class Applier {
       Optional<TableOperations> left;
       try {
         left = applyOne(change, table, real, head, change.commitTs() <= repairedAt);
-      } catch (TxnException e) {
-        if (e.kind() == ErrorKind.QUARANTINED) {
-          keepReachable(table, run);
-        }
+      } catch (TxnException | ValidationException | BadRequestException e) {
+        keepReachable(table, run);
         throw e;
       }
       if (left.isEmpty()) {
@@ -217,7 +216,7 @@ public final class Applier {
               .filter(change -> change.change().uuid().equals(base.uuid()))
               .filter(change -> change.commitTs() > TableMark.applied(base))
               .toList();
-      if (left.isEmpty() || OutstandingBranch.isKept(base, left.get(left.size() - 1).commitTs())) {
+      if (left.isEmpty() || OutstandingBranch.isKept(base, left)) {
         return;
       }
       List<OutstandingBranch.Staged> staged =
@@ -229,7 +228,10 @@ public final class Applier {
               .toList();
       if (!staged.isEmpty()) {
         long nowMs = clock.nowMs();
-        Timestamps.commit(real, base, nowMs, seen -> OutstandingBranch.put(seen, staged, nowMs));
+        OutstandingBranch.Left outstanding =
+            new OutstandingBranch.Left(left.get(0).change().fromSnapshotId(), staged);
+        Timestamps.commit(
+            real, base, nowMs, seen -> OutstandingBranch.put(seen, outstanding, nowMs));
       }
     } catch (RuntimeException e) {
       LOG.warn(

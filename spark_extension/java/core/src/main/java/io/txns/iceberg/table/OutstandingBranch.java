@@ -1,5 +1,6 @@
 package io.txns.iceberg.table;
 
+import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
@@ -38,12 +39,20 @@ public final class OutstandingBranch {
   /** A staged snapshot of an entry that is not applied, with the entry's timestamp in ms. */
   public record Staged(long commitTs, Snapshot snapshot) {}
 
+  /**
+   * What is not applied to a table.
+   *
+   * @param fromSnapshotId what the first change stands on; null for an empty table
+   * @param staged the snapshots of all changes, ascending; at least one
+   */
+  public record Left(Long fromSnapshotId, List<Staged> staged) {}
+
   /** The id of a snapshot's copy, the same whoever makes it. */
-  static long copyId(long snapshotId) {
+  static long copyId(long snapshotId, long sequenceNumber) {
+    String text = "txns-outstanding-" + snapshotId + "-" + sequenceNumber;
     try {
       byte[] digest =
-          MessageDigest.getInstance("SHA-256")
-              .digest(("txns-outstanding-" + snapshotId).getBytes(StandardCharsets.UTF_8));
+          MessageDigest.getInstance("SHA-256").digest(text.getBytes(StandardCharsets.UTF_8));
       return ByteBuffer.wrap(digest).getLong() >>> 1;
     } catch (NoSuchAlgorithmException e) {
       throw new IllegalStateException("every JDK has SHA-256", e);
@@ -51,45 +60,58 @@ public final class OutstandingBranch {
   }
 
   /**
-   * Whether the branch reaches all that is outstanding of a table, as far as its newest copy tells.
+   * Whether the branch reaches all that is outstanding of a table, and what that stands on.
    *
-   * @param lastTs the {@code commit_ts} of the newest change that is not applied to it; who knows
-   *     fewer changes than whoever put the branch leaves it
+   * @param changes those that are not applied to it, ascending; at least one. Who knows fewer than
+   *     whoever put the branch leaves it
    */
-  public static boolean isKept(TableMetadata base, long lastTs) {
+  public static boolean isKept(TableMetadata base, List<LoggedChange> changes) {
     SnapshotRef ref = base.ref(NAME);
     Snapshot at = ref == null ? null : base.snapshot(ref.snapshotId());
-    if (at == null || !isCopy(at) || outstanding(at) < lastTs) {
+    long last = changes.get(changes.size() - 1).commitTs();
+    if (at == null || !isCopy(at) || outstanding(at) < last) {
       return false;
     }
-    int copies = 0;
-    for (; at != null && isCopy(at); at = History.parent(base, at)) {
-      copies++;
+    if (outstanding(at) > last) {
+      return true;
     }
-    return Objects.equals(ref.minSnapshotsToKeep(), copies + FOUNDATION);
+    long applied = TableMark.applied(base);
+    int copies = 0;
+    Long below = null;
+    for (; at != null && isCopy(at) && outstanding(at) > applied; at = History.parent(base, at)) {
+      copies++;
+      below = at.parentId();
+    }
+    Long standsOn = changes.get(0).change().fromSnapshotId();
+    boolean isGone = standsOn == null || base.snapshot(standsOn) == null;
+    return (isGone || standsOn.equals(below))
+        && Objects.equals(ref.minSnapshotsToKeep(), copies + FOUNDATION);
   }
 
   /**
    * A table with the branch on copies of staged snapshots, in the place of others.
    *
-   * <p>A copy has the manifest list of its snapshot, and a number above it: whoever applies the
-   * snapshot gives it a list of its own then, so that an expiry of the copy takes nothing of it.
+   * <p>A copy has the manifest list of its snapshot. The numbers reach those of the snapshots:
+   * whoever applies one gives it a list of its own then, so that an expiry of the copy takes
+   * nothing of it. The first is the table's next one: a server takes none from who has loaded an
+   * older table.
    *
-   * @param staged what is not applied, ascending; at least one
    * @param nowMs the wall clock's time
    */
-  public static TableMetadata put(TableMetadata base, List<Staged> staged, long nowMs) {
+  public static TableMetadata put(TableMetadata base, Left left, long nowMs) {
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
     remove(builder, base);
-    long sequenceNumber =
-        staged.stream()
-            .mapToLong(each -> each.snapshot().sequenceNumber())
-            .reduce(base.lastSequenceNumber(), Math::max);
-    Long parentId = foundation(base, staged.get(0).snapshot());
-    for (Staged each : staged) {
-      sequenceNumber++;
-      builder.addSnapshot(copy(base, each, parentId, sequenceNumber, nowMs));
-      parentId = copyId(each.snapshot().snapshotId());
+    List<Staged> staged = left.staged();
+    long greatest =
+        staged.stream().mapToLong(each -> each.snapshot().sequenceNumber()).reduce(0, Math::max);
+    long sequenceNumber = base.lastSequenceNumber();
+    Long parentId = foundation(base, left.fromSnapshotId());
+    for (int i = 0; i < staged.size(); i++) {
+      boolean isLast = i == staged.size() - 1;
+      sequenceNumber = isLast ? Math.max(sequenceNumber + 1, greatest) : sequenceNumber + 1;
+      Snapshot copy = copy(base, staged.get(i), parentId, sequenceNumber, nowMs);
+      builder.addSnapshot(copy);
+      parentId = copy.snapshotId();
     }
     SnapshotRef branch =
         SnapshotRef.branchBuilder(parentId)
@@ -100,9 +122,9 @@ public final class OutstandingBranch {
   }
 
   /** What the first change stands on, which an expiry would take: no repair mends that. */
-  private static Long foundation(TableMetadata base, Snapshot first) {
-    Long parentId = first.parentId();
-    return parentId != null && base.snapshot(parentId) != null ? parentId : History.mainId(base);
+  private static Long foundation(TableMetadata base, Long fromSnapshotId) {
+    boolean isThere = fromSnapshotId != null && base.snapshot(fromSnapshotId) != null;
+    return isThere ? fromSnapshotId : History.mainId(base);
   }
 
   /**
@@ -125,18 +147,27 @@ public final class OutstandingBranch {
     return isCopy(head) && outstanding(head) <= TableMark.applied(metadata);
   }
 
+  /** Remove the branch, and the copies that no other ref leads to, which somebody put there. */
   private static void remove(TableMetadata.Builder builder, TableMetadata base) {
     Set<Long> copies =
         base.snapshots().stream()
             .filter(OutstandingBranch::isCopy)
             .map(Snapshot::snapshotId)
             .collect(Collectors.toSet());
+    if (copies.isEmpty()) {
+      return;
+    }
     if (base.ref(NAME) != null && copies.contains(base.ref(NAME).snapshotId())) {
       builder.removeRef(NAME);
     }
-    if (!copies.isEmpty()) {
-      builder.removeSnapshots(copies);
-    }
+    base.refs()
+        .forEach(
+            (name, ref) -> {
+              if (!name.equals(NAME)) {
+                copies.removeAll(History.ancestors(base, base.snapshot(ref.snapshotId())));
+              }
+            });
+    builder.removeSnapshots(copies);
   }
 
   private static boolean isCopy(Snapshot snapshot) {
@@ -151,7 +182,7 @@ public final class OutstandingBranch {
       TableMetadata base, Staged staged, Long parentId, long sequenceNumber, long nowMs) {
     Snapshot snapshot = staged.snapshot();
     SnapshotEdit edit =
-        SnapshotEdit.create(copyId(snapshot.snapshotId()), snapshot.operation())
+        SnapshotEdit.create(copyId(snapshot.snapshotId(), sequenceNumber), snapshot.operation())
             .parent(parentId)
             .sequenceNumber(sequenceNumber)
             .timestampMs(Timestamps.acceptableMs(base, nowMs, nowMs))

@@ -8,7 +8,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.HookedOperations;
+import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnConfig;
+import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -17,7 +21,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
@@ -127,7 +133,7 @@ class OutstandingBranchTest extends TwoTables {
     assertThat(metadata().ref(OutstandingBranch.NAME)).isNull();
     assertThat(metadata().snapshots())
         .noneMatch(each -> lists.contains(each.manifestListLocation()));
-    plain().expireSnapshots().expireOlderThan(Long.MAX_VALUE).retainLast(1).commit();
+    expire();
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
   }
 
@@ -138,7 +144,7 @@ class OutstandingBranchTest extends TwoTables {
     overwrite(plain(), 9);
     assertThat(handle.apply()).isEqualTo(1);
     append(plain(), 10);
-    plain().expireSnapshots().expireOlderThan(Long.MAX_VALUE).retainLast(1).commit();
+    expire();
     assertThat(copies()).hasSize(1);
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
     handle.repairReject(id("shop.a"));
@@ -166,7 +172,11 @@ class OutstandingBranchTest extends TwoTables {
                           each.get("commitTs").asLong(),
                           SnapshotParser.fromJson(each.get("snapshot").toString())))
               .toList();
-      TableMetadata kept = OutstandingBranch.put(base, staged, golden.get("nowMs").asLong());
+      TableMetadata kept =
+          OutstandingBranch.put(
+              base,
+              new OutstandingBranch.Left(golden.get("fromSnapshotId").asLong(), staged),
+              golden.get("nowMs").asLong());
       List<JsonNode> copies = new ArrayList<>();
       for (Snapshot each : kept.snapshots()) {
         if (each.summary().containsKey(OutstandingBranch.COPY_OF)) {
@@ -190,5 +200,85 @@ class OutstandingBranchTest extends TwoTables {
     assertThat(metadata().ref(OutstandingBranch.NAME)).isNotNull();
     removeOrphans();
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  /** One transaction appends to a branch, then to main: what main stood on is what is needed. */
+  @Test
+  void anotherBranchesSnapshotComesFirst() {
+    plain().manageSnapshots().createBranch("audit").commit();
+    append(handle.catalog(() -> null).loadTable(id("shop.a")), 2);
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    Table inside = lazy.catalog(() -> txn).loadTable(id("shop.a"));
+    inside.newAppend().appendFile(Lake.file(inside, 50)).toBranch("audit").commit();
+    append(lazy.catalog(() -> txn).loadTable(id("shop.a")), 3);
+    txn.commit();
+    overwrite(plain(), 9);
+    assertThat(handle.apply()).isEqualTo(1);
+    expire();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 3L);
+    handle.repairReject(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  /**
+   * What the second change stands on is no copy any more.
+   *
+   * <p>1. The branch is put for two. 2. The stranger's change is taken back. 3. An applier gets no
+   * further than the first. 4. A stranger overwrites, and expires.
+   */
+  @Test
+  void theFirstIsAppliedSince() {
+    long before = plain().currentSnapshot().snapshotId();
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 3);
+    overwrite(plain(), 9);
+    assertThat(handle.apply()).isEqualTo(1);
+    plain().manageSnapshots().setCurrentSnapshot(before).commit();
+    AtomicInteger swaps = new AtomicInteger();
+    TxnHandle dying =
+        TxnHandle.open(
+            "lake",
+            HookedOperations.catalog(
+                lake,
+                id("shop.a"),
+                (real, base, next) -> {
+                  if (swaps.getAndIncrement() > 0) {
+                    throw new UncheckedIOException(new IOException("the process has died"));
+                  }
+                  real.commit(base, next);
+                }),
+            TxnConfig.from(Map.of()),
+            Lake.CLOCK);
+    assertThat(dying.apply()).isEqualTo(1);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+    overwrite(plain(), 10);
+    assertThat(handle.apply()).isEqualTo(1);
+    expire();
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 3L);
+    handle.repairReject(id("shop.a"));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  /** 1. Somebody puts a tag on the branch's head. 2. More is logged. 3. The branch is put anew. */
+  @Test
+  void aCopyThatATagLeadsToStays() {
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    append(lazy.catalog(() -> txn).loadTable(id("shop.a")), 3);
+    overwrite(plain(), 9);
+    assertThat(handle.apply()).isEqualTo(1);
+    long head = metadata().ref(OutstandingBranch.NAME).snapshotId();
+    plain().manageSnapshots().createTag("theirs", head).commit();
+    txn.commit();
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(metadata().ref("theirs").snapshotId()).isEqualTo(head);
+    assertThat(copies()).hasSize(3);
+    handle.repairReject(id("shop.a"));
+    assertThat(metadata().ref("theirs").snapshotId()).isEqualTo(head);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  private void expire() {
+    plain().expireSnapshots().expireOlderThan(Long.MAX_VALUE).retainLast(1).commit();
   }
 }
