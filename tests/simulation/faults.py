@@ -137,7 +137,8 @@ class FaultPlan:
                 kinds += _REFUSALS
             drawn = kinds[int(choice * len(kinds))]
             false = drawn in {Fault.CALLED_LOST, Fault.REFUSED_LANDED, Fault.REFUSED_LATE}
-            return Fault.ANSWER_LOST if false and process.believes_answers else drawn
+            # Who knows nothing of the protocol believes a refusal, and removes what he has written.
+            return Fault.ANSWER_LOST if false and process.stranger else drawn
         return Fault.STALE if stale and older < self.settings.stale_rate else None
 
     def _may_fail(self, stranger: Process) -> bool:

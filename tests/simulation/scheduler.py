@@ -58,8 +58,6 @@ class Process:
         name: Unique in the world.
         skew_ms: What its clock is ahead of the world's.
         stranger: Whether it writes tables past the protocol.
-        believes_answers: Whether it takes a refusal for one, as plain Iceberg on the JVM, which
-            removes what it has written then.
         doing: The key of its action, for the trace and the fault plan.
         rng: Randomness of the action: the same whatever other processes do.
         attempt: The transaction that it tries, for the model of history.
@@ -77,7 +75,6 @@ class Process:
     name: str
     skew_ms: int = 0
     stranger: bool = False
-    believes_answers: bool = False
     doing: str = ""
     doing_step: int = 0
     began_ms: int = START_MS

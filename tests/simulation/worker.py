@@ -131,7 +131,6 @@ class Lake:
     def open_engine(self) -> JavaEngine:
         """Start an engine on the JVM that knows nothing of the protocol."""
         own_jvm = jvm.running(self.mutation)
-        self.world.actor.believes_answers = True
         return JavaEngine(own_jvm, self.world, self.connect(), server=self.server)
 
     def has_equality_deletes(self, table: Table) -> bool:
