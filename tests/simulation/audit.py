@@ -21,6 +21,7 @@ from txns.errors import Conflict, InvalidUsage, Quarantined, Unsupported
 
 if TYPE_CHECKING:
     from tests.simulation.history import Identifier
+    from tests.simulation.observer import Logged
     from tests.simulation.worker import Lake
 
 _ROUNDS_MAX = 12
@@ -70,8 +71,11 @@ def _settle_by_java(lake: Lake, *, reject: bool) -> None:
 def _settle(lake: Lake, handle: Any, *, reject: bool) -> None:
     for _ in range(_ROUNDS_MAX):
         handle.apply_le()
+        stuck = _unapplied(lake)
         names = _repairable(lake, handle)
-        repaired = [_repair(lake, handle, name, reject=reject) for name in names]
+        repaired = [
+            _repair(lake, handle, name, reject=reject, stuck=name in stuck) for name in names
+        ]
         if not any(repaired):
             return
     raise Violation("repair", f"strangers are left after {_ROUNDS_MAX} rounds of repair")
@@ -96,8 +100,8 @@ def _repairable(lake: Lake, handle: Any) -> list[Identifier]:
     return [name for name in _cared(lake) if name not in {*lake.observer.history.upset, *others}]
 
 
-def _repair(lake: Lake, handle: Any, name: Identifier, *, reject: bool) -> bool:
-    """Repair a table if a writer of it is refused; say whether it was."""
+def _repair(lake: Lake, handle: Any, name: Identifier, *, reject: bool, stuck: bool) -> bool:
+    """Repair a table if a writer of it is refused, or nothing is applied; say whether it was."""
     txn = handle.begin()
     try:
         with txn.load_table(name).transaction() as changes:
@@ -107,7 +111,8 @@ def _repair(lake: Lake, handle: Any, name: Identifier, *, reject: bool) -> bool:
     except Quarantined:
         pass
     else:
-        return False
+        if not stuck:
+            return False
     finally:
         txn.rollback()
     if not reject:
@@ -147,7 +152,14 @@ def _read_everything(lake: Lake, handle: Any) -> None:
 
 
 def _everything_is_applied(lake: Lake) -> None:
+    for name, logged in _unapplied(lake).items():
+        raise Violation("liveness", f"{logged.commit_ts} is not applied to {name}")
+
+
+def _unapplied(lake: Lake) -> dict[Identifier, Logged]:
+    """Give the oldest entry of each table that is not applied to it, and should be."""
     observer = lake.observer
+    found: dict[Identifier, Logged] = {}
     for logged in observer.entries.values():
         for table in logged.tables if logged.changes else ():
             identifier = table["identifier"]
@@ -156,7 +168,8 @@ def _everything_is_applied(lake: Lake) -> None:
             cared = newest is not None and newest.cared
             upset = name in observer.history.upset
             if cared and not upset and not observer.checks.is_applied(logged, table):
-                raise Violation("liveness", f"{logged.commit_ts} is not applied to {identifier}")
+                found.setdefault(name, logged)
+    return found
 
 
 def _registrations_are_logged(lake: Lake, handle: Any) -> None:

@@ -53,8 +53,12 @@ if TYPE_CHECKING:
     from tests.simulation.rows import Row, Rows
     from tests.simulation.scheduler import World
 
-_AHEAD = ("Expected sorted snapshot log entries", "Invalid update timestamp")
-"""How Iceberg says that it cannot write a table that is ahead of its clock."""
+_MOVED = (
+    "Expected sorted snapshot log entries",
+    "Invalid update timestamp",
+    "is not an ancestor of",
+)
+"""How Iceberg says that a table is ahead of its clock, or has been set back under a writer."""
 
 _OPTIONS = {
     "apply": "txns.apply",
@@ -125,8 +129,8 @@ class JavaEngine:
         try:
             return self._jvm.call(self._world, self._process, verb, arguments, self._steps.take)
         except JavaError as error:
-            if type(self) is JavaEngine and any(one in str(error.line) for one in _AHEAD):
-                raise CommitFailedException("the table is ahead of the engine's clock") from error
+            if type(self) is JavaEngine and any(one in str(error.line) for one in _MOVED):
+                raise CommitFailedException("the table is not what the engine saw") from error
             raise translated(error.line) from error
 
     def load_table(self, name: Identifier) -> JavaTable:

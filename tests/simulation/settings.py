@@ -58,13 +58,8 @@ class Switch(Enum):
     """Strangers compact the commit table."""
 
 
-ON = frozenset(Switch) - {Switch.FORMAT_3}
-"""
-What runs have that are not told otherwise.
-
-Of format 3 a change of several snapshots that rewrite each other's rows cannot be applied where
-strangers have taken its row ids (docs/spec.md 8.2): nobody repairs that where they wrote a branch.
-"""
+ON = frozenset(Switch)
+"""What runs have that are not told otherwise."""
 
 
 @dataclass(frozen=True)

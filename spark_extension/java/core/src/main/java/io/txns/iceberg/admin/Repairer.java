@@ -1,5 +1,6 @@
 package io.txns.iceberg.admin;
 
+import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
@@ -97,8 +98,9 @@ public final class Repairer {
 
   /** Put the logged state back on main; what strangers wrote stays on a branch. */
   public long reject(TableIdentifier identifier) {
-    Loaded loaded = newest(identifier).loaded();
-    Stranger stranger = strangerOf(loaded);
+    Newest newest = newest(identifier);
+    Loaded loaded = newest.loaded();
+    Stranger stranger = inTheWay(newest).orElseGet(() -> strangerOf(loaded));
     if (stranger.lost() != null) {
       throw TxnException.unsupported(
           String.format(
@@ -409,6 +411,22 @@ public final class Repairer {
       throw stranger.get().quarantined(identifier);
     }
     return new Newest(newest, loaded);
+  }
+
+  /** Who stands in the way of what is logged, and has left {@code main} as it was. */
+  private Optional<Stranger> inTheWay(Newest newest) {
+    Loaded loaded = newest.loaded();
+    if (!loaded.registered() || loaded.table() == null || loaded.stranger().isPresent()) {
+      return Optional.empty();
+    }
+    try {
+      applier.applyRun(newest.head(), loaded.identifier());
+      return Optional.empty();
+    } catch (TxnException e) {
+      return e.kind() == ErrorKind.QUARANTINED
+          ? Optional.of(Stranger.elsewhere(loaded.real().current(), e.getMessage()))
+          : Optional.empty();
+    }
   }
 
   private static Stranger strangerOf(Loaded loaded) {

@@ -53,6 +53,11 @@ public record Stranger(
     return new Stranger(head, List.of(), false, NAME_TAKEN, null, List.of(), AWAY);
   }
 
+  /** Somebody who has written another branch than {@code main}, and taken what a change needs. */
+  public static Stranger elsewhere(TableMetadata metadata, String reason) {
+    return new Stranger(History.mainId(metadata), List.of(), false, reason);
+  }
+
   /** The error for who changes a table; the caller has looked at {@link #adoptable}. */
   public TxnException quarantined(TableIdentifier table) {
     return cure == null
