@@ -40,6 +40,7 @@ from tests.simulation.settings import Switch
 from tests.simulation.storage import SimulatedFileIO, Storage
 from tests.simulation.table_checks import is_marked
 from txns._iceberg.manifests import WRITABLE_FORMAT
+from txns._iceberg.updates import with_known_references
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -421,7 +422,7 @@ class ServerCatalog(SimulatedCatalog):
         def commit() -> CommitTableResponse:
             current = self._table(name) if name in self.registry.pointers else None
             try:
-                fitted = tuple(server_rules.fitted(current and current.metadata, updates))
+                fitted = tuple(with_known_references(current and current.metadata, updates))
                 staged = self._update_and_stage_table(current, name, requirements, fitted)
             except CommitFailedException as error:
                 raise self._lost(error) from error

@@ -14,6 +14,7 @@ from tests.simulation.history import folded
 from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import HOUR_MS, START_MS, Violation
 from tests.simulation.settings import Switch
+from txns._iceberg.manifests import WRITABLE_FORMAT
 from txns.errors import CommitStateUnknown, Conflict, Quarantined, Unsupported
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ def _no_race(lake: Lake, attempt: Attempt, error: Conflict) -> str:
         return "it has not touched the table"
     history = lake.observer.history
     strange = table in history.strange or table in history.upset
+    # Its rows had other ids where it was laid over an older table than the one it is applied to.
+    stale = lake.world.faults.settings.has(Switch.STALE_TABLES)
+    strange = strange or (stale and not _is_pythons(lake, table))
     strange = strange or not history.cared_since(table, attempt.read_ts)  # while it is registered
     if strange or _is_purged(history, table) or history.may_be_unreadable(table, attempt.read_ts):
         return ""
@@ -94,9 +98,17 @@ def _is_out_of_care(worker: Worker, attempt: Attempt) -> bool:
     # A mark makes the version, and is there before the entry.
     registered = {name for one in newer if one.kind == "register" for name in one.names}
     return any(
-        name in registered or _was_without_care(observer.history, attempt, name)
+        name in registered
+        or _was_without_care(observer.history, attempt, name)
+        or not (worker.java or _is_pythons(worker.lake, name))
         for name in attempt.touched
     )
+
+
+def _is_pythons(lake: Lake, table: Identifier) -> bool:
+    registry = lake.observer.registry
+    there = table in registry.pointers
+    return not there or registry.metadata(table).format_version <= WRITABLE_FORMAT
 
 
 def _was_without_care(history: History, attempt: Attempt, table: Identifier) -> bool:

@@ -7,50 +7,14 @@ Source: `TableMetadata.Builder` and the checks of `TableMetadata` of Iceberg 1.1
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import BadRequestError
-from pyiceberg.table.update import (
-    AddPartitionSpecUpdate,
-    AddSortOrderUpdate,
-    SetDefaultSortOrderUpdate,
-    SetDefaultSpecUpdate,
-)
 
 from tests.simulation import java_rules
-from txns._iceberg.updates import with_known_references
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from pyiceberg.table.metadata import TableMetadata
-
-_LAST_ADDED = -1
-
-
-def fitted(base: TableMetadata | None, updates: Iterable[Any]) -> Iterator[Any]:
-    """Give updates without what a table has already: a schema, a spec, an order that is equal."""
-    specs = {each.spec_id: each for each in base.partition_specs} if base else {}
-    orders = {each.order_id: each for each in base.sort_orders} if base else {}
-    spec_id = order_id = _LAST_ADDED
-    for update in with_known_references(base, updates):
-        match update:
-            case AddPartitionSpecUpdate(spec=spec) if specs.get(spec.spec_id) == spec:
-                spec_id = spec.spec_id
-            case AddSortOrderUpdate(sort_order=order) if orders.get(order.order_id) == order:
-                order_id = order.order_id
-            case SetDefaultSpecUpdate(spec_id=-1):
-                yield SetDefaultSpecUpdate(spec_id=spec_id)
-            case SetDefaultSortOrderUpdate(sort_order_id=-1):
-                yield SetDefaultSortOrderUpdate(sort_order_id=order_id)
-            case AddPartitionSpecUpdate(spec=spec):
-                specs[spec.spec_id], spec_id = spec, _LAST_ADDED
-                yield update
-            case AddSortOrderUpdate(sort_order=order):
-                orders[order.order_id], order_id = order, _LAST_ADDED
-                yield update
-            case _:
-                yield update
 
 
 def stamps_by_its_clock(seed: int) -> bool:

@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 _LOG = logger(__name__)
 
+_REFUSED_FOR_MS = 3_600_000
+"""After how long what a catalog refuses is no matter of clocks: orphans are days old."""
+
 
 class Applier:
     """Applies what stands in a head."""
@@ -107,8 +110,12 @@ class Applier:
             repaired = change.commit_ts <= repaired_at
             try:
                 real = self._apply_one(table, change, real, head, repaired=repaired)
-            except (Quarantined, Unsupported, BadRequestError):
+            except (Quarantined, Unsupported):
                 self._keep_reachable(table, run)
+                raise
+            except BadRequestError:  # most often it takes the change a while later
+                if self._clock.now_ms() - change.commit_ts > _REFUSED_FOR_MS:
+                    self._keep_reachable(table, run)
                 raise
             if real is None:
                 return False

@@ -105,6 +105,7 @@ class _Ids:
     def has(self, logged: int, wanted: object) -> bool:
         """Whether the very same is there under its id, which it keeps; it is the last one then."""
         there = self._known.get(logged) == wanted
+        self._known.setdefault(logged, wanted)
         self._last = logged if there else _LAST_ADDED
         return there
 

@@ -375,6 +375,9 @@ def test_what_the_catalog_refuses_is_no_orphan(lake, later, monkeypatch):
             lambda *call: swap(*call) if _puts_the_branch(call[3]) else refused(),
         )
         assert [("shop", "a")] == later.apply_le()
+        assert [] == copies(lake, a)
+        lake.clock.ahead_ms += 2 * 3_600_000
+        assert [("shop", "a")] == later.apply_le()
     remove_orphans(lake, a)
     assert [] == later.apply_le()
     assert [1, 2] == lake.plain_ids(a)

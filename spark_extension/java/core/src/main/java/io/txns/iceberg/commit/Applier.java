@@ -58,6 +58,9 @@ import org.slf4j.LoggerFactory;
 public final class Applier {
   private static final Logger LOG = LoggerFactory.getLogger(Applier.class);
 
+  /** After how long what a catalog refuses is no matter of clocks: orphans are days old. */
+  private static final long REFUSED_FOR_MS = 3_600_000;
+
   /** Tables are applied side by side: each waits for its own catalog call. */
   private static final ExecutorService POOL =
       Executors.newFixedThreadPool(
@@ -188,9 +191,14 @@ public final class Applier {
       Optional<TableOperations> left;
       try {
         left = applyOne(change, table, real, head, change.commitTs() <= repairedAt);
-      } catch (TxnException | ValidationException | BadRequestException e) {
+      } catch (TxnException e) {
         keepReachable(table, run);
         throw e;
+      } catch (ValidationException | BadRequestException e) {
+        if (clock.nowMs() - change.commitTs() > REFUSED_FOR_MS) {
+          keepReachable(table, run);
+        }
+        throw e; // most often it takes the change a while later
       }
       if (left.isEmpty()) {
         return false;
