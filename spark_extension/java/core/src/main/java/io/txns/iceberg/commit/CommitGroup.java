@@ -159,6 +159,16 @@ public class CommitGroup {
     }
   }
 
+  /**
+   * The entry that stands in the log for a member.
+   *
+   * @param holder a head that holds it: its own log has not seen it where another one led
+   */
+  record Landed(Entry entry, Head holder) {}
+
+  /** What became of a member: {@code landed}, or else the reason why it goes no further. */
+  private record Outcome(Landed landed, Throwable failure) {}
+
   /** One waiting transaction, and what became of it. */
   static final class Member {
     private final Key key;
@@ -171,9 +181,9 @@ public class CommitGroup {
     private long sinceTs;
     private long deadlineMs = Long.MAX_VALUE;
     private int tries;
-    private Entry entry;
-    private Head holder;
-    private Throwable failure;
+
+    /** Null while it is open. One field, as its own thread may wake before its leader is done. */
+    private volatile Outcome outcome;
 
     Member(Key key, Attempt attempt) {
       this.key = key;
@@ -250,23 +260,18 @@ public class CommitGroup {
       return refusal;
     }
 
-    /**
-     * @param in a head that holds the entry: its own log has not seen it where another one led
-     */
-    void committed(Entry appended, Head in) {
-      entry = appended;
-      holder = in;
+    void committed(Entry entry, Head holder) {
+      outcome = new Outcome(new Landed(entry, holder), null);
     }
 
-    /** A head that holds its entry; null where it has none. */
-    Head holder() {
-      return holder;
+    private void ended(Throwable failure) {
+      outcome = new Outcome(null, failure);
     }
 
     /** It goes no further; what may have landed is unknown, whatever went wrong since. */
     void failed(Throwable reason) {
       Throwable cause = attempts().cause == null ? reason : attempts().cause;
-      failure = attempts().mayLand() ? TxnException.commitStateUnknown(key.txnId(), cause) : reason;
+      ended(attempts().mayLand() ? TxnException.commitStateUnknown(key.txnId(), cause) : reason);
     }
 
     /** Its own thread can go no further, which is no outcome where it has one. */
@@ -279,26 +284,29 @@ public class CommitGroup {
     /** Nothing of it can have landed, and this is why it goes no further. */
     void notCommitted(RuntimeException reason) {
       attempts().settled();
-      failure = reason;
+      ended(reason);
     }
 
     /** A newer head does not hold it, and this is what the catalog said to it. */
     void failedAsRefused() {
-      failure = TxnException.refused(key.txnId(), refusal);
+      ended(TxnException.refused(key.txnId(), refusal));
     }
 
     boolean isOpen() {
-      return entry == null && failure == null;
+      return outcome == null;
     }
 
-    Entry result() {
-      if (failure instanceof Error e) {
+    Landed result() {
+      Outcome end = outcome;
+      if (end.landed() != null) {
+        return end.landed();
+      }
+      if (end.failure() instanceof Error e) {
         throw e;
       }
-      if (failure != null) {
-        throw failure instanceof RuntimeException e ? e : new IllegalStateException(failure);
-      }
-      return entry;
+      throw end.failure() instanceof RuntimeException e
+          ? e
+          : new IllegalStateException(end.failure());
     }
   }
 

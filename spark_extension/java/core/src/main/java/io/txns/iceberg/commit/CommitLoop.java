@@ -61,9 +61,18 @@ public final class CommitLoop {
   public Entry append(CommitGroup.Key key, CommitGroup.Attempt attempt) {
     CommitGroup.Member member = new CommitGroup.Member(key, attempt);
     groups.apply(log.uuid()).run(member, this::appendAll);
-    Entry entry = member.result();
-    log.saw(member.holder());
-    return entry;
+    CommitGroup.Landed landed = member.result();
+    saw(landed.holder());
+    return landed.entry();
+  }
+
+  /** The entry stands: an error from here would look like a commit that failed. */
+  private void saw(Head holder) {
+    try {
+      log.saw(holder);
+    } catch (RuntimeException e) {
+      LOG.warn("an entry was appended, and its head is not this log's", LoggedFailure.of(e));
+    }
   }
 
   /** Append those of the members that are valid, one validated against those before it. */

@@ -16,9 +16,13 @@ import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.log.Archive;
+import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Timeline;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -27,6 +31,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BiConsumer;
 import java.util.stream.LongStream;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.jdbc.JdbcCatalog;
@@ -261,6 +266,28 @@ class GroupCommitTest {
     assertThatThrownBy(members[0]::result).isInstanceOf(IllegalStateException.class);
     assertThatThrownBy(members[1]::result).isInstanceOf(ArithmeticException.class);
     assertThatThrownBy(members[2]::result).isInstanceOf(ArithmeticException.class);
+  }
+
+  /** What has been appended is no failure, whatever the log makes of the head that holds it. */
+  @Test
+  void whatRunsAfterAWinDoesNotThrow() throws Exception {
+    Lake another = new Lake(Files.createDirectory(folder.resolve("another")));
+    another.create(another.open(), "shop.a");
+    Head foreign = another.open().services().log().load();
+    CommitGroup led =
+        new CommitGroup() {
+          @Override
+          void run(Member member, BiConsumer<Member, List<Member>> lead) {
+            member.committed(foreign.state().entries().get(0), foreign);
+          }
+        };
+    CommitLog log = lake.open().services().log();
+    Head own = log.load();
+    Timeline timeline = new Timeline(new Archive(log));
+    CommitLoop loop = new CommitLoop(log, timeline, Lake.CLOCK, uuid -> led);
+    assertThat(loop.append(CommitGroup.Key.fresh("t1"), (head, commitTs) -> null))
+        .isEqualTo(foreign.state().entries().get(0));
+    assertThat(log.newest()).isSameAs(own);
   }
 
   @Test

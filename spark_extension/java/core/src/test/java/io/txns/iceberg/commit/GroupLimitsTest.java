@@ -116,7 +116,7 @@ class GroupLimitsTest extends TwoTables {
     assertThat(fresh.isOpen()).isTrue();
     toLose = 0;
     loop.appendAll(fresh, List.of(fresh));
-    assertThat(fresh.result().txnId()).isEqualTo("new");
+    assertThat(fresh.result().entry().txnId()).isEqualTo("new");
   }
 
   /** Nobody is tried for longer, or more often, than it may, whoever has led. */
@@ -224,7 +224,7 @@ class GroupLimitsTest extends TwoTables {
           leader.committed(entry, head);
           fail(kind);
         });
-    assertThat(won.result()).isSameAs(entry);
+    assertThat(won.result().entry()).isSameAs(entry);
   }
 
   @SuppressWarnings("unchecked")
