@@ -57,9 +57,12 @@ final class TableTransaction implements InvocationHandler {
     return result instanceof Table shown ? tableOf((Transaction) proxy, shown) : result;
   }
 
-  /** What it is asked for, or an append that merges no manifests, as {@link TxnTable} has it. */
+  /**
+   * What it is asked for, or an append that merges no manifests of other steps of it: their rows
+   * may get other ids yet.
+   */
   private Method asked(Method method) throws NoSuchMethodException {
-    return method.getName().equals("newAppend") && operations.standsOnOtherRowIds()
+    return method.getName().equals("newAppend") && operations.current().formatVersion() >= 3
         ? Transaction.class.getMethod("newFastAppend")
         : method;
   }

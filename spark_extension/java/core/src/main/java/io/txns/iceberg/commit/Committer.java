@@ -16,6 +16,7 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.log.Timeline;
+import io.txns.iceberg.meta.MergedManifests;
 import io.txns.iceberg.stage.ChangeBuilder;
 import io.txns.iceberg.stage.KeptTags;
 import io.txns.iceberg.stage.Leftovers;
@@ -314,7 +315,27 @@ public final class Committer {
     moved.forEach(
         (table, winner) ->
             writes.put(table, restaged(request, head, writes.get(table), winner, leftovers)));
+    writes.replaceAll(
+        (table, write) ->
+            mergesUnapplied(write)
+                ? restagedOn(request, write, write.base(), Winner.NOBODY, head, leftovers)
+                : write);
     return writes;
+  }
+
+  /**
+   * Whether inserts have written row ids of what is not applied into a manifest: Iceberg decides on
+   * a merge when it makes the operation, on an older state than that which it commits on.
+   */
+  private static boolean mergesUnapplied(StagedTable write) {
+    if (!write.isInsertOnly() || write.current().formatVersion() < 3) {
+      return false;
+    }
+    boolean allApplied =
+        Overlay.unappliedWithRowIds(write.real().current(), write.base()).isEmpty();
+    return write.snapshots().stream()
+        .skip(allApplied ? 1 : 0) // the others stand on the first one
+        .anyMatch(one -> MergedManifests.areIn(one, write.real().io()));
   }
 
   private StagedTable restaged(
@@ -336,8 +357,19 @@ public final class Committer {
       throw TxnException.conflict(
           table, txnId, winner, head.upper(), "a table that it wrote was written");
     }
+    return restagedOn(request, staged, newBase, winner, head, leftovers);
+  }
+
+  private static StagedTable restagedOn(
+      Request request,
+      StagedTable staged,
+      TableMetadata newBase,
+      Winner winner,
+      Head head,
+      Leftovers leftovers) {
     leftovers.versionOf(staged);
-    StagedTable restaged = Restager.restage(staged, newBase, txnId, winner, head.upper());
+    StagedTable restaged =
+        Restager.restage(staged, newBase, request.key().txnId(), winner, head.upper());
     leftovers.versionOf(restaged);
     return restaged;
   }

@@ -5,12 +5,14 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.AddedSnapshots;
+import io.txns.iceberg.meta.MergedManifests;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.table.Overlay;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.Snapshot;
@@ -78,9 +80,9 @@ record Renumbering(
   }
 
   /**
-   * On format 3 a statement that rewrites rows of an earlier one of its transaction writes their
-   * row ids into files: such a run takes no others, unless a repair has decided that its rows count
-   * more than their ids.
+   * On format 3 a statement that rewrites rows of an earlier one of its transaction, or merges
+   * their manifests, writes their row ids into files: such a run takes no others, unless a repair
+   * has decided that its rows count more than their ids.
    */
   private void refuseMaterialisedRowIds(Snapshot staged, Overlay.Numbers numbers) {
     if (repaired
@@ -90,7 +92,9 @@ record Renumbering(
     }
     List<Snapshot> all = AddedSnapshots.of(log.request(change).updates());
     boolean appends = all.stream().allMatch(one -> DataOperations.APPEND.equals(one.operation()));
-    if (all.size() > 1 && !appends) {
+    Stream<Snapshot> later = all.stream().skip(1); // what the first one stood on was applied
+    if (all.size() > 1
+        && (!appends || later.anyMatch(one -> MergedManifests.areIn(one, real.io())))) {
       throw TxnException.quarantined(
           change.change().table(), "row ids of format 3 in its files are taken by somebody else");
     }

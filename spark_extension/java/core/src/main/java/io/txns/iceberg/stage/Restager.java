@@ -12,7 +12,7 @@ import org.apache.iceberg.SnapshotChanges;
 import org.apache.iceberg.TableMetadata;
 
 /**
- * Rebuilds staged appends on a newer base.
+ * Rebuilds staged appends on a newer base, or on their own one where they have merged manifests.
  *
  * <p>Data files stay as they are. Snapshots get new ids: a change of another entry may already
  * stand on the old ones (schedule 3 of the protocol's tests).
@@ -29,7 +29,8 @@ public final class Restager {
   /**
    * The same appends on {@code newBase}.
    *
-   * @param staged only appends ({@link StagedTable#isAppendOnly()})
+   * @param staged only appends ({@link StagedTable#isAppendOnly()}); on its own base inserts do,
+   *     too ({@link StagedTable#isInsertOnly()})
    * @throws TxnException 40001 when the table's schema, partition spec or uuid is another one now
    */
   public static StagedTable restage(

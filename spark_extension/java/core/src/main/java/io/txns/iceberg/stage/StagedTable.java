@@ -12,6 +12,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
@@ -175,6 +176,19 @@ public final class StagedTable {
    */
   public boolean isAppendOnly() {
     return isChanged() && point.appended() && isOnMain(snapshots());
+  }
+
+  /** Whether all it does is to add rows to {@code main}, be it by what the table held. */
+  public boolean isInsertOnly() {
+    return isOnMain(snapshots())
+        && !rollsBack()
+        && point.changes().stream()
+            .allMatch(
+                change ->
+                    change instanceof MetadataUpdate.AddSnapshot add
+                            && DataOperations.APPEND.equals(add.snapshot().operation())
+                        || change instanceof MetadataUpdate.SetSnapshotRef ref
+                            && SnapshotRef.MAIN_BRANCH.equals(ref.name()));
   }
 
   /** Whether main was put on a snapshot that was there before, if only for a while. */

@@ -17,9 +17,11 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableProperties;
@@ -213,6 +215,158 @@ class RowIdsTest extends TwoTables {
     takeIds();
     assertThat(handle.apply()).isZero();
     assertIdsAreForLife(2);
+  }
+
+  /**
+   * What an append merges is decided on what it is committed on.
+   *
+   * <p>1. A job loads the table, all of which is applied. 2. Another writer's append is logged and
+   * not applied. 3. The job appends: its loaded state shows nothing outstanding. 4. A stranger
+   * takes the ids of the other writer's rows, which apply then numbers anew.
+   */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void anAppendOfATableThatWasLoadedBeforeMergesNothing(boolean inTransaction) {
+    mergingTable();
+    Table early = logged();
+    append(logged(), 1);
+    if (inTransaction) {
+      org.apache.iceberg.Transaction steps = early.newTransaction();
+      steps.newAppend().appendFile(Lake.file(early, 2)).commit();
+      steps.commitTransaction();
+    } else {
+      append(early, 2);
+    }
+    takeIds();
+    assertThat(handle.apply()).isZero();
+    assertIdsAreForLife(2);
+  }
+
+  /** The same, where the other append is logged before an operation, or before the commit. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aTransactionThatBeganBeforeMergesNothing(boolean before) {
+    mergingTable();
+    Table early = logged();
+    org.apache.iceberg.Transaction steps = early.newTransaction();
+    if (before) {
+      append(logged(), 1);
+    }
+    steps.newAppend().appendFile(Lake.file(early, 2)).commit();
+    if (!before) {
+      append(logged(), 1);
+    }
+    steps.commitTransaction();
+    takeIds();
+    assertThat(handle.apply()).isZero();
+    assertIdsAreForLife(2);
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void appendsOfOneTransactionMergeNothingOfEachOther(boolean alters) {
+    mergingTable();
+    Table table = logged();
+    org.apache.iceberg.Transaction steps = table.newTransaction();
+    if (alters) {
+      steps.updateProperties().set("k", "v").commit();
+    }
+    steps.newAppend().appendFile(Lake.file(table, 1)).commit();
+    steps.newAppend().appendFile(Lake.file(table, 2)).commit();
+    steps.commitTransaction();
+    takeIds();
+    assertThat(handle.apply()).isZero();
+    assertIdsAreForLife(2);
+  }
+
+  /** Inserts of statements that depend on what the table held are no appends, and merge. */
+  @Test
+  void insertsMergeNothingOfEachOther() {
+    mergingTable();
+    insertTwice(false);
+    takeIds();
+    assertThat(handle.apply()).isZero();
+    assertIdsAreForLife(2);
+  }
+
+  /** What is not inserts alone is not made anew: its merged manifests take no other ids. */
+  @Test
+  void insertsThatHaveMergedAreQuarantined() {
+    mergingTable();
+    insertTwice(true);
+    append(plain(), 100);
+    assertThat(handle.apply()).isEqualTo(1);
+    handle.repairReject(id(TABLE));
+    assertThat(lake.plainIds(TABLE)).containsExactly(1L, 2L);
+  }
+
+  /** What goes back first is not inserts alone: it is not made anew where main stands. */
+  @Test
+  void insertsOnAnEarlierStateStayThere() {
+    mergingTable();
+    append(logged(), 1);
+    final long first = logged().currentSnapshot().snapshotId();
+    append(logged(), 2);
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    Table table = lazy.catalog(() -> txn).loadTable(id(TABLE));
+    table.manageSnapshots().rollbackTo(first).commit();
+    table.newOverwrite().addFile(Lake.file(table, 3)).commit();
+    txn.commit();
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds(TABLE)).containsExactly(1L, 3L);
+  }
+
+  private void insertTwice(boolean alters) {
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    Table table = lazy.catalog(() -> txn).loadTable(id(TABLE));
+    if (alters) {
+      table.updateProperties().set("k", "v").commit();
+    }
+    table.newOverwrite().addFile(Lake.file(table, 1)).commit();
+    table.newOverwrite().addFile(Lake.file(table, 2)).commit();
+    txn.commit();
+  }
+
+  /**
+   * An append that was made before an upgrade is committed on what has ids by then. The one before
+   * it gave ids to the rows of before the upgrade, which were not the table's to give.
+   */
+  @Test
+  void anAppendOfBeforeAnUpgradeMergesNothing() {
+    table("2");
+    plain().updateProperties().set(TableProperties.MANIFEST_MIN_MERGE_COUNT, "1").commit();
+    append(logged(), 1);
+    assertThat(handle.apply()).isZero();
+    Table early = logged();
+    AppendFiles append = early.newAppend().appendFile(Lake.file(early, 3));
+    logged().updateProperties().set("format-version", "3").commit();
+    append(logged(), 2);
+    append.commit();
+    Table table = logged();
+    assertThat(table.currentSnapshot().dataManifests(table.io()))
+        .noneMatch(ManifestFile::hasExistingFiles);
+    takeIds();
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds(TABLE)).containsExactly(1L, 2L, 3L);
+  }
+
+  /** What is applied has its ids for good: an append merges it as ever. */
+  @Test
+  void anAppendOnWhatIsAppliedMerges() {
+    mergingTable();
+    append(logged(), 1);
+    assertThat(handle.apply()).isZero();
+    append(logged(), 2);
+    takeIds();
+    assertThat(handle.apply()).isZero();
+    assertIdsAreForLife(2);
+    Table table = plain();
+    assertThat(table.currentSnapshot().dataManifests(table.io())).hasSize(1);
+  }
+
+  private void mergingTable() {
+    table("3");
+    plain().updateProperties().set(TableProperties.MANIFEST_MIN_MERGE_COUNT, "1").commit();
   }
 
   /** Rows count more than their ids, where a person says so. */
