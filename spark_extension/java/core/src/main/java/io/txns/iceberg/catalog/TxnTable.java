@@ -86,6 +86,11 @@ public final class TxnTable extends BaseTable {
     return identifier;
   }
 
+  @Override
+  public void refresh() {
+    operations.begin();
+  }
+
   /**
    * Spark's distributed planning goes around the scans of a table: around those that note reads.
    */

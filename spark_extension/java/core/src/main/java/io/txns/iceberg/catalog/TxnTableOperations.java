@@ -4,6 +4,8 @@ import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.Winner;
+import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.DelegatingOperations;
 import io.txns.iceberg.stage.Recreation;
 import io.txns.iceberg.stage.Replacement;
@@ -37,6 +39,7 @@ final class TxnTableOperations extends DelegatingOperations {
   private final TxnClock clock;
   private final TableIdentifier identifier;
   private final Supplier<Transaction> transaction;
+  private final ShownRowIds shown = new ShownRowIds();
   private TableOperations real;
   private Loaded loaded;
 
@@ -75,6 +78,9 @@ final class TxnTableOperations extends DelegatingOperations {
     this.loaded = loaded;
     this.real = loaded == null ? real : loaded.real();
     this.identity = loaded == null ? null : TableIdentity.of(metadata());
+    if (loaded != null) {
+      shown.of(loaded);
+    }
   }
 
   /** These operations are of a table that a transaction has created. */
@@ -128,7 +134,7 @@ final class TxnTableOperations extends DelegatingOperations {
 
   /**
    * Whether rows of the table may get other ids yet: of format 3, and not all applied. An append
-   * that merges manifests would write those that they have now.
+   * that merges manifests would write those that they have now, and be staged anew at its commit.
    */
   boolean standsOnOtherRowIds() {
     TableMetadata known = loaded == null ? null : loaded.real().current();
@@ -156,7 +162,14 @@ final class TxnTableOperations extends DelegatingOperations {
     }
     real = loaded.real();
     committed = false;
+    shown.of(loaded);
     return metadata();
+  }
+
+  /** Load the table again for whoever begins with it anew: nothing of before is in his files. */
+  void begin() {
+    shown.forget();
+    refresh();
   }
 
   /** The table as it is now: whatever has its name is not it. */
@@ -265,6 +278,9 @@ final class TxnTableOperations extends DelegatingOperations {
   /** Iceberg's operation is one commit: when its table has moved, Iceberg itself retries. */
   private void commitAtOnce(Transaction implicit, TableMetadata metadata, boolean append) {
     Loaded.Registered writable = checks.writable(loaded);
+    if (!append) {
+      refuseOtherRowIds(metadata);
+    }
     Optional<Committed> entry;
     try {
       entry =
@@ -286,6 +302,20 @@ final class TxnTableOperations extends DelegatingOperations {
     if (recreation != null && entry.isPresent()) {
       identity = new TableIdentity(identity.uuid(), OptionalLong.of(entry.get().commitTs()));
       recreation = null;
+    }
+  }
+
+  /**
+   * No other try of it helps: it would write the same ids, and Iceberg is not told to repeat it.
+   */
+  private void refuseOtherRowIds(TableMetadata updated) {
+    if (!AddedSnapshots.of(updated.changes()).isEmpty() && !shown.standIn(metadata())) {
+      throw TxnException.conflict(
+          identifier,
+          "",
+          Winner.NOBODY,
+          loaded.readTs(),
+          "rows that it rewrote have other row ids since they were applied");
     }
   }
 

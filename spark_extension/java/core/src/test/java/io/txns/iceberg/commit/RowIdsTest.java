@@ -22,12 +22,14 @@ import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.io.CloseableIterable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Rows of format 3 keep the ids that apply has given them (docs/spec.md, 8.2). */
@@ -325,6 +327,38 @@ class RowIdsTest extends TwoTables {
     table.newOverwrite().addFile(Lake.file(table, 1)).commit();
     table.newOverwrite().addFile(Lake.file(table, 2)).commit();
     txn.commit();
+  }
+
+  /**
+   * An operation that rewrites rows keeps the manifests of its first try, and an engine its files:
+   * it is refused, and not repeated by Iceberg, where they have ids that the rows no longer have.
+   */
+  @ParameterizedTest
+  @CsvSource({"true, true", "true, false", "false, true", "false, false"})
+  void anOverwriteIsNotRepeatedWithOtherIds(boolean inTransaction, boolean appliedBefore) {
+    table("3");
+    Table first = logged();
+    DataFile gone = Lake.file(first, 1);
+    first.newAppend().appendFile(gone).appendFile(Lake.file(first, 2)).commit();
+    Table table = logged();
+    org.apache.iceberg.Transaction steps = table.newTransaction();
+    OverwriteFiles overwrite = inTransaction ? steps.newOverwrite() : table.newOverwrite();
+    overwrite.deleteFile(gone).addFile(Lake.file(table, 3));
+    if (inTransaction) {
+      overwrite.commit();
+    }
+    takeIds();
+    if (appliedBefore) {
+      assertThat(handle.apply()).isZero();
+    }
+    assertThatThrownBy(inTransaction ? steps::commitTransaction : overwrite::commit)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.sqlState()).isEqualTo("40001"))
+        .hasMessageContaining("row ids");
+    table.refresh();
+    table.newOverwrite().deleteFile(gone).addFile(Lake.file(table, 3)).commit();
+    assertThat(handle.apply()).isZero();
+    assertIdsAreForLife(2);
   }
 
   /**
