@@ -403,17 +403,22 @@ class RowIdsTest extends TwoTables {
     plain().updateProperties().set(TableProperties.MANIFEST_MIN_MERGE_COUNT, "1").commit();
   }
 
-  /** Rows count more than their ids, where a person says so. */
-  @Test
-  void aRejectAppliesWhatHasIdsThatSomebodyTook() {
+  /** Rows count more than their ids, where a person says so; wherever somebody took them. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aRejectAppliesWhatHasIdsThatSomebodyTook(boolean onABranch) {
     table("3");
     Transaction txn = lazy.begin(BeginOptions.defaults());
     append(lazy.catalog(() -> txn).loadTable(id(TABLE)), 1);
     overwrite(lazy.catalog(() -> txn).loadTable(id(TABLE)), 1, 2);
     txn.commit();
-    append(plain(), 100);
+    if (onABranch) {
+      takeIds();
+    } else {
+      append(plain(), 100);
+    }
     assertThat(handle.apply()).isEqualTo(1);
-    assertThat(lake.plainIds(TABLE)).containsExactly(100L);
+    assertThat(lake.txnIds(TABLE)).containsExactly(1L, 2L);
     handle.repairReject(id(TABLE));
     assertThat(handle.apply()).isZero();
     assertThat(lake.plainIds(TABLE)).containsExactly(1L, 2L);
