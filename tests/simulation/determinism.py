@@ -123,6 +123,26 @@ class Turns:
         self._notices += 1
 
 
+class Mutex:
+    """A lock of the threads of a simulated process, which one that has it may take again."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._owner: object = None
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        actor = self._world.actor
+        while self._owner not in {None, actor.name}:
+            self._world.wait_for(lambda: self._owner is None)
+        self._owner, self._depth = actor.name, self._depth + 1
+
+    def __exit__(self, *_error: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._owner = None
+
+
 class RowScan:
     """Reads rows from the paths of data files, as Arrow (see `rows`)."""
 
@@ -216,6 +236,7 @@ def simulated(world: World) -> Iterator[None]:
         (pyiceberg.table.metadata, "datetime", _Module(dt, datetime=now)),
         (pyiceberg.avro.file, "os", seeded_os),
         (txns._commit.group, "threading", _Module(threading, Condition=partial(Turns, world))),
+        (txns._catalog.transaction, "threading", _Module(threading, RLock=partial(Mutex, world))),
         (txns._admin.orphans, "_listed", listed),
         (txns._catalog.changefeed, "ArrowScan", RowScan),
         (pyiceberg.io.pyarrow, "ArrowScan", _scan),

@@ -27,6 +27,7 @@ _USERS: dict[str, tuple[Action, float]] = {
     "transaction": (actions.transaction, 12),
     "autocommit": (actions.autocommit, 2),
     "threads": (threads.transactions, 1),
+    "shared_transaction": (threads.in_one_transaction, 0.5),
     "subscribe": (subscriptions.subscribe, 1),
     "rename": (upkeep.rename, 0.3),
     "register": (upkeep.register, 0.7),

@@ -10,7 +10,9 @@ from tests.simulation.settings import Switch
 from tests.simulation.worker import Worker
 
 if TYPE_CHECKING:
-    from tests.simulation.history import Attempt
+    from collections.abc import Callable
+
+    from tests.simulation.history import Attempt, Identifier
 
 _MEET_AFTER_MS = 400
 """When threads commit, in ms after their start: at about the same time."""
@@ -21,24 +23,13 @@ _SHARE_AN_ID = 3
 
 
 def transactions(worker: Worker) -> None:
-    """Run some transactions at once, one per thread; a process dies with all of its threads."""
-    world, main = worker.lake.world, worker.process
+    """Run some transactions at once, one per thread."""
     threads = [_thread(worker, number) for number in range(worker.rng.randint(3, 5))]
-    processes = [thread.process for thread in threads]
     shared_ids = {}
     if worker.has(Switch.SHARED_IDS):
-        shared_ids = {each.name: f"job-{main.doing}" for each in processes[:_SHARE_AN_ID]}
-    ended: list[Worker] = []
-    for thread in threads:
-        thread.process.mates = [each for each in processes if each is not thread.process]
-        shared_id = shared_ids.get(thread.process.name)
-        world.spawn(
-            thread.process,
-            lambda thread=thread, shared_id=shared_id: _run(thread, ended, shared_id),
-        )
-    world.wait_for(lambda: all(process.dead for process in processes))
-    if len(ended) < len(threads):
-        world.die(main)
+        names = [thread.process.name for thread in threads[:_SHARE_AN_ID]]
+        shared_ids = dict.fromkeys(names, f"job-{worker.process.doing}")
+    _let_run(worker, threads, lambda thread: _run(thread, shared_ids.get(thread.process.name)))
 
 
 def _thread(worker: Worker, number: int) -> Worker:
@@ -64,7 +55,45 @@ def same_id(worker: Worker) -> None:
     actions.transact(worker, actions.statements, shared_id)
 
 
-def _run(thread: Worker, ended: list[Worker], shared_id: str | None) -> None:
+def in_one_transaction(worker: Worker) -> None:
+    """Let threads write in one transaction, as a program's pool does, and commit it."""
+    actions.transact(worker, _shared)
+
+
+def _shared(worker: Worker, txn: Any, attempt: Attempt) -> None:
+    """Append by several threads at once, each to a table of its own, and look at one of them."""
+    names = worker.rng.sample(worker.lake.tables, worker.rng.randint(2, 3))
+    threads = [_thread(worker, number) for number in range(len(names))]
+    own = {thread.process.name: name for thread, name in zip(threads, names, strict=True)}
+    _let_run(worker, threads, lambda thread: _appends(thread, txn, attempt, own))
+    actions.read(worker, txn, attempt, names[0])
+
+
+def _appends(thread: Worker, txn: Any, attempt: Attempt, own: dict[str, Identifier]) -> None:
+    name = own[thread.process.name]
+    attempt.touched.add(name)
+    for _ in range(thread.rng.randint(1, 3)):
+        actions.append(thread, txn.load_table(name), attempt, name)
+
+
+def _let_run(worker: Worker, threads: list[Worker], does: Callable[[Worker], None]) -> None:
+    """Let threads do something each; a process dies with all of its threads."""
+    ended: list[Worker] = []
+    world, processes = worker.lake.world, [thread.process for thread in threads]
+    for thread in threads:
+        thread.process.mates = [each for each in processes if each is not thread.process]
+
+        def run(thread: Worker = thread) -> None:
+            thread.perform(thread.process.doing, does)
+            ended.append(thread)
+
+        world.spawn(thread.process, run)
+    world.wait_for(lambda: all(process.dead for process in processes))
+    if len(ended) < len(threads):
+        world.die(worker.process)
+
+
+def _run(thread: Worker, shared_id: str | None) -> None:
     world = thread.lake.world
     meet_ms = thread.process.began_ms - thread.process.skew_ms + _MEET_AFTER_MS
 
@@ -77,7 +106,4 @@ def _run(thread: Worker, ended: list[Worker], shared_id: str | None) -> None:
             actions.append(worker, txn.load_table(name), attempt, name)
         world.sleep(max(0, meet_ms - world.now_ms))
 
-    thread.perform(
-        thread.process.doing, lambda worker: actions.transact(worker, statements, shared_id)
-    )
-    ended.append(thread)
+    actions.transact(thread, statements, shared_id)
