@@ -12,6 +12,7 @@ import java.util.Map;
  */
 final class Monitors {
   private final Map<Object, Monitor> held = new IdentityHashMap<>();
+  private final Map<Object, Long> notices = new IdentityHashMap<>();
   private final Map<Change, Long> changes = new EnumMap<>(Change.class);
   private int standing;
 
@@ -61,20 +62,30 @@ final class Monitors {
     }
   }
 
-  /** {@link Object#wait()}: any notice wakes it, as the JDK permits. */
+  /** {@link Object#wait()}: a notice of this very monitor wakes it. */
   void await(SimulatedThread thread, Object of) {
-    Monitor monitor = held.get(of);
-    if (monitor == null || monitor.owner() != thread) {
-      throw new IllegalMonitorStateException("not the owner of " + of.getClass());
-    }
+    Monitor monitor = owned(thread, of);
+    long seen = notices.getOrDefault(of, 0L);
     letGo(of, monitor, 0);
-    standBy(thread, Change.NOTICED);
+    while (notices.getOrDefault(of, 0L) == seen) {
+      standBy(thread, Change.NOTICED);
+    }
     take(thread, of, monitor.depth());
   }
 
   /** {@link Object#notifyAll()}, and for one of them as well. */
-  void giveNotice() {
+  void giveNotice(SimulatedThread thread, Object of) {
+    owned(thread, of);
+    notices.merge(of, 1L, Long::sum);
     note(Change.NOTICED);
+  }
+
+  private Monitor owned(SimulatedThread thread, Object of) {
+    Monitor monitor = held.get(of);
+    if (monitor == null || monitor.owner() != thread) {
+      throw new IllegalMonitorStateException("not the owner of " + of.getClass());
+    }
+    return monitor;
   }
 
   private void note(Change change) {

@@ -96,7 +96,8 @@ public final class Replacements {
   }
 
   public static void notifyAll(Object monitor) {
-    SimulatedThread.current().process().monitors().giveNotice();
+    SimulatedThread thread = SimulatedThread.current();
+    thread.process().monitors().giveNotice(thread, monitor);
   }
 
   public static ExecutorService newFixedThreadPool(int threads) {
