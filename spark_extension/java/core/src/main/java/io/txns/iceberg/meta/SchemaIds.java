@@ -15,22 +15,21 @@ import org.apache.iceberg.TableMetadata;
  * The ids under which the schemas of one logged change stand in a table: a stranger may have taken
  * those that they were staged with.
  */
-public final class SchemaIds {
+final class SchemaIds {
   private static final int LAST_ADDED = -1;
   private final TableMetadata base;
   private final List<Schema> known = new ArrayList<>();
   private final Map<Integer, Integer> ids = new HashMap<>();
   private Integer last;
 
-  public SchemaIds(TableMetadata base) {
+  SchemaIds(TableMetadata base) {
     this.base = base;
     if (base != null) {
       known.addAll(base.schemas());
     }
   }
 
-  /** Apply an update that adds no snapshot. */
-  public void applyTo(TableMetadata.Builder builder, MetadataUpdate update) {
+  MetadataUpdate here(MetadataUpdate update) {
     if (base != null && update instanceof MetadataUpdate.AddSchema add) {
       last = idOf(add.schema());
       ids.put(add.schema().schemaId(), last);
@@ -39,13 +38,13 @@ public final class SchemaIds {
     if (update instanceof MetadataUpdate.SetCurrentSchema current) {
       // Of a schema that the table has already Iceberg does not say that it was added last.
       boolean isLast = current.schemaId() == LAST_ADDED && last != null;
-      builder.setCurrentSchema(isLast ? last : here(current.schemaId()));
-    } else if (update instanceof MetadataUpdate.RemoveSchemas gone) {
-      Set<Integer> here = gone.schemaIds().stream().map(this::here).collect(Collectors.toSet());
-      new MetadataUpdate.RemoveSchemas(here).applyTo(builder);
-    } else {
-      update.applyTo(builder);
+      return new MetadataUpdate.SetCurrentSchema(isLast ? last : here(current.schemaId()));
     }
+    if (update instanceof MetadataUpdate.RemoveSchemas gone) {
+      Set<Integer> here = gone.schemaIds().stream().map(this::here).collect(Collectors.toSet());
+      return new MetadataUpdate.RemoveSchemas(here);
+    }
+    return update;
   }
 
   private int here(int schemaId) {
@@ -53,7 +52,7 @@ public final class SchemaIds {
   }
 
   /** A staged snapshot that names its schema by the table's id. */
-  public Snapshot renamed(Snapshot staged) {
+  Snapshot renamed(Snapshot staged) {
     Integer here = ids.get(staged.schemaId());
     return here == null || here.equals(staged.schemaId())
         ? staged

@@ -18,7 +18,25 @@ import org.apache.iceberg.exceptions.ValidationException;
  * nothing; rows would be looked for in partitions of another spec then (docs/spec.md 7).
  */
 public final class SpecIds {
-  private SpecIds() {}
+  private static final int LAST_ADDED = -1;
+  private final TableMetadata base;
+  private int last = LAST_ADDED;
+
+  SpecIds(TableMetadata base) {
+    this.base = base;
+  }
+
+  /** An equal one under the same id is the logged one: nothing is added, and it is the last. */
+  MetadataUpdate here(MetadataUpdate update) {
+    if (update instanceof MetadataUpdate.AddPartitionSpec add) {
+      PartitionSpec there = base == null ? null : base.spec(add.spec().specId());
+      last = isLogged(there, add.spec()) ? there.specId() : LAST_ADDED;
+    }
+    return update instanceof MetadataUpdate.SetDefaultPartitionSpec set
+            && set.specId() == LAST_ADDED
+        ? new MetadataUpdate.SetDefaultPartitionSpec(last)
+        : update;
+  }
 
   /**
    * The same metadata.
@@ -43,11 +61,18 @@ public final class SpecIds {
   }
 
   private static void check(PartitionSpec here, UnboundPartitionSpec logged) {
-    String found = here == null ? "none" : PartitionSpecParser.toJson(here.toUnbound());
     ValidationException.check(
-        found.equals(PartitionSpecParser.toJson(logged)),
+        isLogged(here, logged),
         "partition spec %s of the log stands in manifests by its id, under which the table has %s",
         logged.specId(),
-        found);
+        json(here));
+  }
+
+  private static boolean isLogged(PartitionSpec here, UnboundPartitionSpec logged) {
+    return json(here).equals(PartitionSpecParser.toJson(logged));
+  }
+
+  private static String json(PartitionSpec here) {
+    return here == null ? "none" : PartitionSpecParser.toJson(here.toUnbound());
   }
 }

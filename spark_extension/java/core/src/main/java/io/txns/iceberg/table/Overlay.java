@@ -5,8 +5,8 @@ import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.AddedSnapshots;
+import io.txns.iceberg.meta.FreeIds;
 import io.txns.iceberg.meta.History;
-import io.txns.iceberg.meta.SchemaIds;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.SpecIds;
 import io.txns.iceberg.meta.Timestamps;
@@ -251,10 +251,10 @@ public final class Overlay {
       long nowMs,
       Renumber renumber) {
     Fitting fitting = new Fitting(base, renumber);
-    SchemaIds schemas = new SchemaIds(base);
+    FreeIds ids = new FreeIds(base);
     for (MetadataUpdate update : updates) {
       if (update instanceof MetadataUpdate.AddSnapshot add) {
-        Snapshot snapshot = fitting.fitted(schemas.renamed(add.snapshot()));
+        Snapshot snapshot = fitting.fitted(ids.renamed(add.snapshot()));
         long timestampMs = Timestamps.acceptableMs(base, snapshot.timestampMillis(), nowMs);
         if (timestampMs != snapshot.timestampMillis()) {
           snapshot = SnapshotEdit.of(snapshot).timestampMs(timestampMs).build();
@@ -264,7 +264,7 @@ public final class Overlay {
         if (update instanceof MetadataUpdate.UpgradeFormatVersion upgrade) {
           fitting.upgradeTo(upgrade.formatVersion());
         }
-        schemas.applyTo(builder, update);
+        ids.here(update).applyTo(builder);
       }
     }
   }

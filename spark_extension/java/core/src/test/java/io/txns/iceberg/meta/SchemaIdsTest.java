@@ -41,7 +41,7 @@ class SchemaIdsTest {
             new MetadataUpdate.AddSchema(schema(2, "ours_too")),
             new MetadataUpdate.SetCurrentSchema(-1),
             last)
-        .forEach(update -> ids.applyTo(builder, update));
+        .forEach(update -> ids.here(update).applyTo(builder));
     return builder.build();
   }
 

@@ -1,0 +1,74 @@
+package io.txns.iceberg.meta;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.SortOrder;
+import org.apache.iceberg.SortOrderParser;
+import org.apache.iceberg.TableMetadata;
+
+/**
+ * The ids under which the sort orders of one logged change stand in a table: a stranger may have
+ * taken those that they were staged with, or have added an equal one.
+ */
+final class SortOrderIds {
+  private static final ObjectMapper JSON = new ObjectMapper();
+  private static final int LAST_ADDED = -1;
+  private static final int FIRST = 1;
+
+  private final Map<Integer, JsonNode> known = new HashMap<>();
+  private final Map<Integer, Integer> ids = new HashMap<>();
+  private int last = LAST_ADDED;
+
+  SortOrderIds(TableMetadata base) {
+    if (base != null) {
+      base.sortOrders()
+          .forEach(order -> known.put(order.orderId(), fields(SortOrderParser.toJson(order))));
+    }
+  }
+
+  MetadataUpdate here(MetadataUpdate update) {
+    if (update instanceof MetadataUpdate.AddSortOrder add) {
+      JsonNode logged = parsed(SortOrderParser.toJson(add.sortOrder()));
+      last = idOf(logged.get("fields"));
+      ids.put(logged.get("order-id").asInt(), last);
+      known.put(last, logged.get("fields"));
+    }
+    if (update instanceof MetadataUpdate.SetDefaultSortOrder set) {
+      int logged = set.sortOrderId();
+      return new MetadataUpdate.SetDefaultSortOrder(
+          logged == LAST_ADDED ? last : ids.getOrDefault(logged, logged));
+    }
+    return update;
+  }
+
+  /** As {@code TableMetadata.Builder} gives it: an equal order's, or the next free one. */
+  private int idOf(JsonNode fields) {
+    if (fields.isEmpty()) {
+      return SortOrder.unsorted().orderId();
+    }
+    int next = FIRST;
+    for (Map.Entry<Integer, JsonNode> other : known.entrySet()) {
+      if (other.getValue().equals(fields)) {
+        return other.getKey();
+      }
+      next = Math.max(next, other.getKey() + 1);
+    }
+    return next;
+  }
+
+  private static JsonNode fields(String order) {
+    return parsed(order).get("fields");
+  }
+
+  private static JsonNode parsed(String order) {
+    try {
+      return JSON.readTree(order);
+    } catch (JsonProcessingException e) {
+      throw new IllegalStateException("Iceberg wrote a sort order that is not JSON", e);
+    }
+  }
+}

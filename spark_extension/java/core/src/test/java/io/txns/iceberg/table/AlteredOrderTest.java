@@ -1,0 +1,153 @@
+package io.txns.iceberg.table;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.Lake;
+import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnCatalog;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.catalog.Transaction;
+import java.util.function.Consumer;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.SortOrder;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
+import org.apache.iceberg.expressions.Expressions;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Strangers who sort or partition a table anew between commit and apply (docs/spec.md 7, 8.1). */
+class AlteredOrderTest extends TwoTables {
+  private Table view() {
+    return lake.open().catalog(() -> null).loadTable(id("shop.a"));
+  }
+
+  private Table plain() {
+    return outside.loadTable(id("shop.a"));
+  }
+
+  /** Log a change of `shop.a` and a row of it, 2; nobody applies it. */
+  private void log(Consumer<Table> change) {
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    change.accept(lazy.catalog(() -> txn).loadTable(id("shop.a")));
+    append(lazy.catalog(() -> txn).loadTable(id("shop.a")), 2);
+    txn.commit();
+  }
+
+  private static void sortBy(Table table, String column) {
+    table.replaceSortOrder().asc(column).commit();
+  }
+
+  private static void unsorted(Table table) {
+    table.replaceSortOrder().commit();
+  }
+
+  private static String sortedBy(Table table) {
+    SortOrder order = table.sortOrder();
+    return order.isUnsorted()
+        ? ""
+        : table.schema().findColumnName(order.fields().get(0).sourceId());
+  }
+
+  private void assertQuarantined() {
+    assertThatThrownBy(() -> append(view(), 3))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED));
+  }
+
+  /** No requirement tells of an order that was taken back; it has the id of the logged one. */
+  @ParameterizedTest
+  @CsvSource({"id, 2", "name, 3"})
+  void anOrderOfStrangersThatTheyTookBack(String column, int orders) {
+    log(table -> sortBy(table, "id"));
+    sortBy(plain(), column);
+    unsorted(plain());
+    assertThat(sortedBy(view())).isEqualTo("id");
+    assertThat(handle.apply()).isZero();
+    assertThat(sortedBy(plain())).isEqualTo("id");
+    assertThat(plain().sortOrders()).hasSize(orders);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+  }
+
+  @ParameterizedTest
+  @CsvSource({"id, 2", "name, 3"})
+  void anOrderOfStrangersThatARejectTakesBack(String column, int orders) {
+    log(table -> sortBy(table, "id"));
+    sortBy(plain(), column);
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(sortedBy(view())).isEqualTo("id");
+    assertQuarantined();
+    handle.repairReject(id("shop.a"));
+    assertThat(handle.apply()).isZero();
+    assertThat(sortedBy(plain())).isEqualTo("id");
+    assertThat(plain().sortOrders()).hasSize(orders);
+  }
+
+  /** The change names its order by the id that it had, which is another's in the table. */
+  @ParameterizedTest
+  @ValueSource(strings = {"id", "name"})
+  void anOrderOfTheChangeThatItComesBackTo(String column) {
+    log(
+        table -> {
+          sortBy(table, "id");
+          unsorted(table);
+          sortBy(table, "id");
+        });
+    sortBy(plain(), column);
+    unsorted(plain());
+    assertThat(sortedBy(view())).isEqualTo("id");
+    assertThat(handle.apply()).isZero();
+    assertThat(sortedBy(plain())).isEqualTo("id");
+  }
+
+  /** Strangers do what is logged, and take it back or leave it; its fields are older ones. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void anEqualSpecIsTheLoggedOne(boolean back) {
+    ours.loadTable(id("shop.a"))
+        .updateSpec()
+        .addField("i", Expressions.bucket("id", 4))
+        .addField("n", Expressions.bucket("name", 4))
+        .commit();
+    Transaction txn = lazy.begin(BeginOptions.defaults());
+    lazy.catalog(() -> txn).loadTable(id("shop.a")).updateSpec().removeField("i").commit();
+    txn.commit();
+    plain().updateSpec().removeField("i").commit();
+    if (back) {
+      TableOperations operations = ((BaseTable) plain()).operations();
+      TableMetadata altered = operations.current();
+      operations.commit(
+          altered, TableMetadata.buildFrom(altered).setDefaultPartitionSpec(1).build());
+    }
+    assertThat(view().spec().fields()).extracting("name").containsExactly("n");
+    if (!back) {
+      assertThat(handle.apply()).isEqualTo(1);
+      handle.repairReject(id("shop.a"));
+    }
+    assertThat(handle.apply()).isZero();
+    assertThat(plain().spec().fields()).extracting("name").containsExactly("n");
+    assertThat(plain().specs()).hasSize(3);
+  }
+
+  /** A dropped table that is created again has the orders of before. */
+  @ParameterizedTest
+  @ValueSource(strings = {"id", "name"})
+  void anOrderOfATableThatIsCreatedAgain(String column) {
+    TxnCatalog later = lazy.catalog(() -> null);
+    later.dropTable(id("shop.a"), false);
+    SortOrder order = SortOrder.builderFor(Lake.SCHEMA).asc("id").build();
+    later.buildTable(id("shop.a"), Lake.SCHEMA).withSortOrder(order).create();
+    sortBy(plain(), column);
+    unsorted(plain());
+    assertThat(sortedBy(view())).isEqualTo("id");
+    assertThat(handle.apply()).isZero();
+    assertThat(sortedBy(plain())).isEqualTo("id");
+  }
+}
