@@ -77,7 +77,7 @@ final class EarlierSchema {
     return unsorted;
   }
 
-  private static boolean isOf(PartitionSpec spec, Schema schema) {
+  static boolean isOf(PartitionSpec spec, Schema schema) {
     return spec.fields().stream()
         .allMatch(
             field -> {
@@ -87,7 +87,7 @@ final class EarlierSchema {
             });
   }
 
-  private static boolean isOf(SortOrder order, Schema schema) {
+  static boolean isOf(SortOrder order, Schema schema) {
     try {
       SortOrder.checkCompatibility(order, schema);
     } catch (ValidationException e) {

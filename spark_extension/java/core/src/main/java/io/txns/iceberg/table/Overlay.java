@@ -104,23 +104,29 @@ public final class Overlay {
             : earlier(table, loaded, mark, logged.snapshot(), readTs);
     checkChain(table, run);
     Optional<Stranger> stranger = logged.stranger();
+    Optional<String> altered = Optional.empty();
     for (LoggedChange change : run) {
       UpdateTableRequest request = requests.of(change);
       Map<UpdateRequirement, String> unmet = Rewound.unmet(view, request.requirements());
       if (!unmet.isEmpty()) {
-        stranger = stranger.or(() -> Optional.of(altered(loaded, unmet)));
+        altered = altered.or(() -> Optional.of(reason(unmet)));
         // Readers stay on the logged state (I10): what the change was staged on, and the change.
         view = Rewound.of(view, unmet.keySet()).orElseThrow(() -> unfit(change, reason(unmet)));
       }
-      view = replay(view, change, request, nowMs);
+      TableMetadata before = view;
+      altered = altered.or(() -> FittingDefaults.unfit(before, request.updates()));
+      view = replayFitting(before, change, request, nowMs);
       // It is ended when it is applied.
       if (change.entry().kind() == EntryKind.REPAIR) {
         stranger = Optional.empty();
+        altered = Optional.empty();
       } else if (change.entry().kind() == EntryKind.ADOPT) {
         stranger = stranger.flatMap(one -> one.without(ForeignBranches.adopted(request)));
       }
     }
-    return new TableView(inMemory(view, loaded.metadataFileLocation()), readTs, stranger);
+    Optional<Stranger> found =
+        altered.isPresent() ? Optional.of(altered(loaded, stranger, altered.get())) : stranger;
+    return new TableView(inMemory(view, loaded.metadataFileLocation()), readTs, found);
   }
 
   /**
@@ -186,9 +192,13 @@ public final class Overlay {
       }
       TableMetadata.Builder builder = TableMetadata.buildFrom(base);
       branches.accept(builder);
+      if (repaired) {
+        FittingDefaults.set(builder, base, request.updates());
+      }
       apply(builder, base, request.updates(), nowMs, renumber);
       builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
-      return SpecIds.checked(builder.build(), request.updates());
+      TableMetadata replayed = SpecIds.checked(builder.build(), request.updates());
+      return repaired ? FittingDefaults.loadable(replayed) : replayed;
     } catch (CommitFailedException | ValidationException | IllegalArgumentException e) {
       throw unfit(logged, e.getMessage());
     }
@@ -198,6 +208,19 @@ public final class Overlay {
   public static TableMetadata replay(
       TableMetadata base, LoggedChange logged, UpdateTableRequest request, long nowMs) {
     return replay(base, logged, request, nowMs, Renumber.IN_MEMORY, false, builder -> {});
+  }
+
+  /** The same over defaults that fit, whatever strangers have set: readers stay on their state. */
+  private static TableMetadata replayFitting(
+      TableMetadata base, LoggedChange logged, UpdateTableRequest request, long nowMs) {
+    return replay(
+        base,
+        logged,
+        request,
+        nowMs,
+        Renumber.IN_MEMORY,
+        false,
+        builder -> FittingDefaults.set(builder, base, request.updates()));
   }
 
   private static String reason(Map<UpdateRequirement, String> unmet) {
@@ -210,18 +233,22 @@ public final class Overlay {
   }
 
   private static TxnException unfit(LoggedChange logged, String reason) {
-    return TxnException.quarantined(
-        logged.change().table(),
-        String.format("a logged change does not fit the table any more (%s)", reason));
+    return TxnException.quarantined(logged.change().table(), misfit(reason));
   }
 
-  /** Somebody who made a logged change impossible, without a snapshot of their own. */
-  private static Stranger altered(TableMetadata loaded, Map<UpdateRequirement, String> unmet) {
-    return new Stranger(
-        History.mainId(loaded),
-        List.of(),
-        false,
-        String.format("a logged change does not fit the table any more (%s)", reason(unmet)));
+  private static String misfit(String reason) {
+    return String.format("a logged change does not fit the table any more (%s)", reason);
+  }
+
+  /**
+   * Somebody who made a logged change impossible. Where they appended as well, to adopt the rows
+   * would not end that.
+   */
+  private static Stranger altered(
+      TableMetadata loaded, Optional<Stranger> stranger, String reason) {
+    return stranger
+        .map(one -> one.adoptable() ? one.impossible(misfit(reason)) : one)
+        .orElseGet(() -> new Stranger(History.mainId(loaded), List.of(), false, misfit(reason)));
   }
 
   /** A new table from the change that creates it. */

@@ -71,6 +71,11 @@ public record Stranger(
         headSnapshotId, snapshotIds, adoptable, reason, lost, List.copyOf(heads), cure);
   }
 
+  /** The same, who made a logged change impossible besides. */
+  Stranger impossible(String why) {
+    return new Stranger(headSnapshotId, snapshotIds, false, why, lost, below, cure);
+  }
+
   /** The snapshots that show all that strangers did, each the newest of a stretch. */
   List<Long> heads() {
     return Stream.concat(Stream.ofNullable(headSnapshotId), below.stream()).toList();

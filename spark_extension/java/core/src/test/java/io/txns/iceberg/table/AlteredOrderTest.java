@@ -2,6 +2,7 @@ package io.txns.iceberg.table;
 
 import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.ids;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
@@ -14,17 +15,28 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.catalog.Transaction;
 import java.util.function.Consumer;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DataFiles;
 import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.types.Types;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Strangers who sort or partition a table anew between commit and apply (docs/spec.md 7, 8.1). */
 class AlteredOrderTest extends TwoTables {
+  /** What a table goes by, of a column that the log drops. */
+  enum By {
+    ORDER,
+    SPEC
+  }
+
   private Table view() {
     return lake.open().catalog(() -> null).loadTable(id("shop.a"));
   }
@@ -136,6 +148,22 @@ class AlteredOrderTest extends TwoTables {
     assertThat(plain().specs()).hasSize(3);
   }
 
+  /** It would be loaded by nobody with the logged column, also when nothing goes by it any more. */
+  @Test
+  void anOldSpecOfStrangersThatIsOfNoLoggedColumn() {
+    log(table -> table.updateSchema().addColumn("ours", Types.StringType.get()).commit());
+    plain().updateSchema().addColumn("theirs", Types.DateType.get()).commit();
+    plain().updateSpec().addField("year", Expressions.year("theirs")).commit();
+    plain().updateSpec().removeField("year").commit();
+    handle.repairReject(id("shop.a"));
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    plain().expireSnapshots().cleanExpiredMetadata(true).commit();
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+  }
+
   /** A dropped table that is created again has the orders of before. */
   @ParameterizedTest
   @ValueSource(strings = {"id", "name"})
@@ -149,5 +177,85 @@ class AlteredOrderTest extends TwoTables {
     assertThat(sortedBy(view())).isEqualTo("id");
     assertThat(handle.apply()).isZero();
     assertThat(sortedBy(plain())).isEqualTo("id");
+  }
+
+  /** A column `note`, which the log drops, while strangers go by it. */
+  private void goByADroppedColumn(By by) {
+    ours.loadTable(id("shop.a")).updateSchema().addColumn("note", Types.StringType.get()).commit();
+    log(table -> table.updateSchema().deleteColumn("note").commit());
+    if (by == By.ORDER) {
+      sortBy(plain(), "note");
+    } else {
+      plain().updateSpec().addField("note").commit();
+    }
+  }
+
+  private static void assertGoesByNothing(Table table) {
+    assertThat(table.schema().findField("note")).isNull();
+    assertThat(table.spec().isUnpartitioned()).isTrue();
+    assertThat(table.sortOrder().isUnsorted()).isTrue();
+  }
+
+  /** No requirement tells of it, and Iceberg lets no table go by a column that it has not. */
+  @ParameterizedTest
+  @EnumSource
+  void readersOfATableThatGoesByADroppedColumn(By by) {
+    goByADroppedColumn(by);
+    assertThat(handle.apply()).isEqualTo(1);
+    assertGoesByNothing(view());
+    assertThat(ids(view())).containsExactly(1L, 2L);
+    assertQuarantined();
+    assertThatThrownBy(() -> handle.repairAdopt(id("shop.a"))).hasMessageContaining("'reject'");
+    handle.repairReject(id("shop.a"));
+    assertThat(handle.apply()).isZero();
+    assertGoesByNothing(plain());
+    append(view(), 3);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  /** A row of strangers, in a partition of the dropped column where the table has those. */
+  private void appendAsStranger(long row) {
+    Table table = plain();
+    DataFile file = Lake.file(table, row);
+    DataFiles.Builder partitioned =
+        DataFiles.builder(table.spec()).withPath(file.location()).withFormat(file.format());
+    if (table.spec().isPartitioned()) {
+      partitioned.withPartitionPath("note=x");
+    }
+    partitioned.withFileSizeInBytes(file.fileSizeInBytes()).withRecordCount(file.recordCount());
+    table.newAppend().appendFile(partitioned.build()).commit();
+  }
+
+  /** An adoption alone would leave the change where it is, with nobody to tell of it. */
+  @ParameterizedTest
+  @EnumSource
+  void rowsOfATableThatGoesByADroppedColumn(By by) {
+    goByADroppedColumn(by);
+    appendAsStranger(9);
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(ids(view())).containsExactly(1L, 2L);
+    assertQuarantined();
+    assertThatThrownBy(() -> handle.repairAdopt(id("shop.a"))).hasMessageContaining("'reject'");
+    handle.repairReject(id("shop.a"));
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
+    handle.repairAdopt(id("shop.a"));
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 9L);
+    assertGoesByNothing(plain());
+  }
+
+  /** 1. A column is logged. 2. Strangers take its id, and write. 3. Somebody adopts the rows. */
+  @Test
+  void rowsOfATableWhoseColumnsWereAlteredAsWell() {
+    log(table -> table.updateSchema().addColumn("ours", Types.StringType.get()).commit());
+    plain().updateSchema().addColumn("theirs", Types.StringType.get()).commit();
+    append(plain(), 9);
+    assertThat(handle.apply()).isEqualTo(1);
+    assertQuarantined();
+    assertThatThrownBy(() -> handle.repairAdopt(id("shop.a"))).hasMessageContaining("'reject'");
+    handle.repairReject(id("shop.a"));
+    assertThat(handle.apply()).isZero();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
   }
 }

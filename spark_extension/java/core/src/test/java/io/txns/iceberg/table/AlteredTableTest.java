@@ -90,6 +90,9 @@ class AlteredTableTest extends TwoTables {
             TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED));
     handle.repairReject(id("shop.a"));
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
+    // Iceberg would not load a table with such a spec.
+    assertThat(handle.apply()).isEqualTo(partitioned ? 1 : 0);
+    assertThat(lake.plainIds("shop.a")).hasSize(partitioned ? 1 : 2);
   }
 
   /** Invariant I10: whoever sees one table of an entry sees all of them. */
