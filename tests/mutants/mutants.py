@@ -256,8 +256,8 @@ MUTANTS = (
     Mutant(
         "python-overlay-of-altered",
         Part.PYTHON,
-        "return _before_strangers(view, ours, unmet), _altered(loaded, unmet)",
-        "return view, _altered(loaded, unmet)",
+        "before = _before_strangers(view, ours, unmet) if unmet else view",
+        "before = view",
         "readers of a table that a stranger altered stay on what was logged",
         "tests/**/test_altered.py::test_readers_stay_on_the_logged_state_of_an_altered_table",
     ),

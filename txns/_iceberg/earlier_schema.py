@@ -27,16 +27,16 @@ def fitting(metadata: TableMetadata) -> TableMetadata:
     """Give a table with the newest spec and order that its schema has all columns of."""
     schema = metadata.schema()
     said: dict[str, object] = {}
-    if not _is_of(metadata.spec(), schema):
+    if not is_of(metadata.spec(), schema):
         specs = metadata.partition_specs
-        own = [each for each in specs if _is_of(each, schema)]
+        own = [each for each in specs if is_of(each, schema)]
         if not own:
             own = [PartitionSpec(spec_id=1 + max(each.spec_id for each in specs))]
             said["partition_specs"] = [*specs, *own]
         said["default_spec_id"] = max(each.spec_id for each in own)
-    if not _is_of(metadata.sort_order(), schema):
+    if not is_of(metadata.sort_order(), schema):
         orders = metadata.sort_orders
-        sorting = [each for each in orders if _is_of(each, schema)]
+        sorting = [each for each in orders if is_of(each, schema)]
         if not sorting:
             sorting = [UNSORTED_SORT_ORDER]
             said["sort_orders"] = [*orders, *sorting]
@@ -44,7 +44,15 @@ def fitting(metadata: TableMetadata) -> TableMetadata:
     return metadata.model_copy(update=said) if said else metadata
 
 
-def _is_of(what: PartitionSpec | SortOrder, schema: Schema) -> bool:
+def schema_of(metadata: TableMetadata, spec: PartitionSpec) -> Schema:
+    """Give the current schema, or the newest one of a table that has all columns of a spec."""
+    newest = sorted(metadata.schemas, key=lambda each: each.schema_id, reverse=True)
+    known = (metadata.schema(), *newest)
+    return next((each for each in known if is_of(spec, each)), metadata.schema())
+
+
+def is_of(what: PartitionSpec | SortOrder, schema: Schema) -> bool:
+    """Whether a schema has all columns of a spec or an order, of types that it takes."""
     try:
         what.check_compatible(schema)
     except ValidationError:

@@ -28,6 +28,7 @@ from pyiceberg.manifest import (
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadataV1
 
+from txns._iceberg.earlier_schema import schema_of
 from txns._logger import logger
 from txns.errors import Unsupported
 
@@ -256,12 +257,14 @@ def write_added(
     """
     Write a manifest of added files of one spec, whose snapshot id is inherited.
 
-    A restage then rewrites its manifest list only.
+    A restage then rewrites its manifest list only. Of a column that is gone a partition has no
+    type, and nothing is written by it: the manifest has the schema of before then.
     """
+    spec = metadata.specs()[files[0].spec_id]
     with write_manifest(
         format_version=metadata.format_version,
-        spec=metadata.specs()[files[0].spec_id],
-        schema=metadata.schema(),
+        spec=spec,
+        schema=schema_of(metadata, spec),
         output_file=io.new_output(path),
         snapshot_id=snapshot_id,
         avro_compression=_compression(metadata),

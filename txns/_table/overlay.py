@@ -24,7 +24,7 @@ from txns._table.logged_state import (
     effective_ts,
     logged_state,
 )
-from txns._table.reconcile import adopted_by, for_reader
+from txns._table.reconcile import adopted_by, altered, for_reader
 from txns._table.replay import Requests, renumber_in_memory, replay
 from txns.errors import Conflict, CorruptLog, Quarantined
 
@@ -99,17 +99,18 @@ def as_of(
         view = _earlier(table, loaded, mark, logged.snapshot, read_ts)
     check_chain(table, run)
     stranger = logged.stranger
+    misfit = ""
     for change in run:
         request = requests(change)
-        view, altered = for_reader(view, change, request, loaded)
-        stranger = stranger or altered
+        view, reason = for_reader(view, change, request)
+        misfit = misfit or reason
         view = replay(view, change, request, now_ms, renumber_in_memory)
         # It is ended when it is applied.
         if change.entry.kind is Kind.REPAIR:
-            stranger = None
+            stranger, misfit = None, ""
         elif change.entry.kind is Kind.ADOPT and stranger:
             stranger = stranger.without(adopted_by(request))
-    return TableView(view, read_ts, stranger)
+    return TableView(view, read_ts, altered(loaded, stranger, misfit) if misfit else stranger)
 
 
 def before_forget(

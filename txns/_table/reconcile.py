@@ -8,7 +8,7 @@ Docs/spec.md 8.1, 9.2. Pure.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH
@@ -20,8 +20,9 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from txns._iceberg import requirements
+from txns._iceberg import fitting_defaults, requirements
 from txns._iceberg.snapshots import branch_at
+from txns._iceberg.updates import laid_over
 from txns._table import mark as _mark
 from txns._table.logged_state import Stranger, kept_length, stranger_above
 from txns._table.replay import Renumber, added_by, unfit, updates_of
@@ -77,6 +78,10 @@ def for_applier(
     """
     updates = updates_of(theirs, ours, request, now_ms, renumber, repaired=repaired)
     _refuse_taken_specs(theirs, ours, updates)
+    if repaired:
+        if why := fitting_defaults.unloadable(theirs, request.updates):
+            raise unfit(ours, why)
+        updates = (*fitting_defaults.fitting(theirs, request.updates), *updates)
     updates += foreign_branches(theirs, stranger, adopted_by(request), updates)
     return beside(theirs, request, updates)
 
@@ -106,11 +111,8 @@ def beside(
 
 
 def for_reader(
-    view: TableMetadata,
-    ours: LoggedChange,
-    request: CommitTableRequest,
-    loaded: TableMetadata,
-) -> tuple[TableMetadata, Stranger | None]:
+    view: TableMetadata, ours: LoggedChange, request: CommitTableRequest
+) -> tuple[TableMetadata, str]:
     """
     Give what a reader lays a change over: the state that it was staged on (I10).
 
@@ -118,18 +120,29 @@ def for_reader(
         view: The table with what was logged before.
         ours: The change.
         request: Its payload.
-        loaded: The table as it stands.
 
     Returns:
-        With who has made the change impossible; None where it fits.
+        With the reason, in words, why the change has become impossible; empty where it fits.
 
     Raises:
         Quarantined: The state cannot be rebuilt.
     """
     unmet = requirements.unmet(view, request.requirements)
-    if not unmet:
-        return view, None
-    return _before_strangers(view, ours, unmet), _altered(loaded, unmet)
+    before = _before_strangers(view, ours, unmet) if unmet else view
+    misfit = next(iter(unmet.values()), "") or fitting_defaults.misfit(before, request.updates)
+    return laid_over(before, fitting_defaults.fitting(before, request.updates)), misfit
+
+
+def altered(loaded: TableMetadata, stranger: Stranger | None, reason: str) -> Stranger:
+    """
+    Describe somebody who made a logged change impossible.
+
+    Where they appended as well, to adopt the rows would not end that.
+    """
+    why = f"a logged change does not fit the table any more ({reason})"
+    if stranger is None:
+        return Stranger(loaded.current_snapshot_id, (), adoptable=False, reason=why)
+    return replace(stranger, adoptable=False, reason=why) if stranger.adoptable else stranger
 
 
 def adopted_by(request: CommitTableRequest) -> set[int]:
@@ -207,12 +220,6 @@ def _kept_branches(base: TableMetadata, heads: Iterable[int]) -> tuple[TableUpda
         for head in dict.fromkeys(heads)
         if f"{_mark.FOREIGN_BRANCH}{head}" not in base.refs
     )
-
-
-def _altered(loaded: TableMetadata, unmet: Mapping[TableRequirement, str]) -> Stranger:
-    """Describe somebody who made a logged change impossible, without a snapshot of their own."""
-    reason = f"a logged change does not fit the table any more ({next(iter(unmet.values()))})"
-    return Stranger(loaded.current_snapshot_id, (), adoptable=False, reason=reason)
 
 
 def _before_strangers(

@@ -310,6 +310,9 @@ def test_readers_of_a_table_that_goes_by_a_column_of_strangers(lake, later, by):
         later.catalog().load_table(a).append(rows(3))
     later.repair_reject(a)
     assert [1, 2] == ids(later.snapshot().load_table(a))
+    # Java would not load a table with such a spec.
+    assert [("shop", "a")] * (by == "partition") == later.apply_le()
+    assert ("ours" in lake.catalog.load_table(a).schema().column_names) == (by == "order")
 
 
 def test_what_no_swap_can_end_is_said(lake, later, caplog):
