@@ -9,9 +9,8 @@ import pytest
 from pyiceberg.table.update import (
     RemovePartitionSpecsUpdate,
     RemoveSchemasUpdate,
-    SetDefaultSortOrderUpdate,
 )
-from pyiceberg.transforms import BucketTransform, IdentityTransform, YearTransform
+from pyiceberg.transforms import BucketTransform, YearTransform
 from pyiceberg.types import (
     DecimalType,
     DoubleType,
@@ -212,60 +211,6 @@ def test_schemas_and_specs_that_a_stranger_has_removed(lake, later):
     left = lake.catalog.load_table(a).metadata
     assert 0 not in {schema.schema_id for schema in left.schemas}
     assert 1 not in {spec.spec_id for spec in left.partition_specs}
-    assert [1, 2] == lake.plain_ids(a)
-
-
-@pytest.mark.parametrize("column", ["id", "name"])
-@pytest.mark.parametrize("taken_back", [True, False])
-def test_a_sort_order_whose_id_a_stranger_took(lake, later, column, *, taken_back: bool):
-    """
-    An equal one is the logged one, another one leaves it the next id: no id is there twice.
-
-    1. An order by `id` and a row are logged. 2. A stranger's order takes its number.
-    """
-    a = lake.table("a", [1])
-    with later.begin() as txn:
-        table = txn.load_table(a)
-        with table.update_sort_order() as update:
-            update.asc("id", IdentityTransform())
-        table.append(rows(2))
-    with lake.catalog.load_table(a).update_sort_order() as update:
-        update.asc(column, IdentityTransform())
-    if taken_back:
-        unsorted = (SetDefaultSortOrderUpdate(sort_order_id=0),)
-        lake.catalog.commit_table(lake.catalog.load_table(a), (), unsorted)
-    assert [1, 2] == ids(later.snapshot().load_table(a))
-    if not taken_back:
-        assert [("shop", "a")] == later.apply_le()
-        later.repair_reject(a)
-    assert [] == later.apply_le()
-    assert [1, 2] == lake.plain_ids(a)
-    metadata = lake.catalog.load_table(a).metadata
-    numbers = [order.order_id for order in metadata.sort_orders]
-    assert len(set(numbers)) == len(numbers) == (2 if column == "id" else 3)
-    assert [1] == [field.source_id for field in metadata.sort_order().fields]
-
-
-def test_a_spec_that_a_stranger_has_made_too_is_the_logged_one(lake, later):
-    """Two people do the same, one through the log and one past it; a repair ends it."""
-    a = lake.table("a", [1])
-    for field, width in (("id", 4), ("name", 8)):
-        with later.catalog().load_table(a).update_spec() as update:
-            update.add_field(field, BucketTransform(width), f"{field}_bucket")
-    later.apply_le()
-    with later.begin() as txn:
-        table = txn.load_table(a)
-        with table.update_spec() as update:
-            update.remove_field("id_bucket")
-        table.append(rows(2))
-    with lake.catalog.load_table(a).update_spec() as update:
-        update.remove_field("id_bucket")
-    assert [("shop", "a")] == later.apply_le()
-    assert [1, 2] == ids(later.snapshot().load_table(a))
-    later.repair_reject(a)
-    assert [] == later.apply_le()
-    table = lake.catalog.load_table(a)
-    assert ["name_bucket"] == [field.name for field in table.spec().fields]
     assert [1, 2] == lake.plain_ids(a)
 
 
