@@ -78,9 +78,12 @@ def for_applier(
     """
     updates = updates_of(theirs, ours, request, now_ms, renumber, repaired=repaired)
     _refuse_taken_specs(theirs, ours, updates)
+    why = (fitting_defaults.unloadable if repaired else fitting_defaults.misfit)(
+        theirs, request.updates
+    )
+    if why:
+        raise unfit(ours, why)
     if repaired:
-        if why := fitting_defaults.unloadable(theirs, request.updates):
-            raise unfit(ours, why)
         updates = (*fitting_defaults.fitting(theirs, request.updates), *updates)
     updates += foreign_branches(theirs, stranger, adopted_by(request), updates)
     return beside(theirs, request, updates)

@@ -14,6 +14,7 @@ from pyiceberg.types import StringType, TimestampType
 
 import txns
 from tests.txns.lake import SCHEMA, ids, rows
+from txns._table import outstanding_branch
 
 
 @pytest.fixture
@@ -109,6 +110,7 @@ def test_a_table_that_goes_by_a_dropped_column(lake, later, by, appended):
         row = {"id": [9], "name": ["n9"], "note": ["x"]}
         lake.catalog.load_table(a).append(pa.table(row, schema=schema))
     assert [("shop", "a")] == later.apply_le()
+    assert outstanding_branch.BRANCH in lake.catalog.load_table(a).refs()
     table = later.snapshot().load_table(a)
     assert _goes_by_nothing(table)
     assert [1, 2] == ids(table)

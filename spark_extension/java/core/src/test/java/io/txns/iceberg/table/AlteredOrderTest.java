@@ -202,6 +202,7 @@ class AlteredOrderTest extends TwoTables {
   void readersOfATableThatGoesByADroppedColumn(By by) {
     goByADroppedColumn(by);
     assertThat(handle.apply()).isEqualTo(1);
+    assertThat(plain().refs()).containsKey(OutstandingBranch.NAME);
     assertGoesByNothing(view());
     assertThat(ids(view())).containsExactly(1L, 2L);
     assertQuarantined();
