@@ -96,9 +96,9 @@ def put(base: TableMetadata, left: Left, now_ms: int) -> tuple[TableUpdate, ...]
     """
     Give the updates that put the branch on copies of staged snapshots, in the place of others.
 
-    A copy has the manifest list of its snapshot. The numbers reach those of the snapshots: whoever
-    applies one gives it a list of its own then, so that an expiry of the copy takes nothing of it.
-    The first is the table's next one: a server takes none from who has loaded an older table.
+    A copy has the manifest list of its snapshot, and no smaller number: whoever applies that gives
+    it a list of its own then, so that an expiry of the copy takes nothing of it. Nor a greater one
+    without need: a server takes none from who has loaded an older table.
 
     Args:
         base: The table.
@@ -133,11 +133,9 @@ def put(base: TableMetadata, left: Left, now_ms: int) -> tuple[TableUpdate, ...]
 
 
 def _numbers(base: TableMetadata, staged: Sequence[int]) -> list[int]:
-    """Give ascending numbers from the table's next one on, up to the greatest staged at least."""
-    first = last_sequence_number(base) + 1
-    numbers = list(range(first, first + len(staged)))
-    numbers[-1] = max(numbers[-1], *staged)
-    return numbers
+    """Give ascending numbers, each the next one, or the staged one where that is greater."""
+    last = last_sequence_number(base)
+    return [last := max(last + 1, number) for number in staged]
 
 
 def _foundation(base: TableMetadata, from_snapshot_id: int | None) -> int | None:

@@ -91,10 +91,9 @@ public final class OutstandingBranch {
   /**
    * A table with the branch on copies of staged snapshots, in the place of others.
    *
-   * <p>A copy has the manifest list of its snapshot. The numbers reach those of the snapshots:
-   * whoever applies one gives it a list of its own then, so that an expiry of the copy takes
-   * nothing of it. The first is the table's next one: a server takes none from who has loaded an
-   * older table.
+   * <p>A copy has the manifest list of its snapshot, and no smaller number: whoever applies that
+   * gives it a list of its own then, so that an expiry of the copy takes nothing of it. Nor a
+   * greater one without need: a server takes none from who has loaded an older table.
    *
    * @param nowMs the wall clock's time
    */
@@ -102,14 +101,11 @@ public final class OutstandingBranch {
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
     remove(builder, base);
     List<Staged> staged = left.staged();
-    long greatest =
-        staged.stream().mapToLong(each -> each.snapshot().sequenceNumber()).reduce(0, Math::max);
     long sequenceNumber = base.lastSequenceNumber();
     Long parentId = foundation(base, left.fromSnapshotId());
-    for (int i = 0; i < staged.size(); i++) {
-      boolean isLast = i == staged.size() - 1;
-      sequenceNumber = isLast ? Math.max(sequenceNumber + 1, greatest) : sequenceNumber + 1;
-      Snapshot copy = copy(base, staged.get(i), parentId, sequenceNumber, nowMs);
+    for (Staged each : staged) {
+      sequenceNumber = Math.max(sequenceNumber + 1, each.snapshot().sequenceNumber());
+      Snapshot copy = copy(base, each, parentId, sequenceNumber, nowMs);
       builder.addSnapshot(copy);
       parentId = copy.snapshotId();
     }
