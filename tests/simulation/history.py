@@ -221,12 +221,14 @@ class History:
         self.strange: set[Identifier] = set()
         """Tables that strangers have written, moved, or taken away."""
         self.unmarked: set[Identifier] = set()
-        """Tables whose mark strangers took, if only for a while: nobody knows what is in them."""
+        """Tables of which nobody knows what is in them: strangers took the mark, or all of ours."""
         self.passed: dict[Identifier, set[str]] = {}
         """Columns that were changed past the log, while transactions were off."""
         self.called: dict[Identifier, Identifier] = {}
         """What tables were renamed to last, by their name before."""
         self.rootless: set[Identifier] = set()
+        self.put_back: set[Identifier] = set()
+        """Tables whose `main` strangers have moved to an earlier snapshot."""
         self.renamed: dict[Identifier, int] = {}
         self.holds: dict[str, tuple[tuple[Identifier, ...], int]] = {}
         self.upper = 0

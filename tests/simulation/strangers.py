@@ -158,6 +158,7 @@ def roll_back(lake: Lake, table: Any) -> None:
     main = table.current_snapshot()
     if main is None or table.metadata.snapshot_by_id(main.parent_snapshot_id or -1) is None:
         return
+    lake.observer.history.put_back.add(table.name())
     lake.connect().commit_table(
         table,
         (AssertRefSnapshotId(ref="main", snapshot_id=main.snapshot_id),),

@@ -146,6 +146,12 @@ class TableChecks:
         else:  # a compaction whose parents are gone stands for whatever was applied last
             self._history.since[name] = _applied(new)
             self._history.rootless.add(name)
+            # Nothing tells of which state, where strangers have put another one there before.
+            if name in self._history.put_back and all(
+                _summary(each, "txns.commit-ts") is None for each in new.snapshots
+            ):
+                self._history.upset[name] = self._history.upper
+                self._history.unmarked.add(name)
 
     # ------------------------------------------------------------ each protocol swap
 

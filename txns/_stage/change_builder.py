@@ -271,7 +271,9 @@ def _split(
         if isinstance(update, AddSnapshotUpdate):
             rolls_back = staged.rolls_back
             root_id = root.snapshot_id if root else None
-            stamped = _stamped(update, root_id, source, commit_ts, stamp, rolls_back=rolls_back)
+            passes = update.snapshot.snapshot_id != staged.current.current_snapshot_id
+            own = {**stamp, mark.SNAPSHOT_PASSING: "true"} if passes else stamp
+            stamped = _stamped(update, root_id, source, commit_ts, own, rolls_back=rolls_back)
             updates.append(AddSnapshotUpdate(snapshot=stamped))
         elif isinstance(update, SetSnapshotRefUpdate):
             refs.pop(update.ref_name, None)

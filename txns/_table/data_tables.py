@@ -250,7 +250,9 @@ class DataTables:
         if leaving is not None:
             return leaving
         if not lost and not head.state.changes(uuid, after=applied, upto=head.upper):
-            forget = self.forget_above(read_ts, uuid) if applied > read_ts else None
+            # A replica's, or one that was set back, does not show that it was under care once.
+            past = max(applied, head.upper) > read_ts
+            forget = self.forget_above(read_ts, uuid) if past else None
             if forget is None:
                 return Unregistered(identifier, table.io, table)
             view = overlay.before_forget(identifier, metadata, forget, read_ts)

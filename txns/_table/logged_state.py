@@ -10,12 +10,9 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-
 from txns._iceberg import snapshots
 from txns._iceberg.snapshots import APPEND, REPLACE, History
 from txns._table import mark as _mark
-from txns._table import outstanding_branch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -331,42 +328,20 @@ def _newest(metadata: TableMetadata, ts: int) -> tuple[Snapshot | None, bool]:
     """
     Give the snapshot on which the entry at `ts` left `main`, whether it is still there or not.
 
-    And whether the history of `main` says so: else it may be one of a branch, whose neighbour on
-    `main` has been expired.
+    And whether the history of `main` shows it: what it tells of an expiry is told of `main` then.
 
-    A change of several statements is a chain of snapshots, and may hold some of branches: they
-    all carry its `commit_ts`, and a stranger may put `main` on any of them. The history of
-    `main` shows first the one that the protocol put there.
+    A change of several statements is a chain of snapshots, and may hold some of branches: a
+    stranger may put `main` on any of them, and expire the one that it was left on. Forget and
+    register may share a timestamp: the later one counts.
     """
-    ours = {
-        snapshot.snapshot_id: snapshot
+    left_on = (
+        snapshot
         for snapshot in metadata.snapshots
-        if _mark.is_ours(snapshot) and _mark.commit_ts_of(snapshot) == ts
-    }
-    shown = [ours[each.snapshot_id] for each in metadata.snapshot_log if each.snapshot_id in ours]
-    last = max(shown or ours.values(), key=lambda one: one.sequence_number or 0, default=None)
-    # Forget and register may share a timestamp, but not a transaction.
-    txn_id = snapshots.summary_value(last, _mark.SNAPSHOT_TXN_ID)
-    same = [
-        one
-        for one in shown or ours.values()
-        if snapshots.summary_value(one, _mark.SNAPSHOT_TXN_ID) == txn_id
-    ]
-    return (same[0], True) if shown else (_likely_main(metadata, same), False)
-
-
-def _likely_main(metadata: TableMetadata, of_txn: list[Snapshot]) -> Snapshot | None:
-    """Give which of a transaction's snapshots `main` was left on: the last of no other branch."""
-    history = History(metadata)
-    elsewhere = {
-        at.snapshot_id
-        for name, ref in metadata.refs.items()
-        if name not in (MAIN_BRANCH, outstanding_branch.BRANCH)
-        and ref.snapshot_ref_type is SnapshotRefType.BRANCH
-        for at in history.ancestors(history.get(ref.snapshot_id))
-    }
-    return max(
-        of_txn,
-        key=lambda one: (one.snapshot_id not in elsewhere, one.sequence_number or 0),
-        default=None,
+        if _mark.is_ours(snapshot) and not _mark.is_passing(snapshot)
+        if _mark.commit_ts_of(snapshot) == ts
     )
+    last = max(left_on, key=lambda one: one.sequence_number or 0, default=None)
+    shown = last is not None and any(
+        entry.snapshot_id == last.snapshot_id for entry in metadata.snapshot_log
+    )
+    return last, shown

@@ -44,6 +44,9 @@ KEYS = (COMMIT_TABLE, COMMIT_TABLE_UUID, TABLE_UUID, CREATED)
 
 SNAPSHOT_COMMIT_TS = "txns.commit-ts"
 SNAPSHOT_TXN_ID = "txns.txn-id"
+SNAPSHOT_PASSING = "txns.passing"
+"""On a snapshot of a change that it does not leave `main` on."""
+
 SNAPSHOT_DROPPED = "txns.dropped"
 SNAPSHOT_ADOPTED = "txns.adopted"
 SNAPSHOT_RESTORED = "txns.restored"
@@ -280,6 +283,11 @@ def is_ours(snapshot: Snapshot) -> bool:
 def commit_ts_of(snapshot: Snapshot) -> int:
     """Give the `commit_ts` in ms that a snapshot of ours carries."""
     return entry.number(summary_value(snapshot, SNAPSHOT_COMMIT_TS) or "", SNAPSHOT_COMMIT_TS)
+
+
+def is_passing(snapshot: Snapshot) -> bool:
+    """Whether a snapshot is inside a change, or of another branch: no state of `main`."""
+    return summary_value(snapshot, SNAPSHOT_PASSING) is not None
 
 
 def is_dropped(main: Snapshot | None) -> bool:

@@ -245,6 +245,23 @@ def test_a_transaction_reads_a_table_as_it_was_before_it_was_forgotten(lake, han
     assert [1, 2] == ids(handle.snapshot().load_table(a))
 
 
+def test_a_forgotten_table_of_before_its_registration_has_no_past(lake, handle):
+    """It is its owner's: as the catalog has it now, and the log knows that it was another then."""
+    a = lake.table("a", [1], register=False)
+    before = lake.catalog.load_table(a).metadata_location
+    handle.register(a)
+    with handle.begin() as txn:
+        txn.load_table(a).append(rows(2))
+    cared_ts = handle.upper
+    handle.forget(a)
+    handle.tidy()
+    lake.catalog.drop_table(a)
+    lake.catalog.register_table(a, before)
+    assert [1] == ids(lake.open().snapshot().load_table(a))
+    with pytest.raises(txns.Conflict, match="cannot be read at"):
+        lake.open().snapshot(cared_ts).load_table(a)
+
+
 def test_a_table_that_another_commit_table_forgot_is_read_as_it_is(lake, handle):
     """Timestamps of another log say nothing about this one's."""
     a = lake.table("a", [1], register=False)

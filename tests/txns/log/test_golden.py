@@ -22,6 +22,7 @@ from txns._log import payload as _payload
 from txns._log.commit_log import CommitLog
 from txns._log.entry import Change, Entry, Isolation, Kind, Operation, Payload, derived_id
 from txns._table import mark, outstanding_branch
+from txns._table.logged_state import logged_state
 from txns.errors import CorruptLog, TxnsError, Unsupported
 
 if TYPE_CHECKING:
@@ -170,6 +171,15 @@ def test_the_branch_of_what_cannot_be_applied_is_that_of_the_specification() -> 
         ref = json.loads(branch.model_dump_json(exclude_none=True))
         assert "txns-outstanding" == ref["ref-name"]
         assert golden["branch"] == {key: ref[key] for key in golden["branch"]}
+
+
+def test_the_logged_state_is_that_of_the_specification() -> None:
+    """Where an entry left `main`, whatever strangers have done to it since."""
+    for golden in json.loads((GOLDEN / "logged_states.json").read_text("utf-8")):
+        base = TableMetadataUtil.parse_obj(golden["base"])
+        care = mark.TableMark("txns.commits", "", 0, mark.applied_ts(base))
+        found = logged_state(base, care).snapshot
+        assert golden["loggedSnapshotId"] == (found and found.snapshot_id), golden["why"]
 
 
 def test_every_kind_of_record_has_a_valid_file() -> None:

@@ -2,6 +2,7 @@ package io.txns.iceberg.stage;
 
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Operation;
+import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.TableMark;
@@ -9,6 +10,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.iceberg.BaseTable;
@@ -68,6 +70,9 @@ public final class ChangeBuilder {
     for (MetadataUpdate update : staged.changes()) {
       if (update instanceof MetadataUpdate.AddSnapshot add) {
         SnapshotEdit edit = SnapshotEdit.of(add.snapshot()).timestampMs(commitTs).summary(stamp);
+        if (!Objects.equals(History.mainId(staged.current()), add.snapshot().snapshotId())) {
+          edit.summary(Map.of(TableMark.SNAPSHOT_PASSING, "true"));
+        }
         if (root != null && add.snapshot().snapshotId() == root.snapshotId()) {
           edit.parent(from); // also after a replace or a rollback: main's history has no gap
           if (staged.rollsBack()) {

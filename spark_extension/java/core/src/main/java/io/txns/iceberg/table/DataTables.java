@@ -253,7 +253,10 @@ public final class DataTables {
     }
     if (lost.isEmpty() && TableMark.outstanding(metadata, head).isEmpty()) {
       Optional<Change> above =
-          applied > readTs ? leaving.forgetAbove(readTs, metadata.uuid()) : Optional.empty();
+          // A replica's, or one that was set back, does not show that it was under care once.
+          Math.max(applied, head.upper()) > readTs
+              ? leaving.forgetAbove(readTs, metadata.uuid())
+              : Optional.empty();
       return above
           .map(forget -> leaving.before(forget, identifier, table, taken, readTs))
           .orElse(unregistered);

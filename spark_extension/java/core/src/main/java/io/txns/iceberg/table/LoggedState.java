@@ -4,16 +4,11 @@ import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.History;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.HashSet;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
-import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
 
 /**
@@ -161,54 +156,22 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
   /**
    * The snapshot on which the entry at {@code ts} left main, whether it is still there or not.
    *
-   * <p>A change of several statements is a chain of snapshots, and may hold some of branches: they
-   * all carry its {@code commit_ts}, and a stranger may put main on any of them. The history of
-   * main shows first the one that the protocol put there.
+   * <p>A change of several statements is a chain of snapshots, and may hold some of branches: a
+   * stranger may put main on any of them, and expire the one that it was left on. Forget and
+   * register may share a timestamp: the later one counts.
    */
   private static Newest newest(TableMetadata metadata, long ts) {
-    Map<Long, Snapshot> ours = new LinkedHashMap<>();
-    for (Snapshot at : metadata.snapshots()) {
-      if (OurSnapshots.isOurs(at) && OurSnapshots.commitTs(at) == ts) {
-        ours.put(at.snapshotId(), at);
-      }
-    }
-    List<Snapshot> shown =
-        metadata.snapshotLog().stream()
-            .map(entry -> ours.get(entry.snapshotId()))
-            .filter(Objects::nonNull)
-            .toList();
     Snapshot last =
-        (shown.isEmpty() ? ours.values() : shown)
-            .stream().max(Comparator.comparingLong(Snapshot::sequenceNumber)).orElse(null);
-    // Forget and register may share a timestamp, but not a transaction.
-    List<Snapshot> same =
-        (shown.isEmpty() ? ours.values() : shown)
-            .stream()
-                .filter(at -> Objects.equals(OurSnapshots.txnId(at), OurSnapshots.txnId(last)))
-                .toList();
-    return shown.isEmpty()
-        ? new Newest(likelyMain(metadata, same), false)
-        : new Newest(same.get(0), true);
-  }
-
-  /** Which of a transaction's snapshots main was left on: the last of no other branch. */
-  private static Snapshot likelyMain(TableMetadata metadata, List<Snapshot> ofTxn) {
-    Set<Long> elsewhere = new HashSet<>();
-    metadata
-        .refs()
-        .forEach(
-            (name, ref) -> {
-              boolean leadsToMain =
-                  name.equals(SnapshotRef.MAIN_BRANCH) || name.equals(OutstandingBranch.NAME);
-              if (ref.isBranch() && !leadsToMain) {
-                elsewhere.addAll(History.ancestors(metadata, metadata.snapshot(ref.snapshotId())));
-              }
-            });
-    return ofTxn.stream()
-        .max(
-            Comparator.comparing((Snapshot at) -> !elsewhere.contains(at.snapshotId()))
-                .thenComparingLong(Snapshot::sequenceNumber))
-        .orElse(null);
+        metadata.snapshots().stream()
+            .filter(at -> OurSnapshots.isOurs(at) && !OurSnapshots.isPassing(at))
+            .filter(at -> OurSnapshots.commitTs(at) == ts)
+            .max(Comparator.comparingLong(Snapshot::sequenceNumber))
+            .orElse(null);
+    boolean shown =
+        last != null
+            && metadata.snapshotLog().stream()
+                .anyMatch(entry -> entry.snapshotId() == last.snapshotId());
+    return new Newest(last, shown);
   }
 
   private static List<Long> ids(List<Snapshot> snapshots) {

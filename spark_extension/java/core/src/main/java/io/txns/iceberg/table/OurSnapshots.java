@@ -18,6 +18,11 @@ public final class OurSnapshots {
         && snapshot.summary().containsKey(TableMark.SNAPSHOT_COMMIT_TS);
   }
 
+  /** Whether one of ours is inside a change, or of another branch: no state of main. */
+  static boolean isPassing(Snapshot snapshot) {
+    return snapshot.summary().containsKey(TableMark.SNAPSHOT_PASSING);
+  }
+
   /** The {@code commit_ts} of one of ours, in ms. */
   public static long commitTs(Snapshot snapshot) {
     return Long.parseLong(snapshot.summary().get(TableMark.SNAPSHOT_COMMIT_TS));

@@ -48,6 +48,9 @@ public record TableMark(
   /** Summary keys of the snapshots that the protocol puts on data tables. */
   public static final String SNAPSHOT_COMMIT_TS = "txns.commit-ts";
 
+  /** On a snapshot of a change that it does not leave {@code main} on. */
+  public static final String SNAPSHOT_PASSING = "txns.passing";
+
   public static final String SNAPSHOT_TXN_ID = "txns.txn-id";
   public static final String SNAPSHOT_DROPPED = "txns.dropped";
   public static final String SNAPSHOT_ADOPTED = "txns.adopted";

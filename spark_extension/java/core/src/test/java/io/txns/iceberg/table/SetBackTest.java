@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.HookedOperations;
+import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TwoTables;
@@ -91,6 +92,21 @@ class SetBackTest extends TwoTables {
     outside.dropTable(id("shop.second"), false);
     append(ours.loadTable(id("shop.a")), 3);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  /** It is its owner's: as the catalog has it now, and the log knows that it was another then. */
+  @Test
+  void aForgottenTableOfBeforeItsRegistrationHasNoPast() {
+    registerAs(newest);
+    long cared = handle.upper();
+    handle.forget(id("shop.a"));
+    handle.tidy();
+    registerAs(plain);
+    assertThat(handle.catalog(() -> null).loadTable(id("shop.a")).currentSnapshot()).isNull();
+    Transaction past =
+        handle.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT).withAsOf(cared));
+    assertThatThrownBy(() -> handle.catalog(() -> past).loadTable(id("shop.a")))
+        .hasMessageContaining("cannot be read at");
   }
 
   /** What it lacks would be hidden by the forget's timestamp. */
