@@ -95,9 +95,12 @@ def _is_out_of_care(worker: Worker, attempt: Attempt) -> bool:
     if observer.off or observer.on_ts > attempt.began_above or stale:
         return True
     newer = [one for one in observer.entries.values() if one.commit_ts > attempt.read_ts]
-    # A mark makes the version, and is there before the entry, of a table that was plain as well.
+    # A mark makes the version, and is there before the entry, of a table that was plain as well,
+    # or had been forgotten.
     registered = {name for one in newer if one.kind == "register" for name in one.names}
     registered.update(worker.lake.spare)
+    for one in observer.entries.values():
+        registered.update(one.names if one.kind == "forget" else ())
     return any(
         name in registered
         or _was_without_care(observer.history, attempt, name)
