@@ -20,6 +20,7 @@ from txns._catalog.outcome import Committed
 from txns._catalog.transaction import Transaction
 from txns._clock import Clock, SystemClock
 from txns._config import Config
+from txns._log import limits
 from txns._log.entry import Isolation, check_txn_id
 from txns._services import Parts
 from txns._stage.write_set import BeginOptions
@@ -125,7 +126,7 @@ class Handle:
 
         Raises:
             InvalidUsage: 25000, the basis is not reached in time or `as_of` lies above the
-                upper.
+                upper; 54000, the comment is longer than 4 KiB.
             Unsupported: Transactions are off.
         """
         log, clock = self._parts.log, self._parts.clock
@@ -139,6 +140,7 @@ class Handle:
                 "nothing has committed at that time yet, read at the upper or below;"
                 f" as_of=`{read_ts}` upper=`{head.upper}`",
             )
+        limits.check_comment(comment)
         if txn_id is not None:
             check_txn_id(txn_id)
         options = BeginOptions(

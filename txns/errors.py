@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 TOO_OLD = "25P04"
 """SQLSTATE of a transaction above the greatest age, PostgreSQL's for its transaction_timeout."""
 
+TOO_MUCH = "54000"
+"""SQLSTATE of what is above a limit of the log."""
+
 SHOWN_MAX = 200
 """Characters of other people's words that a message shows."""
 
@@ -135,7 +138,7 @@ class InvalidUsage(TxnsError):
         Describe a wrong call.
 
         Args:
-            sqlstate: Class 25 (transaction state), 3B (savepoint) or 42 (names).
+            sqlstate: Class 25 (transaction state), 3B (savepoint), 42 (names) or 54 (limits).
             message: What is wrong and what to do.
             least_ts: For `commit_at`: the least timestamp in ms that works.
         """
@@ -187,7 +190,7 @@ def is_final(error: BaseException) -> bool:
     What a catalog or a storage says is none, nor is a call that can be changed.
     """
     if isinstance(error, InvalidUsage):
-        return error.sqlstate == TOO_OLD
+        return error.sqlstate in {TOO_OLD, TOO_MUCH}
     return isinstance(error, TxnsError) and not isinstance(error, CommitStateUnknown)
 
 

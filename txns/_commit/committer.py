@@ -14,6 +14,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from txns._commit.conflict import ConflictChecker
 from txns._commit.leftovers import Leftovers
 from txns._identifier import dotted_name
+from txns._log import limits
 from txns._log import payload as _payload
 from txns._log.entry import THIS_ENGINE, Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._logger import logger
@@ -294,12 +295,14 @@ class Committer:
         changes: list[Change] = []
         requests: list[CommitTableRequest] = []
         txn_id = request.key.txn_id
+        limits.check_tables(len(writes))
         for staged in writes.values():
             change, carried = change_builder.build(staged, txn_id, commit_ts, request.marks)
             self._check_fits(staged, change, carried, commit_ts, request)
             changes.append(change)
             requests.append(carried)
         text, now_ms = _payload.dump(requests), self._clock.now_ms()
+        limits.check_payload(text)
         payload = leftovers.store(self._log, head, txn_id, text, now_ms)
         return Entry(
             kind=request.kind,

@@ -26,6 +26,7 @@ from txns._log import archive, commit_table
 from txns._log import entry as _entry
 from txns._log.commit_log import Outcome
 from txns._log.entry import THIS_ENGINE, Entry, Kind
+from txns._log.payload import is_at_its_place
 from txns._logger import logger
 
 if TYPE_CHECKING:
@@ -203,14 +204,23 @@ class Tidier:
 def _superseded(
     head: Head, io: FileIO, record: Snapshot, done: list[Entry], removed: set[int]
 ) -> list[str]:
-    """Give the files that nothing in the next head points to; what cannot be told stays."""
+    """
+    Give the files that nothing in the next head points to; what cannot be told stays.
+
+    Of those that records name, the commit table's own alone: anybody may write a path there.
+    """
+    location = head.metadata.location
     snapshots = head.metadata.snapshots
     live = {each.manifest_list for each in snapshots if each.snapshot_id not in removed}
     live.add(record.manifest_list)
     gone = {each.manifest_list for each in snapshots} - live
-    payloads = [each.payload.location for each in done if each.payload.location]
+    named = [each.payload.location for each in done if each.payload.location]
+    payloads = [each for each in named if is_at_its_place(each, location)]
+    gone = {each for each in gone if commit_table.is_its_own(each, location)}
     try:
-        return [*payloads, *sorted(manifests.only_reached_by(io, gone, live))]
+        found = manifests.only_reached_by(io, gone, live)
+        own = (each for each in found if commit_table.is_its_own(each, location))
+        return [*payloads, *sorted(own)]
     except Exception:  # noqa: BLE001 -- the tidy does not need it
         _LOG.warning("files of the log that nothing names any more stay", exc_info=True)
         return payloads

@@ -362,7 +362,8 @@ class CommitLog:
 
     def requests(self, entry: Entry) -> tuple[CommitTableRequest, ...]:
         """Give the requests of an entry's payload, one per change; see `Payloads.requests`."""
-        return self._payloads.requests(entry, self.io)
+        table = self._last.table or self._load()
+        return self._payloads.requests(entry, table.io, table.metadata.location)
 
     def request(self, logged: LoggedChange) -> CommitTableRequest:
         """Give the request that carries a logged change out."""

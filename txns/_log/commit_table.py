@@ -117,3 +117,8 @@ def create(catalog: Catalog, identifier: Identifier, clock: Clock) -> None:
         catalog.commit_table(planned, (AssertCreate(),), updates)
     except (TableAlreadyExistsError, CommitFailedException):
         return  # somebody else has created it: theirs is as good
+
+
+def is_its_own(path: str, location: str) -> bool:
+    """Whether a file lies below a commit table's location, as its metadata writes paths."""
+    return path.startswith(f"{location}/") and ".." not in path.split("/")

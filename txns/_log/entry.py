@@ -19,6 +19,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from txns._identifier import Identifier, dotted_name
+from txns._log import limits
 from txns.errors import CorruptLog, InvalidUsage, Unsupported, Winner
 
 if TYPE_CHECKING:
@@ -280,7 +281,7 @@ def from_summary(summary: Mapping[str, str]) -> Entry:
         if tidy
         else _word(Isolation, _required(summary, ISOLATION), ISOLATION),
         engine=summary.get(ENGINE) or "",
-        comment=summary.get(COMMENT) or "",
+        comment=_comment(summary.get(COMMENT) or ""),
         changes=() if tidy else _changes(_required(summary, TABLES)),
         payload=_payload(summary),
     )
@@ -355,6 +356,12 @@ def _check(holds: bool, message: str) -> None:  # noqa: FBT001 -- an assertion's
         raise CorruptLog(f"an entry contradicts itself: {message}")
 
 
+def _comment(stored: str) -> str:
+    if len(stored.encode(errors="replace")) > limits.COMMENT_MAX_BYTES:
+        raise CorruptLog(f"{COMMENT} has more than {limits.COMMENT_MAX_BYTES} bytes")
+    return stored
+
+
 def _payload(summary: Mapping[str, str]) -> Payload:
     payload = Payload(
         summary.get(PAYLOAD), summary.get(PAYLOAD_LOCATION), summary.get(PAYLOAD_SHA256)
@@ -372,11 +379,13 @@ def _payload(summary: Mapping[str, str]) -> Payload:
 
 def _changes(stored: str) -> tuple[Change, ...]:
     try:
-        elements = json.loads(stored)
+        elements = limits.parsed(stored)
     except ValueError as error:
         raise CorruptLog(f"{TABLES} is not JSON: {error}") from error
     if not isinstance(elements, list):
         raise CorruptLog(f"{TABLES} is not a list")
+    if len(elements) > limits.TABLES_MAX:
+        raise CorruptLog(f"an entry names at most {limits.TABLES_MAX} tables")
     changes: list[Change] = []
     seen: set[object] = set()
     for element in elements:

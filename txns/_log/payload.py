@@ -7,13 +7,14 @@ Docs/spec.md 4.5. Inline up to 64 KiB, in a file beside the commit table's metad
 from __future__ import annotations
 
 import hashlib
-import json
+import re
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from pyiceberg.table import CommitTableRequest
 
+from txns._log import limits
 from txns._log.entry import Payload
 from txns.errors import CorruptLog, Unsupported
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 INLINE_MAX_BYTES = 64 * 1024
 _CACHED_ENTRIES = 128
+_NAME = re.compile(r"txns-payload-[0-9a-f]+-[0-9a-f]+(-[0-9]+)?\.json", re.ASCII)
 _ACTIONS_UNKNOWN_TO_PYICEBERG = {
     "add-encryption-key",
     "remove-encryption-key",
@@ -40,16 +42,22 @@ class Payloads:
         # By payload, not by transaction: each attempt of one has another payload.
         self._requests: OrderedDict[Payload, tuple[CommitTableRequest, ...]] = OrderedDict()
 
-    def requests(self, entry: Entry, io: FileIO) -> tuple[CommitTableRequest, ...]:
+    def requests(self, entry: Entry, io: FileIO, location: str) -> tuple[CommitTableRequest, ...]:
         """
         Give the requests of an entry, one per change, in their order.
 
+        Args:
+            entry: Of the log.
+            io: The commit table's files.
+            location: The commit table's.
+
         Raises:
-            CorruptLog: The payload is not what the entry says.
+            CorruptLog: The payload is not what the entry says, or lies elsewhere.
             Unsupported: It holds updates that pyiceberg does not know.
         """
         known = self._requests.get(entry.payload)
         if known is None:
+            _check_place(entry.payload, location)
             known = parse(entry, read(entry.payload, io))
             self._requests[entry.payload] = known
             if len(self._requests) > _CACHED_ENTRIES:
@@ -90,6 +98,20 @@ def file_name(txn_id: str, sha256: str) -> str:
     return f"txns-payload-{hashlib.sha256(txn_id.encode()).hexdigest()[:32]}-{sha256[:8]}.json"
 
 
+def is_at_its_place(path: str, location: str) -> bool:
+    """Whether a path is one of a commit table's payloads; nobody reads or removes others."""
+    folder, _, name = path.rpartition("/")
+    return folder == f"{location}/metadata" and _NAME.fullmatch(name) is not None
+
+
+def _check_place(payload: Payload, location: str) -> None:
+    if payload.location is not None and not is_at_its_place(payload.location, location):
+        raise CorruptLog(
+            "a payload's file lies where no writer of the protocol puts it, and is not read;"
+            f" location=`{payload.location}` folder=`{location}/metadata`"
+        )
+
+
 def again(location: str, number: int) -> str:
     """Give another name to the file of a payload whose bytes are written once more."""
     return f"{location.removesuffix('.json')}-{number}.json"
@@ -100,12 +122,16 @@ def read(payload: Payload, io: FileIO) -> bytes:
     Give a payload's bytes.
 
     Raises:
-        CorruptLog: The file's digest is not the entry's.
+        CorruptLog: The file's digest is not the entry's, or it is too large.
     """
     if payload.location is None:
         return (payload.inline or "").encode()
     with io.new_input(payload.location).open() as stream:
-        stored = stream.read()
+        stored = stream.read(limits.PAYLOAD_MAX_BYTES + 1)
+    if len(stored) > limits.PAYLOAD_MAX_BYTES:
+        raise CorruptLog(
+            f"a payload has at most {limits.PAYLOAD_MAX_BYTES} bytes; location=`{payload.location}`"
+        )
     found = hashlib.sha256(stored).hexdigest()
     if found != payload.sha256:
         raise CorruptLog(
@@ -124,7 +150,7 @@ def parse(entry: Entry, stored: bytes) -> tuple[CommitTableRequest, ...]:
         Unsupported: It holds updates that pyiceberg would drop.
     """
     try:
-        elements = json.loads(stored)["table-changes"]
+        elements = limits.parsed(stored)["table-changes"]
         for element in elements:
             _refuse_what_would_be_lost(element)
         requests = tuple(CommitTableRequest.model_validate(element) for element in elements)

@@ -31,6 +31,8 @@ public class TxnException extends RuntimeException {
   /** PostgreSQL's for its transaction_timeout. */
   private static final String OVER_AGE = "25P04";
 
+  private static final String TOO_MUCH = "54000";
+
   private final ErrorKind kind;
   private final String sqlState;
   private final Map<String, String> parameters = new LinkedHashMap<>();
@@ -158,10 +160,17 @@ public class TxnException extends RuntimeException {
   public static boolean isFinal(RuntimeException e) {
     return e instanceof TxnException known
         && known.kind != ErrorKind.COMMIT_STATE_UNKNOWN
-        && (known.kind != ErrorKind.INVALID_USAGE || OVER_AGE.equals(known.sqlState));
+        && (known.kind != ErrorKind.INVALID_USAGE
+            || OVER_AGE.equals(known.sqlState)
+            || TOO_MUCH.equals(known.sqlState));
   }
 
-  /** A call that has to be changed by the caller, with a SQLSTATE of class 25, 3B or 42. */
+  /** What is above a limit of the log. */
+  public static TxnException tooMuch(String message) {
+    return invalidUsage(TOO_MUCH, message);
+  }
+
+  /** A call that has to be changed by the caller, with a SQLSTATE of class 25, 3B, 42 or 54. */
   public static TxnException invalidUsage(String sqlState, String message) {
     return new NotCommitted(ErrorKind.INVALID_USAGE, sqlState, message);
   }

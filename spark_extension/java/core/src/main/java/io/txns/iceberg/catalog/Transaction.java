@@ -8,6 +8,7 @@ import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.commit.Committer;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Limits;
 import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
@@ -110,8 +111,13 @@ public final class Transaction {
     return Optional.ofNullable(committed);
   }
 
-  /** Words for the entry, for people who read the archive. */
+  /**
+   * Words for the entry, for people who read the archive.
+   *
+   * @throws TxnException 54000 above 4 KiB
+   */
   public void comment(String words) {
+    Limits.checkComment(words);
     this.comment = words;
   }
 

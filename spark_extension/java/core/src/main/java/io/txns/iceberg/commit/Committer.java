@@ -14,6 +14,7 @@ import io.txns.iceberg.log.Engine;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Limits;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.meta.MergedManifests;
@@ -380,6 +381,7 @@ public final class Committer {
       long commitTs,
       Map<TableIdentifier, StagedTable> writes,
       Leftovers leftovers) {
+    Limits.checkTables(writes.size());
     List<Change> changes = new ArrayList<>();
     List<UpdateTableRequest> requests = new ArrayList<>();
     for (StagedTable staged : writes.values()) {
@@ -390,6 +392,7 @@ public final class Committer {
       requests.add(built.request());
     }
     String json = CommitTransactionRequestParser.toJson(new CommitTransactionRequest(requests));
+    Limits.checkPayload(json);
     Entry.Payload payload = leftovers.store(head, request.key().txnId(), json, clock.nowMs());
     return new Entry(
         request.kind(),

@@ -13,6 +13,7 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
+import io.txns.iceberg.log.Payloads;
 import io.txns.iceberg.meta.Cleaning;
 import io.txns.iceberg.meta.ReachedFiles;
 import io.txns.iceberg.meta.SnapshotEdit;
@@ -237,16 +238,22 @@ public final class Tidier {
 
   /**
    * Files that nothing in the next head points to; readers of older heads have the grace period.
+   *
+   * <p>Of those that records name, the commit table's own alone: anybody may write a path there.
    */
   private static void note(
       TidyAttempt attempt, FileIO io, TableMetadata base, TableMetadata next, List<Entry> done) {
     done.stream()
         .map(entry -> entry.payload().location())
         .filter(Objects::nonNull)
+        .filter(path -> Payloads.isAtItsPlace(path, base.location()))
         .forEach(attempt.superseded()::add);
     Cleaning.of(
         "what the log has named until a tidy",
-        () -> attempt.superseded().addAll(ReachedFiles.onlyOf(base, next, io)));
+        () ->
+            ReachedFiles.onlyOf(base, next, io).stream()
+                .filter(path -> CommitTable.isItsOwn(path, base.location()))
+                .forEach(attempt.superseded()::add));
   }
 
   /**

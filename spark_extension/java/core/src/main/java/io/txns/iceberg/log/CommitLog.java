@@ -324,7 +324,7 @@ public final class CommitLog {
    */
   public UpdateTableRequest request(LoggedChange logged) {
     List<Change> changes = logged.entry().changes();
-    List<UpdateTableRequest> requests = payloads.read(logged.entry(), this::io);
+    List<UpdateTableRequest> requests = payloads.read(logged.entry(), this::io, this::location);
     if (changes.size() != requests.size()) {
       throw TxnException.corruptLog(
           "an entry's payload does not have one request per change: " + logged.entry().txnId());
@@ -333,11 +333,19 @@ public final class CommitLog {
   }
 
   public FileIO io() {
+    return read().io();
+  }
+
+  private String location() {
+    return read().current().location();
+  }
+
+  private TableOperations read() {
     synchronized (readLock) {
       if (reader == null) {
         reader = refreshed(null);
       }
-      return reader.io();
+      return reader;
     }
   }
 

@@ -54,6 +54,11 @@ public final class CommitTable {
 
   private CommitTable() {}
 
+  /** Whether a file lies below a commit table's location, as its metadata writes paths. */
+  public static boolean isItsOwn(String path, String location) {
+    return path.startsWith(location + "/") && !List.of(path.split("/")).contains("..");
+  }
+
   /** Whether a table has a commit table's first columns, by id and name. */
   public static boolean hasColumns(Schema schema) {
     return SCHEMA.columns().stream()

@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -104,7 +105,7 @@ public final class EntryParser {
             txnId(summary),
             tidy ? Isolation.SNAPSHOT : isolation(required(summary, ISOLATION)),
             summary.getOrDefault(ENGINE, ""),
-            summary.getOrDefault(COMMENT, ""),
+            comment(summary),
             tidy ? List.of() : changes(required(summary, TABLES)),
             payload(summary));
     checkConsistent(entry);
@@ -231,15 +232,28 @@ public final class EntryParser {
     return list.toString();
   }
 
+  private static String comment(Map<String, String> summary) {
+    String stored = summary.getOrDefault(COMMENT, "");
+    if (stored.getBytes(StandardCharsets.UTF_8).length > Limits.COMMENT_MAX_BYTES) {
+      throw TxnException.corruptLog(
+          String.format("%s has more than %d bytes", COMMENT, Limits.COMMENT_MAX_BYTES));
+    }
+    return stored;
+  }
+
   private static List<Change> changes(String json) {
     JsonNode list;
     try {
-      list = JSON.readTree(json);
+      list = Limits.JSON.readTree(json);
     } catch (JsonProcessingException e) {
       throw TxnException.corruptLog(String.format("%s is not JSON: %s", TABLES, e.getMessage()));
     }
     if (list == null || !list.isArray()) {
       throw TxnException.corruptLog(String.format("%s is not a list", TABLES));
+    }
+    if (list.size() > Limits.TABLES_MAX) {
+      throw TxnException.corruptLog(
+          String.format("an entry names at most %d tables", Limits.TABLES_MAX));
     }
     List<Change> changes = new ArrayList<>();
     Set<Object> seen = new HashSet<>();

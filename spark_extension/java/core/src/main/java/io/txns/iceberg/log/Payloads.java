@@ -14,6 +14,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
+import java.util.regex.Pattern;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
@@ -25,6 +26,9 @@ public final class Payloads {
 
   private static final int CACHED_ENTRIES = 128;
 
+  private static final Pattern NAME =
+      Pattern.compile("txns-payload-[0-9a-f]+-[0-9a-f]+(-[0-9]+)?\\.json");
+
   private final Map<Entry.Payload, List<UpdateTableRequest>> cache =
       Collections.synchronizedMap(
           new LinkedHashMap<>(16, 0.75f, true) {
@@ -35,13 +39,52 @@ public final class Payloads {
             }
           });
 
-  List<UpdateTableRequest> read(Entry entry, Supplier<FileIO> io) {
+  /**
+   * The requests of an entry, one per change, in their order.
+   *
+   * @param io the commit table's files
+   * @param location the commit table's
+   * @throws TxnException CorruptLog when the payload is not what the entry says, or lies elsewhere
+   */
+  List<UpdateTableRequest> read(Entry entry, Supplier<FileIO> io, Supplier<String> location) {
     List<UpdateTableRequest> known = cache.get(entry.payload());
     if (known == null) {
-      known = CommitTransactionRequestParser.fromJson(json(entry, io)).tableChanges();
+      if (entry.payload().location() != null) {
+        checkPlace(entry.payload().location(), location.get());
+      }
+      known = parsed(entry, json(entry, io));
       cache.put(entry.payload(), known);
     }
     return known;
+  }
+
+  /** Whether a path is one of a commit table's payloads; nobody reads or removes others. */
+  public static boolean isAtItsPlace(String path, String location) {
+    int slash = path.lastIndexOf('/');
+    return slash >= 0
+        && path.substring(0, slash).equals(location + "/metadata")
+        && NAME.matcher(path.substring(slash + 1)).matches();
+  }
+
+  private static void checkPlace(String path, String location) {
+    if (!isAtItsPlace(path, location)) {
+      throw TxnException.corruptLog(
+          String.format(
+              "a payload's file lies where no writer of the protocol puts it, and is not read;"
+                  + " location=`%s` folder=`%s/metadata`",
+              path, location));
+    }
+  }
+
+  private static List<UpdateTableRequest> parsed(Entry entry, String json) {
+    try {
+      Limits.scan(json);
+      return CommitTransactionRequestParser.fromJson(json).tableChanges();
+    } catch (IOException | RuntimeException e) {
+      throw TxnException.corruptLog(
+          String.format(
+              "an entry's payload cannot be read; txn=`%s`: %s", entry.txnId(), e.getMessage()));
+    }
   }
 
   /** Where the specification wants a payload: inline, or in a file that is to be written. */
@@ -82,9 +125,15 @@ public final class Payloads {
     }
     byte[] bytes;
     try (InputStream in = io.get().newInputFile(payload.location()).newStream()) {
-      bytes = in.readAllBytes();
+      bytes = in.readNBytes(Limits.PAYLOAD_MAX_BYTES + 1);
     } catch (IOException e) {
       throw new UncheckedIOException("cannot read a payload: " + payload.location(), e);
+    }
+    if (bytes.length > Limits.PAYLOAD_MAX_BYTES) {
+      throw TxnException.corruptLog(
+          String.format(
+              "a payload has at most %d bytes; location=`%s`",
+              Limits.PAYLOAD_MAX_BYTES, payload.location()));
     }
     if (!sha256(bytes).equals(payload.sha256())) {
       throw TxnException.corruptLog(

@@ -2,6 +2,7 @@ package io.txns.spark.sql;
 
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.log.Limits;
 import io.txns.spark.sql.SqlTokens.Kind;
 import io.txns.spark.sql.SqlTokens.Token;
 import java.nio.charset.StandardCharsets;
@@ -146,7 +147,9 @@ public final class TxnStatementParser {
   }
 
   private String comment(String statement) {
-    return text(statement, "a text in quotes after COMMENT");
+    String text = text(statement, "a text in quotes after COMMENT");
+    Limits.checkComment(text); // before anything has begun
+    return text;
   }
 
   /** Modes to the end of the text, separated by commas or blanks. */

@@ -172,6 +172,15 @@ class TxnStatementTest {
     assertThat(TxnStatementParser.parse(sql)).isEmpty();
   }
 
+  /** Before anything has begun. */
+  @ParameterizedTest
+  @ValueSource(strings = {"BEGIN COMMENT '%s'", "SET TRANSACTION COMMENT '%s'"})
+  void refusesACommentThatTheLogDoesNotHold(String sql) {
+    assertThat(TxnStatementParser.parse(String.format(sql, "a".repeat(4096)))).isPresent();
+    assertThatThrownBy(() -> TxnStatementParser.parse(String.format(sql, "a".repeat(4097))))
+        .hasMessageContaining("shorten it");
+  }
+
   @ParameterizedTest
   @CsvSource(
       delimiter = '|',

@@ -1,0 +1,85 @@
+"""What somebody who may write the commit table alone makes others do (docs/spec.md 4.5, 10)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import txns
+from tests.txns.lake import rows
+from txns._log import payload
+from txns._log.entry import Payload
+
+PLACES = [
+    "{folder}/victim.json",
+    "{folder}/../victim.json",
+    "{folder}/txns-payload-1-2.json/../../../victim.json",
+    "file:///victim",
+    "{folder}/txns-payload-ab-cd.json.bak",
+]
+
+
+def forged(handle, location: str) -> None:
+    """Log what was logged last once more, with a payload that is said to lie somewhere."""
+    log = handle.parts.log
+    head = log.load()
+    [*_, last] = (entry for entry in head.state.entries if entry.applies)
+    ts, [change] = head.upper + 1, last.changes
+    to = change.to_snapshot_id
+    assert to is not None
+    fake = replace(
+        last,
+        txn_id="forged",
+        commit_ts=ts,
+        upper=ts,
+        prev_ts=head.upper,
+        read_ts=head.upper,
+        changes=(replace(change, from_snapshot_id=to, to_snapshot_id=to - 1),),
+        payload=Payload(location=location, sha256=hashlib.sha256(b"{}").hexdigest()),
+    )
+    log.append(head, [fake])
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_payload_that_lies_elsewhere_is_neither_read_nor_removed(lake, tmp_path, place):
+    """`txns.applied` may say that it is applied: whoever writes the table can set that."""
+    a = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    handle.catalog().load_table(a).append(rows(2))
+    folder = f"{handle.parts.log.load().metadata.location}/metadata"
+    victim = tmp_path / "victim.json"
+    location = victim.as_uri() if place == "file:///victim" else place.format(folder=folder)
+    if place != "file:///victim":
+        victim = Path(location.removeprefix("file://"))
+        victim.parent.mkdir(parents=True, exist_ok=True)
+    victim.write_text("{}")
+    handle.apply_le()
+    forged(handle, location)
+    assert [("shop", "a")] == handle.apply_le()
+    with pytest.raises(txns.errors.CorruptLog, match="lies where no writer"):
+        handle.snapshot().load_table(a)
+    lake.catalog.load_table(a).transaction().set_properties(
+        {"txns.applied": str(handle.upper)}
+    ).commit_transaction()
+    assert handle.tidy()
+    lake.clock.ahead_ms += 11 * 60_000  # what is superseded goes when the next one is noted
+    handle.advance(handle.upper + 1)
+    assert victim.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_ours"),
+    [
+        ("txns-payload-0a-1b.json", True),
+        ("txns-payload-0a-1b-7.json", True),
+        ("txns-payload-0a-1b.json/x", False),
+        ("txns-payload-.json", False),
+        ("00001-x.metadata.json", False),
+    ],
+)
+def test_names_of_payload_files(name, is_ours):
+    assert payload.is_at_its_place(f"s3://lake/log/metadata/{name}", "s3://lake/log") is is_ours
+    assert not payload.is_at_its_place(f"s3://lake/other/metadata/{name}", "s3://lake/log")

@@ -1,0 +1,74 @@
+"""What a record may hold at most (docs/spec.md 4.7): nobody is let in who would keep others out."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StructType
+
+import txns
+from tests.txns.lake import rows
+from txns._log import limits, payload
+from txns._log.entry import Payload
+
+
+@pytest.mark.parametrize("character", ["a", "€"])
+def test_a_comment_has_a_limit(lake, handle, character):
+    longest = character * (limits.COMMENT_MAX_BYTES // len(character.encode()))
+    with handle.begin(comment=longest) as txn:
+        txn.load_table(lake.table("a")).append(rows(1))
+    [*_, last] = handle.transactions()
+    assert last["comment"] == longest
+    with pytest.raises(txns.errors.InvalidUsage, match="shorten it") as refused:
+        handle.begin(comment=longest + character)
+    assert refused.value.sqlstate == "54000"
+
+
+def test_a_transaction_of_too_many_tables_is_refused_and_leaves_nothing(lake, handle, monkeypatch):
+    """Others who commit in the same moment go on."""
+    monkeypatch.setattr(limits, "TABLES_MAX", 2)
+    names = [lake.table(name) for name in "abc"]
+    with handle.begin() as txn:
+        for name in names[:2]:
+            txn.load_table(name).append(rows(1))
+    before = lake.files()
+    with pytest.raises(txns.errors.InvalidUsage, match="divide it"), handle.begin() as txn:
+        for name in names:
+            txn.load_table(name).append(rows(2))
+    assert before == {each for each in lake.files() if each in before}
+    assert [1] == lake.plain_ids(names[0])
+    assert not {each for each in lake.files() - before if each.endswith(".parquet")}
+
+
+def test_a_schema_that_nests_too_deeply_is_refused(handle):
+    deep: LongType | StructType = LongType()
+    for number in range(2, 40):
+        deep = StructType(NestedField(number, "inner", deep, required=False))
+    with pytest.raises(txns.errors.InvalidUsage, match="flatten it"), handle.begin() as txn:
+        txn.create_namespace_if_not_exists("shop")
+        txn.create_table("shop.deep", Schema(NestedField(1, "outer", deep, required=False)))
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+@pytest.mark.parametrize("depth", [limits.NESTING_MAX + 1, 100_000])
+def test_json_that_nests_too_deeply_is_no_json_of_the_log(opening, depth):
+    closing = "]" if opening == "[" else "}"
+    with pytest.raises(ValueError, match="nested"):
+        limits.parsed(opening * depth + ("1" if closing == "}" else "") + closing * depth)
+
+
+def test_json_of_the_greatest_nesting_is_parsed():
+    depth = limits.NESTING_MAX
+    assert limits.parsed("[" * depth + "]" * depth)
+
+
+def test_a_payload_file_that_is_too_large_is_not_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "PAYLOAD_MAX_BYTES", 10)
+    file = tmp_path / "txns-payload-1.json"
+    file.write_bytes(b"x" * 1000)
+    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+    with pytest.raises(txns.errors.CorruptLog, match="at most 10 bytes"):
+        payload.read(Payload(location=file.as_uri(), sha256=sha256), PyArrowFileIO())

@@ -1,0 +1,98 @@
+"""
+What a record may hold at most, refused before it is written, and when it is read.
+
+So one record costs everybody a bounded amount of work. Docs/spec.md 4.7. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from txns.errors import TOO_MUCH, InvalidUsage
+
+COMMENT_MAX_BYTES = 4 * 1024
+TABLES_MAX = 1_000
+NESTING_MAX = 64
+PAYLOAD_MAX_BYTES = 64 * 1024 * 1024
+
+
+def check_comment(comment: str) -> None:
+    """
+    Refuse a comment that the log does not hold.
+
+    Raises:
+        InvalidUsage: 54000 with its size; shorten it.
+    """
+    size = len(comment.encode(errors="replace"))
+    if size > COMMENT_MAX_BYTES:
+        raise InvalidUsage(
+            TOO_MUCH,
+            f"a comment has at most {COMMENT_MAX_BYTES} bytes of UTF-8, shorten it; bytes=`{size}`",
+        )
+
+
+def check_tables(count: int) -> None:
+    """
+    Refuse more tables than an entry may name.
+
+    Raises:
+        InvalidUsage: 54000; divide the transaction.
+    """
+    if count > TABLES_MAX:
+        raise InvalidUsage(
+            TOO_MUCH,
+            f"a transaction writes at most {TABLES_MAX} tables, divide it; tables=`{count}`",
+        )
+
+
+def check_payload(text: str) -> None:
+    """
+    Refuse a payload that is larger, or nested more deeply, than anybody reads.
+
+    Raises:
+        InvalidUsage: 54000; divide the transaction, or flatten the schema.
+    """
+    size = len(text.encode())
+    if size > PAYLOAD_MAX_BYTES:
+        raise InvalidUsage(
+            TOO_MUCH,
+            f"the changes of a transaction have at most {PAYLOAD_MAX_BYTES} bytes as JSON, divide"
+            f" it; bytes=`{size}`",
+        )
+    if '"add-schema"' in text:  # nothing else in it nests
+        try:
+            parsed(text)
+        except ValueError as error:
+            raise InvalidUsage(
+                TOO_MUCH, f"the schema of a table cannot be logged, flatten it: {error}"
+            ) from error
+
+
+def parsed(stored: str | bytes) -> Any:
+    """
+    Parse JSON of a record.
+
+    Raises:
+        ValueError: It is none, or nested more deeply than `NESTING_MAX`.
+    """
+    too_deep = f"JSON of the log is nested at most {NESTING_MAX} times"
+    try:
+        value = json.loads(stored)
+    except RecursionError as error:
+        raise ValueError(too_deep) from error
+    level, depth = [value], 0
+    while level := [each for one in level for each in _inside(one)]:
+        depth += 1
+        if depth > NESTING_MAX:
+            raise ValueError(too_deep)
+    return value
+
+
+def _inside(value: object) -> tuple[object, ...]:
+    """Give what is in an object or a list; nothing for what is neither."""
+    if isinstance(value, dict):
+        return tuple(value.values()) or (None,)
+    if isinstance(value, list):
+        return tuple(value) or (None,)
+    return ()
