@@ -214,7 +214,9 @@ def _superseded(
     live = {each.manifest_list for each in snapshots if each.snapshot_id not in removed}
     live.add(record.manifest_list)
     gone = {each.manifest_list for each in snapshots} - live
-    named = [each.payload.location for each in done if each.payload.location]
+    needed = {each.payload.location for each in head.state.entries if each not in done}
+    locations = (each.payload.location for each in done)
+    named = [each for each in locations if each and each not in needed]
     payloads = [each for each in named if is_at_its_place(each, location)]
     gone = {each for each in gone if commit_table.is_its_own(each, location)}
     try:

@@ -121,4 +121,4 @@ def create(catalog: Catalog, identifier: Identifier, clock: Clock) -> None:
 
 def is_its_own(path: str, location: str) -> bool:
     """Whether a file lies below a commit table's location, as its metadata writes paths."""
-    return path.startswith(f"{location}/") and ".." not in path.split("/")
+    return path.startswith(f"{location.rstrip('/')}/") and ".." not in path.split("/")

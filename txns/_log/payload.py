@@ -84,7 +84,7 @@ def placed(location: str, txn_id: str, text: str) -> Payload:
     if len(stored) <= INLINE_MAX_BYTES:
         return Payload(inline=text)
     sha256 = hashlib.sha256(stored).hexdigest()
-    return Payload(location=f"{location}/metadata/{file_name(txn_id, sha256)}", sha256=sha256)
+    return Payload(location=f"{_folder(location)}/{file_name(txn_id, sha256)}", sha256=sha256)
 
 
 def write(io: FileIO, location: str, text: str) -> None:
@@ -101,14 +101,20 @@ def file_name(txn_id: str, sha256: str) -> str:
 def is_at_its_place(path: str, location: str) -> bool:
     """Whether a path is one of a commit table's payloads; nobody reads or removes others."""
     folder, _, name = path.rpartition("/")
-    return folder == f"{location}/metadata" and _NAME.fullmatch(name) is not None
+    return folder == _folder(location) and _NAME.fullmatch(name) is not None
+
+
+def _folder(location: str) -> str:
+    """Give the folder of payloads; Java's libraries take slashes from a location's end."""
+    return f"{location.rstrip('/')}/metadata"
 
 
 def _check_place(payload: Payload, location: str) -> None:
     if payload.location is not None and not is_at_its_place(payload.location, location):
         raise CorruptLog(
-            "a payload's file lies where no writer of the protocol puts it, and is not read;"
-            f" location=`{payload.location}` folder=`{location}/metadata`"
+            "a payload's file lies where no writer of the protocol puts it, and is not read (was"
+            " the commit table's location changed? set it back past the protocol);"
+            f" location=`{payload.location}` folder=`{_folder(location)}`"
         )
 
 

@@ -82,4 +82,5 @@ def test_a_payload_that_lies_elsewhere_is_neither_read_nor_removed(lake, tmp_pat
 )
 def test_names_of_payload_files(name, is_ours):
     assert payload.is_at_its_place(f"s3://lake/log/metadata/{name}", "s3://lake/log") is is_ours
+    assert payload.is_at_its_place(f"s3://lake/log/metadata/{name}", "s3://lake/log/") is is_ours
     assert not payload.is_at_its_place(f"s3://lake/other/metadata/{name}", "s3://lake/log")

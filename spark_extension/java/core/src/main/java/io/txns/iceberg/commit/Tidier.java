@@ -28,7 +28,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.Queue;
 import java.util.Set;
@@ -224,7 +223,10 @@ public final class Tidier {
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
     staged.changes().forEach(change -> timed(base, change).applyTo(builder));
     TableMetadata next = builder.removeSnapshots(removed).build();
-    note(attempt, real.io(), base, next, done);
+    payloads(state, done)
+        .filter(path -> Payloads.isAtItsPlace(path, base.location()))
+        .forEach(attempt.superseded()::add);
+    note(attempt, real.io(), base, next);
     return next;
   }
 
@@ -236,18 +238,24 @@ public final class Tidier {
         : change;
   }
 
+  /** The payloads' files of entries that leave, but for those that another one names, too. */
+  private static Stream<String> payloads(LogState state, List<Entry> done) {
+    Set<String> needed =
+        state.entries().stream()
+            .filter(entry -> !done.contains(entry))
+            .map(entry -> entry.payload().location())
+            .collect(Collectors.toSet());
+    return done.stream()
+        .map(entry -> entry.payload().location())
+        .filter(path -> path != null && !needed.contains(path));
+  }
+
   /**
    * Files that nothing in the next head points to; readers of older heads have the grace period.
    *
    * <p>Of those that records name, the commit table's own alone: anybody may write a path there.
    */
-  private static void note(
-      TidyAttempt attempt, FileIO io, TableMetadata base, TableMetadata next, List<Entry> done) {
-    done.stream()
-        .map(entry -> entry.payload().location())
-        .filter(Objects::nonNull)
-        .filter(path -> Payloads.isAtItsPlace(path, base.location()))
-        .forEach(attempt.superseded()::add);
+  private static void note(TidyAttempt attempt, FileIO io, TableMetadata base, TableMetadata next) {
     Cleaning.of(
         "what the log has named until a tidy",
         () ->

@@ -16,6 +16,7 @@ import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.types.Types;
+import org.apache.iceberg.util.LocationUtil;
 
 /** What the commit table is made of: its columns, its properties, its first record. */
 public final class CommitTable {
@@ -56,7 +57,8 @@ public final class CommitTable {
 
   /** Whether a file lies below a commit table's location, as its metadata writes paths. */
   public static boolean isItsOwn(String path, String location) {
-    return path.startsWith(location + "/") && !List.of(path.split("/")).contains("..");
+    return path.startsWith(LocationUtil.stripTrailingSlash(location) + "/")
+        && !List.of(path.split("/")).contains("..");
   }
 
   /** Whether a table has a commit table's first columns, by id and name. */

@@ -232,13 +232,18 @@ public final class EntryParser {
     return list.toString();
   }
 
+  /** A comment as far as it is held: words for people keep nobody from the log. */
   private static String comment(Map<String, String> summary) {
     String stored = summary.getOrDefault(COMMENT, "");
-    if (stored.getBytes(StandardCharsets.UTF_8).length > Limits.COMMENT_MAX_BYTES) {
-      throw TxnException.corruptLog(
-          String.format("%s has more than %d bytes", COMMENT, Limits.COMMENT_MAX_BYTES));
+    byte[] whole = stored.getBytes(StandardCharsets.UTF_8);
+    if (whole.length <= Limits.COMMENT_MAX_BYTES) {
+      return stored;
     }
-    return stored;
+    int end = Limits.COMMENT_MAX_BYTES;
+    while ((whole[end] & 0xC0) == 0x80) { // inside a character
+      end--;
+    }
+    return new String(whole, 0, end, StandardCharsets.UTF_8);
   }
 
   private static List<Change> changes(String json) {

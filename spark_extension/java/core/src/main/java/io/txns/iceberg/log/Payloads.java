@@ -18,6 +18,7 @@ import java.util.regex.Pattern;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
+import org.apache.iceberg.util.LocationUtil;
 
 /** The bytes that entries carry for their tables: inline, or in a file of their own. */
 public final class Payloads {
@@ -62,17 +63,23 @@ public final class Payloads {
   public static boolean isAtItsPlace(String path, String location) {
     int slash = path.lastIndexOf('/');
     return slash >= 0
-        && path.substring(0, slash).equals(location + "/metadata")
+        && path.substring(0, slash).equals(folder(location))
         && NAME.matcher(path.substring(slash + 1)).matches();
+  }
+
+  /** The folder of payloads; Iceberg's libraries take slashes from a location's end. */
+  private static String folder(String location) {
+    return LocationUtil.stripTrailingSlash(location) + "/metadata";
   }
 
   private static void checkPlace(String path, String location) {
     if (!isAtItsPlace(path, location)) {
       throw TxnException.corruptLog(
           String.format(
-              "a payload's file lies where no writer of the protocol puts it, and is not read;"
-                  + " location=`%s` folder=`%s/metadata`",
-              path, location));
+              "a payload's file lies where no writer of the protocol puts it, and is not read (was the"
+                  + " commit table's location changed? set it back past the protocol);"
+                  + " location=`%s` folder=`%s`",
+              path, folder(location)));
     }
   }
 
@@ -94,7 +101,7 @@ public final class Payloads {
       return new Entry.Payload(json, null, null);
     }
     String sha256 = sha256(bytes);
-    String location = String.format("%s/metadata/%s", tableLocation, fileName(txnId, sha256));
+    String location = String.format("%s/%s", folder(tableLocation), fileName(txnId, sha256));
     return new Entry.Payload(null, location, sha256);
   }
 
