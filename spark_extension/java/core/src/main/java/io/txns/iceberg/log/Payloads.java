@@ -16,6 +16,7 @@ import java.util.Map;
 import java.util.function.Supplier;
 import java.util.regex.Pattern;
 import org.apache.iceberg.io.FileIO;
+import org.apache.iceberg.io.InputFile;
 import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 import org.apache.iceberg.util.LocationUtil;
@@ -130,17 +131,18 @@ public final class Payloads {
     if (payload.inline() != null) {
       return payload.inline();
     }
-    byte[] bytes;
-    try (InputStream in = io.get().newInputFile(payload.location()).newStream()) {
-      bytes = in.readNBytes(Limits.PAYLOAD_MAX_BYTES + 1);
-    } catch (IOException e) {
-      throw new UncheckedIOException("cannot read a payload: " + payload.location(), e);
-    }
-    if (bytes.length > Limits.PAYLOAD_MAX_BYTES) {
+    InputFile file = io.get().newInputFile(payload.location());
+    if (file.getLength() > Limits.PAYLOAD_MAX_BYTES) {
       throw TxnException.corruptLog(
           String.format(
               "a payload has at most %d bytes; location=`%s`",
               Limits.PAYLOAD_MAX_BYTES, payload.location()));
+    }
+    byte[] bytes;
+    try (InputStream in = file.newStream()) {
+      bytes = in.readAllBytes();
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot read a payload: " + payload.location(), e);
     }
     if (!sha256(bytes).equals(payload.sha256())) {
       throw TxnException.corruptLog(
