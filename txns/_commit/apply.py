@@ -261,7 +261,8 @@ class Applier:
         source = change.change.from_snapshot_id
         stands = source is not None and base.snapshot_by_id(source) is not None
         if forgets and (stranger or not stands):
-            plan = reconcile.beside(base, request, self._left(change, real))
+            required = replay.by_ids_of(base, change, request).requirements
+            plan = reconcile.beside(base, required, self._left(change, real))
         else:
             plan = reconcile.for_applier(
                 base,

@@ -1,8 +1,9 @@
 """
-The spec and the order that a table goes by when a logged change is laid over it.
+The spec and the order that a table goes by, where those that it has are not of its columns.
 
-Strangers may have had it go by columns that the change takes away, of which no requirement tells:
-no library takes such a table, so others come before the change. Pure.
+Strangers may have had it go by columns that a logged change takes away, of which no requirement
+tells; and which ones were an earlier schema's Iceberg does not keep. No library takes such a table,
+so it goes by others: the order of no columns, and the newest spec whose columns are there. Pure.
 """
 
 from __future__ import annotations
@@ -11,17 +12,16 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AddSchemaUpdate,
     AddSortOrderUpdate,
+    RemovePartitionSpecsUpdate,
     SetCurrentSchemaUpdate,
     SetDefaultSortOrderUpdate,
     SetDefaultSpecUpdate,
 )
-
-from txns._iceberg.earlier_schema import is_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,49 +30,78 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
 
-_LAST_ADDED = -1
+    Updates = tuple[TableUpdate, ...]
+
+LAST_ADDED = -1
+"""What an update names by this is what was added last."""
 
 
-def misfit(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> str:
+def is_of(what: PartitionSpec | SortOrder, schema: Schema) -> bool:
+    """Whether a schema has all columns of a spec or an order, of types that it takes."""
+    try:
+        what.check_compatible(schema)
+    except ValidationError:
+        return False
+    return True
+
+
+def fitting(metadata: TableMetadata) -> TableMetadata:
+    """Give a table with a spec and an order that its schema has all columns of."""
+    schema = metadata.schema()
+    return _by_spec_of(_by_order_of(metadata, schema), schema)
+
+
+def misfit(base: TableMetadata, updates: Updates) -> str:
     """Say in words why a table's own do not fit a change; empty where they do."""
-    schema = _left(base, updates)
-    if not _fits_order(base, updates, schema):
+    fits = fitting_change(base, updates)
+    if fits.default_sort_order_id != base.default_sort_order_id:
         return "the table is sorted by a column that the change takes away"
-    if not _fits_spec(base, updates, schema):
+    if fits.default_spec_id != base.default_spec_id:
         return "the table is partitioned by a column that the change takes away"
     return ""
 
 
-def fitting(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> Iterator[TableUpdate]:
+def fitting_change(base: TableMetadata, updates: Updates) -> TableMetadata:
     """
-    Give the updates that come before a change's, so that the table goes by what the change leaves.
+    Give a table with a spec and an order of the columns that a change leaves.
 
-    The order of no columns, and the newest spec that can be.
+    Args:
+        base: The table.
+        updates: Those of the change, by the table's ids. What they set is not asked for here.
     """
     schema = _left(base, updates)
-    if not _fits_order(base, updates, schema):
-        if all(each.order_id != UNSORTED_SORT_ORDER.order_id for each in base.sort_orders):
-            yield AddSortOrderUpdate(sort_order=UNSORTED_SORT_ORDER)
-        yield SetDefaultSortOrderUpdate(sort_order_id=UNSORTED_SORT_ORDER.order_id)
-    if not _fits_spec(base, updates, schema):
-        own = [each.spec_id for each in base.partition_specs if is_of(each, schema)]
-        if not own:
-            own = [1 + max(each.spec_id for each in base.partition_specs)]
-            yield AddPartitionSpecUpdate(spec=PartitionSpec(spec_id=own[0]))
-        yield SetDefaultSpecUpdate(spec_id=max(own))
+    if not any(isinstance(each, SetDefaultSortOrderUpdate) for each in updates):
+        base = _by_order_of(base, schema)
+    if not any(isinstance(each, SetDefaultSpecUpdate) for each in updates):
+        removals = (each for each in updates if isinstance(each, RemovePartitionSpecsUpdate))
+        base = _by_spec_of(base, schema, {gone for each in removals for gone in each.spec_ids})
+    return base
 
 
-def unloadable(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> str:
+def changes(base: TableMetadata, fits: TableMetadata) -> Iterator[TableUpdate]:
+    """Give the updates that make of a table the same with another schema, order and spec."""
+    if fits.current_schema_id != base.current_schema_id:
+        yield SetCurrentSchemaUpdate(schema_id=fits.current_schema_id)
+    if fits.default_sort_order_id != base.default_sort_order_id:
+        for order in fits.sort_orders[len(base.sort_orders) :]:
+            yield AddSortOrderUpdate(sort_order=order)
+        yield SetDefaultSortOrderUpdate(sort_order_id=fits.default_sort_order_id)
+    if fits.default_spec_id != base.default_spec_id:
+        for spec in fits.partition_specs[len(base.partition_specs) :]:
+            yield AddPartitionSpecUpdate(spec=spec)
+        yield SetDefaultSpecUpdate(spec_id=fits.default_spec_id)
+
+
+def unloadable(metadata: TableMetadata) -> str:
     """
-    Say in words why a table could be loaded by nobody after a change; empty where it can.
+    Say in words why a table can be loaded by nobody; empty where it can.
 
     Iceberg's Java loads none with a spec, be it an old one, whose transform is not of its column's
     type: a stranger's, of a column whose id the log has given to another.
     """
-    schema = _left(base, updates)
-    for spec in base.partition_specs:
+    for spec in metadata.partition_specs:
         try:
-            spec.check_compatible(schema, allow_missing_fields=True)
+            spec.check_compatible(metadata.schema(), allow_missing_fields=True)
         except ValidationError as error:
             return (
                 f"partition spec {spec.spec_id} of the table is of a column that is another one in"
@@ -81,23 +110,37 @@ def unloadable(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> str:
     return ""
 
 
-def _fits_order(base: TableMetadata, updates: Iterable[TableUpdate], schema: Schema) -> bool:
-    sets = any(isinstance(each, SetDefaultSortOrderUpdate) for each in updates)
-    return sets or is_of(base.sort_order(), schema)
+def _by_order_of(metadata: TableMetadata, schema: Schema) -> TableMetadata:
+    if is_of(metadata.sort_order(), schema):
+        return metadata
+    said: dict[str, object] = {"default_sort_order_id": UNSORTED_SORT_ORDER.order_id}
+    if all(each.order_id != UNSORTED_SORT_ORDER.order_id for each in metadata.sort_orders):
+        said["sort_orders"] = [*metadata.sort_orders, UNSORTED_SORT_ORDER]
+    return metadata.model_copy(update=said)
 
 
-def _fits_spec(base: TableMetadata, updates: Iterable[TableUpdate], schema: Schema) -> bool:
-    sets = any(isinstance(each, SetDefaultSpecUpdate) for each in updates)
-    return sets or is_of(base.spec(), schema)
+def _by_spec_of(
+    metadata: TableMetadata, schema: Schema, removed: Iterable[int] = ()
+) -> TableMetadata:
+    if is_of(metadata.spec(), schema):
+        return metadata
+    specs = metadata.partition_specs
+    kept = (each for each in specs if is_of(each, schema) and each.spec_id not in removed)
+    own = [each.spec_id for each in kept] or [each.spec_id for each in specs if not each.fields]
+    if own:
+        return metadata.model_copy(update={"default_spec_id": max(own)})
+    spec = PartitionSpec(spec_id=1 + max(each.spec_id for each in specs))
+    said = {"default_spec_id": spec.spec_id, "partition_specs": [*specs, spec]}
+    return metadata.model_copy(update=said)
 
 
-def _left(base: TableMetadata, updates: Iterable[TableUpdate]) -> Schema:
+def _left(base: TableMetadata, updates: Updates) -> Schema:
     """Give the schema that a change leaves current."""
     known = {each.schema_id: each for each in base.schemas}
     left = base.schema()
     for update in updates:
         if isinstance(update, AddSchemaUpdate):
-            known[update.schema_.schema_id] = known[_LAST_ADDED] = update.schema_
+            known[update.schema_.schema_id] = known[LAST_ADDED] = update.schema_
         elif isinstance(update, SetCurrentSchemaUpdate):
             left = known.get(update.schema_id, left)
     return left

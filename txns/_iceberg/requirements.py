@@ -20,13 +20,16 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
 )
 
-from txns._iceberg.earlier_schema import fitting
+from txns._iceberg.fitting_defaults import fitting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement
+
+
+_OF_DEFAULTS = (AssertCurrentSchemaId, AssertDefaultSpecId, AssertDefaultSortOrderId)
 
 
 def is_about_main(requirement: TableRequirement) -> bool:
@@ -62,6 +65,18 @@ def rewound(base: TableMetadata, failing: Iterable[TableRequirement]) -> TableMe
             break
         metadata = _as_required(metadata, requirement)
     return metadata and fitting(metadata)
+
+
+def restored(base: TableMetadata, failing: Iterable[TableRequirement]) -> TableMetadata:
+    """
+    Give a table with the schema, spec and order that requirements say were its own.
+
+    What it does not have any more stays as it is.
+    """
+    for requirement in failing:
+        if isinstance(requirement, _OF_DEFAULTS):
+            base = _as_required(base, requirement) or base
+    return base
 
 
 def _as_required(base: TableMetadata, requirement: TableRequirement) -> TableMetadata | None:

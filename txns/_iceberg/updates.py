@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
+    AddSchemaUpdate,
     AddSnapshotUpdate,
     RemovePartitionSpecsUpdate,
     RemovePartitionStatisticsUpdate,
     RemovePropertiesUpdate,
+    RemoveSchemasUpdate,
     RemoveSnapshotsUpdate,
     RemoveStatisticsUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSpecUpdate,
     SetPartitionStatisticsUpdate,
     SetPropertiesUpdate,
     SetStatisticsUpdate,
@@ -34,6 +38,7 @@ from pyiceberg.types import (
     PrimitiveType,
 )
 
+from txns._iceberg.fitting_defaults import LAST_ADDED
 from txns._iceberg.free_ids import with_free_ids
 
 if TYPE_CHECKING:
@@ -93,13 +98,13 @@ def with_known_references(
     """
     Give the same updates, fitted to a table that may not be the one they were made for.
 
-    Removals are cut down to what is there, and what is added has ids that are free.
+    Removals are cut down to what can go, and what is added has ids that are free.
 
     Args:
         base: What they are to be laid over; None for a new table.
-        updates: As they were logged.
+        updates: By the ids of that table.
     """
-    return with_free_ids(base, _with_removals_of_what_is_there(base, updates))
+    return with_removals_that_can_be(base, with_free_ids(base, updates))
 
 
 def properties_changed(base: TableMetadata, updates: Iterable[TableUpdate]) -> Iterator[str]:
@@ -125,7 +130,12 @@ class _There:
         self.properties = set(base.properties) if base else set()
         self.snapshots = {each.snapshot_id for each in base.snapshots} if base else set()
         self.statistics = {each.snapshot_id for each in base.statistics} if base else set()
+        self.schemas = {each.schema_id for each in base.schemas} if base else set()
         self.specs = {each.spec_id for each in base.partition_specs} if base else set()
+        self._schema = base.current_schema_id if base else None
+        self._spec = base.default_spec_id if base else None
+        self._last_schema: int | None = None
+        self._last_spec: int | None = None
         self.partitions = (
             {each.snapshot_id for each in base.partition_statistics} if base else set()
         )
@@ -136,8 +146,16 @@ class _There:
                 self.properties.update(update.updates)
             case AddSnapshotUpdate():
                 self.snapshots.add(update.snapshot.snapshot_id)
-            case AddPartitionSpecUpdate():
-                self.specs.add(update.spec.spec_id)
+            case AddSchemaUpdate(schema_=schema):
+                self._last_schema = schema.schema_id
+                self.schemas.add(schema.schema_id)
+            case SetCurrentSchemaUpdate(schema_id=named):
+                self._schema = self._last_schema if named == LAST_ADDED else named
+            case AddPartitionSpecUpdate(spec=spec):
+                self._last_spec = spec.spec_id
+                self.specs.add(spec.spec_id)
+            case SetDefaultSpecUpdate(spec_id=named):
+                self._spec = self._last_spec if named == LAST_ADDED else named
             case SetStatisticsUpdate():
                 self.statistics.add(update.statistics.snapshot_id)
             case SetPartitionStatisticsUpdate():
@@ -155,9 +173,13 @@ class _There:
                 self.statistics.difference_update(ids)
                 return RemoveSnapshotsUpdate(snapshot_ids=ids) if ids else None
             case RemovePartitionSpecsUpdate():
-                ids = [each for each in update.spec_ids if each in self.specs]
+                ids = [each for each in update.spec_ids if each in self.specs - {self._spec}]
                 self.specs.difference_update(ids)
                 return RemovePartitionSpecsUpdate(spec_ids=ids) if ids else None
+            case RemoveSchemasUpdate():
+                ids = [each for each in update.schema_ids if each in self.schemas - {self._schema}]
+                self.schemas.difference_update(ids)
+                return RemoveSchemasUpdate(schema_ids=ids) if ids else None
             case RemoveStatisticsUpdate() | RemovePartitionStatisticsUpdate():
                 plain = isinstance(update, RemoveStatisticsUpdate)
                 known = self.statistics if plain else self.partitions
@@ -167,13 +189,14 @@ class _There:
         return update
 
 
-def _with_removals_of_what_is_there(
+def with_removals_that_can_be(
     base: TableMetadata | None, updates: Iterable[TableUpdate]
 ) -> Iterator[TableUpdate]:
     """
-    Give the same updates, without the removal of what is not there.
+    Give the same updates, without the removal of what is not there, or what a table goes by.
 
-    pyiceberg refuses that, Java does not; and a stranger's expiry may have been faster.
+    pyiceberg refuses the former, and Java the latter. A stranger's expiry may have been faster, or
+    they have made the schema current, or the spec the default, that a change takes away.
     """
     there = _There(base)
     for update in updates:

@@ -37,6 +37,7 @@ from pyiceberg.table.update import (
 
 from txns._iceberg import manifests as _manifests
 from txns._iceberg import snapshots
+from txns._iceberg.free_ids import naming_all
 from txns._iceberg.snapshots import APPEND, REPLACE
 from txns._log.entry import Change, Operation
 from txns._table import mark
@@ -254,9 +255,8 @@ def build(
     identifier = TableIdentifier(
         namespace=Namespace(list(staged.identifier[:-1])), name=staged.identifier[-1]
     )
-    request = CommitTableRequest(
-        identifier=identifier, requirements=requirements, updates=tuple(updates)
-    )
+    named = tuple(updates) if staged.create else naming_all(staged.base, requirements, updates)
+    request = CommitTableRequest(identifier=identifier, requirements=requirements, updates=named)
     return _change(staged, source), request
 
 

@@ -22,10 +22,16 @@ from pyiceberg.table.update import (
 
 from txns._iceberg import fitting_defaults, requirements
 from txns._iceberg.snapshots import branch_at
-from txns._iceberg.updates import laid_over
 from txns._table import mark as _mark
 from txns._table.logged_state import Stranger, kept_length, stranger_above
-from txns._table.replay import Renumber, added_by, unfit, updates_of
+from txns._table.replay import (
+    Renumber,
+    added_by,
+    by_ids_of,
+    refuse_unfit,
+    unfit,
+    updates_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,15 +84,16 @@ def for_applier(
     """
     updates = updates_of(theirs, ours, request, now_ms, renumber, repaired=repaired)
     _refuse_taken_specs(theirs, ours, updates)
-    why = (fitting_defaults.unloadable if repaired else fitting_defaults.misfit)(
-        theirs, request.updates
+    here = by_ids_of(theirs, ours, request)
+    why = (
+        fitting_defaults.unloadable(refuse_unfit(theirs, ours, updates))
+        if repaired
+        else fitting_defaults.misfit(theirs, here.updates)
     )
     if why:
         raise unfit(ours, why)
-    if repaired:
-        updates = (*fitting_defaults.fitting(theirs, request.updates), *updates)
     updates += foreign_branches(theirs, stranger, adopted_by(request), updates)
-    return beside(theirs, request, updates)
+    return beside(theirs, here.requirements, updates)
 
 
 def _refuse_taken_specs(
@@ -100,15 +107,15 @@ def _refuse_taken_specs(
 
 
 def beside(
-    theirs: TableMetadata, request: CommitTableRequest, updates: tuple[TableUpdate, ...]
+    theirs: TableMetadata,
+    required: tuple[TableRequirement, ...],
+    updates: tuple[TableUpdate, ...],
 ) -> Plan:
     """Plan a swap of updates that leave to strangers what is theirs: branches that they moved."""
-    unmet = requirements.unmet(theirs, request.requirements)
+    unmet = requirements.unmet(theirs, required)
     here = AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=theirs.current_snapshot_id)
     others = (
-        each
-        for each in request.requirements
-        if each not in unmet and not requirements.is_about_main(each)
+        each for each in required if each not in unmet and not requirements.is_about_main(each)
     )
     return Plan((*updates, *keep_foreign_refs(theirs, unmet)), (here, *others))
 
@@ -130,10 +137,10 @@ def for_reader(
     Raises:
         Quarantined: The state cannot be rebuilt.
     """
-    unmet = requirements.unmet(view, request.requirements)
+    unmet = requirements.unmet(view, by_ids_of(view, ours, request).requirements)
     before = _before_strangers(view, ours, unmet) if unmet else view
-    misfit = next(iter(unmet.values()), "") or fitting_defaults.misfit(before, request.updates)
-    return laid_over(before, fitting_defaults.fitting(before, request.updates)), misfit
+    here = by_ids_of(before, ours, request)
+    return before, next(iter(unmet.values()), "") or fitting_defaults.misfit(before, here.updates)
 
 
 def altered(loaded: TableMetadata, stranger: Stranger | None, reason: str) -> Stranger:

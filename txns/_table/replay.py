@@ -6,7 +6,7 @@ The same function makes both (docs/spec.md 8.1, 11.2). Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,9 +20,13 @@ from pyiceberg.table.update import (
     UpgradeFormatVersionUpdate,
 )
 
-from txns._iceberg import requirements, timestamps
+from txns._iceberg import fitting_defaults, free_ids, requirements, timestamps
 from txns._iceberg.manifests import WRITABLE_FORMAT, empty_metadata, last_sequence_number
-from txns._iceberg.updates import laid_over, with_known_references
+from txns._iceberg.updates import (
+    laid_over,
+    with_known_references,
+    with_removals_that_can_be,
+)
 from txns._identifier import Identifier, dotted_name
 from txns._table import mark as _mark
 from txns.errors import Quarantined
@@ -121,7 +125,8 @@ def updates_of(
         Quarantined: A requirement other than `main`'s place does not hold.
     """
     source = logged.change.from_snapshot_id
-    unmet = requirements.unmet(base, request.requirements)
+    here = by_ids_of(base, logged, request)
+    unmet = requirements.unmet(base, here.requirements)
     if unmet and not repaired:
         raise unfit(logged, next(iter(unmet.values())))
     if source is not None and base.snapshot_by_id(source) is None:
@@ -130,8 +135,22 @@ def updates_of(
             "the table lacks the snapshot that a logged change stands on: it has been expired, or"
             " the table was set back outside the protocol",
         )
-    updates = fitted(base, request.updates, now_ms, renumber)
-    return (*updates, SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}))
+    standing = fitting_defaults.fitting_change(requirements.restored(base, unmet), here.updates)
+    return (
+        *fitting_defaults.changes(base, standing),
+        *fitted(standing, with_removals_that_can_be(standing, here.updates), now_ms, renumber),
+        SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}),
+    )
+
+
+def by_ids_of(
+    base: TableMetadata, logged: LoggedChange, request: CommitTableRequest
+) -> CommitTableRequest:
+    """Give a logged change's request by a table's ids of schemas and sort orders."""
+    source = logged.change.from_snapshot_id
+    return free_ids.by_ids_of(
+        base, request, None if source is None else base.snapshot_by_id(source)
+    )
 
 
 def create(logged: LoggedChange, request: CommitTableRequest, now_ms: int) -> TableMetadata:
@@ -144,7 +163,8 @@ def creation_updates(
     logged: LoggedChange, request: CommitTableRequest, now_ms: int
 ) -> tuple[TableUpdate, ...]:
     """Give the updates that create a table, with `txns.applied` set to the `commit_ts`."""
-    updates = fitted(None, request.updates, now_ms, renumber_in_memory)
+    known = with_known_references(None, request.updates)
+    updates = fitted(None, known, now_ms, renumber_in_memory)
     return (*updates, SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}))
 
 
@@ -164,14 +184,14 @@ def incomplete(table: Identifier, reason: str) -> Quarantined:
 
 def fitted(
     base: TableMetadata | None,
-    updates: tuple[TableUpdate, ...],
+    updates: Iterable[TableUpdate],
     now_ms: int,
     renumber: Renumber,
 ) -> tuple[TableUpdate, ...]:
     """Give the same updates, their snapshots with numbers and times that `base` takes."""
     fits = _Fits(base)
     taken: list[TableUpdate] = []
-    for update in with_known_references(base, updates):
+    for update in updates:
         if isinstance(update, UpgradeFormatVersionUpdate):
             fits.format_version = max(fits.format_version, update.format_version)
         if not isinstance(update, AddSnapshotUpdate):
