@@ -243,6 +243,8 @@ def statements(worker: Worker, txn: Any, attempt: Attempt) -> None:
     known = _STATEMENTS | (keys.VERBS if worker.has(Switch.KEYS) else {})
     if worker.java and deletes.are_written(worker.lake.world.faults.settings):
         known |= {_DELETE_ROW: 4}
+    if worker.has(Switch.DESCRIBED_ANEW):
+        known |= {"alter": 8}
     verbs = rng.choices(list(known), list(known.values()), k=rng.randint(1, 4))
     if rng.random() < _SKEWED:
         verbs = ["read", "append"]

@@ -224,6 +224,8 @@ class History:
         """Tables of which nobody knows what is in them: strangers took the mark, or all of ours."""
         self.passed: dict[Identifier, set[str]] = {}
         """Columns that were changed past the log, while transactions were off."""
+        self.specs_passed = False
+        """Whether strangers have had some table go by another spec: the log keeps none."""
         self.called: dict[Identifier, Identifier] = {}
         """What tables were renamed to last, by their name before."""
         self.rootless: set[Identifier] = set()
@@ -415,7 +417,7 @@ class History:
             return
         differ = (columns ^ version.columns) - self.passed.get(table, set())
         newest = self.newest(table)
-        if newest is not None and version.ts < newest.ts:
+        if self.specs_passed or (newest is not None and version.ts < newest.ts):
             differ = {one for one in differ if not schemas.is_of_spec(one)}
         if differ:
             shown, expected = sorted(columns), sorted(version.columns)

@@ -24,6 +24,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import SortOrder
 
 from tests.simulation import deletes
 from tests.simulation.deletes import Deletes
@@ -326,6 +327,8 @@ class JavaTable:
         specs = map(PartitionSpec.model_validate_json, loaded["specs"])
         self._specs = {spec.spec_id: spec for spec in specs}
         self._spec_id = loaded["spec_id"]
+        orders = map(SortOrder.model_validate_json, loaded["sort_orders"])
+        self._sort_orders = {order.order_id: order for order in orders}
         self.metadata = SimpleNamespace(
             location=loaded["location"],
             spec=self.spec,
@@ -348,6 +351,10 @@ class JavaTable:
     def specs(self) -> dict[int, PartitionSpec]:
         """Its partition specs, by id."""
         return self._specs
+
+    def sort_orders(self) -> dict[int, SortOrder]:
+        """Its sort orders, by id."""
+        return self._sort_orders
 
     def current_snapshot(self) -> SimpleNamespace | None:
         """What `main` points to."""
@@ -380,6 +387,10 @@ class JavaTable:
         fields = _Fields()
         yield fields
         self.change("update_spec", changes=fields.changes)
+
+    def clean(self) -> None:
+        """Remove schemas and specs that no snapshot has."""
+        self.change("clean")
 
     def delete(self, _row_filter: object) -> None:
         """Remove all rows: no other filter is used."""

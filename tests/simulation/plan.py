@@ -11,6 +11,7 @@ from tests.simulation import (
     other_log,
     races,
     strangers,
+    strangers_ddl,
     subscriptions,
     threads,
     upkeep,
@@ -46,7 +47,7 @@ _STRANGERS: dict[str, tuple[Action, float]] = {
     "compaction": (strangers.compaction, 4),
     "overwrite": (strangers.overwrite, 0.7),
     "rollback": (strangers.rollback, 0.7),
-    "alter": (strangers.alter, 0.7),
+    "alter": (strangers_ddl.alter, 1.5),
     "expire": (strangers.expire, 4),
 }
 _UPSETS: dict[str, tuple[Action, float]] = {
@@ -60,6 +61,7 @@ _THREADS = "threads"
 _HIDE_LOG, _PAUSE = "hide_log", "pause"
 _DAYS, _TIDY_FILES = "days", "tidy_files"
 _COMPACTED_LOG = "stranger-compacted-log"
+_ALTER = "stranger-alter"
 _PURGER = "p"
 _DAMAGE, _DAMAGE_VERB = "d", "damage-"
 _REPLACEMENT, _ORPHANS = "stranger-replacement", "stranger-orphans"
@@ -212,6 +214,10 @@ def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
         compactions = random.Random(f"{seed}/compacted-log")
         keys = (f"s.log{number}.{_COMPACTED_LOG}" for number in range(compactions.randint(1, 3)))
         workers["s"] = _mixed(compactions, workers.get("s", ()), tuple(keys))
+    if settings.has(Switch.DESCRIBED_ANEW):
+        described = random.Random(f"{seed}/described-anew")
+        keys = (f"s.alter{number}.{_ALTER}" for number in range(described.randint(2, 5)))
+        workers["s"] = _mixed(described, workers.get("s", ()), tuple(keys))
     workers = _with_company(seed, settings, workers)
     return Plan(
         seed=seed,
@@ -222,7 +228,11 @@ def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
         workers=workers,
         skews_ms={name: rng.choice((0, 0, 3, -2000, 4000, 90_000)) for name in workers},
         options={
-            "apply": rng.choice(("inline", "inline", "next")),
+            "apply": rng.choice(
+                ("next",)  # what is described anew before it is applied is what matters there
+                if settings.has(Switch.DESCRIBED_ANEW)
+                else ("inline", "inline", "next")
+            ),
             "tidy_after": rng.choice((1, 4, 16, 16)),
             "register": rng.choice(("created", "created", "all")),
             # Strangers let days pass while a job is still retried, and clocks jump.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.table.update import RemovePartitionSpecsUpdate, RemoveSchemasUpdate
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import IntegerType, LongType, NestedField
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
+    from pyiceberg.table.update import TableUpdate
 
 _OF_USERS = re.compile(r"c\d+")
 """What users call the columns that they add; strangers call theirs otherwise."""
@@ -20,7 +22,16 @@ _OF_USERS = re.compile(r"c\d+")
 _BUCKETS = 4
 _PARTITION = "partition "
 
-_KINDS = {"add": 4, "rename": 2, "drop": 2, "widen": 2, "describe": 1, "move": 1, "partition": 1}
+_KINDS = {
+    "add": 4,
+    "rename": 2,
+    "drop": 2,
+    "widen": 2,
+    "describe": 1,
+    "move": 1,
+    "partition": 1,
+    "clean": 1,
+}
 
 
 def columns(schema: Schema, spec: PartitionSpec) -> frozenset[str]:
@@ -74,6 +85,8 @@ def change(
         changed, calls = field.model_copy(update={"doc": name}), [("describe", field.name, name)]
     elif kind == "move":
         calls = [("move", field.name, None)]
+    elif kind == "clean":
+        calls = [("clean", "", None)]
     elif kind == "partition":
         return _partition(spec, field, name)
     elif kind == "drop" and field.field_id not in _sources(table):
@@ -95,11 +108,33 @@ def _partition(
 
 
 def _sources(table: Any) -> set[int]:
-    return {field.source_id for spec in table.specs().values() for field in spec.fields}
+    """Give the columns that something goes by: no library drops them."""
+    orders = table.sort_orders().values()
+    return {field.source_id for each in (*table.specs().values(), *orders) for field in each.fields}
+
+
+def unused(table: Any) -> tuple[TableUpdate, ...]:
+    """Give the updates of maintenance that removes schemas and specs that no snapshot has."""
+    metadata = table.metadata
+    schemas = {one.schema_id for one in metadata.snapshots} | {metadata.current_schema_id}
+    gone = [one for one in table.schemas() if one not in schemas]
+    updates: list[TableUpdate] = [RemoveSchemasUpdate(schema_ids=gone)] if gone else []
+    if len(table.specs()) > 1:
+        found = (each for one in metadata.snapshots for each in one.manifests(table.io))
+        specs = {each.partition_spec_id for each in found} | {metadata.default_spec_id}
+        if left := [one for one in table.specs() if one not in specs]:
+            updates.append(RemovePartitionSpecsUpdate(spec_ids=left))
+    return tuple(updates)
 
 
 def make(table: Any, calls: list[tuple[Any, ...]]) -> None:
     """Carry out a change that was drawn, through pyiceberg's own operations."""
+    if any(kind == "clean" for kind, _name, _value in calls):
+        if hasattr(table, "clean"):  # of Java's, which has a call for it
+            table.clean()
+        elif gone := unused(table):
+            table.catalog.commit_table(table, (), gone)
+        return
     if any(kind.endswith("partition") for kind, _name, _value in calls):
         with table.update_spec() as spec:
             for kind, name, value in calls:

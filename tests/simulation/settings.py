@@ -56,6 +56,8 @@ class Switch(Enum):
     """Another commit table has tables of its own in the same catalog."""
     COMPACTED_LOG = "compacted-log"
     """Strangers compact the commit table."""
+    DESCRIBED_ANEW = "described-anew"
+    """Users and strangers change columns, partitions and orders again and again."""
 
 
 ON = frozenset(Switch)

@@ -96,7 +96,7 @@ class CompleteTables:
         """
         Give the `commit_ts` in ms up to which a table lacks entries; None for one that has all.
 
-        They have left the head, which they did when the table showed them; or the first
+        They have left the head, which they did when the table showed them; or an
         outstanding change does not find what it stands on; or the table was forgotten and
         registered again, and shows neither. Until a repair stands on what is there.
         """
@@ -153,11 +153,16 @@ def _set_back(metadata: TableMetadata, lost_ts: int) -> Stranger:
 
 def _unfit_ts(run: list[LoggedChange], metadata: TableMetadata) -> int | None:
     """
-    Give the `commit_ts` in ms at which a run begins that stands on what a table has not.
+    Give the `commit_ts` in ms of the newest outstanding change that stands on what a table has not.
 
-    A forget needs nothing of it: everything before was applied, and its owner may have expired it.
+    Nor on the change before it: that was applied then, and strangers compacted. A forget needs
+    nothing of it: everything before was applied, and its owner may have expired it.
     """
-    stands = run and run[0].entry.kind is not Kind.FORGET
-    source = run[0].change.from_snapshot_id if stands else None
-    fits = source is None or metadata.snapshot_by_id(source) is not None
-    return None if fits else run[0].commit_ts
+    unfit_ts, before = None, None
+    for logged in run:
+        source = logged.change.from_snapshot_id
+        asks = source != before and logged.entry.kind is not Kind.FORGET
+        if source is not None and asks and metadata.snapshot_by_id(source) is None:
+            unfit_ts = logged.commit_ts
+        before = logged.change.to_snapshot_id
+    return unfit_ts

@@ -94,6 +94,37 @@ def test_a_table_that_a_replica_gives_as_it_was_is_loaded_again(lake, monkeypatc
     assert not answers
 
 
+@pytest.fixture
+def on_a_compaction(lake):
+    """Give the lake and an older table, on which nothing finds what the last change stands on."""
+    a = lake.table("a", [1])
+    older = lake.catalog.load_table(a)
+    lake.open().catalog().load_table(a).append(rows(2))
+    table = lake.catalog.load_table(a)
+    compacted = (AddSnapshotUpdate(snapshot=compaction(table)), main_at(table.metadata, 77))
+    lake.catalog.commit_table(table, (), compacted)
+    lake.open(apply="next").catalog().load_table(a).append(rows(3))
+    return lake, older
+
+
+def test_a_table_from_before_a_compaction_that_was_written_on_is_loaded_again(
+    on_a_compaction, monkeypatch
+):
+    """Both entries are outstanding of it, and yet no chain: the second was staged on a stranger."""
+    lake, older = on_a_compaction
+    catalog, answers = lake.another_catalog(), [older]
+    _lags(catalog, answers, monkeypatch)
+    assert [1, 2, 3] == ids(lake.open(catalog).snapshot().load_table("shop.a"))
+    assert not answers
+
+
+def test_a_table_set_back_to_before_a_compaction_that_was_written_on(on_a_compaction):
+    """The log is as it should be; the table is not, but for what can be applied to it again."""
+    lake, older = on_a_compaction
+    set_back(lake, "shop.a", older.metadata_location)
+    assert_adopt_ends_it(lake, [1, 2])
+
+
 def test_the_archive_is_read_once_for_each_version(lake, monkeypatch):
     """Statements on tables that nobody writes do not read it again, whatever they are."""
     a, b = lake.table("a", [1]), lake.table("b")

@@ -394,7 +394,7 @@ public final class Applier {
         real,
         base,
         nowMs,
-        seen -> Overlay.replay(seen, change, request, nowMs, renumber, repaired, branches));
+        seen -> Overlay.applied(seen, change, request, nowMs, renumber, repaired, branches));
     return real;
   }
 

@@ -8,8 +8,8 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Schema;
-import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.UpdateRequirement;
 
 /**
  * The ids under which the schemas of one logged change stand in a table: a stranger may have taken
@@ -18,22 +18,31 @@ import org.apache.iceberg.TableMetadata;
 final class SchemaIds {
   private static final int LAST_ADDED = -1;
   private final TableMetadata base;
+  private final Integer ofSource;
   private final List<Schema> known = new ArrayList<>();
   private final Map<Integer, Integer> ids = new HashMap<>();
   private Integer last;
 
-  SchemaIds(TableMetadata base) {
+  /**
+   * @param base null for a table that is created: whose ids are the builder's
+   * @param ofSource the schema of what the change was staged on, by the table's id; null where that
+   *     is not known, and all ids are the table's
+   */
+  SchemaIds(TableMetadata base, Integer ofSource) {
     this.base = base;
+    this.ofSource = ofSource;
     if (base != null) {
       known.addAll(base.schemas());
     }
   }
 
+  /** An update by the table's ids; null where the table has what it adds. */
   MetadataUpdate here(MetadataUpdate update) {
-    if (base != null && update instanceof MetadataUpdate.AddSchema add) {
-      last = idOf(add.schema());
-      ids.put(add.schema().schemaId(), last);
-      known.add(new Schema(last, add.schema().columns(), add.schema().identifierFieldIds()));
+    if (base == null) {
+      return update;
+    }
+    if (update instanceof MetadataUpdate.AddSchema add) {
+      return added(add);
     }
     if (update instanceof MetadataUpdate.SetCurrentSchema current) {
       // Of a schema that the table has already Iceberg does not say that it was added last.
@@ -44,19 +53,36 @@ final class SchemaIds {
       Set<Integer> here = gone.schemaIds().stream().map(this::here).collect(Collectors.toSet());
       return new MetadataUpdate.RemoveSchemas(here);
     }
-    return update;
+    return update instanceof MetadataUpdate.AddSnapshot add ? renamed(add) : update;
+  }
+
+  UpdateRequirement here(UpdateRequirement requirement) {
+    return requirement instanceof UpdateRequirement.AssertCurrentSchemaID current
+        ? new UpdateRequirement.AssertCurrentSchemaID(here(current.schemaId()))
+        : requirement;
+  }
+
+  private MetadataUpdate added(MetadataUpdate.AddSchema add) {
+    last = idOf(add.schema());
+    ids.put(add.schema().schemaId(), last);
+    if (known.stream().anyMatch(schema -> schema.schemaId() == last)) {
+      return null;
+    }
+    known.add(new Schema(last, add.schema().columns(), add.schema().identifierFieldIds()));
+    return add;
   }
 
   private int here(int schemaId) {
-    return ids.getOrDefault(schemaId, schemaId);
+    return ids.getOrDefault(schemaId, ofSource == null ? (Integer) schemaId : ofSource);
   }
 
   /** A staged snapshot that names its schema by the table's id. */
-  Snapshot renamed(Snapshot staged) {
-    Integer here = ids.get(staged.schemaId());
-    return here == null || here.equals(staged.schemaId())
-        ? staged
-        : SnapshotEdit.of(staged).schemaId(here).build();
+  private MetadataUpdate renamed(MetadataUpdate.AddSnapshot add) {
+    Integer staged = add.snapshot().schemaId();
+    return staged == null || here(staged) == staged
+        ? add
+        : new MetadataUpdate.AddSnapshot(
+            SnapshotEdit.of(add.snapshot()).schemaId(here(staged)).build());
   }
 
   /** As {@code TableMetadata.Builder} gives it: an equal schema's, or the next free one. */

@@ -9,6 +9,7 @@ import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.SortOrderParser;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.UpdateRequirement;
 
 /**
  * The ids under which the sort orders of one logged change stand in a table: a stranger may have
@@ -30,19 +31,27 @@ final class SortOrderIds {
     }
   }
 
+  /** An update by the table's ids; null where the table has what it adds. */
   MetadataUpdate here(MetadataUpdate update) {
     if (update instanceof MetadataUpdate.AddSortOrder add) {
       JsonNode logged = parsed(SortOrderParser.toJson(add.sortOrder()));
       last = idOf(logged.get("fields"));
       ids.put(logged.get("order-id").asInt(), last);
-      known.put(last, logged.get("fields"));
+      return known.put(last, logged.get("fields")) == null ? update : null;
     }
-    if (update instanceof MetadataUpdate.SetDefaultSortOrder set) {
-      int logged = set.sortOrderId();
-      return new MetadataUpdate.SetDefaultSortOrder(
-          logged == LAST_ADDED ? last : ids.getOrDefault(logged, logged));
-    }
-    return update;
+    return update instanceof MetadataUpdate.SetDefaultSortOrder set
+        ? new MetadataUpdate.SetDefaultSortOrder(here(set.sortOrderId()))
+        : update;
+  }
+
+  UpdateRequirement here(UpdateRequirement requirement) {
+    return requirement instanceof UpdateRequirement.AssertDefaultSortOrderID order
+        ? new UpdateRequirement.AssertDefaultSortOrderID(here(order.sortOrderId()))
+        : requirement;
+  }
+
+  private int here(int logged) {
+    return logged == LAST_ADDED ? last : ids.getOrDefault(logged, logged);
   }
 
   /** As {@code TableMetadata.Builder} gives it: an equal order's, or the next free one. */

@@ -3,6 +3,7 @@ package io.txns.iceberg.stage;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Operation;
 import io.txns.iceberg.meta.History;
+import io.txns.iceberg.meta.NamedIds;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.TableMark;
@@ -106,7 +107,10 @@ public final class ChangeBuilder {
             : UpdateRequirements.forUpdateTable(staged.base(), updates);
     return new Built(
         change(staged, from),
-        UpdateTableRequest.create(staged.identifier(), requirements, updates));
+        UpdateTableRequest.create(
+            staged.identifier(),
+            requirements,
+            staged.isCreate() ? updates : NamedIds.added(staged.base(), requirements, updates)));
   }
 
   /** Iceberg's create and replace set a new main without the retention that tables of ours have. */

@@ -139,9 +139,9 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
   /**
    * The {@code commit_ts} up to which a table lacks entries; null for one that has all.
    *
-   * <p>They have left the head, which they did when the table showed them; or the first outstanding
-   * change does not find what it stands on; or the table was forgotten and registered again, and
-   * shows neither. Until a repair stands on what is there.
+   * <p>They have left the head, which they did when the table showed them; or an outstanding change
+   * does not find what it stands on; or the table was forgotten and registered again, and shows
+   * neither. Until a repair stands on what is there.
    */
   private Long lostUpto(TableMetadata metadata, Head head) {
     if (!head.exists()) {
@@ -162,14 +162,24 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
   }
 
   /**
-   * The {@code commit_ts} at which a run begins that stands on what a table has not, or null. A
-   * forget needs nothing of it: everything before was applied, and its owner may have expired it.
+   * The {@code commit_ts} of the newest outstanding change that stands on what a table has not, or
+   * null. Nor on the change before it: that was applied then, and strangers compacted. A forget
+   * needs nothing of it: everything before was applied, and its owner may have expired it.
    */
   private static Long unfitTs(List<LoggedChange> run, TableMetadata metadata) {
-    boolean stands = !run.isEmpty() && run.get(0).entry().kind() != EntryKind.FORGET;
-    Long source = stands ? run.get(0).change().fromSnapshotId() : null;
-    boolean fits = source == null || metadata.snapshot(source) != null;
-    return fits ? null : (Long) run.get(0).commitTs();
+    Long unfitTs = null;
+    Long before = null;
+    for (LoggedChange logged : run) {
+      Long source = logged.change().fromSnapshotId();
+      boolean stands =
+          source == null
+              || source.equals(before)
+              || metadata.snapshot(source) != null
+              || logged.entry().kind() == EntryKind.FORGET;
+      unfitTs = stands ? unfitTs : (Long) logged.commitTs();
+      before = logged.change().toSnapshotId();
+    }
+    return unfitTs;
   }
 
   /** Refuse a name whose table has what it lacks under the name that the log knows it by. */

@@ -1,55 +1,134 @@
 package io.txns.iceberg.table;
 
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.PartitionField;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.types.Type;
 
 /**
- * The spec and the order that a table goes by when a logged change is laid over it; pure.
+ * The schema, spec and order that a table goes by, by their ids; pure.
  *
- * <p>Strangers may have had it go by columns that the change takes away, of which no requirement
- * tells: Iceberg refuses such a table, so others come before the change.
+ * <p>Strangers may have had it go by columns that a logged change takes away, of which no
+ * requirement tells; and which ones were an earlier schema's Iceberg does not keep. It takes no
+ * such table, so that goes by others: the order of no columns, and the newest spec whose columns
+ * are there.
  */
-final class FittingDefaults {
+record FittingDefaults(int schemaId, int specId, int orderId) {
   private static final int LAST_ADDED = -1;
 
-  private FittingDefaults() {}
+  /** A table's own. */
+  static FittingDefaults of(TableMetadata base) {
+    return new FittingDefaults(
+        base.currentSchemaId(), base.defaultSpecId(), base.defaultSortOrderId());
+  }
 
-  /** Why the table's own do not fit a change, in words; empty where they do. */
-  static Optional<String> unfit(TableMetadata base, List<MetadataUpdate> updates) {
+  /** Those that requirements say were the table's own, as far as it has them still. */
+  FittingDefaults required(TableMetadata base, Collection<UpdateRequirement> failing) {
+    FittingDefaults found = this;
+    for (UpdateRequirement one : failing) {
+      if (one instanceof UpdateRequirement.AssertCurrentSchemaID current
+          && base.schemasById().containsKey(current.schemaId())) {
+        found = new FittingDefaults(current.schemaId(), found.specId, found.orderId);
+      } else if (one instanceof UpdateRequirement.AssertDefaultSpecID spec
+          && base.specsById().containsKey(spec.specId())) {
+        found = new FittingDefaults(found.schemaId, spec.specId(), found.orderId);
+      } else if (one instanceof UpdateRequirement.AssertDefaultSortOrderID order
+          && base.sortOrdersById().containsKey(order.sortOrderId())) {
+        found = new FittingDefaults(found.schemaId, found.specId, order.sortOrderId());
+      }
+    }
+    return found;
+  }
+
+  /**
+   * The same, of the columns that a change leaves.
+   *
+   * @param updates those of the change; what they set is not asked for here
+   */
+  FittingDefaults fitting(TableMetadata base, List<MetadataUpdate> updates) {
     Schema schema = left(base, updates);
-    if (!fitsOrder(base, updates, schema)) {
+    boolean sorts = updates.stream().anyMatch(MetadataUpdate.SetDefaultSortOrder.class::isInstance);
+    boolean partitions =
+        updates.stream().anyMatch(MetadataUpdate.SetDefaultPartitionSpec.class::isInstance);
+    return new FittingDefaults(
+        schemaId,
+        partitions ? specId : specOf(base.specs(), specId, schema, removed(updates)),
+        sorts ? orderId : orderOf(base.sortOrders(), orderId, schema));
+  }
+
+  /** Why a table's own do not fit a change, in words; empty where they do. */
+  static Optional<String> misfit(TableMetadata base, List<MetadataUpdate> updates) {
+    FittingDefaults own = of(base);
+    FittingDefaults fits = own.fitting(base, updates);
+    if (fits.orderId != own.orderId) {
       return Optional.of("the table is sorted by a column that the change takes away");
     }
-    return fitsSpec(base, updates, schema)
+    return fits.specId == own.specId
         ? Optional.empty()
         : Optional.of("the table is partitioned by a column that the change takes away");
   }
 
-  /** Set those that fit a change: the order of no columns, the newest spec that can be. */
-  static void set(TableMetadata.Builder builder, TableMetadata base, List<MetadataUpdate> updates) {
-    Schema schema = left(base, updates);
-    if (!fitsOrder(base, updates, schema)) {
-      builder.setDefaultSortOrder(SortOrder.unsorted());
+  /** Have a table go by these. */
+  void set(TableMetadata.Builder builder, TableMetadata base) {
+    if (schemaId != base.currentSchemaId()) {
+      builder.setCurrentSchema(schemaId);
     }
-    if (!fitsSpec(base, updates, schema)) {
-      base.specs().stream()
-          .filter(spec -> EarlierSchema.isOf(spec, schema))
-          .mapToInt(PartitionSpec::specId)
-          .max()
-          .ifPresentOrElse(
-              builder::setDefaultPartitionSpec,
-              () -> builder.setDefaultPartitionSpec(PartitionSpec.unpartitioned()));
+    if (orderId != base.defaultSortOrderId()) {
+      if (base.sortOrdersById().containsKey(orderId)) {
+        builder.setDefaultSortOrder(orderId);
+      } else {
+        builder.setDefaultSortOrder(SortOrder.unsorted());
+      }
     }
+    if (specId != base.defaultSpecId()) {
+      if (base.specsById().containsKey(specId)) {
+        builder.setDefaultPartitionSpec(specId);
+      } else {
+        builder.setDefaultPartitionSpec(PartitionSpec.unpartitioned());
+      }
+    }
+  }
+
+  /** The order itself, or the one of no columns where a schema lacks some of its. */
+  static int orderOf(Collection<SortOrder> orders, int own, Schema schema) {
+    return orders.stream().anyMatch(order -> order.orderId() == own && isOf(order, schema))
+        ? own
+        : SortOrder.unsorted().orderId();
+  }
+
+  /**
+   * The spec itself, or the newest whose columns a schema has, where it lacks some of its.
+   *
+   * @param removed which are not to be taken
+   * @return the next free id for that of no fields, where there is none
+   */
+  static int specOf(Collection<PartitionSpec> specs, int own, Schema schema, Set<Integer> removed) {
+    if (specs.stream().anyMatch(spec -> spec.specId() == own && isOf(spec, schema))) {
+      return own;
+    }
+    return specs.stream()
+        .filter(spec -> isOf(spec, schema) && !removed.contains(spec.specId()))
+        .mapToInt(PartitionSpec::specId)
+        .max()
+        .orElseGet(
+            () ->
+                specs.stream()
+                    .filter(PartitionSpec::isUnpartitioned)
+                    .mapToInt(PartitionSpec::specId)
+                    .max()
+                    .orElse(1 + specs.stream().mapToInt(PartitionSpec::specId).max().orElse(-1)));
   }
 
   /**
@@ -75,21 +154,36 @@ final class FittingDefaults {
     return replayed;
   }
 
-  private static boolean fitsOrder(
-      TableMetadata base, List<MetadataUpdate> updates, Schema schema) {
-    return EarlierSchema.isOf(base.sortOrder(), schema)
-        || updates.stream().anyMatch(MetadataUpdate.SetDefaultSortOrder.class::isInstance);
+  private static boolean isOf(PartitionSpec spec, Schema schema) {
+    return spec.fields().stream()
+        .allMatch(
+            field -> {
+              Type type = schema.findType(field.sourceId());
+              return field.transform().isVoid()
+                  || (type != null && field.transform().canTransform(type));
+            });
   }
 
-  private static boolean fitsSpec(TableMetadata base, List<MetadataUpdate> updates, Schema schema) {
-    return EarlierSchema.isOf(base.spec(), schema)
-        || updates.stream().anyMatch(MetadataUpdate.SetDefaultPartitionSpec.class::isInstance);
+  private static boolean isOf(SortOrder order, Schema schema) {
+    try {
+      SortOrder.checkCompatibility(order, schema);
+    } catch (ValidationException e) {
+      return false;
+    }
+    return true;
+  }
+
+  private static Set<Integer> removed(List<MetadataUpdate> updates) {
+    return updates.stream()
+        .filter(MetadataUpdate.RemovePartitionSpecs.class::isInstance)
+        .flatMap(update -> ((MetadataUpdate.RemovePartitionSpecs) update).specIds().stream())
+        .collect(Collectors.toSet());
   }
 
   /** The schema that a change leaves current. */
-  private static Schema left(TableMetadata base, List<MetadataUpdate> updates) {
+  private Schema left(TableMetadata base, List<MetadataUpdate> updates) {
     Map<Integer, Schema> known = new HashMap<>(base.schemasById());
-    Schema left = base.schema();
+    Schema left = known.get(schemaId);
     for (MetadataUpdate update : updates) {
       if (update instanceof MetadataUpdate.AddSchema add) {
         known.put(add.schema().schemaId(), add.schema());

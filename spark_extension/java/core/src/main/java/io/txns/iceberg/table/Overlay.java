@@ -7,12 +7,14 @@ import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.FreeIds;
 import io.txns.iceberg.meta.History;
+import io.txns.iceberg.meta.Removals;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.SpecIds;
 import io.txns.iceberg.meta.Timestamps;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.function.Consumer;
@@ -107,15 +109,18 @@ public final class Overlay {
     Optional<String> altered = Optional.empty();
     for (LoggedChange change : run) {
       UpdateTableRequest request = requests.of(change);
-      Map<UpdateRequirement, String> unmet = Rewound.unmet(view, request.requirements());
+      Map<UpdateRequirement, String> unmet =
+          Rewound.unmet(view, byIdsOf(view, change, request).requirements());
       if (!unmet.isEmpty()) {
         altered = altered.or(() -> Optional.of(reason(unmet)));
         // Readers stay on the logged state (I10): what the change was staged on, and the change.
         view = Rewound.of(view, unmet.keySet()).orElseThrow(() -> unfit(change, reason(unmet)));
       }
       TableMetadata before = view;
-      altered = altered.or(() -> FittingDefaults.unfit(before, request.updates()));
-      view = replayFitting(before, change, request, nowMs);
+      altered =
+          altered.or(
+              () -> FittingDefaults.misfit(before, byIdsOf(before, change, request).updates()));
+      view = replay(before, change, request, nowMs);
       // It is ended when it is applied.
       if (change.entry().kind() == EntryKind.REPAIR) {
         stranger = Optional.empty();
@@ -169,7 +174,7 @@ public final class Overlay {
    *     snapshot stamps what it makes with the clock, which may be behind the table.
    * @throws TxnException Quarantined when a requirement other than main's place does not hold
    */
-  public static TableMetadata replay(
+  private static TableMetadata replay(
       TableMetadata base,
       LoggedChange logged,
       UpdateTableRequest request,
@@ -179,7 +184,8 @@ public final class Overlay {
       Consumer<TableMetadata.Builder> branches) {
     TableIdentifier table = logged.change().table();
     Long from = logged.change().fromSnapshotId();
-    Map<UpdateRequirement, String> unmet = Rewound.unmet(base, request.requirements());
+    UpdateTableRequest here = byIdsOf(base, logged, request);
+    Map<UpdateRequirement, String> unmet = Rewound.unmet(base, here.requirements());
     if (!unmet.isEmpty() && !repaired) {
       throw unfit(logged, reason(unmet));
     }
@@ -192,10 +198,13 @@ public final class Overlay {
       }
       TableMetadata.Builder builder = TableMetadata.buildFrom(base);
       branches.accept(builder);
-      if (repaired) {
-        FittingDefaults.set(builder, base, request.updates());
-      }
-      apply(builder, base, request.updates(), nowMs, renumber);
+      FittingDefaults standing =
+          FittingDefaults.of(base).required(base, unmet.keySet()).fitting(base, here.updates());
+      standing.set(builder, base);
+      Removals removals = new Removals(standing.schemaId(), standing.specId());
+      List<MetadataUpdate> possible =
+          here.updates().stream().map(removals::possible).filter(Objects::nonNull).toList();
+      apply(builder, base, possible, nowMs, renumber);
       builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
       TableMetadata replayed = SpecIds.checked(builder.build(), request.updates());
       return repaired ? FittingDefaults.loadable(replayed) : replayed;
@@ -204,23 +213,38 @@ public final class Overlay {
     }
   }
 
+  /**
+   * The same for an applier: a table that goes by what the change takes away is not for him to put
+   * right unless somebody has said so.
+   */
+  public static TableMetadata applied(
+      TableMetadata base,
+      LoggedChange logged,
+      UpdateTableRequest request,
+      long nowMs,
+      Renumber renumber,
+      boolean repaired,
+      Consumer<TableMetadata.Builder> branches) {
+    UpdateTableRequest here = byIdsOf(base, logged, request);
+    if (!repaired && Rewound.unmet(base, here.requirements()).isEmpty()) {
+      FittingDefaults.misfit(base, here.updates())
+          .ifPresent(
+              reason -> {
+                throw unfit(logged, reason);
+              });
+    }
+    return replay(base, logged, request, nowMs, renumber, repaired, branches);
+  }
+
   /** The same in memory, for readers and for who checks that a change can be applied. */
   public static TableMetadata replay(
       TableMetadata base, LoggedChange logged, UpdateTableRequest request, long nowMs) {
     return replay(base, logged, request, nowMs, Renumber.IN_MEMORY, false, builder -> {});
   }
 
-  /** The same over defaults that fit, whatever strangers have set: readers stay on their state. */
-  private static TableMetadata replayFitting(
-      TableMetadata base, LoggedChange logged, UpdateTableRequest request, long nowMs) {
-    return replay(
-        base,
-        logged,
-        request,
-        nowMs,
-        Renumber.IN_MEMORY,
-        false,
-        builder -> FittingDefaults.set(builder, base, request.updates()));
+  private static UpdateTableRequest byIdsOf(
+      TableMetadata base, LoggedChange logged, UpdateTableRequest request) {
+    return FreeIds.in(base, request, logged.change().fromSnapshotId());
   }
 
   private static String reason(Map<UpdateRequirement, String> unmet) {
@@ -259,7 +283,8 @@ public final class Overlay {
             .map(update -> ((MetadataUpdate.UpgradeFormatVersion) update).formatVersion())
             .reduce(1, Math::max);
     TableMetadata.Builder builder = TableMetadata.buildFromEmpty(formatVersion);
-    apply(builder, null, request.updates(), nowMs, Renumber.IN_MEMORY);
+    List<MetadataUpdate> updates = FreeIds.in(null, request.updates());
+    apply(builder, null, updates, nowMs, Renumber.IN_MEMORY);
     builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
     return builder.build();
   }
@@ -278,10 +303,9 @@ public final class Overlay {
       long nowMs,
       Renumber renumber) {
     Fitting fitting = new Fitting(base, renumber);
-    FreeIds ids = new FreeIds(base);
     for (MetadataUpdate update : updates) {
       if (update instanceof MetadataUpdate.AddSnapshot add) {
-        Snapshot snapshot = fitting.fitted(ids.renamed(add.snapshot()));
+        Snapshot snapshot = fitting.fitted(add.snapshot());
         long timestampMs = Timestamps.acceptableMs(base, snapshot.timestampMillis(), nowMs);
         if (timestampMs != snapshot.timestampMillis()) {
           snapshot = SnapshotEdit.of(snapshot).timestampMs(timestampMs).build();
@@ -291,7 +315,7 @@ public final class Overlay {
         if (update instanceof MetadataUpdate.UpgradeFormatVersion upgrade) {
           fitting.upgradeTo(upgrade.formatVersion());
         }
-        ids.here(update).applyTo(builder);
+        update.applyTo(builder);
       }
     }
   }

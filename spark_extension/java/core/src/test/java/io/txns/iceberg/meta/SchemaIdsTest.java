@@ -34,14 +34,14 @@ class SchemaIdsTest {
   /** A change that adds two schemas, the second one for good, and does something with them. */
   private static TableMetadata laidOver(TableMetadata base, MetadataUpdate last) {
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
-    SchemaIds ids = new SchemaIds(base);
-    List.of(
+    List<MetadataUpdate> updates =
+        List.of(
             new MetadataUpdate.AddSchema(schema(1, "ours")),
             new MetadataUpdate.SetCurrentSchema(-1),
             new MetadataUpdate.AddSchema(schema(2, "ours_too")),
             new MetadataUpdate.SetCurrentSchema(-1),
-            last)
-        .forEach(update -> ids.here(update).applyTo(builder));
+            last);
+    FreeIds.in(base, updates).forEach(update -> update.applyTo(builder));
     return builder.build();
   }
 

@@ -39,8 +39,7 @@ class SortOrderIdsTest {
 
   private static TableMetadata laidOver(TableMetadata base, List<MetadataUpdate> updates) {
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
-    FreeIds ids = new FreeIds(base);
-    updates.forEach(update -> ids.here(update).applyTo(builder));
+    FreeIds.in(base, updates).forEach(update -> update.applyTo(builder));
     return builder.build();
   }
 

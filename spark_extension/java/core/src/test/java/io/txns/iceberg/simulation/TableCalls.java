@@ -4,8 +4,10 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataFiles;
@@ -13,6 +15,8 @@ import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileMetadata;
 import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.HasTableOperations;
+import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.OverwriteFiles;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.PartitionSpecParser;
@@ -20,7 +24,10 @@ import org.apache.iceberg.RewriteFiles;
 import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.SchemaParser;
 import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SortOrderParser;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.TableScan;
 import org.apache.iceberg.TableUtil;
 import org.apache.iceberg.UpdatePartitionSpec;
@@ -50,6 +57,7 @@ record TableCalls(Session session) {
     calls.put("delete_rows", this::deleteRows);
     calls.put("update_schema", this::updateSchema);
     calls.put("update_spec", this::updateSpec);
+    calls.put("clean", this::clean);
     calls.put("create_branch", this::createBranch);
     calls.put("set_properties", this::setProperties);
   }
@@ -67,6 +75,9 @@ record TableCalls(Session session) {
     loaded.set(
         "specs",
         Json.array(table.specs().values().stream().map(PartitionSpecParser::toJson).toList()));
+    loaded.set(
+        "sort_orders",
+        Json.array(table.sortOrders().values().stream().map(SortOrderParser::toJson).toList()));
     return loaded;
   }
 
@@ -270,6 +281,33 @@ record TableCalls(Session session) {
           };
     }
     update.commit();
+    return Json.none();
+  }
+
+  /** Remove schemas and specs that no snapshot has, as maintenance does. */
+  private JsonNode clean(JsonNode args) {
+    TableOperations operations = ((HasTableOperations) session.table(args).table()).operations();
+    TableMetadata base = operations.current();
+    Set<Integer> schemas = new HashSet<>(base.schemasById().keySet());
+    Set<Integer> specs = new HashSet<>(base.specsById().keySet());
+    schemas.remove(base.currentSchemaId());
+    specs.remove(base.defaultSpecId());
+    for (Snapshot snapshot : base.snapshots()) {
+      schemas.remove(snapshot.schemaId());
+      if (!specs.isEmpty()) {
+        snapshot.allManifests(operations.io()).forEach(one -> specs.remove(one.partitionSpecId()));
+      }
+    }
+    TableMetadata.Builder builder = TableMetadata.buildFrom(base);
+    if (!schemas.isEmpty()) {
+      new MetadataUpdate.RemoveSchemas(schemas).applyTo(builder);
+    }
+    if (!specs.isEmpty()) {
+      new MetadataUpdate.RemovePartitionSpecs(specs).applyTo(builder);
+    }
+    if (!schemas.isEmpty() || !specs.isEmpty()) {
+      operations.commit(base, builder.build());
+    }
     return Json.none();
   }
 

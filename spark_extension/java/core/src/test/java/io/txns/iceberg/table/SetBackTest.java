@@ -20,6 +20,7 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.RewriteFiles;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
@@ -166,6 +167,38 @@ class SetBackTest extends TwoTables {
         .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId())
         .isNotEqualTo(old.currentSnapshot().snapshotId());
     assertThat(answers).isEmpty();
+  }
+
+  /** Both entries are outstanding of it, and yet no chain: the second was staged on a stranger. */
+  @Test
+  void isLoadedAgainFromBeforeACompactionThatWasWrittenOn() {
+    Deque<Table> answers = new ArrayDeque<>();
+    Catalog replica = lagging(answers);
+    Table old = writtenOnACompaction(replica);
+    answers.add(old);
+    TxnHandle reader = TxnHandle.open("lake", replica, TxnConfig.from(Map.of()), new MovedClock(0));
+    reader.services().newest().load(id("shop.a"));
+    assertThat(answers).isEmpty();
+  }
+
+  /** The log is as it should be; the table is not, but for what can be applied to it again. */
+  @Test
+  void isNoticedFromBeforeACompactionThatWasWrittenOn() {
+    Table old = writtenOnACompaction(lake.catalog());
+    registerAs(((BaseTable) old).operations().current().metadataFileLocation());
+    assertAdoptEndsIt(1L, 2L, 3L);
+  }
+
+  private Table writtenOnACompaction(Catalog replica) {
+    registerAs(newest);
+    Table old = replica.loadTable(id("shop.a"));
+    append(ours.loadTable(id("shop.a")), 3);
+    Table table = outside.loadTable(id("shop.a"));
+    RewriteFiles rewrite = table.newRewrite();
+    table.newScan().planFiles().forEach(task -> rewrite.deleteFile(task.file()));
+    rewrite.addFile(Lake.file(table, 1)).commit();
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 4);
+    return old;
   }
 
   /** A catalog that answers with older tables, as long as there are any. */
