@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, ValidationError
 from pyiceberg.table import Table
 
 from txns._iceberg import timestamps
@@ -34,12 +34,13 @@ def swap(
 
     Raises:
         CommitFailedException: The table has moved. pyiceberg says so of a requirement; numbers that
-            somebody has taken since, and properties that are gone, are plain errors of its own.
+            somebody has taken since, properties that are gone, and what somebody has it go by, are
+            other errors of its own.
     """
     required = timestamps.required(table.metadata, requirements, updates, clock)
     try:
         response = catalog.commit_table(table, required, updates)
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, ValidationError) as error:
         raise CommitFailedException(
             f"the table has moved; table={dotted_name(table.name())}"
         ) from error

@@ -13,6 +13,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform, YearTransfo
 from pyiceberg.types import StringType, TimestampType
 
 import txns
+from tests.txns.commit.test_clocks import racing
 from tests.txns.lake import SCHEMA, ids, rows
 from txns._table import outstanding_branch
 
@@ -126,6 +127,25 @@ def test_a_table_that_goes_by_a_dropped_column(lake, later, by, appended):
         later.repair_adopt(a)
         assert [] == later.apply_le()
         assert [1, 2, 9] == lake.plain_ids(a)
+
+
+def test_a_table_that_is_sorted_just_before_the_swap_that_drops_the_column(lake, later):
+    """Pyiceberg lays the updates over what the table is by then, and fails in words of its own."""
+    a = lake.table("a", [1])
+    with later.catalog().load_table(a).update_schema() as update:
+        update.delete_column("name")
+    ours, rivals = racing(lake, a)
+    rivals.append(lambda: _sort_by(lake.catalog.load_table(a), "name"))
+    handle = lake.open(ours)
+    with (
+        pytest.raises(txns.Quarantined, match="sorted by a column that the change takes away"),
+        handle.catalog().load_table(a).update_schema() as update,
+    ):
+        update.add_column("more", StringType())
+    assert not rivals
+    handle.repair_reject(a)
+    handle.catalog().load_table(a).append(pa.table({"id": [2]}))
+    assert [1, 2] == lake.plain_ids(a)
 
 
 def test_an_old_spec_of_strangers_that_is_of_no_logged_column(lake, later):
