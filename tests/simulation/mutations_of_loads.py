@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from txns._iceberg import timestamps
+from txns._iceberg import free_ids, timestamps
 from txns._log import commit_log, commit_table
 from txns._stage import kept_tags
 from txns._stage.read_set import ReadSet
@@ -106,3 +106,14 @@ def timestamp_of_the_clock() -> list[Patch]:
 def kept_tag_forgotten() -> list[Patch]:
     """Make removed files live again without a tag that keeps them from an expiry (6.9)."""
     return [(kept_tags, "protect", lambda *_a, **_k: None)]
+
+
+def ids_as_staged() -> list[Patch]:
+    """Take the ids of schemas that a change names for the table's (docs/spec.md 7)."""
+    by_ids_of = free_ids.by_ids_of
+
+    def as_staged(base: Any, request: Any, source: Any) -> Any:
+        del source
+        return by_ids_of(base, request, None)
+
+    return [(free_ids, "by_ids_of", as_staged)]

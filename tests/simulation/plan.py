@@ -216,7 +216,7 @@ def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
         workers["s"] = _mixed(compactions, workers.get("s", ()), tuple(keys))
     if settings.has(Switch.DESCRIBED_ANEW):
         described = random.Random(f"{seed}/described-anew")
-        keys = (f"s.alter{number}.{_ALTER}" for number in range(described.randint(2, 5)))
+        keys = (f"s.alter{number}.{_ALTER}" for number in range(described.randint(5, 9)))
         workers["s"] = _mixed(described, workers.get("s", ()), tuple(keys))
     workers = _with_company(seed, settings, workers)
     return Plan(

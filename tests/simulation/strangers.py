@@ -50,7 +50,7 @@ def _table(worker: Worker) -> Any:
     return worker.lake.connect().load_table(worker.rng.choice(worker.lake.tables))
 
 
-def table_outstanding(worker: Worker) -> Any:
+def _table_outstanding(worker: Worker) -> Any:
     """Load a table, one with entries that are not applied if there is one: half of the time."""
     lake = worker.lake
     late = [name for name in lake.tables if lake.observer.checks.outstanding(name)]
@@ -126,7 +126,7 @@ def _long(bound: bytes) -> int:
 
 def overwrite(worker: Worker) -> None:
     """Remove a data file, or write what takes rows of it away."""
-    table = table_outstanding(worker)
+    table = _table_outstanding(worker)
     if worker.has(Switch.EQUALITY_DELETES) and worker.lake.has_java and worker.rng.random() < 0.5:
         table = worker.lake.open_engine().load_table(table.name())
     table = _writable(worker.lake, table)
@@ -150,7 +150,7 @@ def remove_file(table: Any, file: Any) -> None:
 
 def rollback(worker: Worker) -> None:
     """Put `main` back to its parent."""
-    roll_back(worker.lake, table_outstanding(worker))
+    roll_back(worker.lake, _table_outstanding(worker))
 
 
 def roll_back(lake: Lake, table: Any) -> None:
@@ -176,7 +176,7 @@ def replacement(worker: Worker) -> None:
 
     Not where an expiry has left a compaction alone: its rows cannot be told any more then.
     """
-    table = table_outstanding(worker)
+    table = _table_outstanding(worker)
     main = table.current_snapshot()
     applied = table.properties.get("txns.applied")
     told = any(str(_commit_ts(one)) == applied for one in table.metadata.snapshots)

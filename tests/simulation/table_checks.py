@@ -6,6 +6,8 @@ from hashlib import md5
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+
 from tests.simulation import row_lineage, schemas
 from tests.simulation.contents import is_copy
 from tests.simulation.history import Identifier, Version, folded
@@ -141,7 +143,11 @@ class TableChecks:
         while at is not None:
             oldest, at = at, new.snapshot_by_id(at.parent_snapshot_id or -1)
         ours = None if oldest is None else _summary(oldest, "txns.commit-ts")
-        if ours is not None:
+        newest = self._history.newest(name)
+        if newest and not newest.cared and name in self._history.put_back:
+            # A forget leaves main to who has put it back: what was logged is on no branch then.
+            self._history.since[name] = newest.ts
+        elif ours is not None:
             self._history.since[name] = int(ours)
         else:  # a compaction whose parents are gone stands for whatever was applied last
             self._history.since[name] = _applied(new)
@@ -310,6 +316,12 @@ class TableChecks:
         assert version is not None
         if rows != version.rows:
             raise Violation("content", f"{name} at {logged.commit_ts}: {sorted(rows)}")
+        schema = new.schema_by_id(main.schema_id)
+        if schema is not None and version.exists:  # by which the past is read
+            own = schemas.columns(schema, UNPARTITIONED_PARTITION_SPEC)
+            own |= {each for each in version.columns if schemas.is_of_spec(each)}
+            where = f"the schema of main of {name} at {logged.commit_ts}"
+            self._history.judge_columns("content", where, own, version, then)
         for branch, expected in version.branches:
             ref = new.refs.get(branch)
             actual = self._contents.rows(new.snapshot_by_id(ref.snapshot_id)) if ref else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
@@ -272,6 +273,7 @@ class Applier:
                 repaired=repaired,
                 now_ms=now_ms,
                 renumber=renumber,
+                server=isinstance(self._catalog, RestCatalog),
             )
         updates = (
             *plan.updates,

@@ -53,7 +53,9 @@ def fitting(metadata: TableMetadata) -> TableMetadata:
 
 def misfit(base: TableMetadata, updates: Updates) -> str:
     """Say in words why a table's own do not fit a change; empty where they do."""
-    fits = fitting_change(base, updates)
+    if not _has_columns(base, updates):
+        return "somebody has taken a column away that the change sorts or partitions by"
+    fits = fitting_change(base, updates, None)
     if fits.default_sort_order_id != base.default_sort_order_id:
         return "the table is sorted by a column that the change takes away"
     if fits.default_spec_id != base.default_spec_id:
@@ -61,14 +63,22 @@ def misfit(base: TableMetadata, updates: Updates) -> str:
     return ""
 
 
-def fitting_change(base: TableMetadata, updates: Updates) -> TableMetadata:
+def fitting_change(
+    base: TableMetadata, updates: Updates, source_schema_id: int | None
+) -> TableMetadata:
     """
-    Give a table with a spec and an order of the columns that a change leaves.
+    Give a table with a schema, a spec and an order of which what a change leaves is.
 
     Args:
         base: The table.
         updates: Those of the change, by the table's ids. What they set is not asked for here.
+        source_schema_id: The schema of what the change was staged on: it is taken where strangers
+            have taken a column away that the change's own spec or order goes by.
     """
+    if not _has_columns(base, updates) and any(
+        each.schema_id == source_schema_id for each in base.schemas
+    ):
+        base = base.model_copy(update={"current_schema_id": source_schema_id})
     schema = _left(base, updates)
     if not any(isinstance(each, SetDefaultSortOrderUpdate) for each in updates):
         base = _by_order_of(base, schema)
@@ -78,9 +88,32 @@ def fitting_change(base: TableMetadata, updates: Updates) -> TableMetadata:
     return base
 
 
+def _has_columns(base: TableMetadata, updates: Updates) -> bool:
+    """Whether the schema that a change leaves has the columns of what it sets to go by."""
+    known: dict[tuple[type, int], PartitionSpec | SortOrder] = {
+        **{(PartitionSpec, each.spec_id): each for each in base.partition_specs},
+        **{(SortOrder, each.order_id): each for each in base.sort_orders},
+    }
+    left: dict[type, PartitionSpec | SortOrder | None] = {}
+    for update in updates:
+        match update:
+            case AddPartitionSpecUpdate(spec=spec):
+                known[PartitionSpec, spec.spec_id] = known[PartitionSpec, LAST_ADDED] = spec
+            case AddSortOrderUpdate(sort_order=order):
+                known[SortOrder, order.order_id] = known[SortOrder, LAST_ADDED] = order
+            case SetDefaultSpecUpdate(spec_id=named):
+                left[PartitionSpec] = known.get((PartitionSpec, named))
+            case SetDefaultSortOrderUpdate(sort_order_id=named):
+                left[SortOrder] = known.get((SortOrder, named))
+    schema = _left(base, updates)
+    return all(each is None or is_of(each, schema) for each in left.values())
+
+
 def changes(base: TableMetadata, fits: TableMetadata) -> Iterator[TableUpdate]:
     """Give the updates that make of a table the same with another schema, order and spec."""
     if fits.current_schema_id != base.current_schema_id:
+        for schema in fits.schemas[len(base.schemas) :]:
+            yield AddSchemaUpdate(schema_=schema)
         yield SetCurrentSchemaUpdate(schema_id=fits.current_schema_id)
     if fits.default_sort_order_id != base.default_sort_order_id:
         for order in fits.sort_orders[len(base.sort_orders) :]:

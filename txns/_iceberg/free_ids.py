@@ -3,8 +3,9 @@ The ids of schemas and sort orders: by those of what a change was staged on, and
 
 Strangers may have taken an id that a change gives, or what came before it was given another one. So
 a change says what each id that it names was: it adds that, be it there already (`naming_all`), and
-an applier finds the equal one, or the next free id. Docs/spec.md 7. Java's metadata builder does
-half of this; pyiceberg would have two of one id. Pure.
+an applier finds the equal one, or the next free id. So it is with partition specs, but that they
+keep their ids. Docs/spec.md 7. Java's metadata builder does half of this; pyiceberg would have two
+of one id. Pure.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyiceberg.table.update import (
     AddSortOrderUpdate,
     AssertCurrentSchemaId,
     AssertDefaultSortOrderId,
+    RemovePartitionSpecsUpdate,
     RemoveSchemasUpdate,
     SetCurrentSchemaUpdate,
     SetDefaultSortOrderUpdate,
@@ -26,6 +28,7 @@ from pyiceberg.table.update import (
 )
 
 from txns._iceberg.fitting_defaults import LAST_ADDED
+from txns._iceberg.snapshots import adds_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -55,7 +58,9 @@ def naming_all(
     orders = {each for one in (*requirements, *updates) for each in _orders_in(one)} - told
     schemas = {each for one in (*requirements, *updates) for each in _schemas_in(one)}
     schemas.discard(_of_source(base.current_snapshot()))
+    specs = {each for one in updates for each in _specs_in(one, base)}
     return (
+        *(AddPartitionSpecUpdate(spec=one) for one in base.partition_specs if one.spec_id in specs),
         *(AddSchemaUpdate(schema_=one) for one in base.schemas if one.schema_id in schemas),
         *(AddSortOrderUpdate(sort_order=one) for one in base.sort_orders if one.order_id in orders),
         *updates,
@@ -73,6 +78,16 @@ def _schemas_in(each: TableRequirement | TableUpdate) -> list[int | None]:
             return [each.snapshot.schema_id]
         case RemoveSchemasUpdate():
             return [*each.schema_ids]
+    return []
+
+
+def _specs_in(each: TableUpdate, base: TableMetadata) -> list[int | None]:
+    """Give the ids of specs that something names: of new files that is the table's own."""
+    match each:
+        case SetDefaultSpecUpdate():
+            return [each.spec_id]
+        case AddSnapshotUpdate():
+            return [base.default_spec_id] if adds_files(each.snapshot) else []
     return []
 
 
@@ -104,6 +119,10 @@ def by_ids_of(
                 schemas.added(schema.schema_id, schema)
             case AddSortOrderUpdate(sort_order=order):
                 orders.added(order.order_id, order.fields)
+            case AddPartitionSpecUpdate():
+                pass
+            case _:
+                break  # an id that was given away above may be given again below
     required = tuple(_required(each, schemas, orders) for each in request.requirements)
     updates = tuple(_here(base, request.updates, source))
     return request.model_copy(update={"requirements": required, "updates": updates})
@@ -145,19 +164,23 @@ def _with_schemas(
     base: TableMetadata | None, updates: Iterable[TableUpdate], source: Snapshot | None
 ) -> Iterator[TableUpdate]:
     schemas = _schemas(base, source)
+    gone: set[int] = set()
     for update in updates:
         match update:
             case AddSchemaUpdate(schema_=schema):
                 if (here := schemas.added(schema.schema_id, schema)) is not None:
                     yield AddSchemaUpdate(schema_=schema.model_copy(update={"schema_id": here}))
+                gone.discard(schemas.named(schema.schema_id))
             case SetCurrentSchemaUpdate(schema_id=wanted):
                 yield SetCurrentSchemaUpdate(schema_id=schemas.named(wanted))
             case AddSnapshotUpdate(snapshot=snapshot):
                 yield AddSnapshotUpdate(snapshot=_of_schema(snapshot, schemas))
-            case RemoveSchemasUpdate(schema_ids=gone):
-                yield RemoveSchemasUpdate(schema_ids=[*map(schemas.named, gone)])
+            case RemoveSchemasUpdate(schema_ids=ids):
+                gone.update(map(schemas.named, ids))
             case _:
                 yield update
+    if gone:  # last: Iceberg's builder does not give an id again that it has taken away
+        yield RemoveSchemasUpdate(schema_ids=sorted(gone))
 
 
 def _with_orders(
@@ -184,6 +207,9 @@ def _with_specs(
             case AddPartitionSpecUpdate(spec=spec):
                 if not specs.has(spec.spec_id, spec.fields):
                     yield update
+            case RemovePartitionSpecsUpdate(spec_ids=gone):
+                specs.removed(gone)
+                yield update
             case SetDefaultSpecUpdate(spec_id=wanted):
                 yield SetDefaultSpecUpdate(spec_id=specs.named(wanted))
             case _:
@@ -224,8 +250,13 @@ class _Ids:
         """Whether the very same is there under its id, which it keeps; it is the last one then."""
         there = self._known.get(logged) == wanted
         self._known.setdefault(logged, wanted)
-        self._last = logged if there else LAST_ADDED
+        self._last = logged
         return there
+
+    def removed(self, gone: Iterable[int]) -> None:
+        """Take away what has ids."""
+        for here in gone:
+            self._known.pop(here, None)
 
     def added(self, logged: int, wanted: object) -> int | None:
         """Give the id under which something is to be added; None where an equal one is there."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
+    AddSchemaUpdate,
     AssertCurrentSchemaId,
     AssertDefaultSortOrderId,
     AssertDefaultSpecId,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyiceberg.table.metadata import TableMetadata
-    from pyiceberg.table.update import TableRequirement
+    from pyiceberg.table.update import TableRequirement, TableUpdate
 
 
 _OF_DEFAULTS = (AssertCurrentSchemaId, AssertDefaultSpecId, AssertDefaultSortOrderId)
@@ -52,9 +53,17 @@ def unmet(
     return failing
 
 
-def rewound(base: TableMetadata, failing: Iterable[TableRequirement]) -> TableMetadata | None:
+def rewound(
+    base: TableMetadata, failing: Iterable[TableRequirement], updates: Iterable[TableUpdate]
+) -> TableMetadata | None:
     """
     Give a table as requirements say that it was.
+
+    Args:
+        base: The table.
+        failing: The requirements, by its ids.
+        updates: Those of the change that asks it, by its ids: they have the schema that it asks
+            for, where strangers have removed that.
 
     Returns:
         None where that cannot be told any more.
@@ -63,33 +72,37 @@ def rewound(base: TableMetadata, failing: Iterable[TableRequirement]) -> TableMe
     for requirement in failing:
         if metadata is None:
             break
-        metadata = _as_required(metadata, requirement)
+        metadata = _as_required(metadata, requirement, updates)
     return metadata and fitting(metadata)
 
 
-def restored(base: TableMetadata, failing: Iterable[TableRequirement]) -> TableMetadata:
+def restored(
+    base: TableMetadata, failing: Iterable[TableRequirement], updates: Iterable[TableUpdate]
+) -> TableMetadata:
     """
     Give a table with the schema, spec and order that requirements say were its own.
 
-    What it does not have any more stays as it is.
+    What it does not have any more stays as it is; the arguments are those of `rewound`.
     """
     for requirement in failing:
         if isinstance(requirement, _OF_DEFAULTS):
-            base = _as_required(base, requirement) or base
+            base = _as_required(base, requirement, updates) or base
     return base
 
 
-def _as_required(base: TableMetadata, requirement: TableRequirement) -> TableMetadata | None:
+def _as_required(
+    base: TableMetadata, requirement: TableRequirement, updates: Iterable[TableUpdate]
+) -> TableMetadata | None:
     known: bool = True
     match requirement:
         case AssertCurrentSchemaId(current_schema_id=schema_id):
-            known = any(schema.schema_id == schema_id for schema in base.schemas)
-            said: dict[str, object] = {"current_schema_id": schema_id}
+            return _with_schema(base, schema_id, updates)
         case AssertLastAssignedFieldId(last_assigned_field_id=field_id):
-            said = {"last_column_id": field_id}
+            said: dict[str, object] = {"last_column_id": field_id}
         case AssertDefaultSpecId(default_spec_id=spec_id):
-            known = any(spec.spec_id == spec_id for spec in base.partition_specs)
-            said = {"default_spec_id": spec_id}
+            # One that strangers have removed had no files: another one is as good.
+            there = any(spec.spec_id == spec_id for spec in base.partition_specs)
+            said = {"default_spec_id": spec_id} if there else {}
         case AssertLastAssignedPartitionId(last_assigned_partition_id=field_id):
             specs = [
                 spec
@@ -105,6 +118,19 @@ def _as_required(base: TableMetadata, requirement: TableRequirement) -> TableMet
         case _:
             return None
     return base.model_copy(update=said) if known else None
+
+
+def _with_schema(
+    base: TableMetadata, schema_id: int, updates: Iterable[TableUpdate]
+) -> TableMetadata | None:
+    said: dict[str, object] = {"current_schema_id": schema_id}
+    if all(schema.schema_id != schema_id for schema in base.schemas):
+        added = (each.schema_ for each in updates if isinstance(each, AddSchemaUpdate))
+        schema = next((each for each in added if each.schema_id == schema_id), None)
+        if schema is None:
+            return None
+        said["schemas"] = [*base.schemas, schema]
+    return base.model_copy(update=said)
 
 
 def _with_ref(base: TableMetadata, name: str, snapshot_id: int | None) -> TableMetadata | None:

@@ -55,6 +55,12 @@ class History:
             snapshot = self.parent(snapshot)
 
 
+def adds_files(snapshot: Snapshot) -> bool:
+    """Whether a snapshot says that it adds data or delete files."""
+    added = ("added-data-files", "added-delete-files")
+    return any(int(summary_value(snapshot, key) or 0) for key in added)
+
+
 def summary_value(snapshot: Snapshot | None, key: str) -> str | None:
     """Give a key of a snapshot's summary, but for `operation`."""
     if snapshot is None or snapshot.summary is None:

@@ -15,6 +15,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AssertRefSnapshotId,
+    RemovePartitionSpecsUpdate,
     RemoveSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
@@ -34,7 +35,7 @@ from txns._table.replay import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from pyiceberg.table import CommitTableRequest
     from pyiceberg.table.metadata import TableMetadata
@@ -65,6 +66,7 @@ def for_applier(
     repaired: bool,
     now_ms: int,
     renumber: Renumber,
+    server: bool = False,
 ) -> Plan:
     """
     Plan how a change gets onto its table.
@@ -78,12 +80,13 @@ def for_applier(
             the way then.
         now_ms: The wall clock's time in ms.
         renumber: For snapshots whose numbers are taken.
+        server: Whether a server gives the ids of partition specs.
 
     Raises:
         Quarantined: It does not fit, or what it stands on is gone.
     """
     updates = updates_of(theirs, ours, request, now_ms, renumber, repaired=repaired)
-    _refuse_taken_specs(theirs, ours, updates)
+    _refuse_other_specs(theirs, ours, updates, server=server)
     here = by_ids_of(theirs, ours, request)
     why = (
         fitting_defaults.unloadable(refuse_unfit(theirs, ours, updates))
@@ -96,14 +99,25 @@ def for_applier(
     return beside(theirs, here.requirements, updates)
 
 
-def _refuse_taken_specs(
-    theirs: TableMetadata, ours: LoggedChange, updates: tuple[TableUpdate, ...]
+def _refuse_other_specs(
+    theirs: TableMetadata, ours: LoggedChange, updates: tuple[TableUpdate, ...], *, server: bool
 ) -> None:
-    """Refuse a partition spec whose id, which stands in manifests, a stranger has taken."""
+    """
+    Refuse a partition spec that cannot have its id in the table, which stands in manifests.
+
+    A stranger has taken it, or the spec away, and a server gives no id but the next one.
+    """
     taken = {spec.spec_id for spec in theirs.partition_specs}
     for update in updates:
-        if isinstance(update, AddPartitionSpecUpdate) and update.spec.spec_id in taken:
-            raise unfit(ours, f"there is another partition spec {update.spec.spec_id}")
+        if isinstance(update, RemovePartitionSpecsUpdate):
+            taken.difference_update(update.spec_ids)
+        elif isinstance(update, AddPartitionSpecUpdate):
+            spec_id = update.spec.spec_id
+            if spec_id in taken:
+                raise unfit(ours, f"there is another partition spec {spec_id}")
+            if server and spec_id != max(taken, default=-1) + 1:
+                raise unfit(ours, f"the table lacks partition spec {spec_id} of the log")
+            taken.add(spec_id)
 
 
 def beside(
@@ -137,10 +151,13 @@ def for_reader(
     Raises:
         Quarantined: The state cannot be rebuilt.
     """
-    unmet = requirements.unmet(view, by_ids_of(view, ours, request).requirements)
-    before = _before_strangers(view, ours, unmet) if unmet else view
-    here = by_ids_of(before, ours, request)
-    return before, next(iter(unmet.values()), "") or fitting_defaults.misfit(before, here.updates)
+    here = by_ids_of(view, ours, request)
+    if unmet := requirements.unmet(view, here.requirements):
+        before = requirements.rewound(view, unmet, here.updates)
+        if before is None:
+            raise unfit(ours, next(iter(unmet.values())))
+        return before, next(iter(unmet.values()))
+    return view, fitting_defaults.misfit(view, here.updates)
 
 
 def altered(loaded: TableMetadata, stranger: Stranger | None, reason: str) -> Stranger:
@@ -230,13 +247,3 @@ def _kept_branches(base: TableMetadata, heads: Iterable[int]) -> tuple[TableUpda
         for head in dict.fromkeys(heads)
         if f"{_mark.FOREIGN_BRANCH}{head}" not in base.refs
     )
-
-
-def _before_strangers(
-    view: TableMetadata, logged: LoggedChange, unmet: Mapping[TableRequirement, str]
-) -> TableMetadata:
-    """Give the table as a change was staged on it: readers stay on the logged state (I10)."""
-    earlier = requirements.rewound(view, unmet)
-    if earlier is None:
-        raise unfit(logged, next(iter(unmet.values())))
-    return earlier

@@ -124,21 +124,26 @@ def updates_of(
     Raises:
         Quarantined: A requirement other than `main`'s place does not hold.
     """
-    source = logged.change.from_snapshot_id
+    source_id = logged.change.from_snapshot_id
     here = by_ids_of(base, logged, request)
     unmet = requirements.unmet(base, here.requirements)
     if unmet and not repaired:
         raise unfit(logged, next(iter(unmet.values())))
-    if source is not None and base.snapshot_by_id(source) is None:
+    source = None if source_id is None else base.snapshot_by_id(source_id)
+    if source_id is not None and source is None:
         raise incomplete(
             logged.change.table,
             "the table lacks the snapshot that a logged change stands on: it has been expired, or"
             " the table was set back outside the protocol",
         )
-    standing = fitting_defaults.fitting_change(requirements.restored(base, unmet), here.updates)
+    restored = requirements.restored(base, unmet, here.updates)
+    updates = by_ids_of(restored, logged, request).updates if unmet else here.updates
+    standing = fitting_defaults.fitting_change(
+        restored, updates, source.schema_id if source else None
+    )
     return (
         *fitting_defaults.changes(base, standing),
-        *fitted(standing, with_removals_that_can_be(standing, here.updates), now_ms, renumber),
+        *fitted(standing, with_removals_that_can_be(standing, updates), now_ms, renumber),
         SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}),
     )
 

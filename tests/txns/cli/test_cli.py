@@ -471,7 +471,7 @@ def test_show_finds_an_entry_by_id_and_by_commit_ts(shop, cli):
 def test_show_the_payload(shop, cli):
     shown = _json(cli("show", _died(shop), "--payload", "--json"))
     actions = [each["action"] for each in shown["payload"][0]["updates"]]
-    assert ["add-snapshot", "set-snapshot-ref"] == actions
+    assert ["add-spec", "add-snapshot", "set-snapshot-ref"] == actions
 
 
 def test_show_for_people(shop, cli):

@@ -231,10 +231,11 @@ def test_i3_the_payload_stands_on_another_snapshot(shop):
 
 
 def test_i3_unapplied_changes_are_no_chain(shop):
+    first = shop.catalog.load_table(A).metadata.snapshots[0]
     _died(shop)
     _died(shop)
     tables = json.loads(_summary(shop)[entry.TABLES])
-    tables[0]["from-snapshot-id"] = 17
+    tables[0]["from-snapshot-id"] = first.snapshot_id
     _rewrite_entry(shop, tables=json.dumps(tables))
     assert ("I3", A) in _violations(shop)
 

@@ -10,7 +10,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import CommitTableRequest
 from pyiceberg.table.metadata import TableMetadataUtil
-from pyiceberg.table.update import RemovePartitionSpecsUpdate, RemoveSchemasUpdate
+from pyiceberg.table.update import (
+    RemovePartitionSpecsUpdate,
+    RemoveSchemasUpdate,
+    SetDefaultSpecUpdate,
+)
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import LongType, StringType
 
@@ -264,3 +268,125 @@ def test_a_spec_that_strangers_made_the_default_and_the_log_removes(
     assert ([], False) == ([*plain.spec().fields], 1 in plain.specs())
     lake.open().catalog().load_table(a).append(rows(3))
     assert [1, 2, 3] == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize("again", ["equal", "other"])
+def test_a_schema_removed_and_its_id_given_again_by_one_change(
+    lake: Lake, later: txns.Handle, again: str
+) -> None:
+    """Of strangers there are none."""
+    a = lake.table("a", [1], register=False)
+    for old, new in (("name", "nn"), ("nn", "name")):
+        _rename(lake.catalog.load_table(a), old, new)
+    lake.open().register(a)
+    with later.begin() as txn:
+        txn.commit_table(txn.load_table(a), (), (RemoveSchemasUpdate(schema_ids=[1]),))
+        if again == "equal":
+            _rename(txn.load_table(a), "name", "nn")
+        else:
+            with txn.load_table(a).update_schema() as update:
+                update.add_column("more", LongType())
+    assert [] == later.apply_le()
+    left = ["id", "nn"] if again == "equal" else ["id", "name", "more"]
+    assert left == _columns(later, a) == lake.catalog.load_table(a).schema().column_names
+
+
+def test_the_current_schema_removed_and_its_id_given_again(lake: Lake, later: txns.Handle) -> None:
+    a = lake.table("a", [1], register=False)
+    _rename(lake.catalog.load_table(a), "name", "nn")
+    lake.open().register(a)
+    with later.begin() as txn:
+        _rename(txn.load_table(a), "nn", "name")
+        txn.commit_table(txn.load_table(a), (), (RemoveSchemasUpdate(schema_ids=[1]),))
+        with txn.load_table(a).update_schema() as update:
+            update.add_column("more", LongType())
+    assert [] == later.apply_le()
+    assert ["id", "name", "more"] == lake.catalog.load_table(a).schema().column_names
+
+
+@pytest.mark.parametrize("by", ["order", "spec"])
+def test_a_column_that_strangers_drop_and_the_log_goes_by(
+    lake: Lake, later: txns.Handle, by: str
+) -> None:
+    """No requirement tells of it: readers stay on the logged state, and a reject ends it (I10)."""
+    a = lake.table("a", [1])
+    with later.begin() as txn:
+        if by == "order":
+            with txn.load_table(a).update_sort_order() as order:
+                order.asc("name", IdentityTransform())
+        else:
+            with txn.load_table(a).update_spec() as update:
+                update.add_field("name", BucketTransform(4), "b")
+        txn.load_table(a).append(rows(2))
+    with lake.catalog.load_table(a).update_schema() as columns:
+        columns.delete_column("name")
+    assert ["id", "name"] == _columns(later, a)
+    assert [1, 2] == ids(later.snapshot().load_table(a))
+    assert [("shop", "a")] == later.apply_le()
+    with pytest.raises(Quarantined, match="taken a column away that the change sorts or part"):
+        lake.open().catalog().load_table(a).append(rows(3))
+    later.repair_reject(a)
+    assert [] == later.apply_le()
+    plain = lake.catalog.load_table(a)
+    assert ["id", "name"] == plain.schema().column_names
+    assert 1 == len(plain.sort_order().fields if by == "order" else plain.spec().fields)
+
+
+@pytest.mark.parametrize("sets", [False, True])
+def test_a_spec_that_strangers_remove_and_the_log_names(
+    lake: Lake, later: txns.Handle, *, sets: bool
+) -> None:
+    """The default, or that of an append's files alone, which nobody could read without it."""
+    a = lake.table("a")
+    if sets:
+        with lake.open().catalog().load_table(a).update_spec() as update:
+            update.add_field("name", BucketTransform(4), "b")
+    with later.begin() as txn:
+        if sets:
+            with txn.load_table(a).update_spec() as update:
+                update.remove_field("b")
+        txn.load_table(a).append(rows(2))
+    if not sets:
+        with lake.catalog.load_table(a).update_spec() as update:
+            update.add_field("name", BucketTransform(4), "b")
+    plain = lake.catalog.load_table(a)
+    lake.catalog.commit_table(plain, (), (RemovePartitionSpecsUpdate(spec_ids=[0]),))
+    assert [2] == ids(later.snapshot().load_table(a))
+    assert [] == later.apply_le()
+    assert [2] == lake.plain_ids(a)
+
+
+def test_a_spec_that_strangers_remove_and_put_another_in_its_place(
+    lake: Lake, later: txns.Handle
+) -> None:
+    """Its files would be taken for those of the other one."""
+    a = lake.table("a")
+    with lake.open().catalog().load_table(a).update_spec() as update:
+        update.add_field("name", BucketTransform(4), "b")
+    later.catalog().load_table(a).append(rows(2))
+    plain = lake.catalog.load_table(a)
+    back = (SetDefaultSpecUpdate(spec_id=0), RemovePartitionSpecsUpdate(spec_ids=[1]))
+    lake.catalog.commit_table(plain, (), back)
+    with lake.catalog.load_table(a).update_spec() as update:
+        update.add_field("id", BucketTransform(8), "other")
+    with pytest.raises(Quarantined, match="spec with id 1 already exists"):
+        lake.open().catalog().load_table(a).delete("id = 2")
+    assert [] == lake.plain_ids(a)
+
+
+def test_a_spec_removed_and_its_id_given_again_by_one_change(
+    lake: Lake, later: txns.Handle
+) -> None:
+    a = lake.table("a", [1])
+    with lake.open().catalog().load_table(a).update_spec() as update:
+        update.add_field("name", BucketTransform(4), "b")
+    with lake.open().catalog().load_table(a).update_spec() as update:
+        update.remove_field("b")
+    with later.begin() as txn:
+        txn.commit_table(txn.load_table(a), (), (RemovePartitionSpecsUpdate(spec_ids=[1]),))
+        with txn.load_table(a).update_spec() as update:
+            update.add_field("id", BucketTransform(8), "c")
+        txn.load_table(a).append(rows(2))
+    assert [] == later.apply_le()
+    assert ["c"] == [each.name for each in lake.catalog.load_table(a).spec().fields]
+    assert [1, 2] == lake.plain_ids(a)

@@ -2,6 +2,7 @@ package io.txns.iceberg.meta;
 
 import java.util.List;
 import java.util.Objects;
+import java.util.stream.Stream;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
@@ -14,8 +15,9 @@ import org.apache.iceberg.rest.requests.UpdateTableRequest;
  *
  * <p>Strangers may have taken an id that a change gives, or what came before it was given another
  * one. So a change says what each id that it names was ({@link NamedIds}), and who applies it finds
- * the equal one, or the next free id. Iceberg's builder gives the ids. It says of nothing that the
- * table has already that it was added last, and takes an id that a change names for the table's.
+ * the equal one, or the next free id. So it is with partition specs, but that they keep their ids.
+ * Iceberg's builder gives the ids. It says of nothing that the table has already that it was added
+ * last, and takes an id that a change names for the table's.
  */
 public final class FreeIds {
   private final SchemaIds schemas;
@@ -36,9 +38,13 @@ public final class FreeIds {
    */
   public static UpdateTableRequest in(
       TableMetadata base, UpdateTableRequest request, Long sourceId) {
-    FreeIds ids = new FreeIds(base, sourceId == null ? null : base.snapshot(sourceId));
-    List<MetadataUpdate> updates = ids.here(request.updates());
-    List<UpdateRequirement> requirements = request.requirements().stream().map(ids::here).toList();
+    Snapshot source = sourceId == null ? null : base.snapshot(sourceId);
+    FreeIds named = new FreeIds(base, source);
+    // An id that was given away above may be given again below.
+    named.here(request.updates().stream().takeWhile(FreeIds::isNaming).toList());
+    List<UpdateRequirement> requirements =
+        request.requirements().stream().map(named::here).toList();
+    List<MetadataUpdate> updates = new FreeIds(base, source).here(request.updates());
     return UpdateTableRequest.create(request.identifier(), requirements, updates);
   }
 
@@ -51,13 +57,22 @@ public final class FreeIds {
     return new FreeIds(base, null).here(updates);
   }
 
+  private static boolean isNaming(MetadataUpdate update) {
+    return update instanceof MetadataUpdate.AddSchema
+        || update instanceof MetadataUpdate.AddSortOrder
+        || update instanceof MetadataUpdate.AddPartitionSpec;
+  }
+
   private List<MetadataUpdate> here(List<MetadataUpdate> updates) {
-    return updates.stream()
-        .map(schemas::here)
-        .filter(Objects::nonNull)
-        .map(orders::here)
-        .filter(Objects::nonNull)
-        .map(specs::here)
+    return Stream.concat(
+            updates.stream()
+                .map(schemas::here)
+                .filter(Objects::nonNull)
+                .map(orders::here)
+                .filter(Objects::nonNull)
+                .map(specs::here)
+                .filter(Objects::nonNull),
+            Stream.of(schemas).flatMap(SchemaIds::removals))
         .toList();
   }
 

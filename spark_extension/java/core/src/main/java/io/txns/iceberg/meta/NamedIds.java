@@ -4,16 +4,22 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotSummary;
 import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.UpdateRequirement;
 
-/** The schemas and sort orders that a change names, by the ids of what it was staged on; pure. */
+/**
+ * The schemas, specs and sort orders that a change names, by the ids of what it was staged on;
+ * pure.
+ */
 public final class NamedIds {
   private final Set<Integer> schemas = new HashSet<>();
   private final Set<Integer> orders = new HashSet<>();
+  private final Set<Integer> specs = new HashSet<>();
 
   private NamedIds() {}
 
@@ -28,11 +34,15 @@ public final class NamedIds {
       TableMetadata base, List<UpdateRequirement> requirements, List<MetadataUpdate> updates) {
     NamedIds named = new NamedIds();
     requirements.forEach(named::add);
-    updates.forEach(named::add);
+    updates.forEach(update -> named.add(update, base));
     Snapshot source = base.currentSnapshot();
     named.schemas.remove(source == null ? null : source.schemaId());
     named.orders.remove(SortOrder.unsorted().orderId());
     List<MetadataUpdate> all = new ArrayList<>();
+    base.specs().stream()
+        .filter(spec -> named.specs.contains(spec.specId()))
+        .map(MetadataUpdate.AddPartitionSpec::new)
+        .forEach(all::add);
     base.schemas().stream()
         .filter(schema -> named.schemas.contains(schema.schemaId()))
         .map(MetadataUpdate.AddSchema::new)
@@ -53,15 +63,26 @@ public final class NamedIds {
     }
   }
 
-  private void add(MetadataUpdate update) {
+  private void add(MetadataUpdate update, TableMetadata base) {
     if (update instanceof MetadataUpdate.SetCurrentSchema current) {
       schemas.add(current.schemaId());
     } else if (update instanceof MetadataUpdate.AddSnapshot added) {
       schemas.add(added.snapshot().schemaId());
+      if (addsFiles(added.snapshot())) {
+        specs.add(base.defaultSpecId());
+      }
     } else if (update instanceof MetadataUpdate.RemoveSchemas gone) {
       schemas.addAll(gone.schemaIds());
     } else if (update instanceof MetadataUpdate.SetDefaultSortOrder set) {
       orders.add(set.sortOrderId());
+    } else if (update instanceof MetadataUpdate.SetDefaultPartitionSpec set) {
+      specs.add(set.specId());
     }
+  }
+
+  private static boolean addsFiles(Snapshot snapshot) {
+    return snapshot.summary() != null
+        && Stream.of(SnapshotSummary.ADDED_FILES_PROP, SnapshotSummary.ADDED_DELETE_FILES_PROP)
+            .anyMatch(key -> !snapshot.summary().getOrDefault(key, "0").equals("0"));
   }
 }

@@ -5,7 +5,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.stream.Collectors;
+import java.util.TreeSet;
+import java.util.stream.Stream;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.TableMetadata;
@@ -21,6 +22,7 @@ final class SchemaIds {
   private final Integer ofSource;
   private final List<Schema> known = new ArrayList<>();
   private final Map<Integer, Integer> ids = new HashMap<>();
+  private final Set<Integer> gone = new TreeSet<>();
   private Integer last;
 
   /**
@@ -36,7 +38,7 @@ final class SchemaIds {
     }
   }
 
-  /** An update by the table's ids; null where the table has what it adds. */
+  /** An update by the table's ids; null where the table has what it adds, and of a removal. */
   MetadataUpdate here(MetadataUpdate update) {
     if (base == null) {
       return update;
@@ -49,11 +51,16 @@ final class SchemaIds {
       boolean isLast = current.schemaId() == LAST_ADDED && last != null;
       return new MetadataUpdate.SetCurrentSchema(isLast ? last : here(current.schemaId()));
     }
-    if (update instanceof MetadataUpdate.RemoveSchemas gone) {
-      Set<Integer> here = gone.schemaIds().stream().map(this::here).collect(Collectors.toSet());
-      return new MetadataUpdate.RemoveSchemas(here);
+    if (update instanceof MetadataUpdate.RemoveSchemas removal) {
+      removal.schemaIds().stream().map(this::here).forEach(gone::add);
+      return null;
     }
     return update instanceof MetadataUpdate.AddSnapshot add ? renamed(add) : update;
+  }
+
+  /** They come last: Iceberg's builder does not give an id again that it has taken away. */
+  Stream<MetadataUpdate> removals() {
+    return gone.isEmpty() ? Stream.of() : Stream.of(new MetadataUpdate.RemoveSchemas(gone));
   }
 
   UpdateRequirement here(UpdateRequirement requirement) {
@@ -65,11 +72,13 @@ final class SchemaIds {
   private MetadataUpdate added(MetadataUpdate.AddSchema add) {
     last = idOf(add.schema());
     ids.put(add.schema().schemaId(), last);
+    gone.remove(last);
     if (known.stream().anyMatch(schema -> schema.schemaId() == last)) {
       return null;
     }
-    known.add(new Schema(last, add.schema().columns(), add.schema().identifierFieldIds()));
-    return add;
+    Schema here = new Schema(last, add.schema().columns(), add.schema().identifierFieldIds());
+    known.add(here);
+    return new MetadataUpdate.AddSchema(here);
   }
 
   private int here(int schemaId) {

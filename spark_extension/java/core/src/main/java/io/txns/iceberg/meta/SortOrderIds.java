@@ -3,6 +3,7 @@ package io.txns.iceberg.meta;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.iceberg.MetadataUpdate;
@@ -37,7 +38,11 @@ final class SortOrderIds {
       JsonNode logged = parsed(SortOrderParser.toJson(add.sortOrder()));
       last = idOf(logged.get("fields"));
       ids.put(logged.get("order-id").asInt(), last);
-      return known.put(last, logged.get("fields")) == null ? update : null;
+      if (known.put(last, logged.get("fields")) != null) {
+        return null;
+      }
+      String here = ((ObjectNode) logged).put("order-id", last).toString();
+      return new MetadataUpdate.AddSortOrder(SortOrderParser.fromJson(here));
     }
     return update instanceof MetadataUpdate.SetDefaultSortOrder set
         ? new MetadataUpdate.SetDefaultSortOrder(here(set.sortOrderId()))

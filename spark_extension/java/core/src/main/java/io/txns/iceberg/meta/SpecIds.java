@@ -1,8 +1,10 @@
 package io.txns.iceberg.meta;
 
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
-import java.util.stream.Collectors;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.PartitionSpecParser;
@@ -20,17 +22,23 @@ import org.apache.iceberg.exceptions.ValidationException;
 public final class SpecIds {
   private static final int LAST_ADDED = -1;
   private final TableMetadata base;
+  private final Set<Integer> gone = new HashSet<>();
   private int last = LAST_ADDED;
 
   SpecIds(TableMetadata base) {
     this.base = base;
   }
 
-  /** An equal one under the same id is the logged one: nothing is added, and it is the last. */
+  /** An equal one under the same id is the logged one: null, and it is the last one added. */
   MetadataUpdate here(MetadataUpdate update) {
+    if (update instanceof MetadataUpdate.RemovePartitionSpecs removal) {
+      gone.addAll(removal.specIds());
+    }
     if (update instanceof MetadataUpdate.AddPartitionSpec add) {
-      PartitionSpec there = base == null ? null : base.spec(add.spec().specId());
-      last = isLogged(there, add.spec()) ? there.specId() : LAST_ADDED;
+      int id = add.spec().specId();
+      last = id;
+      PartitionSpec there = base == null || gone.contains(id) ? null : base.spec(id);
+      return isLogged(there, add.spec()) ? null : update;
     }
     return update instanceof MetadataUpdate.SetDefaultPartitionSpec set
             && set.specId() == LAST_ADDED
@@ -46,18 +54,41 @@ public final class SpecIds {
    * @throws ValidationException where a spec that they add has another id in it
    */
   public static TableMetadata checked(TableMetadata replayed, List<MetadataUpdate> updates) {
-    Set<Integer> removed =
-        updates.stream()
-            .filter(MetadataUpdate.RemovePartitionSpecs.class::isInstance)
-            .flatMap(update -> ((MetadataUpdate.RemovePartitionSpecs) update).specIds().stream())
-            .collect(Collectors.toSet());
+    Map<Integer, UnboundPartitionSpec> left = new HashMap<>();
     for (MetadataUpdate update : updates) {
-      if (update instanceof MetadataUpdate.AddPartitionSpec add
-          && !removed.contains(add.spec().specId())) {
-        check(replayed.spec(add.spec().specId()), add.spec());
+      if (update instanceof MetadataUpdate.AddPartitionSpec add) {
+        left.put(add.spec().specId(), add.spec());
+      } else if (update instanceof MetadataUpdate.RemovePartitionSpecs gone) {
+        left.keySet().removeAll(gone.specIds());
       }
     }
+    left.forEach((id, spec) -> check(replayed.spec(id), spec));
     return replayed;
+  }
+
+  /**
+   * Refuse what adds a spec that cannot have its id: a stranger has taken it, or the spec away, and
+   * Iceberg gives no id but the next one.
+   *
+   * @param updates by the table's ids: without specs that are there
+   * @throws ValidationException where there is one
+   */
+  public static void refuseOthers(TableMetadata base, List<MetadataUpdate> updates) {
+    Set<Integer> taken = new HashSet<>(base.specsById().keySet());
+    for (MetadataUpdate update : updates) {
+      if (update instanceof MetadataUpdate.RemovePartitionSpecs gone) {
+        taken.removeAll(gone.specIds());
+      } else if (update instanceof MetadataUpdate.AddPartitionSpec add) {
+        int id = add.spec().specId();
+        ValidationException.check(
+            !taken.contains(id), "there is another partition spec %s in the table", id);
+        ValidationException.check(
+            id == taken.stream().mapToInt(Integer::intValue).max().orElse(-1) + 1,
+            "the table lacks partition spec %s of the log",
+            id);
+        taken.add(id);
+      }
+    }
   }
 
   private static void check(PartitionSpec here, UnboundPartitionSpec logged) {

@@ -26,17 +26,17 @@ final class EarlierSchema {
     }
     ObjectNode node = MetadataJson.of(metadata);
     node.put("current-schema-id", schema.schemaId());
-    fit(node, metadata);
+    fit(node, metadata, schema);
     return MetadataJson.parsed(metadata, node);
   }
 
   /**
    * Has the JSON of a table a spec and an order that its schema has all columns of.
    *
-   * @param base whose JSON it was: schemas, specs and orders may have gone since, none has come
+   * @param base whose JSON it was: specs and orders may have gone since, none has come
+   * @param schema its current one
    */
-  static void fit(ObjectNode node, TableMetadata base) {
-    Schema schema = base.schemasById().get(node.get("current-schema-id").asInt());
+  static void fit(ObjectNode node, TableMetadata base, Schema schema) {
     ArrayNode specs = (ArrayNode) node.get("partition-specs");
     List<PartitionSpec> left = new ArrayList<>();
     specs.forEach(spec -> left.add(base.specsById().get(spec.get("spec-id").asInt())));

@@ -1,5 +1,6 @@
 package io.txns.iceberg.table;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -10,8 +11,10 @@ import java.util.stream.Collectors;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.PartitionField;
 import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.PartitionSpecParser;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.SortOrder;
+import org.apache.iceberg.SortOrderParser;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.exceptions.ValidationException;
@@ -34,12 +37,19 @@ record FittingDefaults(int schemaId, int specId, int orderId) {
         base.currentSchemaId(), base.defaultSpecId(), base.defaultSortOrderId());
   }
 
-  /** Those that requirements say were the table's own, as far as it has them still. */
-  FittingDefaults required(TableMetadata base, Collection<UpdateRequirement> failing) {
+  /**
+   * Those that requirements say were the table's own, as far as it has them still.
+   *
+   * @param updates those of the change that asks it: they have the schema that it asks for, where
+   *     strangers have removed that
+   */
+  FittingDefaults required(
+      TableMetadata base, Collection<UpdateRequirement> failing, List<MetadataUpdate> updates) {
     FittingDefaults found = this;
+    Map<Integer, Schema> known = known(base, updates);
     for (UpdateRequirement one : failing) {
       if (one instanceof UpdateRequirement.AssertCurrentSchemaID current
-          && base.schemasById().containsKey(current.schemaId())) {
+          && known.containsKey(current.schemaId())) {
         found = new FittingDefaults(current.schemaId(), found.specId, found.orderId);
       } else if (one instanceof UpdateRequirement.AssertDefaultSpecID spec
           && base.specsById().containsKey(spec.specId())) {
@@ -56,22 +66,71 @@ record FittingDefaults(int schemaId, int specId, int orderId) {
    * The same, of the columns that a change leaves.
    *
    * @param updates those of the change; what they set is not asked for here
+   * @param sourceSchemaId the schema of what the change was staged on: it is taken where strangers
+   *     have taken a column away that the change's own spec or order goes by
    */
-  FittingDefaults fitting(TableMetadata base, List<MetadataUpdate> updates) {
-    Schema schema = left(base, updates);
+  FittingDefaults fitting(
+      TableMetadata base, List<MetadataUpdate> updates, Integer sourceSchemaId) {
+    boolean known = sourceSchemaId != null && base.schemasById().containsKey(sourceSchemaId);
+    FittingDefaults own =
+        known && !hasColumns(base, updates)
+            ? new FittingDefaults(sourceSchemaId, specId, orderId)
+            : this;
+    Schema schema = own.left(base, updates);
     boolean sorts = updates.stream().anyMatch(MetadataUpdate.SetDefaultSortOrder.class::isInstance);
     boolean partitions =
         updates.stream().anyMatch(MetadataUpdate.SetDefaultPartitionSpec.class::isInstance);
     return new FittingDefaults(
-        schemaId,
+        own.schemaId,
         partitions ? specId : specOf(base.specs(), specId, schema, removed(updates)),
         sorts ? orderId : orderOf(base.sortOrders(), orderId, schema));
+  }
+
+  /** Whether the schema that a change leaves has the columns of what it sets to go by. */
+  private boolean hasColumns(TableMetadata base, List<MetadataUpdate> updates) {
+    Schema schema = left(base, updates);
+    Map<Integer, JsonNode> specs = new HashMap<>();
+    base.specs().forEach(spec -> add(specs, "spec-id", PartitionSpecParser.toJson(spec)));
+    Map<Integer, JsonNode> orders = new HashMap<>();
+    base.sortOrders().forEach(order -> add(orders, "order-id", SortOrderParser.toJson(order)));
+    boolean has = true;
+    for (MetadataUpdate update : updates) {
+      if (update instanceof MetadataUpdate.AddPartitionSpec added) {
+        add(specs, "spec-id", PartitionSpecParser.toJson(added.spec()));
+      } else if (update instanceof MetadataUpdate.AddSortOrder added) {
+        add(orders, "order-id", SortOrderParser.toJson(added.sortOrder()));
+      } else if (update instanceof MetadataUpdate.SetDefaultPartitionSpec set) {
+        has &= hasColumns(schema, specs.get(set.specId()));
+      } else if (update instanceof MetadataUpdate.SetDefaultSortOrder set) {
+        has &= hasColumns(schema, orders.get(set.sortOrderId()));
+      }
+    }
+    return has;
+  }
+
+  private static void add(Map<Integer, JsonNode> known, String id, String json) {
+    JsonNode added = MetadataJson.read(json);
+    known.put(added.get(id).asInt(), added);
+    known.put(LAST_ADDED, added);
+  }
+
+  private static boolean hasColumns(Schema schema, JsonNode specOrOrder) {
+    boolean has = true;
+    for (JsonNode field : specOrOrder == null ? List.<JsonNode>of() : specOrOrder.get("fields")) {
+      has &=
+          field.get("transform").asText().equals("void")
+              || schema.findField(field.get("source-id").asInt()) != null;
+    }
+    return has;
   }
 
   /** Why a table's own do not fit a change, in words; empty where they do. */
   static Optional<String> misfit(TableMetadata base, List<MetadataUpdate> updates) {
     FittingDefaults own = of(base);
-    FittingDefaults fits = own.fitting(base, updates);
+    if (!own.hasColumns(base, updates)) {
+      return Optional.of("somebody has taken a column away that the change sorts or partitions by");
+    }
+    FittingDefaults fits = own.fitting(base, updates, null);
     if (fits.orderId != own.orderId) {
       return Optional.of("the table is sorted by a column that the change takes away");
     }
@@ -80,10 +139,15 @@ record FittingDefaults(int schemaId, int specId, int orderId) {
         : Optional.of("the table is partitioned by a column that the change takes away");
   }
 
-  /** Have a table go by these. */
-  void set(TableMetadata.Builder builder, TableMetadata base) {
+  /**
+   * Have a table go by these.
+   *
+   * @param updates those of the change
+   */
+  void set(TableMetadata.Builder builder, TableMetadata base, List<MetadataUpdate> updates) {
     if (schemaId != base.currentSchemaId()) {
-      builder.setCurrentSchema(schemaId);
+      Schema schema = known(base, updates).get(schemaId);
+      builder.setCurrentSchema(schema, Math.max(base.lastColumnId(), schema.highestFieldId()));
     }
     if (orderId != base.defaultSortOrderId()) {
       if (base.sortOrdersById().containsKey(orderId)) {
@@ -182,16 +246,26 @@ record FittingDefaults(int schemaId, int specId, int orderId) {
 
   /** The schema that a change leaves current. */
   private Schema left(TableMetadata base, List<MetadataUpdate> updates) {
-    Map<Integer, Schema> known = new HashMap<>(base.schemasById());
+    Map<Integer, Schema> known = new HashMap<>(known(base, updates));
     Schema left = known.get(schemaId);
     for (MetadataUpdate update : updates) {
       if (update instanceof MetadataUpdate.AddSchema add) {
-        known.put(add.schema().schemaId(), add.schema());
         known.put(LAST_ADDED, add.schema());
       } else if (update instanceof MetadataUpdate.SetCurrentSchema set) {
         left = known.getOrDefault(set.schemaId(), left);
       }
     }
     return left;
+  }
+
+  /** The schemas of a table, with those that a change adds, by the table's ids. */
+  static Map<Integer, Schema> known(TableMetadata base, List<MetadataUpdate> updates) {
+    Map<Integer, Schema> known = new HashMap<>(base.schemasById());
+    for (MetadataUpdate update : updates) {
+      if (update instanceof MetadataUpdate.AddSchema add) {
+        known.put(add.schema().schemaId(), add.schema());
+      }
+    }
+    return known;
   }
 }

@@ -1,6 +1,7 @@
 package io.txns.iceberg.table;
 
 import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.iceberg.TableMetadata;
@@ -13,8 +14,13 @@ final class MetadataJson {
   private MetadataJson() {}
 
   static ObjectNode of(TableMetadata metadata) {
+    return (ObjectNode) read(TableMetadataParser.toJson(metadata));
+  }
+
+  /** What one of Iceberg's parsers has written. */
+  static JsonNode read(String json) {
     try {
-      return (ObjectNode) JSON.readTree(TableMetadataParser.toJson(metadata));
+      return JSON.readTree(json);
     } catch (JsonProcessingException e) {
       throw new IllegalStateException("Iceberg wrote metadata that is not JSON", e);
     }

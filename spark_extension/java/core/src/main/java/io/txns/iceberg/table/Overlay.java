@@ -109,18 +109,19 @@ public final class Overlay {
     Optional<String> altered = Optional.empty();
     for (LoggedChange change : run) {
       UpdateTableRequest request = requests.of(change);
-      Map<UpdateRequirement, String> unmet =
-          Rewound.unmet(view, byIdsOf(view, change, request).requirements());
-      if (!unmet.isEmpty()) {
+      UpdateTableRequest here = byIdsOf(view, change, request);
+      Map<UpdateRequirement, String> unmet = Rewound.unmet(view, here.requirements());
+      TableMetadata before = view;
+      if (unmet.isEmpty()) {
+        altered = altered.or(() -> FittingDefaults.misfit(before, here.updates()));
+      } else {
         altered = altered.or(() -> Optional.of(reason(unmet)));
         // Readers stay on the logged state (I10): what the change was staged on, and the change.
-        view = Rewound.of(view, unmet.keySet()).orElseThrow(() -> unfit(change, reason(unmet)));
+        view =
+            Rewound.of(view, unmet.keySet(), here.updates())
+                .orElseThrow(() -> unfit(change, reason(unmet)));
       }
-      TableMetadata before = view;
-      altered =
-          altered.or(
-              () -> FittingDefaults.misfit(before, byIdsOf(before, change, request).updates()));
-      view = replay(before, change, request, nowMs);
+      view = replay(view, change, request, nowMs);
       // It is ended when it is applied.
       if (change.entry().kind() == EntryKind.REPAIR) {
         stranger = Optional.empty();
@@ -198,12 +199,16 @@ public final class Overlay {
       }
       TableMetadata.Builder builder = TableMetadata.buildFrom(base);
       branches.accept(builder);
+      Snapshot source = from == null ? null : base.snapshot(from);
       FittingDefaults standing =
-          FittingDefaults.of(base).required(base, unmet.keySet()).fitting(base, here.updates());
-      standing.set(builder, base);
+          FittingDefaults.of(base)
+              .required(base, unmet.keySet(), here.updates())
+              .fitting(base, here.updates(), source == null ? null : source.schemaId());
+      standing.set(builder, base, here.updates());
       Removals removals = new Removals(standing.schemaId(), standing.specId());
       List<MetadataUpdate> possible =
           here.updates().stream().map(removals::possible).filter(Objects::nonNull).toList();
+      SpecIds.refuseOthers(base, possible);
       apply(builder, base, possible, nowMs, renumber);
       builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
       TableMetadata replayed = SpecIds.checked(builder.build(), request.updates());

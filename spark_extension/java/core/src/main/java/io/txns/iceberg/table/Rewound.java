@@ -10,6 +10,9 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Schema;
+import org.apache.iceberg.SchemaParser;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
@@ -47,15 +50,23 @@ final class Rewound {
     return failing;
   }
 
-  /** A table as requirements say that it was; empty where that cannot be told any more. */
-  static Optional<TableMetadata> of(TableMetadata base, Collection<UpdateRequirement> failing) {
+  /**
+   * A table as requirements say that it was; empty where that cannot be told any more.
+   *
+   * @param failing the requirements, by its ids
+   * @param updates those of the change that asks it, by its ids: they have the schema that it asks
+   *     for, where strangers have removed that
+   */
+  static Optional<TableMetadata> of(
+      TableMetadata base, Collection<UpdateRequirement> failing, List<MetadataUpdate> updates) {
     ObjectNode node = MetadataJson.of(base);
+    Map<Integer, Schema> known = FittingDefaults.known(base, updates);
     for (UpdateRequirement requirement : failing) {
-      if (!rewind(node, base, requirement)) {
+      if (!rewind(node, base, known, requirement)) {
         return Optional.empty();
       }
     }
-    EarlierSchema.fit(node, base);
+    EarlierSchema.fit(node, base, known.get(node.get("current-schema-id").asInt()));
     return Optional.of(MetadataJson.parsed(base, node));
   }
 
@@ -88,18 +99,23 @@ final class Rewound {
   }
 
   private static boolean rewind(
-      ObjectNode node, TableMetadata base, UpdateRequirement requirement) {
+      ObjectNode node,
+      TableMetadata base,
+      Map<Integer, Schema> known,
+      UpdateRequirement requirement) {
     if (requirement instanceof UpdateRequirement.AssertCurrentSchemaID current) {
-      node.put("current-schema-id", current.schemaId());
-      return base.schemasById().containsKey(current.schemaId());
+      return rewindSchema(node, base, known.get(current.schemaId()));
     }
     if (requirement instanceof UpdateRequirement.AssertLastAssignedFieldId last) {
       node.put("last-column-id", last.lastAssignedFieldId());
       return true;
     }
     if (requirement instanceof UpdateRequirement.AssertDefaultSpecID spec) {
-      node.put("default-spec-id", spec.specId());
-      return base.specsById().containsKey(spec.specId());
+      // One that strangers have removed had no files: another one is as good.
+      if (base.specsById().containsKey(spec.specId())) {
+        node.put("default-spec-id", spec.specId());
+      }
+      return true;
     }
     if (requirement instanceof UpdateRequirement.AssertLastAssignedPartitionId last) {
       node.put("last-partition-id", last.lastAssignedPartitionId());
@@ -112,6 +128,17 @@ final class Rewound {
     }
     return requirement instanceof UpdateRequirement.AssertRefSnapshotID ref
         && rewindRef((ObjectNode) node.get("refs"), base, ref);
+  }
+
+  private static boolean rewindSchema(ObjectNode node, TableMetadata base, Schema schema) {
+    if (schema == null) {
+      return false;
+    }
+    node.put("current-schema-id", schema.schemaId());
+    if (!base.schemasById().containsKey(schema.schemaId())) {
+      ((ArrayNode) node.get("schemas")).add(MetadataJson.read(SchemaParser.toJson(schema)));
+    }
+    return true;
   }
 
   private static void dropSpecsAbove(ArrayNode specs, int lastFieldId) {

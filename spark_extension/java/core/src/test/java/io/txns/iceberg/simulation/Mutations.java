@@ -222,6 +222,13 @@ final class Mutations {
                   "Overlay.Renumber onStorage(LoggedChange, TableOperations, boolean)",
                   (onStorage, a) -> Overlay.Renumber.IN_MEMORY)),
           Mutation.of(
+              "ids_as_staged",
+              "a schema that a change names has the id that it has in the table (7)",
+              method(
+                  "meta.FreeIds",
+                  "UpdateTableRequest in(TableMetadata, UpdateTableRequest, Long)",
+                  (in, a) -> in.of(a[0], a[1], null))),
+          Mutation.of(
               "row_ids_as_staged",
               "rows of format 3 keep the ids that apply has given them (8.2)",
               method(
