@@ -202,8 +202,10 @@ class Attempt:
         return changed
 
     def writes_over(self, table: Identifier) -> bool:
-        """Whether it does more to a table than appending."""
-        return any(one.table == table and not one.is_append for one in self.operations)
+        """Whether it does more to a table than appending, or altering nothing that is seen here."""
+        of_table = [one for one in self.operations if one.table == table]
+        moot = [one for one in of_table if one.verb == "alter" and not (one.columns or one.gone)]
+        return any(not one.is_append for one in of_table if one not in moot)
 
 
 class History:
