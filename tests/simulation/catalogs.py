@@ -94,7 +94,7 @@ class Registry:
     namespaces: dict[Identifier, dict[str, str]] = field(default_factory=dict)
     on_jvm: bool = False
     purged: set[str] = field(default_factory=set)
-    """Uuids of tables that a purger has dropped."""
+    """Uuids of tables that a purger has put aside."""
     on_commit: OnCommit = lambda _name, _old, _new: None
     on_rename: OnRename = lambda _old, _new: None
     on_drop: OnDrop = lambda _name, _metadata: None
@@ -251,8 +251,6 @@ class SimulatedCatalog(MetastoreCatalog):
                 raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
             metadata = self.registry.metadata(name)
             self.registry.on_drop(name, metadata)
-            if _ASIDE in name[-1]:
-                self.registry.purged.add(str(metadata.table_uuid))
             del self.registry.pointers[name]
             self.registry.past.pop(name, None)
 
@@ -275,6 +273,8 @@ class SimulatedCatalog(MetastoreCatalog):
                 raise TableAlreadyExistsError(f"Table exists: {'.'.join(new)}")
             self.registry.pointers[new] = self.registry.pointers.pop(old)
             self.registry.past.pop(old, None)
+            if _ASIDE in new[-1]:
+                self.registry.purged.add(str(self.registry.metadata(new).table_uuid))
             if _ASIDE not in f"{old[-1]} {new[-1]}":
                 self.registry.on_rename(old, new)
 
