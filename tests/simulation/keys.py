@@ -48,6 +48,8 @@ def change(
         meaning: Records what the statement means, around it.
     """
     there = frozenset({key}) & found
+    if verb == "upsert" and not (hasattr(table, "write_key") or _takes_upserts(table)):
+        verb = "overwrite_where"
     if verb == ("upsert" if there else "delete_where"):
         _run(table, verb, key)  # it only reads
         return
@@ -61,7 +63,7 @@ def _run(table: Any, verb: str, key: Row) -> None:
         table.write_key(key, adds=verb != "delete_where", replaces=verb != "upsert")
     elif verb == "delete_where":
         table.delete(EqualTo("id", key))
-    elif verb == "upsert" and _takes_upserts(table):
+    elif verb == "upsert":
         table.upsert(_frame(table, key), join_cols=["id"])
     else:
         table.overwrite(_frame(table, key), EqualTo("id", key))
