@@ -16,6 +16,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AddSchemaUpdate,
+    AddSnapshotUpdate,
     AddSortOrderUpdate,
     RemovePartitionSpecsUpdate,
     SetCurrentSchemaUpdate,
@@ -55,7 +56,7 @@ def misfit(base: TableMetadata, updates: Updates) -> str:
     """Say in words why a table's own do not fit a change; empty where they do."""
     if not _has_columns(base, updates):
         return "somebody has taken a column away that the change sorts or partitions by"
-    fits = fitting_change(base, updates, None)
+    fits = fitting_change(base, updates)
     if fits.default_sort_order_id != base.default_sort_order_id:
         return "the table is sorted by a column that the change takes away"
     if fits.default_spec_id != base.default_spec_id:
@@ -63,22 +64,19 @@ def misfit(base: TableMetadata, updates: Updates) -> str:
     return ""
 
 
-def fitting_change(
-    base: TableMetadata, updates: Updates, source_schema_id: int | None
-) -> TableMetadata:
+def fitting_change(base: TableMetadata, updates: Updates) -> TableMetadata:
     """
-    Give a table with a schema, a spec and an order of which what a change leaves is.
+    Give a table with a schema, a spec and an order that a change can be laid over.
+
+    Where strangers have taken a column away that the change itself goes by, that is the schema
+    which its last snapshot names: by it the change leaves the table.
 
     Args:
         base: The table.
         updates: Those of the change, by the table's ids. What they set is not asked for here.
-        source_schema_id: The schema of what the change was staged on: it is taken where strangers
-            have taken a column away that the change's own spec or order goes by.
     """
-    if not _has_columns(base, updates) and any(
-        each.schema_id == source_schema_id for each in base.schemas
-    ):
-        base = base.model_copy(update={"current_schema_id": source_schema_id})
+    if not _has_columns(base, updates):
+        base = with_schema_of(base, _last_schema_id(updates), updates) or base
     schema = _left(base, updates)
     if not any(isinstance(each, SetDefaultSortOrderUpdate) for each in updates):
         base = _by_order_of(base, schema)
@@ -88,25 +86,56 @@ def fitting_change(
     return base
 
 
+def with_schema_of(
+    base: TableMetadata, schema_id: int | None, updates: Updates
+) -> TableMetadata | None:
+    """Give a table that goes by a schema of its own, or of a change; None where there is none."""
+    said: dict[str, object] = {"current_schema_id": schema_id}
+    if all(schema.schema_id != schema_id for schema in base.schemas):
+        added = (each.schema_ for each in updates if isinstance(each, AddSchemaUpdate))
+        schema = next((each for each in added if each.schema_id == schema_id), None)
+        if schema is None:
+            return None
+        said["schemas"] = [*base.schemas, schema]
+    return base.model_copy(update=said)
+
+
+def _last_schema_id(updates: Updates) -> int | None:
+    added = [each.snapshot for each in updates if isinstance(each, AddSnapshotUpdate)]
+    return added[-1].schema_id if added else None
+
+
 def _has_columns(base: TableMetadata, updates: Updates) -> bool:
-    """Whether the schema that a change leaves has the columns of what it sets to go by."""
+    """
+    Whether the columns are there of what a change names, and of what it leaves a table to go by.
+
+    What it names of before comes first in it (spec 7), and is added while the schema is the
+    table's own; of several that it sets the last one counts.
+    """
     known: dict[tuple[type, int], PartitionSpec | SortOrder] = {
         **{(PartitionSpec, each.spec_id): each for each in base.partition_specs},
         **{(SortOrder, each.order_id): each for each in base.sort_orders},
     }
+    named: list[PartitionSpec | SortOrder] = []
     left: dict[type, PartitionSpec | SortOrder | None] = {}
+    leading = True
     for update in updates:
+        added: PartitionSpec | SortOrder | None = None
         match update:
             case AddPartitionSpecUpdate(spec=spec):
-                known[PartitionSpec, spec.spec_id] = known[PartitionSpec, LAST_ADDED] = spec
+                known[PartitionSpec, spec.spec_id] = known[PartitionSpec, LAST_ADDED] = added = spec
             case AddSortOrderUpdate(sort_order=order):
-                known[SortOrder, order.order_id] = known[SortOrder, LAST_ADDED] = order
-            case SetDefaultSpecUpdate(spec_id=named):
-                left[PartitionSpec] = known.get((PartitionSpec, named))
-            case SetDefaultSortOrderUpdate(sort_order_id=named):
-                left[SortOrder] = known.get((SortOrder, named))
+                known[SortOrder, order.order_id] = known[SortOrder, LAST_ADDED] = added = order
+            case SetDefaultSpecUpdate(spec_id=wanted):
+                left[PartitionSpec] = known.get((PartitionSpec, wanted))
+            case SetDefaultSortOrderUpdate(sort_order_id=wanted):
+                left[SortOrder] = known.get((SortOrder, wanted))
+        leading = leading and (added is not None or isinstance(update, AddSchemaUpdate))
+        if leading and added is not None:
+            named.append(added)
     schema = _left(base, updates)
-    return all(each is None or is_of(each, schema) for each in left.values())
+    own = all(each is None or is_of(each, schema) for each in left.values())
+    return own and all(is_of(each, base.schema()) for each in named)
 
 
 def changes(base: TableMetadata, fits: TableMetadata) -> Iterator[TableUpdate]:
@@ -155,14 +184,15 @@ def _by_order_of(metadata: TableMetadata, schema: Schema) -> TableMetadata:
 def _by_spec_of(
     metadata: TableMetadata, schema: Schema, removed: Iterable[int] = ()
 ) -> TableMetadata:
-    if is_of(metadata.spec(), schema):
-        return metadata
     specs = metadata.partition_specs
+    own_id = metadata.default_spec_id
+    if any(each.spec_id == own_id and is_of(each, schema) for each in specs):
+        return metadata
     kept = (each for each in specs if is_of(each, schema) and each.spec_id not in removed)
     own = [each.spec_id for each in kept] or [each.spec_id for each in specs if not each.fields]
     if own:
         return metadata.model_copy(update={"default_spec_id": max(own)})
-    spec = PartitionSpec(spec_id=1 + max(each.spec_id for each in specs))
+    spec = PartitionSpec(spec_id=1 + max((each.spec_id for each in specs), default=-1))
     said = {"default_spec_id": spec.spec_id, "partition_specs": [*specs, spec]}
     return metadata.model_copy(update=said)
 

@@ -20,7 +20,6 @@ from pyiceberg.table.update import (
     AddSortOrderUpdate,
     AssertCurrentSchemaId,
     AssertDefaultSortOrderId,
-    RemovePartitionSpecsUpdate,
     RemoveSchemasUpdate,
     SetCurrentSchemaUpdate,
     SetDefaultSortOrderUpdate,
@@ -205,11 +204,8 @@ def _with_specs(
     for update in updates:
         match update:
             case AddPartitionSpecUpdate(spec=spec):
-                if not specs.has(spec.spec_id, spec.fields):
+                if not specs.kept(spec.spec_id, spec.fields):
                     yield update
-            case RemovePartitionSpecsUpdate(spec_ids=gone):
-                specs.removed(gone)
-                yield update
             case SetDefaultSpecUpdate(spec_id=wanted):
                 yield SetDefaultSpecUpdate(spec_id=specs.named(wanted))
             case _:
@@ -246,17 +242,12 @@ class _Ids:
         self._here: dict[int, int] = {}
         self._last = LAST_ADDED
 
-    def has(self, logged: int, wanted: object) -> bool:
-        """Whether the very same is there under its id, which it keeps; it is the last one then."""
+    def kept(self, logged: int, wanted: object) -> bool:
+        """Take what keeps its id for the last one added; give whether it is there already."""
         there = self._known.get(logged) == wanted
         self._known.setdefault(logged, wanted)
         self._last = logged
         return there
-
-    def removed(self, gone: Iterable[int]) -> None:
-        """Take away what has ids."""
-        for here in gone:
-            self._known.pop(here, None)
 
     def added(self, logged: int, wanted: object) -> int | None:
         """Give the id under which something is to be added; None where an equal one is there."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
-    AddSchemaUpdate,
     AssertCurrentSchemaId,
     AssertDefaultSortOrderId,
     AssertDefaultSpecId,
@@ -21,7 +20,7 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
 )
 
-from txns._iceberg.fitting_defaults import fitting
+from txns._iceberg.fitting_defaults import fitting, with_schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,7 +53,7 @@ def unmet(
 
 
 def rewound(
-    base: TableMetadata, failing: Iterable[TableRequirement], updates: Iterable[TableUpdate]
+    base: TableMetadata, failing: Iterable[TableRequirement], updates: tuple[TableUpdate, ...]
 ) -> TableMetadata | None:
     """
     Give a table as requirements say that it was.
@@ -77,7 +76,7 @@ def rewound(
 
 
 def restored(
-    base: TableMetadata, failing: Iterable[TableRequirement], updates: Iterable[TableUpdate]
+    base: TableMetadata, failing: Iterable[TableRequirement], updates: tuple[TableUpdate, ...]
 ) -> TableMetadata:
     """
     Give a table with the schema, spec and order that requirements say were its own.
@@ -91,12 +90,12 @@ def restored(
 
 
 def _as_required(
-    base: TableMetadata, requirement: TableRequirement, updates: Iterable[TableUpdate]
+    base: TableMetadata, requirement: TableRequirement, updates: tuple[TableUpdate, ...]
 ) -> TableMetadata | None:
     known: bool = True
     match requirement:
         case AssertCurrentSchemaId(current_schema_id=schema_id):
-            return _with_schema(base, schema_id, updates)
+            return with_schema_of(base, schema_id, updates)
         case AssertLastAssignedFieldId(last_assigned_field_id=field_id):
             said: dict[str, object] = {"last_column_id": field_id}
         case AssertDefaultSpecId(default_spec_id=spec_id):
@@ -118,19 +117,6 @@ def _as_required(
         case _:
             return None
     return base.model_copy(update=said) if known else None
-
-
-def _with_schema(
-    base: TableMetadata, schema_id: int, updates: Iterable[TableUpdate]
-) -> TableMetadata | None:
-    said: dict[str, object] = {"current_schema_id": schema_id}
-    if all(schema.schema_id != schema_id for schema in base.schemas):
-        added = (each.schema_ for each in updates if isinstance(each, AddSchemaUpdate))
-        schema = next((each for each in added if each.schema_id == schema_id), None)
-        if schema is None:
-            return None
-        said["schemas"] = [*base.schemas, schema]
-    return base.model_copy(update=said)
 
 
 def _with_ref(base: TableMetadata, name: str, snapshot_id: int | None) -> TableMetadata | None:

@@ -39,6 +39,7 @@ from txns._iceberg import manifests as _manifests
 from txns._iceberg import snapshots
 from txns._iceberg.free_ids import naming_all
 from txns._iceberg.snapshots import APPEND, REPLACE
+from txns._identifier import dotted_name
 from txns._log.entry import Change, Operation
 from txns._table import mark
 from txns.errors import Unsupported
@@ -255,9 +256,28 @@ def build(
     identifier = TableIdentifier(
         namespace=Namespace(list(staged.identifier[:-1])), name=staged.identifier[-1]
     )
+    _refuse_spec_ids_given_again(staged, updates)
     named = tuple(updates) if staged.create else naming_all(staged.base, requirements, updates)
     request = CommitTableRequest(identifier=identifier, requirements=requirements, updates=named)
     return _change(staged, source), request
+
+
+def _refuse_spec_ids_given_again(staged: StagedTable, updates: list[TableUpdate]) -> None:
+    """
+    Refuse a partition spec under the id of one that the same change removes.
+
+    Iceberg's Java, and so a server, does not give an id again that it has taken away in a commit.
+    """
+    gone: set[int] = set()
+    for update in updates:
+        if isinstance(update, RemovePartitionSpecsUpdate):
+            gone.update(update.spec_ids)
+        elif isinstance(update, AddPartitionSpecUpdate) and update.spec.spec_id in gone:
+            raise Unsupported(
+                "a transaction that removes a partition spec cannot add another one under its id:"
+                f" commit the removal first; spec=`{update.spec.spec_id}`"
+                f" table=`{dotted_name(staged.identifier)}`"
+            )
 
 
 def _split(

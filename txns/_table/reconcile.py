@@ -15,7 +15,6 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AssertRefSnapshotId,
-    RemovePartitionSpecsUpdate,
     RemoveSnapshotRefUpdate,
     TableRequirement,
     TableUpdate,
@@ -85,9 +84,12 @@ def for_applier(
     Raises:
         Quarantined: It does not fit, or what it stands on is gone.
     """
-    updates = updates_of(theirs, ours, request, now_ms, renumber, repaired=repaired)
-    _refuse_other_specs(theirs, ours, updates, server=server)
     here = by_ids_of(theirs, ours, request)
+    unmet = requirements.unmet(theirs, here.requirements)
+    if unmet and not repaired:
+        raise unfit(ours, next(iter(unmet.values())))
+    updates = updates_of(theirs, ours, request, now_ms, renumber, unmet)
+    _refuse_other_specs(theirs, ours, updates, server=server)
     why = (
         fitting_defaults.unloadable(refuse_unfit(theirs, ours, updates))
         if repaired
@@ -109,9 +111,7 @@ def _refuse_other_specs(
     """
     taken = {spec.spec_id for spec in theirs.partition_specs}
     for update in updates:
-        if isinstance(update, RemovePartitionSpecsUpdate):
-            taken.difference_update(update.spec_ids)
-        elif isinstance(update, AddPartitionSpecUpdate):
+        if isinstance(update, AddPartitionSpecUpdate):
             spec_id = update.spec.spec_id
             if spec_id in taken:
                 raise unfit(ours, f"there is another partition spec {spec_id}")

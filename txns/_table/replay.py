@@ -6,7 +6,7 @@ The same function makes both (docs/spec.md 8.1, 11.2). Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from txns.errors import Quarantined
 if TYPE_CHECKING:
     from pyiceberg.table import CommitTableRequest
     from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableRequirement
 
     from txns._log.entry import LoggedChange
 
@@ -78,8 +79,10 @@ def replay(
     """
     Lay one logged change over a table, with `txns.applied` set to its `commit_ts`.
 
+    What the change requires of the table its caller asks.
+
     Raises:
-        Quarantined: A requirement other than `main`'s place does not hold.
+        Quarantined: The table takes no such updates, or lacks what the change stands on.
     """
     updates = updates_of(base, logged, request, now_ms, renumber)
     return refuse_unfit(base, logged, updates)
@@ -106,8 +109,7 @@ def updates_of(
     request: CommitTableRequest,
     now_ms: int,
     renumber: Renumber,
-    *,
-    repaired: bool = False,
+    unmet: Collection[TableRequirement] = (),
 ) -> tuple[TableUpdate, ...]:
     """
     Give the updates that carry a logged change out on a table; `replay` without the result.
@@ -118,29 +120,24 @@ def updates_of(
         request: Its payload.
         now_ms: The wall clock's time in ms.
         renumber: For snapshots whose numbers are taken.
-        repaired: Whether a repair is logged after it: what strangers altered does not stand in
-            the way then.
+        unmet: What the change requires, by the table's ids, and does not find: the table is to go
+            by that again.
 
     Raises:
-        Quarantined: A requirement other than `main`'s place does not hold.
+        Quarantined: The table lacks what the change stands on.
     """
     source_id = logged.change.from_snapshot_id
-    here = by_ids_of(base, logged, request)
-    unmet = requirements.unmet(base, here.requirements)
-    if unmet and not repaired:
-        raise unfit(logged, next(iter(unmet.values())))
-    source = None if source_id is None else base.snapshot_by_id(source_id)
-    if source_id is not None and source is None:
+    if source_id is not None and base.snapshot_by_id(source_id) is None:
         raise incomplete(
             logged.change.table,
             "the table lacks the snapshot that a logged change stands on: it has been expired, or"
             " the table was set back outside the protocol",
         )
-    restored = requirements.restored(base, unmet, here.updates)
-    updates = by_ids_of(restored, logged, request).updates if unmet else here.updates
-    standing = fitting_defaults.fitting_change(
-        restored, updates, source.schema_id if source else None
-    )
+    updates = by_ids_of(base, logged, request).updates
+    restored = requirements.restored(base, unmet, updates) if unmet else base
+    standing = fitting_defaults.fitting_change(restored, updates)
+    # It may have a schema by now that the change adds.
+    updates = updates if standing is base else by_ids_of(standing, logged, request).updates
     return (
         *fitting_defaults.changes(base, standing),
         *fitted(standing, with_removals_that_can_be(standing, updates), now_ms, renumber),

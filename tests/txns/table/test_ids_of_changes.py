@@ -22,7 +22,7 @@ from tests.txns.lake import SCHEMA, ids, rows
 from txns._iceberg.updates import laid_over
 from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
 from txns._table import reconcile, replay
-from txns.errors import Quarantined
+from txns.errors import Quarantined, Unsupported
 
 if TYPE_CHECKING:
     import txns
@@ -377,16 +377,103 @@ def test_a_spec_that_strangers_remove_and_put_another_in_its_place(
 def test_a_spec_removed_and_its_id_given_again_by_one_change(
     lake: Lake, later: txns.Handle
 ) -> None:
+    """No server gives it again; the transaction is told before it commits."""
     a = lake.table("a", [1])
     with lake.open().catalog().load_table(a).update_spec() as update:
         update.add_field("name", BucketTransform(4), "b")
     with lake.open().catalog().load_table(a).update_spec() as update:
         update.remove_field("b")
+    txn = later.begin()
+    txn.commit_table(txn.load_table(a), (), (RemovePartitionSpecsUpdate(spec_ids=[1]),))
+    with txn.load_table(a).update_spec() as update:
+        update.add_field("id", BucketTransform(8), "c")
+    with pytest.raises(Unsupported, match="commit the removal first"):
+        txn.commit()
+
+
+def test_a_spec_and_a_column_that_one_change_adds_and_takes_away(
+    lake: Lake, later: txns.Handle
+) -> None:
+    """Of several that it sets the last one counts; of strangers there are none."""
+    a = lake.table("a", [1])
     with later.begin() as txn:
-        txn.commit_table(txn.load_table(a), (), (RemovePartitionSpecsUpdate(spec_ids=[1]),))
         with txn.load_table(a).update_spec() as update:
-            update.add_field("id", BucketTransform(8), "c")
-        txn.load_table(a).append(rows(2))
+            update.add_field("name", BucketTransform(4), "b")
+        with txn.load_table(a).update_spec() as update:
+            update.remove_field("b")
+        with txn.load_table(a).update_schema() as columns:
+            columns.delete_column("name")
     assert [] == later.apply_le()
-    assert ["c"] == [each.name for each in lake.catalog.load_table(a).spec().fields]
-    assert [1, 2] == lake.plain_ids(a)
+    assert ["id"] == lake.catalog.load_table(a).schema().column_names
+
+
+def test_a_stranger_who_partitions_anew_and_removes_the_default_spec(
+    lake: Lake, later: txns.Handle
+) -> None:
+    """Of an empty table, of which the log does as much; a reject ends it."""
+    a = lake.table("a")
+    with later.begin() as txn:
+        with txn.load_table(a).update_spec() as update:
+            update.add_field("name", BucketTransform(4), "ours")
+        txn.load_table(a).append(rows(2))
+    with lake.catalog.load_table(a).update_spec() as update:
+        update.add_field("id", BucketTransform(8), "theirs")
+    plain = lake.catalog.load_table(a)
+    lake.catalog.commit_table(plain, (), (RemovePartitionSpecsUpdate(spec_ids=[0]),))
+    assert [2] == ids(later.snapshot().load_table(a))
+
+
+@pytest.mark.parametrize("by", ["order", "spec"])
+def test_a_stranger_who_goes_by_something_else_and_drops_the_column(
+    lake: Lake, later: txns.Handle, by: str
+) -> None:
+    """The table went by it when the change was staged, which has it go by another one."""
+    a = lake.table("a", [1])
+    for handle, column in ((lake.open(), "name"), (later, "id")):
+        table = handle.catalog().load_table(a)
+        if by == "order":
+            with table.update_sort_order() as order:
+                order.asc(column, IdentityTransform())
+        else:
+            with table.update_spec() as update:
+                for each in table.spec().fields:
+                    update.remove_field(each.name)
+                update.add_field(column, BucketTransform(4), f"of_{column}")
+    plain = lake.catalog.load_table(a)
+    if by == "order":
+        with plain.update_sort_order():
+            pass
+    else:
+        with plain.update_spec() as update:
+            update.remove_field("of_name")
+    with lake.catalog.load_table(a).update_schema() as columns:
+        columns.delete_column("name")
+    assert [1] == ids(later.snapshot().load_table(a))
+    later.repair_reject(a)
+    assert [] == later.apply_le()
+    plain = lake.catalog.load_table(a)
+    fields = plain.sort_order().fields if by == "order" else plain.spec().fields
+    assert [1] == [each.source_id for each in fields]
+
+
+@pytest.mark.parametrize("column", ["x", "name"])
+def test_a_column_of_strangers_that_a_change_was_staged_with(
+    lake: Lake, later: txns.Handle, column: str
+) -> None:
+    """It has no snapshot, and the schema of the one that the change stands on has it not."""
+    a = lake.table("a", [1])
+    with lake.catalog.load_table(a).update_schema() as columns:
+        columns.add_column("x", StringType())
+    with later.begin() as txn:
+        with txn.load_table(a).update_sort_order() as order:
+            order.asc(column, IdentityTransform())
+        schema = SCHEMA.append(pa.field("x", pa.string()))
+        txn.load_table(a).append(pa.table({"id": [2], "name": ["n"], "x": ["x"]}, schema=schema))
+    with lake.catalog.load_table(a).update_schema() as columns:
+        columns.delete_column(column)
+    assert ["id", "name", "x"] == _columns(later, a)
+    later.repair_reject(a)
+    assert [] == later.apply_le()
+    plain = lake.catalog.load_table(a)
+    assert ["id", "name", "x"] == plain.schema().column_names
+    assert ["x", None] == sorted(plain.scan().to_arrow()["x"].to_pylist(), key=str, reverse=True)

@@ -16,8 +16,8 @@ import org.apache.iceberg.rest.requests.UpdateTableRequest;
  * <p>Strangers may have taken an id that a change gives, or what came before it was given another
  * one. So a change says what each id that it names was ({@link NamedIds}), and who applies it finds
  * the equal one, or the next free id. So it is with partition specs, but that they keep their ids.
- * Iceberg's builder gives the ids. It says of nothing that the table has already that it was added
- * last, and takes an id that a change names for the table's.
+ * Iceberg's builder gives these very ids. It says of nothing that the table has already that it was
+ * added last, and takes an id that a change names for the table's.
  */
 public final class FreeIds {
   private final SchemaIds schemas;

@@ -22,7 +22,6 @@ import org.apache.iceberg.exceptions.ValidationException;
 public final class SpecIds {
   private static final int LAST_ADDED = -1;
   private final TableMetadata base;
-  private final Set<Integer> gone = new HashSet<>();
   private int last = LAST_ADDED;
 
   SpecIds(TableMetadata base) {
@@ -31,13 +30,10 @@ public final class SpecIds {
 
   /** An equal one under the same id is the logged one: null, and it is the last one added. */
   MetadataUpdate here(MetadataUpdate update) {
-    if (update instanceof MetadataUpdate.RemovePartitionSpecs removal) {
-      gone.addAll(removal.specIds());
-    }
     if (update instanceof MetadataUpdate.AddPartitionSpec add) {
       int id = add.spec().specId();
       last = id;
-      PartitionSpec there = base == null || gone.contains(id) ? null : base.spec(id);
+      PartitionSpec there = base == null ? null : base.spec(id);
       return isLogged(there, add.spec()) ? null : update;
     }
     return update instanceof MetadataUpdate.SetDefaultPartitionSpec set
@@ -76,9 +72,7 @@ public final class SpecIds {
   public static void refuseOthers(TableMetadata base, List<MetadataUpdate> updates) {
     Set<Integer> taken = new HashSet<>(base.specsById().keySet());
     for (MetadataUpdate update : updates) {
-      if (update instanceof MetadataUpdate.RemovePartitionSpecs gone) {
-        taken.removeAll(gone.specIds());
-      } else if (update instanceof MetadataUpdate.AddPartitionSpec add) {
+      if (update instanceof MetadataUpdate.AddPartitionSpec add) {
         int id = add.spec().specId();
         ValidationException.check(
             !taken.contains(id), "there is another partition spec %s in the table", id);

@@ -1,5 +1,6 @@
 package io.txns.iceberg.stage;
 
+import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Operation;
 import io.txns.iceberg.meta.History;
@@ -8,6 +9,7 @@ import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -101,6 +103,7 @@ public final class ChangeBuilder {
         SnapshotRef.MAIN_BRANCH,
         (name, ref) -> retained(staged, (MetadataUpdate.SetSnapshotRef) ref));
     updates.addAll(refs.values());
+    refuseSpecIdsGivenAgain(staged, updates);
     List<UpdateRequirement> requirements =
         staged.isCreate()
             ? UpdateRequirements.forCreateTable(updates)
@@ -111,6 +114,26 @@ public final class ChangeBuilder {
             staged.identifier(),
             requirements,
             staged.isCreate() ? updates : NamedIds.added(staged.base(), requirements, updates)));
+  }
+
+  /**
+   * Iceberg's builder, and so a server, does not give an id again that it has taken away in a
+   * commit.
+   */
+  private static void refuseSpecIdsGivenAgain(StagedTable staged, List<MetadataUpdate> updates) {
+    Set<Integer> gone = new HashSet<>();
+    for (MetadataUpdate update : updates) {
+      if (update instanceof MetadataUpdate.RemovePartitionSpecs removal) {
+        gone.addAll(removal.specIds());
+      } else if (update instanceof MetadataUpdate.AddPartitionSpec add
+          && gone.contains(add.spec().specId())) {
+        throw TxnException.unsupported(
+            String.format(
+                "a transaction that removes a partition spec cannot add another one under its id:"
+                    + " commit the removal first; spec=`%s` table=`%s`",
+                add.spec().specId(), staged.identifier()));
+      }
+    }
   }
 
   /** Iceberg's create and replace set a new main without the retention that tables of ours have. */

@@ -1,6 +1,7 @@
 package io.txns.iceberg.table;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import io.txns.iceberg.meta.AddedSnapshots;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -13,6 +14,7 @@ import org.apache.iceberg.PartitionField;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.PartitionSpecParser;
 import org.apache.iceberg.Schema;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.SortOrderParser;
 import org.apache.iceberg.TableMetadata;
@@ -63,19 +65,18 @@ record FittingDefaults(int schemaId, int specId, int orderId) {
   }
 
   /**
-   * The same, of the columns that a change leaves.
+   * The same, such that a change can be laid over them.
+   *
+   * <p>Where strangers have taken a column away that the change itself goes by, the schema is that
+   * which its last snapshot names: by it the change leaves the table.
    *
    * @param updates those of the change; what they set is not asked for here
-   * @param sourceSchemaId the schema of what the change was staged on: it is taken where strangers
-   *     have taken a column away that the change's own spec or order goes by
    */
-  FittingDefaults fitting(
-      TableMetadata base, List<MetadataUpdate> updates, Integer sourceSchemaId) {
-    boolean known = sourceSchemaId != null && base.schemasById().containsKey(sourceSchemaId);
+  FittingDefaults fitting(TableMetadata base, List<MetadataUpdate> updates) {
     FittingDefaults own =
-        known && !hasColumns(base, updates)
-            ? new FittingDefaults(sourceSchemaId, specId, orderId)
-            : this;
+        hasColumns(base, updates)
+            ? this
+            : new FittingDefaults(lastSchemaId(base, updates), specId, orderId);
     Schema schema = own.left(base, updates);
     boolean sorts = updates.stream().anyMatch(MetadataUpdate.SetDefaultSortOrder.class::isInstance);
     boolean partitions =
@@ -86,32 +87,53 @@ record FittingDefaults(int schemaId, int specId, int orderId) {
         sorts ? orderId : orderOf(base.sortOrders(), orderId, schema));
   }
 
-  /** Whether the schema that a change leaves has the columns of what it sets to go by. */
+  private int lastSchemaId(TableMetadata base, List<MetadataUpdate> updates) {
+    Map<Integer, Schema> known = known(base, updates);
+    return AddedSnapshots.of(updates).stream()
+        .map(Snapshot::schemaId)
+        .filter(known::containsKey)
+        .reduce(schemaId, (before, last) -> last);
+  }
+
+  /**
+   * Whether the columns are there of what a change names, and of what it leaves a table to go by.
+   *
+   * <p>What it names of before comes first in it (docs/spec.md 7), and is added while the schema is
+   * the table's own; of several that it sets the last one counts.
+   */
   private boolean hasColumns(TableMetadata base, List<MetadataUpdate> updates) {
-    Schema schema = left(base, updates);
     Map<Integer, JsonNode> specs = new HashMap<>();
     base.specs().forEach(spec -> add(specs, "spec-id", PartitionSpecParser.toJson(spec)));
     Map<Integer, JsonNode> orders = new HashMap<>();
     base.sortOrders().forEach(order -> add(orders, "order-id", SortOrderParser.toJson(order)));
-    boolean has = true;
+    Schema own = known(base, updates).get(schemaId);
+    boolean hasNamed = true;
+    boolean leading = true;
+    JsonNode spec = null;
+    JsonNode order = null;
     for (MetadataUpdate update : updates) {
-      if (update instanceof MetadataUpdate.AddPartitionSpec added) {
-        add(specs, "spec-id", PartitionSpecParser.toJson(added.spec()));
-      } else if (update instanceof MetadataUpdate.AddSortOrder added) {
-        add(orders, "order-id", SortOrderParser.toJson(added.sortOrder()));
+      JsonNode added = null;
+      if (update instanceof MetadataUpdate.AddPartitionSpec add) {
+        added = add(specs, "spec-id", PartitionSpecParser.toJson(add.spec()));
+      } else if (update instanceof MetadataUpdate.AddSortOrder add) {
+        added = add(orders, "order-id", SortOrderParser.toJson(add.sortOrder()));
       } else if (update instanceof MetadataUpdate.SetDefaultPartitionSpec set) {
-        has &= hasColumns(schema, specs.get(set.specId()));
+        spec = specs.get(set.specId());
       } else if (update instanceof MetadataUpdate.SetDefaultSortOrder set) {
-        has &= hasColumns(schema, orders.get(set.sortOrderId()));
+        order = orders.get(set.sortOrderId());
       }
+      leading = leading && (added != null || update instanceof MetadataUpdate.AddSchema);
+      hasNamed &= !leading || hasColumns(own, added);
     }
-    return has;
+    Schema left = left(base, updates);
+    return hasNamed && hasColumns(left, spec) && hasColumns(left, order);
   }
 
-  private static void add(Map<Integer, JsonNode> known, String id, String json) {
+  private static JsonNode add(Map<Integer, JsonNode> known, String id, String json) {
     JsonNode added = MetadataJson.read(json);
     known.put(added.get(id).asInt(), added);
     known.put(LAST_ADDED, added);
+    return added;
   }
 
   private static boolean hasColumns(Schema schema, JsonNode specOrOrder) {
@@ -130,7 +152,7 @@ record FittingDefaults(int schemaId, int specId, int orderId) {
     if (!own.hasColumns(base, updates)) {
       return Optional.of("somebody has taken a column away that the change sorts or partitions by");
     }
-    FittingDefaults fits = own.fitting(base, updates, null);
+    FittingDefaults fits = own.fitting(base, updates);
     if (fits.orderId != own.orderId) {
       return Optional.of("the table is sorted by a column that the change takes away");
     }
@@ -196,26 +218,27 @@ record FittingDefaults(int schemaId, int specId, int orderId) {
   }
 
   /**
-   * The same metadata. Iceberg loads no table with a spec, be it an old one, whose transform is not
-   * of its column's type: a stranger's, of a column whose id the log has given to another.
-   *
-   * @throws ValidationException where there is such a spec
+   * Why a table can be loaded by nobody, in words; empty where it can. Iceberg loads none with a
+   * spec, be it an old one, whose transform is not of its column's type: a stranger's, of a column
+   * whose id the log has given to another.
    */
-  static TableMetadata loadable(TableMetadata replayed) {
+  static Optional<String> unloadable(TableMetadata replayed) {
     for (PartitionSpec spec : replayed.specs()) {
       for (PartitionField field : spec.fields()) {
         Type type = replayed.schema().findType(field.sourceId());
-        ValidationException.check(
-            type == null || field.transform().isVoid() || field.transform().canTransform(type),
-            "partition spec %s of the table has the field `%s` of a column that is %s `%s` in the"
-                + " log: expire the spec outside the protocol",
-            spec.specId(),
-            field.name(),
-            type,
-            replayed.schema().findColumnName(field.sourceId()));
+        if (type != null && !field.transform().isVoid() && !field.transform().canTransform(type)) {
+          return Optional.of(
+              String.format(
+                  "partition spec %s of the table has the field `%s` of a column that is %s `%s` in"
+                      + " the log: expire the spec outside the protocol",
+                  spec.specId(),
+                  field.name(),
+                  type,
+                  replayed.schema().findColumnName(field.sourceId())));
+        }
       }
     }
-    return replayed;
+    return Optional.empty();
   }
 
   private static boolean isOf(PartitionSpec spec, Schema schema) {

@@ -17,6 +17,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.Set;
 import java.util.function.Consumer;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
@@ -169,11 +170,14 @@ public final class Overlay {
    * <p>{@code main} is put on the logged run wherever a stranger left it; see {@link
    * ForeignBranches}.
    *
-   * @param repaired whether a repair is logged after it: what strangers altered does not stand in
-   *     the way then
+   * <p>What the change requires of the table its caller asks.
+   *
+   * @param unmet what it requires, by the table's ids, and does not find: the table is to go by
+   *     that again
    * @param branches what else changes in the same swap. It comes first: a builder that adds no
    *     snapshot stamps what it makes with the clock, which may be behind the table.
-   * @throws TxnException Quarantined when a requirement other than main's place does not hold
+   * @throws TxnException Quarantined when the table takes no such updates, or lacks what the change
+   *     stands on
    */
   private static TableMetadata replay(
       TableMetadata base,
@@ -181,15 +185,11 @@ public final class Overlay {
       UpdateTableRequest request,
       long nowMs,
       Renumber renumber,
-      boolean repaired,
+      Set<UpdateRequirement> unmet,
       Consumer<TableMetadata.Builder> branches) {
     TableIdentifier table = logged.change().table();
     Long from = logged.change().fromSnapshotId();
     UpdateTableRequest here = byIdsOf(base, logged, request);
-    Map<UpdateRequirement, String> unmet = Rewound.unmet(base, here.requirements());
-    if (!unmet.isEmpty() && !repaired) {
-      throw unfit(logged, reason(unmet));
-    }
     try {
       if (from != null && base.snapshot(from) == null) {
         throw TxnException.incomplete(
@@ -199,11 +199,10 @@ public final class Overlay {
       }
       TableMetadata.Builder builder = TableMetadata.buildFrom(base);
       branches.accept(builder);
-      Snapshot source = from == null ? null : base.snapshot(from);
       FittingDefaults standing =
           FittingDefaults.of(base)
-              .required(base, unmet.keySet(), here.updates())
-              .fitting(base, here.updates(), source == null ? null : source.schemaId());
+              .required(base, unmet, here.updates())
+              .fitting(base, here.updates());
       standing.set(builder, base, here.updates());
       Removals removals = new Removals(standing.schemaId(), standing.specId());
       List<MetadataUpdate> possible =
@@ -211,16 +210,17 @@ public final class Overlay {
       SpecIds.refuseOthers(base, possible);
       apply(builder, base, possible, nowMs, renumber);
       builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
-      TableMetadata replayed = SpecIds.checked(builder.build(), request.updates());
-      return repaired ? FittingDefaults.loadable(replayed) : replayed;
+      return SpecIds.checked(builder.build(), request.updates());
     } catch (CommitFailedException | ValidationException | IllegalArgumentException e) {
       throw unfit(logged, e.getMessage());
     }
   }
 
   /**
-   * The same for an applier: a table that goes by what the change takes away is not for him to put
-   * right unless somebody has said so.
+   * The same for an applier: what strangers made impossible is not for him to put right.
+   *
+   * @param repaired whether a repair is logged after it: that puts it right
+   * @throws TxnException Quarantined when a requirement other than main's place does not hold
    */
   public static TableMetadata applied(
       TableMetadata base,
@@ -231,20 +231,25 @@ public final class Overlay {
       boolean repaired,
       Consumer<TableMetadata.Builder> branches) {
     UpdateTableRequest here = byIdsOf(base, logged, request);
-    if (!repaired && Rewound.unmet(base, here.requirements()).isEmpty()) {
-      FittingDefaults.misfit(base, here.updates())
-          .ifPresent(
-              reason -> {
-                throw unfit(logged, reason);
-              });
+    Map<UpdateRequirement, String> unmet = Rewound.unmet(base, here.requirements());
+    Optional<String> impossible =
+        unmet.isEmpty() ? FittingDefaults.misfit(base, here.updates()) : Optional.of(reason(unmet));
+    if (impossible.isPresent() && !repaired) {
+      throw unfit(logged, impossible.get());
     }
-    return replay(base, logged, request, nowMs, renumber, repaired, branches);
+    TableMetadata replayed =
+        replay(base, logged, request, nowMs, renumber, unmet.keySet(), branches);
+    Optional<String> why = repaired ? FittingDefaults.unloadable(replayed) : Optional.empty();
+    if (why.isPresent()) {
+      throw unfit(logged, why.get());
+    }
+    return replayed;
   }
 
   /** The same in memory, for readers and for who checks that a change can be applied. */
   public static TableMetadata replay(
       TableMetadata base, LoggedChange logged, UpdateTableRequest request, long nowMs) {
-    return replay(base, logged, request, nowMs, Renumber.IN_MEMORY, false, builder -> {});
+    return replay(base, logged, request, nowMs, Renumber.IN_MEMORY, Set.of(), builder -> {});
   }
 
   private static UpdateTableRequest byIdsOf(
