@@ -206,7 +206,7 @@ final class Mutations {
               call(
                   "table.Overlay",
                   "TableMetadata replay(TableMetadata, LoggedChange, UpdateTableRequest, long,"
-                      + " Overlay.Renumber, boolean, Consumer)",
+                      + " Overlay.Renumber, Set, Consumer)",
                   SET_PROPERTIES,
                   (setProperties, a) -> a[0]),
               call(

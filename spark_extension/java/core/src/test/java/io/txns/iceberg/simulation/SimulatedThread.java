@@ -91,9 +91,19 @@ final class SimulatedThread {
       given = process.session().call(line.get("call").asText(), line.path("args"));
     } catch (Exception | Error e) {
       kind = "error";
-      given = Failures.describe(e);
+      given = described(e);
     }
     return dead ? died() : (ObjectNode) line().set(kind, given);
+  }
+
+  /** Whatever it is: who waits for an answer would wait for ever. */
+  private static ObjectNode described(Throwable e) {
+    try {
+      return Failures.describe(e);
+    } catch (RuntimeException undescribed) {
+      undescribed.addSuppressed(e);
+      return Failures.describe(undescribed);
+    }
   }
 
   private ObjectNode died() {
