@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.java_steps import type_of
+from tests.simulation.scheduler import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,9 +136,11 @@ class Jvm:
                 return {"answer": step(line)}
             except Exception as error:  # noqa: BLE001 -- Java is told, or it is our own fault
                 return {"raise": {"type": type_of(error), "message": str(error)}}
-        except BaseException:  # it dies, or a promise is broken: nothing of it goes on
+        except BaseException as error:  # it dies, or a promise is broken: nothing of it goes on
             self._send({**who, "die": True})
             assert self._heard(who)["died"]
+            if isinstance(error, Exception):  # of our own: nobody may take it for an answer
+                raise Violation("crash", repr(error)) from error
             raise
 
     def _send(self, line: Line) -> None:
