@@ -256,10 +256,10 @@ MUTANTS = (
     Mutant(
         "python-overlay-of-altered",
         Part.PYTHON,
-        "before = _before_strangers(view, ours, unmet) if unmet else view",
+        "before = requirements.rewound(view, unmet, here.updates)",
         "before = view",
         "readers of a table that a stranger altered stay on what was logged",
-        "tests/**/test_altered.py::test_readers_stay_on_the_logged_state_of_an_altered_table",
+        "tests/**/test_altered.py::test_readers_of_a_table_whose_partitions_were_altered",
     ),
     Mutant(
         "python-needed-entry",
