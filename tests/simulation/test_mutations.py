@@ -37,6 +37,7 @@ QUICK = {
 TESTS_SEE = {
     "absence_check_dropped",
     "head_not_moved",
+    "ids_as_staged",
     "kept_tag_forgotten",
     "missing_list_passed_over",
     "reads_by_name_only",
