@@ -24,3 +24,9 @@ def lake(tmp_path: Path) -> Lake:
 @pytest.fixture
 def handle(lake: Lake) -> txns.Handle:
     return lake.open()
+
+
+@pytest.fixture
+def later(lake: Lake) -> txns.Handle:
+    """A handle that leaves the apply to others."""
+    return lake.open(apply="next")

@@ -86,16 +86,12 @@ def for_applier(
     """
     here = by_ids_of(theirs, ours, request)
     unmet = requirements.unmet(theirs, here.requirements)
-    if unmet and not repaired:
-        raise unfit(ours, next(iter(unmet.values())))
+    impossible = next(iter(unmet.values()), "") or fitting_defaults.misfit(theirs, here.updates)
+    if impossible and not repaired:  # before a list is written that nobody would need
+        raise unfit(ours, impossible)
     updates = updates_of(theirs, ours, request, now_ms, renumber, unmet)
     _refuse_other_specs(theirs, ours, updates, server=server)
-    why = (
-        fitting_defaults.unloadable(refuse_unfit(theirs, ours, updates))
-        if repaired
-        else fitting_defaults.misfit(theirs, here.updates)
-    )
-    if why:
+    if repaired and (why := fitting_defaults.unloadable(refuse_unfit(theirs, ours, updates))):
         raise unfit(ours, why)
     updates += foreign_branches(theirs, stranger, adopted_by(request), updates)
     return beside(theirs, here.requirements, updates)

@@ -28,12 +28,6 @@ from tests.txns.commit.test_clocks import racing
 from tests.txns.lake import SCHEMA, ids, rows
 
 
-@pytest.fixture
-def later(lake):
-    """A handle that leaves the apply to others."""
-    return lake.open(apply="next")
-
-
 def _logged_alter(lake, later, *, row: int = 2) -> str:
     """Log a column and a row with a value in it, beside a row of another table."""
     a, b = lake.table("a", [1]), lake.table("b", [1])

@@ -18,12 +18,6 @@ from tests.txns.lake import SCHEMA, ids, rows
 from txns._table import outstanding_branch
 
 
-@pytest.fixture
-def later(lake):
-    """A handle that leaves the apply to others."""
-    return lake.open(apply="next")
-
-
 def _sort_by(table, column: str) -> None:
     with table.update_sort_order() as order:
         order.asc(column, IdentityTransform())

@@ -34,12 +34,6 @@ GOLDEN = json.loads(
 OURS = SCHEMA.append(pa.field("ours", pa.string()))
 
 
-@pytest.fixture
-def later(lake: Lake) -> txns.Handle:
-    """A handle that leaves the apply to others."""
-    return lake.open(apply="next")
-
-
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden["why"])
 def test_the_ids_are_those_of_the_specification(golden: dict[str, Any]) -> None:
     base = TableMetadataUtil.parse_obj(golden["base"])

@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 BRANCH = outstanding_branch.BRANCH
 
 
-@pytest.fixture
-def later(lake):
-    """A handle that leaves the apply to others."""
-    return lake.open(apply="next")
-
-
 def with_ours(value: int) -> pa.Table:
     """Give a row with a value in a column that is logged, and not applied."""
     schema = SCHEMA.append(pa.field("ours", pa.string()))
