@@ -76,7 +76,7 @@ class TableChecks:
         main, before = new.current_snapshot(), None if old is None else _main(old)
         if old is None or main is None or main.parent_snapshot_id != before:
             return False
-        copied = None if before is None else str(before)
+        copied = "-1" if before is None else str(before)
         if (_summary(main, "txns.restored"), _summary(main, "txns.commit-ts")) != (copied, None):
             return False
         return self._contents.rows(main) == self._contents.rows(old.current_snapshot())

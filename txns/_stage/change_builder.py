@@ -111,7 +111,7 @@ def footing(staged: StagedTable, clock: Clock) -> Snapshot:
     anything, and strangers' as the state is.
     """
     main = staged.current.current_snapshot()
-    restored = {mark.SNAPSHOT_RESTORED: str(main.snapshot_id)} if main else {}
+    restored = {mark.SNAPSHOT_RESTORED: str(main.snapshot_id if main else mark.NO_SNAPSHOT)}
     return _stage_listing(
         staged,
         clock,

@@ -41,6 +41,12 @@ NAME_TAKEN = (
 )
 """The same."""
 
+NEVER_UNDER_CARE = (
+    "the log has a change of a table that was never under this commit table's care",
+    "nothing is applied to it; look who has written the commit table: whoever may is trusted",
+)
+"""The same."""
+
 _MOVED = "somebody moved main off the protocol's last snapshot"
 
 

@@ -51,6 +51,8 @@ SNAPSHOT_DROPPED = "txns.dropped"
 SNAPSHOT_ADOPTED = "txns.adopted"
 SNAPSHOT_RESTORED = "txns.restored"
 """On a copy of another snapshot: which one it is a copy of."""
+NO_SNAPSHOT = -1
+"""What a footing is a copy of where the table had no `main`."""
 
 SNAPSHOT_LOST_ABOVE = "txns.lost-above"
 """On what adopts a table that was set back: the `commit_ts` above which its states are gone."""
@@ -278,6 +280,16 @@ def _least(properties: Mapping[str, str], key: str, default: int) -> int:
 def is_ours(snapshot: Snapshot) -> bool:
     """Whether the protocol put a snapshot where it is (I7)."""
     return summary_value(snapshot, SNAPSHOT_COMMIT_TS) is not None
+
+
+def was_under_care(metadata: TableMetadata) -> bool:
+    """
+    Whether a table shows that it was under care, if without a mark: by snapshots of ours.
+
+    Or by a footing: who adopts a table that was set back to before its registration puts one there.
+    """
+    restored = (summary_value(each, SNAPSHOT_RESTORED) for each in metadata.snapshots)
+    return any(map(is_ours, metadata.snapshots)) or any(restored)
 
 
 def commit_ts_of(snapshot: Snapshot) -> int:

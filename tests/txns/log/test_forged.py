@@ -7,11 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
 
 import txns
-from tests.txns.lake import rows
+from tests.txns.lake import ids, rows
 from txns._log import payload
-from txns._log.entry import Payload
+from txns._log.entry import Change, Kind, Payload
+from txns._log.entry import Operation as LoggedOperation
 
 PLACES = [
     "{folder}/victim.json",
@@ -68,6 +72,61 @@ def test_a_payload_that_lies_elsewhere_is_neither_read_nor_removed(lake, tmp_pat
     lake.clock.ahead_ms += 11 * 60_000  # what is superseded goes when the next one is noted
     handle.advance(handle.upper + 1)
     assert victim.exists()
+
+
+@pytest.mark.parametrize("kind", [Kind.REPAIR, Kind.FORGET, Kind.ADOPT])
+def test_no_record_changes_a_table_that_was_never_under_care(lake, kind):
+    """Whoever may write the commit table alone has no right to it, and appliers may have."""
+    a, b = lake.table("a", [1]), lake.table("b", [1], register=False)
+    handle = lake.open(apply="next")
+    handle.catalog().load_table(a).append(rows(2))
+    handle.apply_le()
+    log, plain = handle.parts.log, lake.catalog.load_table(b)
+    head = log.load()
+    main = plain.current_snapshot()
+    snapshot = main.model_copy(
+        update={
+            "snapshot_id": 7,
+            "parent_snapshot_id": main.snapshot_id,
+            "sequence_number": main.sequence_number + 1,
+            "summary": Summary(Operation.OVERWRITE, **{"txns.commit-ts": "1", "txns.txn-id": "x"}),
+        }
+    )
+    request = CommitTableRequest(
+        identifier=TableIdentifier(namespace=Namespace(["shop"]), name="b"),
+        requirements=(AssertTableUUID(uuid=plain.metadata.table_uuid),),
+        updates=(
+            AddSnapshotUpdate(snapshot=snapshot),
+            SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=7),
+        ),
+    )
+    change = Change(
+        table=("shop", "b"),
+        uuid=str(plain.metadata.table_uuid),
+        operation=LoggedOperation.OVERWRITE,
+        from_snapshot_id=main.snapshot_id,
+        to_snapshot_id=7,
+        added_records=0,
+        deleted_records=0,
+    )
+    [*_, last] = (entry for entry in head.state.entries if entry.applies)
+    ts = head.upper + 1
+    fake = replace(
+        last,
+        kind=kind,
+        txn_id="forged",
+        commit_ts=ts,
+        upper=ts,
+        prev_ts=head.upper,
+        read_ts=head.upper,
+        changes=(change,),
+        payload=Payload(inline=payload.dump([request])),
+    )
+    log.append(head, [fake])
+    assert [("shop", "b")] == handle.apply_le()
+    assert plain.metadata_location == lake.catalog.load_table(b).metadata_location
+    handle.catalog().load_table(a).append(rows(3))
+    assert [1, 2, 3] == ids(handle.snapshot().load_table(a))
 
 
 @pytest.mark.parametrize(

@@ -315,7 +315,8 @@ final class TxnTableOperations extends DelegatingOperations {
           "",
           Winner.NOBODY,
           loaded.readTs(),
-          "rows that it rewrote have other row ids since they were applied");
+          "rows that it rewrote have other row ids since they were applied: load the table anew"
+              + " (Table.refresh) before the next try");
     }
   }
 

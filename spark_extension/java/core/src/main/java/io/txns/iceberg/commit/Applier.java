@@ -18,6 +18,7 @@ import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.ForeignBranches;
 import io.txns.iceberg.table.LoggedState;
+import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.OutstandingBranch;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.Stranger;
@@ -367,6 +368,12 @@ public final class Applier {
     }
     TableMark.refuseCommitTable(table, base);
     UpdateTableRequest request = log.request(change);
+    if (TableMark.of(base).isEmpty() && !OurSnapshots.haveBeenIn(base)) {
+      throw TxnException.quarantined(
+          table,
+          "the log has a change of a table that was never under this commit table's care",
+          "nothing is applied to it; look who has written the commit table: whoever may is trusted");
+    }
     if (TableMark.of(base).isEmpty() && !repaired && !forgets) {
       throw TxnException.quarantined(table, "somebody took the protocol's mark from the table");
     }

@@ -274,7 +274,8 @@ public final class Committer {
             request.key().txnId(),
             Winner.NOBODY,
             head.upper(),
-            "rows that it rewrote have other row ids since they were applied");
+            "rows that it rewrote have other row ids since they were applied: load the table anew"
+                + " (Table.refresh) before the next try");
       }
     }
   }

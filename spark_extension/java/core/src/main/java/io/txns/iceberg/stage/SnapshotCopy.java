@@ -26,6 +26,9 @@ public final class SnapshotCopy {
           SnapshotSummary.TOTAL_POS_DELETES_PROP, "0",
           SnapshotSummary.TOTAL_EQ_DELETES_PROP, "0");
 
+  /** What a footing is a copy of where the table had no {@code main}. */
+  private static final long NO_SNAPSHOT = -1;
+
   private SnapshotCopy() {}
 
   /**
@@ -35,7 +38,9 @@ public final class SnapshotCopy {
    * @param parent what main stands on in the log; null for a table without a snapshot
    */
   public static void stage(StagedTable staged, Snapshot source, Snapshot parent) {
-    stage(staged, staged.real().newSnapshotId(), DataOperations.OVERWRITE, source, parent);
+    long snapshotId = staged.real().newSnapshotId();
+    Map<String, String> restored = source == null ? Map.of() : restored(source.snapshotId());
+    stage(staged, snapshotId, DataOperations.OVERWRITE, source, parent, restored);
   }
 
   /**
@@ -47,11 +52,21 @@ public final class SnapshotCopy {
   public static void stageFooting(StagedTable staged, long snapshotId) {
     Snapshot main = staged.current().currentSnapshot();
     String operation = main == null ? DataOperations.OVERWRITE : DataOperations.REPLACE;
-    stage(staged, snapshotId, operation, main, main);
+    Map<String, String> restored = restored(main == null ? NO_SNAPSHOT : main.snapshotId());
+    stage(staged, snapshotId, operation, main, main, restored);
+  }
+
+  private static Map<String, String> restored(long snapshotId) {
+    return Map.of(TableMark.SNAPSHOT_RESTORED, Long.toString(snapshotId));
   }
 
   private static void stage(
-      StagedTable staged, long snapshotId, String operation, Snapshot source, Snapshot parent) {
+      StagedTable staged,
+      long snapshotId,
+      String operation,
+      Snapshot source,
+      Snapshot parent,
+      Map<String, String> restored) {
     TableMetadata base = staged.current();
     FileIO io = staged.real().io();
     SnapshotEdit edit =
@@ -60,6 +75,7 @@ public final class SnapshotCopy {
             .timestampMs(base.lastUpdatedMillis())
             .schemaId(base.currentSchemaId())
             .summary(totals(source))
+            .summary(restored)
             .listed(
                 io,
                 staged.operations().metadataFileLocation("snap-" + snapshotId + "-copy.avro"),
@@ -67,9 +83,6 @@ public final class SnapshotCopy {
                 base.lastSequenceNumber() + 1,
                 base.formatVersion() >= 3 ? base.nextRowId() : null,
                 source == null ? List.of() : source.allManifests(io));
-    if (source != null) {
-      edit.summary(Map.of(TableMark.SNAPSHOT_RESTORED, Long.toString(source.snapshotId())));
-    }
     staged.stage(
         base,
         TableMetadata.buildFrom(base)

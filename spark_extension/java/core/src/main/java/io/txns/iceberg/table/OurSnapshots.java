@@ -18,6 +18,19 @@ public final class OurSnapshots {
         && snapshot.summary().containsKey(TableMark.SNAPSHOT_COMMIT_TS);
   }
 
+  /**
+   * Whether a table shows that it was under care, if without a mark: by snapshots of ours, or by a
+   * footing: who adopts a table that was set back to before its registration puts one there.
+   */
+  public static boolean haveBeenIn(TableMetadata metadata) {
+    return metadata.snapshots().stream()
+        .anyMatch(
+            at ->
+                isOurs(at)
+                    || at.summary() != null
+                        && at.summary().containsKey(TableMark.SNAPSHOT_RESTORED));
+  }
+
   /** Whether one of ours is inside a change, or of another branch: no state of main. */
   static boolean isPassing(Snapshot snapshot) {
     return snapshot.summary().containsKey(TableMark.SNAPSHOT_PASSING);
