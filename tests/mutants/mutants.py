@@ -248,8 +248,8 @@ MUTANTS = (
     Mutant(
         "python-other-commit-table",
         Part.PYTHON,
-        "if mark and ours and mark.commit_table_uuid != head.uuid:",
-        "if mark is None and ours:",
+        "if newer.log_id == mark.log_id and self._has_shown(metadata, mark, newer):",
+        "if self._has_shown(metadata, mark, newer):",
         "nothing is applied to a table that another commit table of the name has marked",
         "tests/**/test_strangers.py::test_a_table_of_another_commit_table_of_the_name_is_left_alone",
     ),

@@ -186,11 +186,11 @@ def row_files(
     return [data_file(table_metadata, rows, version)] if rows else []
 
 
-def listed(head: Any) -> list[orphans._File]:
+def listed(io: Any, location: str) -> list[orphans.File]:
     """Give the files below the commit table's location, in the place of pyarrow's listing."""
-    storage, location = head.table.io.storage, head.metadata.location
+    storage = io.storage
     found = storage.world.io("read", f"list {location}", lambda: storage.below(location), ERRORS)
-    return [orphans._File(path, 0, written_ms) for path, written_ms in found.items()]
+    return [orphans.File(path, 0, written_ms) for path, written_ms in found.items()]
 
 
 def _time(world: World) -> types.SimpleNamespace:
@@ -237,7 +237,7 @@ def simulated(world: World) -> Iterator[None]:
         (pyiceberg.avro.file, "os", seeded_os),
         (txns._commit.group, "threading", _Module(threading, Condition=partial(Turns, world))),
         (txns._catalog.transaction, "threading", _Module(threading, RLock=partial(Mutex, world))),
-        (txns._admin.orphans, "_listed", listed),
+        (txns._admin.orphans, "listed", listed),
         (txns._catalog.changefeed, "ArrowScan", RowScan),
         (pyiceberg.io.pyarrow, "ArrowScan", _scan),
         (pyiceberg.io.pyarrow, "_dataframe_to_data_files", partial(row_files, world)),

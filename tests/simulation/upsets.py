@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.simulation.worker import Lake, Worker
 
 _ELSEWHERE = ("lake", "x0")
-_MARK = ("txns.commit-table", "txns.commit-table-uuid", "txns.table-uuid", "txns.created")
+_MARK = ("txns.commit-table", "txns.log-id", "txns.table-uuid", "txns.created")
 
 
 def rename(worker: Worker) -> None:

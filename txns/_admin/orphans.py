@@ -54,7 +54,7 @@ class Orphan:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class File:
     """A file in storage, with the time in ms at which storage says that it was written."""
 
     path: str
@@ -75,9 +75,9 @@ def orphans(parts: Parts) -> list[Orphan]:
             another table's.
     """
     head = parts.log.load()
-    listed = _listed(head)
-    _written_ms(head, listed)
-    return _unused(parts, listed, parts.clock.now_ms())
+    found = listed(parts.log.io, head.metadata.location)
+    _written_ms(head, found)
+    return _unused(parts, found, parts.clock.now_ms())
 
 
 def remove(parts: Parts) -> list[Orphan]:
@@ -98,11 +98,11 @@ def remove(parts: Parts) -> list[Orphan]:
             another table's.
     """
     moved = _moved(parts, parts.log.load())
-    listed = _listed(moved)
-    now_ms = _written_ms(moved, listed)
+    found = listed(parts.log.io, moved.metadata.location)
+    now_ms = _written_ms(moved, found)
     _moved(parts, parts.log.load())
     io = parts.log.io
-    return [replace(each, stays=_delete(io, each.path)) for each in _unused(parts, listed, now_ms)]
+    return [replace(each, stays=_delete(io, each.path)) for each in _unused(parts, found, now_ms)]
 
 
 def _delete(io: FileIO, path: str) -> str:
@@ -131,28 +131,28 @@ def _moved(parts: Parts, head: Head) -> Head:
     )
 
 
-def _unused(parts: Parts, listed: list[_File], now_ms: int) -> list[Orphan]:
+def _unused(parts: Parts, listed: list[File], now_ms: int) -> list[Orphan]:
     """Give the files of the protocol that are old, and that no head of late refers to."""
     newest, used = _newest(parts)
-    written_ms = {_plain(each.path): each.written_ms for each in listed}
-    used = {_plain(path) for path in used | _used_before(newest, written_ms, now_ms)}
-    start = _plain(newest.metadata.location) + "/"
+    written_ms = {plain(each.path): each.written_ms for each in listed}
+    used = {plain(path) for path in used | _used_before(newest, written_ms, now_ms)}
+    start = plain(newest.metadata.location) + "/"
     unused = [
         Orphan(each.path, each.size_bytes, now_ms - each.written_ms)
         for each in listed
-        if _plain(each.path) not in used
-        if _OURS.fullmatch(_plain(each.path).removeprefix(start))
+        if plain(each.path) not in used
+        if _OURS.fullmatch(plain(each.path).removeprefix(start))
     ]
     old = [each for each in unused if each.age_ms > commit_log.GRACE_MS]
     _refuse_another_table(newest, old)
     return sorted(old, key=lambda each: each.path)
 
 
-def _written_ms(head: Head, listed: list[_File]) -> int:
+def _written_ms(head: Head, listed: list[File]) -> int:
     """Give the time at which a head's own metadata file was written, by a listing."""
-    own = _plain(head.table.metadata_location if head.table else "")
+    own = plain(head.table.metadata_location if head.table else "")
     for each in listed:
-        if _plain(each.path) == own:
+        if plain(each.path) == own:
             return each.written_ms
     raise Unsupported(
         "the listing does not show the commit table's own metadata file, so nothing is removed;"
@@ -253,7 +253,7 @@ def _versions_before(
     location, metadata = newest.table.metadata_location, newest.metadata
     until_ms = now_ms
     while until_ms > now_ms - commit_log.GRACE_MS and metadata.metadata_log:
-        until_ms = written_ms.get(_plain(location), now_ms)
+        until_ms = written_ms.get(plain(location), now_ms)
         location = metadata.metadata_log[-1].metadata_file
         try:
             metadata = FromInputFile.table_metadata(newest.table.io.new_input(location))
@@ -293,10 +293,14 @@ def _is_lost_creation(metadata: TableMetadata) -> bool:
     return first == [Kind.TIDY.value] and not metadata.metadata_log
 
 
-def _listed(head: Head) -> list[_File]:
-    assert head.table is not None
-    location = head.metadata.location
-    files = PyArrowFileIO(head.table.io.properties)
+def listed(io: FileIO, location: str) -> list[File]:
+    """
+    Give the files below a commit table's location.
+
+    Raises:
+        Unsupported: Storage does not list them.
+    """
+    files = PyArrowFileIO(io.properties)
     scheme, netloc, path = PyArrowFileIO.parse_location(location, files.properties)
     try:
         found = files.fs_by_scheme(scheme, netloc).get_file_info(
@@ -308,13 +312,13 @@ def _listed(head: Head) -> list[_File]:
         ) from error
     start = location[: -len(path)] if location.endswith(path) else f"{scheme}://"
     return [
-        _File(start + info.path, info.size, round(info.mtime.timestamp() * 1000))
+        File(start + info.path, info.size, round(info.mtime.timestamp() * 1000))
         for info in found
         if info.type == FileType.File and info.mtime is not None
     ]
 
 
-def _plain(location: str) -> str:
+def plain(location: str) -> str:
     """Give a location without its scheme: s3 and s3a, or none at all, are one file."""
     without = re.sub(r"^[a-z0-9+.-]+:", "", location)
     return posixpath.normpath("/" + without.lstrip("/"))

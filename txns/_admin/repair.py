@@ -100,7 +100,7 @@ class Repairer:
         staged = _staged(loaded)
         if loaded.registered and _mark.mark_of(staged.base) is None:
             uuid = str(staged.base.table_uuid)
-            mark = _mark.mark_properties(self._log.identifier, self._log.load().uuid, uuid)
+            mark = _mark.mark_properties(self._log.identifier, self._log.load().log_id, uuid)
             mark |= _mark.retention_properties(staged.base.properties)
             staged.stage((SetPropertiesUpdate(updates=mark),))
         return staged

@@ -157,7 +157,7 @@ class _TableCheck:
 
     def snapshots(self) -> Iterator[Problem]:
         """Check I7 and I9: each snapshot of ours, on any branch, carries an entry's stamp."""
-        for snapshot in self._ours():
+        for snapshot in _mark.since_registration(self._metadata):
             at = f"snapshot {snapshot.snapshot_id}"
             txn_id = snapshots.summary_value(snapshot, _mark.SNAPSHOT_TXN_ID)
             if txn_id is None:
@@ -175,19 +175,6 @@ class _TableCheck:
                 yield "I9", f"{at} is of {txn_id}, which did not write this table"
             if not self._acceptable(snapshot, commit_ts):
                 yield "I7", f"{at} is of {snapshot.timestamp_ms}, its commit_ts is {commit_ts}"
-
-    def _ours(self) -> Iterator[Snapshot]:
-        """Give the snapshots that this log has put there: those since the last registration."""
-        since = 0
-        for snapshot in self._metadata.snapshots:
-            if not _mark.is_ours(snapshot):
-                continue
-            txn_id = snapshots.summary_value(snapshot, _mark.SNAPSHOT_TXN_ID)
-            if txn_id == self._registration_id(snapshot):
-                since = max(since, snapshot.sequence_number or 0)
-        for snapshot in self._metadata.snapshots:
-            if _mark.is_ours(snapshot) and (snapshot.sequence_number or 0) >= since:
-                yield snapshot
 
     def _registration_id(self, snapshot: Snapshot) -> str:
         return derived_id("register", self._uuid, snapshot.snapshot_id)

@@ -12,6 +12,7 @@ from txns._cli.demo import demo
 from txns._cli.group import TxnsGroup
 from txns._cli.init import init
 from txns._cli.purge import purge
+from txns._cli.recover import recover
 from txns._cli.status import status
 from txns._cli.timeline import log, show
 from txns._cli.upgrade import upgrade
@@ -37,6 +38,7 @@ main = TxnsGroup(
         on,
         purge,
         read_at,
+        recover,
         register,
         release,
         repair,

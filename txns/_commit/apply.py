@@ -35,7 +35,7 @@ from txns._table import mark as _mark
 from txns._table import outstanding_branch, reconcile, replay
 from txns._table.logged_state import MISSING, NAME_TAKEN, NEVER_UNDER_CARE, logged_state
 from txns._table.swap import swap
-from txns.errors import CorruptLog, Quarantined, TxnsError, Unsupported
+from txns.errors import Quarantined, TxnsError, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -158,14 +158,10 @@ class Applier:
             return None
 
     def _check_mark(self, table: Identifier, head: Head, real: Table | None) -> None:
-        """Refuse a table whose mark names this commit table with another uuid (spec 8.1, 2)."""
+        """Refuse a table that is marked by this log, and does not belong to it (spec 8.1, 2)."""
         mark = _mark.mark_of(real.metadata) if real else None
-        ours = mark is not None and mark.commit_table == ".".join(self._log.identifier)
-        if mark and ours and mark.commit_table_uuid != head.uuid:
-            raise CorruptLog(
-                "the table was marked by another commit table of this name (was one restored from"
-                f" a backup?): nothing is applied to it; table=`{dotted_name(table)}`"
-            )
+        if real and mark and mark.commit_table == ".".join(self._log.identifier):
+            self._tables.check_mark(table, real.metadata, mark, head)
 
     @staticmethod
     def _run(head: Head, table: Identifier, real: Table | None) -> list[LoggedChange]:

@@ -93,6 +93,7 @@ class Registrar:
             InvalidUsage: 42602, the name has no namespace.
             NoSuchTableError: There is none, or it has another uuid.
             Quarantined: The log has more of it than it shows.
+            CorruptLog: It shows more than the log has, or another log has marked it.
         """
         refuse_without_namespace(identifier)
         head = self._log.load_or_create()
@@ -102,8 +103,11 @@ class Registrar:
             raise _not_applied(identifier, "registered")
         table = self._tables.whole(identifier, head)
         self._check_registrable(identifier, table, uuid)
-        if _mark.mark_of(table.metadata) is None:
+        mark = _mark.mark_of(table.metadata)
+        if mark is None:
             table = self._marked(identifier, table, uuid)
+        else:
+            self._tables.check_mark(identifier, table.metadata, mark, head)
         marking = _mark_snapshot(table)
         return head.upper if marking is None else self._log_registration(table, marking)
 
@@ -191,7 +195,7 @@ class Registrar:
         uuid = str(table.metadata.table_uuid)
         self._refuse_outstanding(identifier, table, head)
         properties = _mark.registration_properties(
-            self._log.identifier, head.uuid, uuid, head.upper, table.metadata.properties
+            self._log.identifier, head.log_id, uuid, head.upper, table.metadata.properties
         )
         staged = StagedTable(identifier, table.io, table.metadata)
         marks: list[TableUpdate] = [SetPropertiesUpdate(updates=properties)]

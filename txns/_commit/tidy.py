@@ -201,6 +201,13 @@ class Tidier:
         return done
 
 
+def archived(
+    table: Table, entries: list[Entry], record: Entry
+) -> tuple[Snapshot, list[TableUpdate]]:
+    """Write rows of entries to an archive; give the record that is its snapshot, and updates."""
+    return _rewritten(table, [row for one in entries for row in archive.rows_of(one)], [], record)
+
+
 def _superseded(
     head: Head, io: FileIO, record: Snapshot, done: list[Entry], removed: set[int]
 ) -> list[str]:
@@ -231,12 +238,13 @@ def _superseded(
 def _rewritten(
     table: Table, rows: list[dict[str, Any]], small: list[DataFile], record: Entry
 ) -> tuple[Snapshot, list[TableUpdate]]:
-    """Write the rows as one data file; give its snapshot and the updates that put it on main."""
+    """Write rows, if any, as one file; give its snapshot and what puts that on main."""
     transaction = table.transaction()
     update = transaction.update_snapshot(snapshot_properties=_entry.to_summary(record))
     with update.overwrite() if small else update.fast_append() as producer:
         arrow = archive.to_arrow(rows)
-        for file in _dataframe_to_data_files(table.metadata, arrow, table.io):
+        new = _dataframe_to_data_files(table.metadata, arrow, table.io) if rows else ()
+        for file in new:
             producer.append_data_file(file)
         for file in small:
             producer.delete_data_file(file)

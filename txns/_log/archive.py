@@ -65,14 +65,14 @@ class _Newest:
         version: Of the archive, when it was asked.
         above: The bound in ms above which rows were read.
         upto: As in `_Dropped`.
-        by_uuid: Their `commit_ts` in ms, by the table's uuid.
+        by_uuid: Their `commit_ts` in ms and transaction ids, by the table's uuid.
         forgotten: Uuids of tables that were taken from care, and not registered again.
     """
 
     version: str | None
     above: int
     upto: int
-    by_uuid: Mapping[str, int]
+    by_uuid: Mapping[str, tuple[int, str]]
     forgotten: frozenset[str]
 
 
@@ -126,24 +126,43 @@ class Archive:
             above: A bound in ms, which is given where there is nothing above it.
             marked: Whether the table has its mark: without one, a forgotten table is its owner's.
         """
-        known, version = self._newest, head.archive_version
-        if version is None or above >= head.state.tidied_upto:
+        if not head.exists or above >= head.state.tidied_upto:
             return above
-        if above < known.above:
-            known = _Newest(None, above, above, {}, frozenset())
-        if known.version != version:
-            by_uuid, forgotten = dict(known.by_uuid), set(known.forgotten)
-            for row in self.rows(_above(known.upto), ("commit_ts", "kind", "table_uuid")):
-                kind = Kind(row["kind"])
-                (forgotten.add if kind is Kind.FORGET else forgotten.discard)(row["table_uuid"])
-                if kind in APPLIED_KINDS:
-                    by_uuid[row["table_uuid"]] = row["commit_ts"]
-            upto = max(known.upto, head.state.archived_upto)
-            known = _Newest(version, known.above, upto, by_uuid, frozenset(forgotten))
-            self._newest = known
+        known = self._newest_above(head, above - 1)  # with the change that `has_applied` asks for
         if not marked and uuid in known.forgotten:
             return above
-        return max(above, known.by_uuid.get(uuid, above))
+        return max(above, known.by_uuid.get(uuid, (above, ""))[0])
+
+    def has_applied(self, head: Head, uuid: str, commit_ts: int, txn_id: str) -> bool:
+        """
+        Say whether a change that a table shows has left the head; True where a newer one has.
+
+        Args:
+            head: As above.
+            uuid: The table's.
+            commit_ts: Of the change, in ms.
+            txn_id: Of the change.
+        """
+        known = self._newest_above(head, commit_ts - 1)
+        newest_ts, newest_id = known.by_uuid.get(uuid, (0, ""))
+        return newest_ts > commit_ts or (newest_ts, newest_id) == (commit_ts, txn_id)
+
+    def _newest_above(self, head: Head, above: int) -> _Newest:
+        """Give what is known of the newest changes above a bound in ms, read where it is not."""
+        known, version = self._newest, head.archive_version
+        if above < known.above:
+            known = _Newest(None, above, above, {}, frozenset())
+        if known.version == version:
+            return known
+        by_uuid, forgotten = dict(known.by_uuid), set(known.forgotten)
+        for row in self.rows(_above(known.upto), ("commit_ts", "txn_id", "kind", "table_uuid")):
+            kind = Kind(row["kind"])
+            (forgotten.add if kind is Kind.FORGET else forgotten.discard)(row["table_uuid"])
+            if kind in APPLIED_KINDS:
+                by_uuid[row["table_uuid"]] = row["commit_ts"], row["txn_id"]
+        upto = max(known.upto, head.state.archived_upto)
+        self._newest = _Newest(version, known.above, upto, by_uuid, frozenset(forgotten))
+        return self._newest
 
     def rows(
         self, condition: BooleanExpression | None = None, columns: tuple[str, ...] = ("*",)

@@ -40,7 +40,7 @@ from txns._logger import logger
 from txns.errors import CorruptLog, InvalidUsage, TxnsError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
@@ -104,6 +104,11 @@ class Head:
     def uuid(self) -> str:
         """The commit table's uuid; empty where there is none."""
         return str(self.table.metadata.table_uuid) if self.table else ""
+
+    @property
+    def log_id(self) -> str:
+        """What marks name the log by (`commit_table.log_id`); empty where there is none."""
+        return commit_table.log_id(self.table.metadata) if self.table else ""
 
     @property
     def archive_version(self) -> str | None:
@@ -204,16 +209,19 @@ class CommitLog:
         last = self._last
         if last.table is None:
             return False
-        if table.metadata.table_uuid != last.metadata.table_uuid:
-            raise InvalidUsage(
-                "55000",
-                "another commit table stands where one was when this catalog was opened, and does"
-                " not hold what was committed there: restore the old one, or open the catalog again"
-                " and run the transaction again;"
-                f" commit_table=`{dotted_name(self.identifier)}` uuid=`{table.metadata.table_uuid}`"
-                f" expected=`{last.uuid}`",
-            )
-        return last_sequence_number(table.metadata) < last.sequence_number
+        older = last_sequence_number(table.metadata) < last.sequence_number
+        found = commit_table.log_id(table.metadata)
+        same_table = table.metadata.table_uuid == last.metadata.table_uuid
+        if found == last.log_id or (same_table and older):
+            return older
+        raise InvalidUsage(
+            "55000",
+            "another commit table stands where one was when this catalog was opened, or it has been"
+            " recovered since, and may not hold what was committed there: restore the old one, or"
+            " open the catalog again and run the transaction again;"
+            f" commit_table=`{dotted_name(self.identifier)}` log_id=`{found}`"
+            f" expected=`{last.log_id}`",
+        )
 
     def _load(self) -> Table:
         try:
@@ -400,18 +408,50 @@ class CommitLog:
             last = self._last
             if last.table and last.table.metadata_location == table.metadata_location:
                 return last
-            records: dict[int, Entry] = {}
-            for snapshot in table.metadata.snapshots:
-                if _has_kind(snapshot):
-                    known = self._records.get(snapshot.snapshot_id)
-                    records[snapshot.snapshot_id] = known or _entry.from_summary(_summary(snapshot))
-            newest = records[_newest_record(table.metadata).snapshot_id]
-            ids = {entry.commit_ts: snapshot_id for snapshot_id, entry in records.items()}
-            head = Head(table, LogState.of(records, newest), ids)
+            head, records = _head(table, self._records)
             if last.table is None or head.sequence_number >= last.sequence_number:
                 self._records = records
                 self._last = head
             return self._last
+
+
+def head_of(table: Table) -> Head:
+    """
+    Give the head that a version of a commit table is, whatever has been seen of the log.
+
+    Raises:
+        CorruptLog: An invariant does not hold.
+        Unsupported: A version or feature that this program does not know.
+    """
+    return _head(table, {})[0]
+
+
+def _head(table: Table, known: Mapping[int, Entry]) -> tuple[Head, dict[int, Entry]]:
+    """Read a version's records, but for those that are known, by snapshot id."""
+    records = {
+        each.snapshot_id: known.get(each.snapshot_id) or record_of(each)
+        for each in table.metadata.snapshots
+        if _has_kind(each)
+    }
+    newest = records[_newest_record(table.metadata).snapshot_id]
+    ids = {entry.commit_ts: snapshot_id for snapshot_id, entry in records.items()}
+    return Head(table, LogState.of(records, newest), ids), records
+
+
+def record_of(snapshot: Snapshot) -> Entry:
+    """
+    Decode the record that a snapshot of a commit table is.
+
+    Raises:
+        CorruptLog: It cannot be read; with the command that goes on without it.
+        Unsupported: An unknown format version or reader feature.
+    """
+    try:
+        return _entry.from_summary(_summary(snapshot))
+    except CorruptLog as error:
+        raise CorruptLog(
+            f"{error}; `txns recover --void {snapshot.snapshot_id}` goes on without that record"
+        ) from error
 
 
 def remove(io: FileIO, path: str) -> None:

@@ -23,6 +23,7 @@ from txns._log.entry import THIS_ENGINE
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import SetSnapshotRefUpdate
 
     from txns._clock import Clock
@@ -54,6 +55,9 @@ PROPERTIES = {
     "gc.enabled": "false",
 }
 
+LOG_ID = "txns.log-id"
+"""On the commit table: which epoch of the log it is in, since a recovery; see `log_id`."""
+
 MIN_SNAPSHOTS_TO_KEEP = 2147483647
 MAX_SNAPSHOT_AGE_MS = 100 * 365 * 24 * 3600 * 1000
 """A hundred years: with the count above, what keeps other engines' expiry away."""
@@ -67,6 +71,17 @@ def main_at(snapshot_id: int) -> SetSnapshotRefUpdate:
         min_snapshots_to_keep=MIN_SNAPSHOTS_TO_KEEP,
         max_snapshot_age_ms=MAX_SNAPSHOT_AGE_MS,
     )
+
+
+def log_id(metadata: TableMetadata) -> str:
+    """
+    Give what marks name a log by: its commit table's uuid, and what a recovery has added to it.
+
+    Two tables never have one: properties that a copy has brought along begin with another uuid.
+    """
+    uuid = str(metadata.table_uuid)
+    renewed = metadata.properties.get(LOG_ID, "")
+    return renewed if renewed.startswith(f"{uuid}-") else uuid
 
 
 def _create_namespace(catalog: Catalog, namespace: Identifier) -> None:

@@ -282,7 +282,7 @@ def from_summary(summary: Mapping[str, str]) -> Entry:
         else _word(Isolation, _required(summary, ISOLATION), ISOLATION),
         engine=summary.get(ENGINE) or "",
         comment=_comment(summary.get(COMMENT) or ""),
-        changes=() if tidy else _changes(_required(summary, TABLES)),
+        changes=() if tidy else changes_of(_required(summary, TABLES)),
         payload=_payload(summary),
     )
     _check_relations(entry)
@@ -377,7 +377,13 @@ def _payload(summary: Mapping[str, str]) -> Payload:
     return payload
 
 
-def _changes(stored: str) -> tuple[Change, ...]:
+def changes_of(stored: str) -> tuple[Change, ...]:
+    """
+    Decode what an entry does to each table.
+
+    Raises:
+        CorruptLog: It is malformed.
+    """
     try:
         elements = limits.parsed(stored)
     except ValueError as error:

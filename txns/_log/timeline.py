@@ -16,6 +16,7 @@ from txns._log.state import committed
 
 if TYPE_CHECKING:
     from txns._log.archive import Archive
+    from txns._log.commit_log import Head
     from txns._log.entry import Change, Entry
     from txns._log.state import LogState
 
@@ -47,6 +48,23 @@ class Timeline:
         if committed(standing) or state.tidied_upto <= since_ts:
             return standing
         return [*self.archive.under(txn_id, since_ts), *standing]
+
+    def has(self, head: Head, uuid: str, commit_ts: int, txn_id: str) -> bool:
+        """
+        Say whether a change that a table shows is the log's: it stands in the head, or has left it.
+
+        Args:
+            head: Its upper is not below the change.
+            uuid: The table's.
+            commit_ts: Of the change, in ms.
+            txn_id: Of the change.
+        """
+        for entry in head.state.entries:
+            if entry.commit_ts == commit_ts:
+                return entry.txn_id == txn_id
+        if commit_ts > head.state.tidied_upto:
+            return False  # above it the head is complete
+        return self.archive.has_applied(head, uuid, commit_ts, txn_id)
 
     def was_dropped(self, state: LogState, uuid: str, ts: int) -> bool:
         """Say whether a table had been dropped, and not created again, at a timestamp in ms."""

@@ -104,7 +104,7 @@ class NewTables:
         manifests.check_writable(planned.metadata, dotted_name(identifier))
         head = self.log.load_or_create()
         mark = _mark.mark_properties(
-            self.log.identifier, head.uuid, str(planned.metadata.table_uuid)
+            self.log.identifier, head.log_id, str(planned.metadata.table_uuid)
         )
         own = planned.metadata.properties
         properties = {**own, **_mark.retention_properties(own), **mark}

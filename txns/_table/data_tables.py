@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
+from txns._iceberg.snapshots import summary_value
 from txns._iceberg.updates import laid_over
 from txns._identifier import dotted_name
 from txns._log.entry import Kind
@@ -18,7 +19,7 @@ from txns._table import mark as _mark
 from txns._table import overlay, replay
 from txns._table.complete_tables import CompleteTables
 from txns._table.loaded import Forgotten, Loaded, Registered, SwitchedOff, Unregistered, seen
-from txns._table.logged_state import MISSING, NAME_TAKEN, Stranger, logged_state
+from txns._table.logged_state import MISSING, NAME_TAKEN, Stranger, logged_state, shown_by
 from txns._table.overlay import TableView
 from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported
 
@@ -137,7 +138,7 @@ class DataTables:
                 hidden = self._not_created_yet(identifier, creation, head, read_ts)
                 return _behind(hidden, table.metadata, read_ts)
             return self._without_mark(identifier, table, head, read_ts, lost=lost)
-        self._check_mark(identifier, mark, head)
+        self.check_mark(identifier, table.metadata, mark, head)
         leaving = None if lost else self._leaving(identifier, table, mark, head, read_ts)
         if leaving is not None:
             return leaving
@@ -245,7 +246,7 @@ class DataTables:
         metadata = table.metadata
         applied = _mark.applied_ts(metadata)
         uuid = str(metadata.table_uuid)
-        taken = _mark.TableMark(".".join(self._log.identifier), head.uuid, 0, applied)
+        taken = _mark.TableMark(".".join(self._log.identifier), head.log_id, 0, applied)
         leaving = None if lost else self._leaving(identifier, table, taken, head, read_ts)
         if leaving is not None:
             return leaving
@@ -322,7 +323,16 @@ class DataTables:
             metadata.properties, metadata.location
         )
 
-    def _check_mark(self, identifier: Identifier, mark: _mark.TableMark, head: Head) -> None:
+    def check_mark(
+        self, identifier: Identifier, metadata: TableMetadata, mark: _mark.TableMark, head: Head
+    ) -> None:
+        """
+        Check that a table's mark is of this log, and that the log has what the table shows.
+
+        Raises:
+            CorruptLog: The log was lost, or set back, or recovered without the table.
+            Unsupported: Another commit table cares for it.
+        """
         name = ".".join(self._log.identifier)
         if mark.commit_table != name:
             raise Unsupported(
@@ -331,11 +341,21 @@ class DataTables:
             )
         known = head.exists and mark.applied <= head.upper
         newer = head if known else self._log.load_at_least(mark.applied)
-        if newer.uuid != mark.commit_table_uuid or mark.applied > newer.upper:
-            raise CorruptLog(
-                "the table and the commit table do not belong together (was one restored from a"
-                " backup?): restore the other one to that moment, too, or unset the table's"
-                " property txns.commit-table outside the protocol, which keeps it as the catalog"
-                f" has it, then register it; table=`{dotted_name(identifier)}`"
-                f" applied=`{mark.applied}` upper=`{newer.upper}` commit_table=`{name}`"
-            )
+        if newer.log_id == mark.log_id and self._has_shown(metadata, mark, newer):
+            return
+        raise CorruptLog(
+            "the log lacks what the table shows: one of the two was restored from a backup, or the"
+            " log was lost; stop what writes the lake, and run `txns recover`;"
+            f" table=`{dotted_name(identifier)}` applied=`{mark.applied}` upper=`{newer.upper}`"
+            f" commit_table=`{name}` log_id=`{newer.log_id}` marked=`{mark.log_id}`"
+        )
+
+    def _has_shown(self, metadata: TableMetadata, mark: _mark.TableMark, head: Head) -> bool:
+        """Whether the log has the newest change that a table shows, which tells of all before."""
+        if mark.applied > head.upper:
+            return False
+        shown = shown_by(metadata, mark)
+        if shown is None:
+            return True
+        txn_id = summary_value(shown, _mark.SNAPSHOT_TXN_ID) or ""
+        return self._timeline.has(head, str(metadata.table_uuid), mark.applied, txn_id)

@@ -330,6 +330,16 @@ def effective_ts(history: LoggedHistory, mark: _mark.TableMark, snapshot: Snapsh
     return mark.applied
 
 
+def shown_by(metadata: TableMetadata, mark: _mark.TableMark) -> Snapshot | None:
+    """
+    Give the snapshot on which the newest change that a table shows left `main`.
+
+    None where the table shows none: it was registered since, or that snapshot is gone.
+    """
+    newest, _ = _newest(metadata, mark.applied)
+    return None if newest is None or _mark.marks(metadata, newest) else newest
+
+
 def _newest(metadata: TableMetadata, ts: int) -> tuple[Snapshot | None, bool]:
     """
     Give the snapshot on which the entry at `ts` left `main`, whether it is still there or not.

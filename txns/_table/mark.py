@@ -14,7 +14,7 @@ from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
 from txns._iceberg.snapshots import summary_value
 from txns._iceberg.updates import properties_changed, summary_keys
 from txns._identifier import dotted_name
-from txns._log import entry
+from txns._log import commit_table, entry
 from txns.errors import InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
@@ -33,13 +33,14 @@ LOG_COLUMNS = {1: "commit_ts", 2: "committed_at", 3: "txn_id", 4: "kind"}
 """The first columns of every commit table, by id (docs/spec.md 3.1)."""
 
 COMMIT_TABLE = "txns.commit-table"
-COMMIT_TABLE_UUID = "txns.commit-table-uuid"
+LOG_ID = commit_table.LOG_ID
+"""Of the log that cares for the table; see `commit_table.log_id`."""
 TABLE_UUID = "txns.table-uuid"
 CREATED = "txns.created"
 APPLIED = "txns.applied"
 PURGING = "txns.purging"
 """Which entry claimed a dropped table, to remove it for good."""
-KEYS = (COMMIT_TABLE, COMMIT_TABLE_UUID, TABLE_UUID, CREATED)
+KEYS = (COMMIT_TABLE, LOG_ID, TABLE_UUID, CREATED)
 """What forget removes; `txns.applied` stays."""
 
 SNAPSHOT_COMMIT_TS = "txns.commit-ts"
@@ -83,13 +84,13 @@ class TableMark:
 
     Attributes:
         commit_table: The commit table that cares for it, its parts joined by dots.
-        commit_table_uuid: That commit table's uuid.
+        log_id: Of its log: the commit table's uuid, and what a recovery has added to it.
         created: `commit_ts` of the table's incarnation in ms; 0 for a registered table.
         applied: The greatest `commit_ts` that has been applied, in ms (I4).
     """
 
     commit_table: str
-    commit_table_uuid: str
+    log_id: str
     created: int
     applied: int
 
@@ -106,7 +107,7 @@ def mark_of(metadata: TableMetadata) -> TableMark | None:
         return None
     return TableMark(
         commit_table,
-        properties.get(COMMIT_TABLE_UUID, ""),
+        properties.get(LOG_ID, ""),
         _number(properties, CREATED),
         _number(properties, APPLIED),
     )
@@ -213,6 +214,14 @@ def marks(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     return is_ours(snapshot) and txn_id == registration_id(metadata, snapshot)
 
 
+def since_registration(metadata: TableMetadata) -> list[Snapshot]:
+    """Give the snapshots of ours since a table was registered last: those of its own log."""
+    ours = [at for at in metadata.snapshots if is_ours(at)]
+    numbers = [at.sequence_number or 0 for at in ours if marks(metadata, at)]
+    since = max(numbers, default=0)
+    return [at for at in ours if (at.sequence_number or 0) >= since]
+
+
 def registration_id(metadata: TableMetadata, snapshot: Snapshot) -> str:
     """Give the transaction id of the registration whose swap put a snapshot there."""
     return entry.derived_id("register", str(metadata.table_uuid), snapshot.snapshot_id)
@@ -237,26 +246,24 @@ def created_ts(metadata: TableMetadata) -> int:
     return _number(metadata.properties, CREATED)
 
 
-def mark_properties(
-    commit_table: Identifier, commit_table_uuid: str, table_uuid: str
-) -> dict[str, str]:
+def mark_properties(commit_table: Identifier, log_id: str, table_uuid: str) -> dict[str, str]:
     """Give the properties that mark a table, but for `txns.applied` and `txns.created`."""
     return {
         COMMIT_TABLE: ".".join(commit_table),
-        COMMIT_TABLE_UUID: commit_table_uuid,
+        LOG_ID: log_id,
         TABLE_UUID: table_uuid,
     }
 
 
 def registration_properties(
     commit_table: Identifier,
-    commit_table_uuid: str,
+    log_id: str,
     table_uuid: str,
     upper: int,
     properties: Mapping[str, str],
 ) -> dict[str, str]:
     """Give the properties that the swap of a registration sets (docs/spec.md, 6.1 and 6.2)."""
-    mark = mark_properties(commit_table, commit_table_uuid, table_uuid)
+    mark = mark_properties(commit_table, log_id, table_uuid)
     return {**mark, APPLIED: str(upper), **retention_properties(properties)}
 
 

@@ -18,6 +18,7 @@ from tests.txns.lake import Lake, ids, rows
 from txns._cli import main
 from txns._cli.words import DURATION, TS
 from txns._clock import SystemClock
+from txns._log.entry import derived_id
 from txns._message import time_of
 
 if TYPE_CHECKING:
@@ -353,12 +354,15 @@ def _copies(lake: Lake, count: int) -> list[str]:
     location = lake.catalog.load_table(lake.table("a", [1])).metadata_location
     path = Path(location.removeprefix("file://"))
     stored = path.read_text("utf-8")
-    uuid = json.loads(stored)["table-uuid"]
+    metadata = json.loads(stored)
+    uuid, main = metadata["table-uuid"], metadata["current-snapshot-id"]
     names = [f"t{number:03}" for number in range(count)]
     rows = []
     for number, name in enumerate(names):
         copy = path.with_name(f"{name}.metadata.json")
-        copy.write_text(stored.replace(uuid, f"{uuid[:-3]}{number:03x}"), "utf-8")
+        own = f"{uuid[:-3]}{number:03x}"
+        marked = derived_id("register", uuid, main), derived_id("register", own, main)
+        copy.write_text(stored.replace(uuid, own).replace(*marked), "utf-8")
         rows.append(("lake", "shop", name, f"file://{copy}", "TABLE"))
     columns = "catalog_name, table_namespace, table_name, metadata_location, iceberg_type"
     with closing(sqlite3.connect(lake.folder / "catalog.db")) as database, database:

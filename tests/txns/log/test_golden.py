@@ -149,7 +149,7 @@ def test_a_registration_sets_the_properties_of_the_specification() -> None:
         commit_table = golden["commitTable"]
         assert golden["set"] == mark.registration_properties(
             (*commit_table["namespace"], commit_table["name"]),
-            golden["commitTableUuid"],
+            golden["logId"],
             golden["tableUuid"],
             golden["upper"],
             golden["before"],

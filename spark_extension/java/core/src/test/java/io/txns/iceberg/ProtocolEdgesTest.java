@@ -85,7 +85,7 @@ class ProtocolEdgesTest extends TwoTables {
     outside
         .loadTable(id("shop.a"))
         .updateProperties()
-        .set(TableMark.COMMIT_TABLE_UUID, "11111111-2222-4333-8444-555555555555")
+        .set(TableMark.LOG_ID, "11111111-2222-4333-8444-555555555555")
         .commit();
     Head head = handle.services().log().load();
     Applier applier =

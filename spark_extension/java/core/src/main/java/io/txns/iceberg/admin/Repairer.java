@@ -123,7 +123,7 @@ public final class Repairer {
     TableMetadata base = staged.current();
     if (loaded.registered() && TableMark.of(base).isEmpty()) {
       Map<String, String> mark =
-          new HashMap<>(TableMark.properties(log.identifier(), log.load().uuid(), base.uuid()));
+          new HashMap<>(TableMark.properties(log.identifier(), log.load().logId(), base.uuid()));
       mark.putAll(Retention.properties(base.properties()));
       staged.stage(base, TableMetadata.buildFrom(base).setProperties(mark).build());
     }

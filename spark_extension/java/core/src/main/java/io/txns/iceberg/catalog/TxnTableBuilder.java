@@ -213,7 +213,7 @@ public final class TxnTableBuilder implements TableBuilder {
         TableMetadata.buildFrom(planned)
             .setProperties(Retention.properties(planned.properties()))
             .setProperties(
-                TableMark.properties(services.log().identifier(), head.uuid(), planned.uuid()))
+                TableMark.properties(services.log().identifier(), head.logId(), planned.uuid()))
             .build();
     TxnTableOperations operations =
         tables.operations(identifier, null, delegate.underlyingOps()).replacing();

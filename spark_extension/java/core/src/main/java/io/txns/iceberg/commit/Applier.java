@@ -250,17 +250,11 @@ public final class Applier {
     }
   }
 
-  /** Refuses a table whose mark names this commit table with another uuid. */
+  /** Refuses a table that is marked by this log, and does not belong to it (spec 8.1, 2). */
   private void checkMark(Head head, TableIdentifier table, TableOperations real) {
     Optional<TableMark> mark = real == null ? Optional.empty() : TableMark.of(real.current());
-    if (mark.isPresent()
-        && mark.get().commitTable().equals(log.identifier())
-        && !head.uuid().equals(mark.get().commitTableUuid())) {
-      throw TxnException.corruptLog(
-          "the table was marked by another commit table of this name (was one restored from a"
-              + " backup?): nothing is applied to it; table=`"
-              + table
-              + "`");
+    if (mark.isPresent() && mark.get().commitTable().equals(log.identifier())) {
+      tables.checkMark(table, real.current(), mark.get(), head);
     }
   }
 

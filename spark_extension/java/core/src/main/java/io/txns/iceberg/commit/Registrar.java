@@ -25,6 +25,7 @@ import io.txns.iceberg.table.TableMark;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
@@ -129,7 +130,9 @@ public final class Registrar {
       throw new NoSuchTableException("Another table stands under the name: %s", identifier);
     }
     checkRegistrable(identifier, base);
-    if (TableMark.of(base).isPresent()) {
+    Optional<TableMark> mark = TableMark.of(base);
+    if (mark.isPresent()) {
+      tables.checkMark(identifier, base, mark.get(), head);
       return base;
     }
     Head newest = log.load(); // after the table: it has the forget that the table may show
@@ -223,7 +226,7 @@ public final class Registrar {
     StagedTable staged = StagedTable.withEmptySnapshot(identifier, real, base);
     Map<String, String> properties =
         registrationProperties(
-            log.identifier(), head.uuid(), base.uuid(), head.upper(), base.properties());
+            log.identifier(), head.logId(), base.uuid(), head.upper(), base.properties());
     Snapshot empty = staged.current().currentSnapshot();
     Snapshot marking =
         SnapshotEdit.of(empty)
@@ -247,12 +250,12 @@ public final class Registrar {
   /** The properties that the swap of a registration sets (docs/spec.md, 6.1 and 6.2). */
   public static Map<String, String> registrationProperties(
       TableIdentifier commitTable,
-      String commitTableUuid,
+      String logId,
       String tableUuid,
       long upper,
       Map<String, String> before) {
     Map<String, String> properties =
-        new HashMap<>(TableMark.properties(commitTable, commitTableUuid, tableUuid));
+        new HashMap<>(TableMark.properties(commitTable, logId, tableUuid));
     properties.put(TableMark.APPLIED, Long.toString(upper));
     properties.putAll(Retention.properties(before));
     return properties;

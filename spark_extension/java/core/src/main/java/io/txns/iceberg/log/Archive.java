@@ -40,6 +40,9 @@ public final class Archive {
    */
   private record Dropped(String version, long upto, Set<TableIdentifier> names) {}
 
+  /** A change that was applied to a table; its {@code commit_ts} is in ms. */
+  private record Shown(long commitTs, String txnId) {}
+
   private volatile Newest newest = new Newest(null, Long.MAX_VALUE, 0, Map.of(), Set.of());
 
   /**
@@ -48,11 +51,11 @@ public final class Archive {
    * @param version of the archive, when it was asked
    * @param above the bound, in ms, above which rows were read
    * @param upto as in {@link Dropped}
-   * @param byUuid their {@code commit_ts}, by the table's uuid
+   * @param byUuid what they are, by the table's uuid
    * @param forgotten uuids of tables that were taken from care, and not registered again
    */
   private record Newest(
-      String version, long above, long upto, Map<String, Long> byUuid, Set<String> forgotten) {}
+      String version, long above, long upto, Map<String, Shown> byUuid, Set<String> forgotten) {}
 
   public Archive(CommitLog log) {
     this.log = log;
@@ -129,33 +132,49 @@ public final class Archive {
     if (!head.exists() || above >= head.state().tidiedUpto()) {
       return above;
     }
+    // With the change that hasApplied asks for.
+    Newest known = newestAbove(head, above - 1);
+    if (!marked && known.forgotten().contains(uuid)) {
+      return above;
+    }
+    Shown shown = known.byUuid().get(uuid);
+    return shown == null ? above : Math.max(above, shown.commitTs());
+  }
+
+  /** Whether a change that a table shows has left the head; true where a newer one has. */
+  boolean hasApplied(Head head, String uuid, long commitTs, String txnId) {
+    Shown shown = newestAbove(head, commitTs - 1).byUuid().get(uuid);
+    return shown != null
+        && (shown.commitTs() > commitTs || shown.equals(new Shown(commitTs, txnId)));
+  }
+
+  /** What is known of the newest changes above a bound in ms, read where it is not. */
+  private Newest newestAbove(Head head, long above) {
     Newest known = newest;
     if (above < known.above()) {
       known = new Newest(null, above, above, Map.of(), Set.of());
     }
     String version = head.archiveVersion();
-    if (!version.equals(known.version())) {
-      Map<String, Long> byUuid = new HashMap<>(known.byUuid());
-      Set<String> forgotten = new HashSet<>(known.forgotten());
-      for (TransactionRow row : rows(Expressions.greaterThan("commit_ts", known.upto()))) {
-        EntryKind kind = EntryKind.parse(row.kind());
-        if (kind.isApplied()) {
-          byUuid.put(row.tableUuid(), row.commitTs());
-        }
-        if (kind == EntryKind.FORGET) {
-          forgotten.add(row.tableUuid());
-        } else if (row.tableUuid() != null) {
-          forgotten.remove(row.tableUuid());
-        }
+    if (version.equals(known.version())) {
+      return known;
+    }
+    Map<String, Shown> byUuid = new HashMap<>(known.byUuid());
+    Set<String> forgotten = new HashSet<>(known.forgotten());
+    for (TransactionRow row : rows(Expressions.greaterThan("commit_ts", known.upto()))) {
+      EntryKind kind = EntryKind.parse(row.kind());
+      if (kind.isApplied()) {
+        byUuid.put(row.tableUuid(), new Shown(row.commitTs(), row.txnId()));
       }
-      long upto = Math.max(known.upto(), head.state().archivedUpto());
-      known = new Newest(version, known.above(), upto, Map.copyOf(byUuid), Set.copyOf(forgotten));
-      newest = known;
+      if (kind == EntryKind.FORGET) {
+        forgotten.add(row.tableUuid());
+      } else if (row.tableUuid() != null) {
+        forgotten.remove(row.tableUuid());
+      }
     }
-    if (!marked && known.forgotten().contains(uuid)) {
-      return above;
-    }
-    return Math.max(above, known.byUuid().getOrDefault(uuid, above));
+    long upto = Math.max(known.upto(), head.state().archivedUpto());
+    known = new Newest(version, known.above(), upto, Map.copyOf(byUuid), Set.copyOf(forgotten));
+    newest = known;
+    return known;
   }
 
   private List<TransactionRow> rows(Expression filter) {

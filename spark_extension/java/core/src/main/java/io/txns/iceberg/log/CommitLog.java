@@ -129,17 +129,19 @@ public final class CommitLog {
     if (!seen.exists()) {
       return false;
     }
-    if (!metadata.uuid().equals(seen.uuid())) {
-      throw TxnException.invalidUsage(
-          "55000",
-          String.format(
-              "another commit table stands where one was when this catalog was opened, and does not"
-                  + " hold what was committed there: restore the old one, or open the catalog again"
-                  + " (in Spark: in a new session) and run the transaction again; commit_table=`%s`"
-                  + " uuid=`%s` expected=`%s`",
-              identifier, metadata.uuid(), seen.uuid()));
+    boolean older = metadata.lastSequenceNumber() < seen.metadata().lastSequenceNumber();
+    String found = CommitTable.logId(metadata);
+    if (found.equals(seen.logId()) || (metadata.uuid().equals(seen.uuid()) && older)) {
+      return older;
     }
-    return metadata.lastSequenceNumber() < seen.metadata().lastSequenceNumber();
+    throw TxnException.invalidUsage(
+        "55000",
+        String.format(
+            "another commit table stands where one was when this catalog was opened, or it has been"
+                + " recovered since, and may not hold what was committed there: restore the old"
+                + " one, or open the catalog again (in Spark: in a new session) and run the"
+                + " transaction again; commit_table=`%s` log_id=`%s` expected=`%s`",
+            identifier, found, seen.logId()));
   }
 
   /** The head that a version of the commit table is; the newest one is kept. */

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.Transaction;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
@@ -47,6 +48,9 @@ public final class CommitTable {
           "write.metadata.delete-after-commit.enabled", "false",
           "gc.enabled", "false");
 
+  /** On the commit table: which epoch of the log it is in; on a data table, of its log. */
+  public static final String LOG_ID = "txns.log-id";
+
   /** A hundred years: with the count below, what keeps other engines' expiry away. */
   private static final long MAX_SNAPSHOT_AGE_MS = 100L * 365 * 24 * 3600 * 1000;
 
@@ -54,6 +58,16 @@ public final class CommitTable {
   private static final int TELLING_COLUMNS = 4;
 
   private CommitTable() {}
+
+  /**
+   * What marks name a log by: its commit table's uuid, and what a recovery has added to it.
+   *
+   * <p>Two tables never have one: properties that a copy has brought along begin with another uuid.
+   */
+  static String logId(TableMetadata metadata) {
+    String renewed = metadata.properties().getOrDefault(LOG_ID, "");
+    return renewed.startsWith(metadata.uuid() + "-") ? renewed : metadata.uuid();
+  }
 
   /** Whether a file lies below a commit table's location, as its metadata writes paths. */
   public static boolean isItsOwn(String path, String location) {

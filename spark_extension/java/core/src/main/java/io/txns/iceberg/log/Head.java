@@ -26,6 +26,11 @@ public record Head(TableMetadata metadata, LogState state) {
     return metadata.uuid();
   }
 
+  /** What marks name the log by: see {@link CommitTable#logId}. */
+  public String logId() {
+    return CommitTable.logId(metadata);
+  }
+
   /** What changes with the archive's rows, and with nothing else. */
   String archiveVersion() {
     return metadata.currentSnapshot().manifestListLocation();

@@ -41,6 +41,21 @@ public record Timeline(Archive archive) {
     return Stream.concat(archive.under(txnId, sinceTs).stream(), standing.stream()).toList();
   }
 
+  /**
+   * Whether a change that a table shows is the log's: it stands in the head, or has left it.
+   *
+   * @param head its upper is not below the change
+   */
+  public boolean has(Head head, String uuid, long commitTs, String txnId) {
+    for (Entry entry : head.state().entries()) {
+      if (entry.commitTs() == commitTs) {
+        return entry.txnId().equals(txnId);
+      }
+    }
+    // Above tidied-upto the head is complete.
+    return commitTs <= head.state().tidiedUpto() && archive.hasApplied(head, uuid, commitTs, txnId);
+  }
+
   /** Whether a table had been dropped, and not created again, at a timestamp in ms. */
   public boolean wasDropped(LogState state, String uuid, long ts) {
     TreeMap<Long, Operation> deeds = new TreeMap<>();

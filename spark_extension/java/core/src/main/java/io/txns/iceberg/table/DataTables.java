@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Optional;
 import org.apache.iceberg.BaseMetadataTable;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableOperations;
@@ -30,6 +31,7 @@ public final class DataTables {
   private final Catalog delegate;
   private final CommitLog log;
   private final TxnClock clock;
+  private final Timeline timeline;
   private final CompleteTables complete;
   private final LoggedTables logged;
   private final LeavingTables leaving;
@@ -38,6 +40,7 @@ public final class DataTables {
     this.delegate = delegate;
     this.log = log;
     this.clock = clock;
+    this.timeline = timeline;
     this.complete = new CompleteTables(delegate, timeline, clock);
     this.logged = new LoggedTables(delegate, log, clock);
     this.leaving = new LeavingTables(log, timeline, clock);
@@ -140,7 +143,7 @@ public final class DataTables {
           .behind(identifier, real, head, readTs)
           .orElseGet(() -> withoutMark(identifier, table, head, readTs, lost));
     }
-    checkMark(identifier, mark.get(), head);
+    checkMark(identifier, real.current(), mark.get(), head);
     Optional<Loaded> left = leaving.leaving(identifier, table, mark.get(), head, readTs);
     if (lost.isEmpty() && left.isPresent()) {
       return left.get();
@@ -246,7 +249,7 @@ public final class DataTables {
     }
     TableMetadata metadata = real.current();
     long applied = TableMark.applied(metadata);
-    TableMark taken = new TableMark(log.identifier(), head.uuid(), 0, applied);
+    TableMark taken = new TableMark(log.identifier(), head.logId(), 0, applied);
     Optional<Loaded> left = leaving.leaving(identifier, table, taken, head, readTs);
     if (lost.isEmpty() && left.isPresent()) {
       return left.get();
@@ -320,7 +323,14 @@ public final class DataTables {
     return logged.operationsToCreate(identifier, metadata);
   }
 
-  private void checkMark(TableIdentifier identifier, TableMark mark, Head head) {
+  /**
+   * Check that a table's mark is of this log, and that the log has what the table shows.
+   *
+   * @throws TxnException CorruptLog where the log was lost, or set back, or recovered without the
+   *     table; Unsupported where another commit table cares for it
+   */
+  public void checkMark(
+      TableIdentifier identifier, TableMetadata metadata, TableMark mark, Head head) {
     if (!mark.commitTable().equals(log.identifier())) {
       throw TxnException.unsupported(
           String.format(
@@ -330,14 +340,29 @@ public final class DataTables {
     }
     boolean known = head.exists() && mark.applied() <= head.upper();
     Head newer = known ? head : log.loadAtLeast(mark.applied());
-    if (!newer.uuid().equals(mark.commitTableUuid()) || mark.applied() > newer.upper()) {
-      throw TxnException.corruptLog(
-          String.format(
-              "the table and the commit table do not belong together (was one restored from a"
-                  + " backup?): restore the other one to that moment, too, or unset the table's"
-                  + " property txns.commit-table outside the protocol, which keeps it as the"
-                  + " catalog has it, then register it; table=`%s` applied=`%d` upper=`%d` commit_table=`%s`",
-              identifier, mark.applied(), newer.upper(), log.identifier()));
+    if (newer.logId().equals(mark.logId()) && hasShown(metadata, mark, newer)) {
+      return;
     }
+    throw TxnException.corruptLog(
+        String.format(
+            "the log lacks what the table shows: one of the two was restored from a backup, or the"
+                + " log was lost; stop what writes the lake, and run `txns recover`; table=`%s`"
+                + " applied=`%d` upper=`%d` commit_table=`%s` log_id=`%s` marked=`%s`",
+            identifier,
+            mark.applied(),
+            newer.upper(),
+            log.identifier(),
+            newer.logId(),
+            mark.logId()));
+  }
+
+  /** Whether the log has the newest change that a table shows, which tells of all before. */
+  private boolean hasShown(TableMetadata metadata, TableMark mark, Head head) {
+    if (mark.applied() > head.upper()) {
+      return false;
+    }
+    Snapshot shown = LoggedState.shownBy(metadata, mark);
+    return shown == null
+        || timeline.has(head, metadata.uuid(), mark.applied(), OurSnapshots.txnId(shown));
   }
 }

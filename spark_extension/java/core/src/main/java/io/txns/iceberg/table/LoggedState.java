@@ -154,6 +154,15 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
   }
 
   /**
+   * The snapshot on which the newest change that a table shows left main; null where it shows none:
+   * it was registered since, or that snapshot is gone.
+   */
+  static Snapshot shownBy(TableMetadata metadata, TableMark mark) {
+    Snapshot shown = newest(metadata, mark.applied()).snapshot();
+    return shown == null || OurSnapshots.marks(metadata, shown) ? null : shown;
+  }
+
+  /**
    * The snapshot on which the entry at {@code ts} left main, whether it is still there or not.
    *
    * <p>A change of several statements is a chain of snapshots, and may hold some of branches: a

@@ -23,17 +23,16 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * The mark in a data table's properties that puts it under a commit table's care.
  *
  * @param commitTable the commit table that cares for it
- * @param commitTableUuid that commit table's uuid
+ * @param logId of its log: that commit table's uuid, and what a recovery has added to it
  * @param created {@code commit_ts} of the table's incarnation; 0 for a registered table
  * @param applied the greatest {@code commit_ts} that has been applied (invariant I4)
  */
-public record TableMark(
-    TableIdentifier commitTable, String commitTableUuid, long created, long applied) {
+public record TableMark(TableIdentifier commitTable, String logId, long created, long applied) {
   /** What keys of the protocol begin with, of properties and of summaries. */
   private static final String PREFIX = "txns.";
 
   public static final String COMMIT_TABLE = "txns.commit-table";
-  public static final String COMMIT_TABLE_UUID = "txns.commit-table-uuid";
+  public static final String LOG_ID = CommitTable.LOG_ID;
   static final String TABLE_UUID = "txns.table-uuid";
   public static final String CREATED = "txns.created";
   public static final String APPLIED = "txns.applied";
@@ -42,8 +41,7 @@ public record TableMark(
   public static final String PURGING = "txns.purging";
 
   /** The properties that forget removes; {@link #APPLIED} stays. */
-  public static final Set<String> KEYS =
-      Set.of(COMMIT_TABLE, COMMIT_TABLE_UUID, TABLE_UUID, CREATED);
+  public static final Set<String> KEYS = Set.of(COMMIT_TABLE, LOG_ID, TABLE_UUID, CREATED);
 
   /** Summary keys of the snapshots that the protocol puts on data tables. */
   public static final String SNAPSHOT_COMMIT_TS = "txns.commit-ts";
@@ -85,7 +83,7 @@ public record TableMark(
     return Optional.of(
         new TableMark(
             TableIdentifier.parse(commitTable),
-            properties.get(COMMIT_TABLE_UUID),
+            properties.get(LOG_ID),
             number(properties, CREATED),
             number(properties, APPLIED)));
   }
@@ -217,10 +215,10 @@ public record TableMark(
 
   /** The properties that mark the table with uuid {@code tableUuid}, but for {@link #APPLIED}. */
   public static Map<String, String> properties(
-      TableIdentifier commitTable, String commitTableUuid, String tableUuid) {
+      TableIdentifier commitTable, String logId, String tableUuid) {
     Map<String, String> properties = new LinkedHashMap<>();
     properties.put(COMMIT_TABLE, commitTable.toString());
-    properties.put(COMMIT_TABLE_UUID, commitTableUuid);
+    properties.put(LOG_ID, logId);
     properties.put(TABLE_UUID, tableUuid);
     return properties;
   }

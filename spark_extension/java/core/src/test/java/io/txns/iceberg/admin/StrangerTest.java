@@ -287,7 +287,7 @@ class StrangerTest extends TwoTables {
     Files.move(lost, lost.resolveSibling("away"));
     Map<TableIdentifier, String> left = handle.on();
     assertThat(left).containsOnlyKeys(id("shop.b"), id("shop.c"));
-    assertThat(left.get(id("shop.b"))).contains("unset the table's property txns.commit-table");
+    assertThat(left.get(id("shop.b"))).contains("txns recover");
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
   }
 

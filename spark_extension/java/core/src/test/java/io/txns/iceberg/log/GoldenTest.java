@@ -165,7 +165,7 @@ class GoldenTest {
       Map<String, String> set =
           Registrar.registrationProperties(
               TableIdentifierParser.fromJson(golden.get("commitTable").toString()),
-              golden.get("commitTableUuid").asText(),
+              golden.get("logId").asText(),
               golden.get("tableUuid").asText(),
               golden.get("upper").asLong(),
               texts(golden.get("before")));

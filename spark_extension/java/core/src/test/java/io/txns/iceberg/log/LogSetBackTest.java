@@ -1,0 +1,81 @@
+package io.txns.iceberg.log;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.catalog.Catalog;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** Logs that lack what their tables show: restored from a backup, or lost (docs/spec.md 9.6). */
+class LogSetBackTest extends TwoTables {
+  private String before;
+
+  /** 2 was appended to a, and the log is as it was before that; b knows nothing of it. */
+  @BeforeEach
+  void setBack() {
+    before = logLocation();
+    append(ours.loadTable(id("shop.a")), 2);
+    registerLog(before);
+  }
+
+  private String logLocation() {
+    return ((BaseTable) outside.loadTable(id("txns.commits")))
+        .operations()
+        .current()
+        .metadataFileLocation();
+  }
+
+  private void registerLog(String location) {
+    outside.dropTable(id("txns.commits"), false);
+    outside.registerTable(id("txns.commits"), location);
+  }
+
+  private static void assertTold(ThrowingCallable deed) {
+    assertThatThrownBy(deed)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CORRUPT_LOG))
+        .hasMessageContaining("txns recover");
+  }
+
+  @Test
+  void anEntryThatTheLogLacksIsToldAtTheFirstStatement() {
+    Catalog again = lake.open().catalog(() -> null);
+    assertTold(() -> again.loadTable(id("shop.a")));
+    append(again.loadTable(id("shop.b")), 8);
+    assertThat(lake.plainIds("shop.b")).containsExactly(8L);
+  }
+
+  /** A greater upper hides what is missing: a was read as if nothing was. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void itStaysToldWhenTheLogHasGonePastIt(boolean tidied) {
+    TxnHandle handle = lake.open();
+    append(handle.catalog(() -> null).loadTable(id("shop.b")), 8);
+    if (tidied) {
+      assertThat(handle.tidy()).isPositive();
+      handle = lake.open();
+    }
+    Catalog again = handle.catalog(() -> null);
+    assertTold(() -> again.loadTable(id("shop.a")));
+  }
+
+  /** Who registers a table that another log has marked is told: it printed success before. */
+  @Test
+  void aLogThatWasLostIsTold() {
+    outside.dropTable(id("txns.commits"), false);
+    TxnHandle handle = lake.open();
+    assertTold(() -> handle.register(id("shop.a")));
+    assertTold(() -> handle.catalog(() -> null).loadTable(id("shop.a")));
+  }
+}

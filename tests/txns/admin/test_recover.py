@@ -1,0 +1,210 @@
+"""Logs and catalogs that were lost or restored from a backup, and what a recovery makes of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlparse
+
+import pytest
+
+import txns
+from tests.txns.backups import LOG, pointers, restore
+from tests.txns.lake import ids, rows
+from txns._admin.invariants import check_all
+from txns._admin.recover import Recovered, recover, recoverable
+from txns._config import Config
+
+if TYPE_CHECKING:
+    from txns._log.entry import Entry
+
+A, B = ("shop", "a"), ("shop", "b")
+
+
+@pytest.fixture
+def shop(lake):
+    """Give the lake, with a and b, and a backup of its catalog before the last transaction."""
+    lake.table("a", [1])
+    lake.table("b", [1])
+    _append(lake, 2)
+    lake.backup = pointers(lake.catalog)
+    lake.last = _append(lake, 3)
+    return lake
+
+
+def _append(lake, value: int, **options) -> str:
+    """Append a row to both tables, in one transaction; give its id."""
+    with lake.open(**options).begin() as txn:
+        for name in ("shop.a", "shop.b"):
+            txn.load_table(name).append(rows(value))
+    return txn.txn_id
+
+
+def _recover(lake, **options) -> Recovered:
+    return recover(lake.another_catalog(), Config.of(), lake.clock, **options)
+
+
+def _ids(entries: list[Entry]) -> list[str]:
+    return [each.txn_id for each in entries]
+
+
+def _assert_whole(lake, *values: int) -> None:
+    """Everybody reads the values from both tables, writes them, and no invariant is broken."""
+    handle = lake.open(lake.another_catalog())
+    for name in ("shop.a", "shop.b"):
+        assert list(values) == ids(handle.snapshot().load_table(name))
+    assert [] == check_all(handle.parts).violations
+    _append(lake, 9)
+    assert [*values, 9] == lake.plain_ids("shop.a") == lake.plain_ids("shop.b")
+
+
+def _remove_newer_files(location: str) -> None:
+    """Remove the versions of the log that are newer than one."""
+    folder = Path(urlparse(location).path).parent
+    number = int(Path(urlparse(location).path).name.split("-")[0])
+    for path in folder.glob("*.metadata.json"):
+        if int(path.name.split("-")[0]) > number:
+            path.unlink()
+
+
+def test_a_log_that_was_set_back_by_an_entry_gets_it_back(shop):
+    """Its file is there, and a table shows the entry: nothing is lost."""
+    restore(shop.catalog, shop.backup, [LOG])
+    found = _recover(shop)
+    assert [shop.last] == _ids(found.found.taken_back)
+    assert ([], []) == (found.found.told_by_tables, found.found.gone)
+    assert (A, B) == found.marked
+    assert ({}, {}) == (found.left, found.broken)
+    _assert_whole(shop, 1, 2, 3)
+
+
+def test_an_entry_of_which_only_tables_tell_counts_for_ever(shop):
+    """It is in the archive then: its id does not commit again, and what is open clashes with it."""
+    restore(shop.catalog, shop.backup, [LOG])
+    _remove_newer_files(shop.backup[LOG])
+    found = _recover(shop)
+    assert [shop.last] == _ids(found.found.told_by_tables)
+    told = found.found.told_by_tables[0]
+    assert {A, B} == {change.table for change in told.changes}
+    _assert_whole(shop, 1, 2, 3)
+    with shop.open().begin(txn_id=shop.last) as again:
+        again.load_table("shop.a").append(rows(3))
+    assert [1, 2, 3, 9] == shop.plain_ids("shop.a")
+
+
+def test_a_log_that_was_set_back_and_went_on_gets_what_tables_show(shop):
+    """What was committed since stands; what was lost is told by its tables."""
+    c = shop.table("c", [1])
+    restore(shop.catalog, shop.backup, [LOG])
+    handle = shop.open()
+    shop.catalog.load_table(c)
+    handle.advance(handle.upper + 1)
+    handle.advance(shop.clock.now_ms() + 1000)
+    found = _recover(shop)
+    assert shop.last in _ids(found.found.told_by_tables)
+    _assert_whole(shop, 1, 2, 3)
+
+
+@pytest.mark.parametrize("archive_is_gone", [False, True])
+def test_a_log_that_was_set_back_by_a_tidy(shop, archive_is_gone):
+    """The tidier has removed what it had superseded, or has not come to it yet."""
+    handle = shop.open()
+    before = pointers(shop.catalog)
+    assert handle.tidy()
+    if archive_is_gone:
+        _append(shop, 4)
+        before_second = pointers(shop.catalog)
+        assert handle.tidy()
+        lists = {each.manifest_list for each in handle.parts.log.load().metadata.snapshots}
+        restore(shop.catalog, before_second, [LOG])
+        old = shop.another_catalog().load_table(LOG).metadata.snapshots
+        for gone in {each.manifest_list for each in old} - lists:
+            Path(urlparse(gone).path).unlink()
+    else:
+        restore(shop.catalog, before, [LOG])
+    found = _recover(shop)
+    assert [] == found.found.told_by_tables
+    _assert_whole(shop, 1, 2, 3, *([4] if archive_is_gone else []))
+
+
+@pytest.mark.parametrize("way", ["dropped", "opened again", "files gone"])
+def test_a_log_that_was_lost(shop, way):
+    """A version that storage has is registered again; without one its tables tell of it."""
+    location = shop.catalog.load_table(LOG).location()
+    shop.catalog.drop_table(LOG)
+    if way == "opened again":
+        shop.open(shop.another_catalog())
+        assert 0 == shop.open(shop.another_catalog()).upper
+    if way == "files gone":
+        shutil.rmtree(urlparse(location).path)
+    found = _recover(shop)
+    assert (shop.last in _ids(found.found.told_by_tables)) == (way == "files gone")
+    _assert_whole(shop, 1, 2, 3)
+
+
+def test_a_catalog_that_was_set_back_says_what_is_gone(shop):
+    """Log and tables agree, of a moment before: what was committed since is named, by its id."""
+    restore(shop.catalog, shop.backup)
+    dry = recoverable(shop.another_catalog(), Config.of(), shop.clock, forward=False)
+    found = _recover(shop)
+    for each in (dry, found):
+        assert [] == each.found.taken_back
+        assert [shop.last] == _ids([*each.found.gone, *each.found.unknown])
+    _assert_whole(shop, 1, 2)
+
+
+def test_a_catalog_that_was_set_back_is_taken_forward(shop):
+    """The log comes back; tables that have not got what it has archived say so."""
+    later = _append(shop, 4)
+    _append(shop, 5)
+    restore(shop.catalog, shop.backup)
+    found = _recover(shop, forward=True)
+    assert [shop.last, later] == _ids(found.found.taken_back)
+    assert 1 == len(found.found.unknown)
+    _assert_whole(shop, 1, 2, 3, 4)
+
+
+def test_who_has_seen_what_was_lost_opens_the_catalog_again(shop):
+    """A process that goes on over a recovery is told, and loses nothing that it has."""
+    handle, txn = shop.open(), shop.open().begin()
+    txn.load_table("shop.a").append(rows(7))
+    restore(shop.catalog, shop.backup)
+    _recover(shop)
+    with pytest.raises(txns.InvalidUsage, match="recovered since"):
+        handle.catalog().load_table("shop.a")
+    with pytest.raises(txns.InvalidUsage, match="recovered since"):
+        txn.commit()
+    _assert_whole(shop, 1, 2)
+
+
+def test_a_table_that_was_restored_after_a_recovery_needs_one_more(shop):
+    """Its mark is of the epoch before: nobody takes it for a table of this one."""
+    before = pointers(shop.catalog)
+    _recover(shop)
+    restore(shop.catalog, before, ["shop.a"])
+    with pytest.raises(txns.CorruptLog, match="txns recover"):
+        shop.open(shop.another_catalog()).catalog().load_table("shop.a")
+    found = _recover(shop)
+    assert {} == found.broken
+    _assert_whole(shop, 1, 2, 3)
+
+
+def test_the_file_that_the_catalog_names_is_gone(shop):
+    """A backup of three days ago names a version that was removed since."""
+    pointed = Path(urlparse(pointers(shop.catalog)[LOG]).path)
+    pointed.unlink()
+    with pytest.raises(FileNotFoundError):
+        shop.open(shop.another_catalog()).catalog().load_table("shop.a")
+    found = _recover(shop)
+    assert shop.last in _ids(found.found.told_by_tables)
+    _assert_whole(shop, 1, 2, 3)
+
+
+def test_a_dry_run_writes_nothing(shop):
+    """It says what it has found."""
+    restore(shop.catalog, shop.backup, [LOG])
+    before = pointers(shop.catalog), shop.files()
+    found = recoverable(shop.another_catalog(), Config.of(), shop.clock, forward=False)
+    assert [shop.last] == _ids(found.found.taken_back)
+    assert before == (pointers(shop.catalog), shop.files())

@@ -1,0 +1,146 @@
+"""Records that nobody can read, and a log that goes on without them (docs/spec.md 9.6)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import txns
+from tests.txns.lake import ids, rows
+from txns._admin.invariants import check_all
+from txns._admin.void import void
+from txns._config import Config
+from txns._log import entry as _entry
+from txns._log.commit_log import head_of
+from txns._services import Parts
+
+
+@pytest.fixture
+def shop(lake):
+    """Give the lake, with a and b."""
+    lake.table("b", [1])
+    lake.table("a", [1])
+    return lake
+
+
+def _parts(lake) -> Parts:
+    return Parts.of(lake.another_catalog(), Config.of(), lake.clock)
+
+
+def _append_bad(lake, monkeypatch, **wrong: str) -> tuple[int, int]:
+    """
+    Append an entry that names a, some of whose keys nobody can read.
+
+    Gives its snapshot and its `commit_ts`.
+    """
+    handle = lake.open()
+    log = handle.parts.log
+    head = log.load()
+    [*_, last] = (one for one in head.state.entries if one.changes)
+    ts = head.upper + 1
+    change = replace(last.changes[0], from_snapshot_id=None, to_snapshot_id=77)
+    bad = replace(last, txn_id="bad", commit_ts=ts, upper=ts, prev_ts=head.upper, changes=(change,))
+    summary = _entry.to_summary(bad) | wrong
+    with monkeypatch.context() as patched:
+        patched.setattr(_entry, "to_summary", lambda _: summary)
+        patched.setattr(log, "_made", lambda *_: None)
+        log.append(head, [bad])
+    main = lake.another_catalog().load_table("txns.commits").current_snapshot()
+    return main.snapshot_id, ts
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+WRONG = {
+    "a kind that nobody has announced": {_entry.KIND: "merge"},
+    "tables that are no list": {_entry.TABLES: "{}"},
+    "deeply nested tables": {_entry.TABLES: DEEP},
+    "no upper": {_entry.UPPER: "soon"},
+    "an isolation level": {_entry.ISOLATION: "chaos"},
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_one_record_stops_everything_until_it_is_void(shop, monkeypatch, what):
+    """The error names the command; then everything goes on, but for the record's own table."""
+    snapshot_id, ts = _append_bad(shop, monkeypatch, **WRONG[what])
+    with pytest.raises(txns.CorruptLog, match=f"txns recover --void {snapshot_id}"):
+        shop.open(shop.another_catalog()).snapshot().load_table("shop.b")
+    voided = void(_parts(shop), snapshot_id)
+    assert snapshot_id == voided.snapshot_id
+    assert voided.told is not None
+    assert ("bad", ts) == (voided.told.txn_id, voided.told.commit_ts)
+    handle = shop.open(shop.another_catalog())
+    handle.catalog().load_table("shop.b").append(rows(2))
+    assert [1, 2] == ids(handle.snapshot().load_table("shop.b"))
+    if not voided.told.changes:
+        handle.catalog().load_table("shop.a").append(rows(2))
+        return
+    with pytest.raises(txns.Quarantined, match="set back"):
+        handle.catalog().load_table("shop.a")
+    handle.repair_adopt("shop.a")
+    handle.catalog().load_table("shop.a").append(rows(2))
+    assert [1, 2] == shop.plain_ids("shop.a")
+    assert [] == check_all(handle.parts).violations
+
+
+def test_entries_above_a_void_one_stay(shop):
+    """They chain to it: the head is complete above it, and need not be below."""
+    handle = shop.open(apply="next")
+    handle.catalog().load_table("shop.b").append(rows(2))
+    middle = handle.upper
+    handle.catalog().load_table("shop.b").append(rows(3))
+    snapshot_id = handle.parts.log.load().snapshot_ids[middle]
+    voided = void(_parts(shop), middle)
+    assert snapshot_id == voided.snapshot_id
+    state = head_of(shop.another_catalog().load_table("txns.commits")).state
+    assert middle == state.tidied_upto
+    assert handle.upper == state.upper == state.entries[-1].commit_ts
+    again = shop.open(shop.another_catalog())
+    again.catalog().load_table("shop.a").append(rows(2))
+    with pytest.raises(txns.Quarantined, match="set back"):
+        again.catalog().load_table("shop.b")
+    again.repair_adopt("shop.b")
+    again.catalog().load_table("shop.b").append(rows(4))
+    assert [1, 4] == shop.plain_ids("shop.b")
+
+
+def test_what_is_told_counts(shop):
+    """Its id does not commit again: the archive has it."""
+    handle = shop.open()
+    with handle.begin(txn_id="mine") as txn:
+        txn.load_table("shop.a").append(rows(2))
+    void(_parts(shop), handle.upper)
+    with shop.open(shop.another_catalog()).begin(txn_id="mine") as again:
+        again.load_table("shop.a").append(rows(2))
+    assert [1, 2] == shop.plain_ids("shop.a")
+
+
+def test_a_record_that_is_not_there(shop):
+    """Nothing is changed."""
+    with pytest.raises(txns.InvalidUsage, match="no such record"):
+        void(_parts(shop), 17)
+
+
+def test_two_records_are_made_void_one_by_one(shop, monkeypatch):
+    """The second one's error names it, until both are."""
+    first, _ = _append_bad(shop, monkeypatch, **{_entry.ISOLATION: "chaos"})
+    table = shop.another_catalog().load_table("txns.commits")
+    second = table.metadata.snapshots[-2]
+    broken = dict(second.summary.additional_properties) | {_entry.TABLES: json.dumps({})}
+    _rewritten(shop, second.snapshot_id, broken)
+    with pytest.raises(txns.CorruptLog, match=f"--void {second.snapshot_id}"):
+        void(_parts(shop), first)
+
+
+def _rewritten(shop, snapshot_id: int, summary: dict[str, str]) -> None:
+    """Change the stored record as no catalog would."""
+    location = shop.another_catalog().load_table("txns.commits").metadata_location
+    path = Path(location.removeprefix("file://"))
+    stored = json.loads(path.read_text("utf-8"))
+    for each in stored["snapshots"]:
+        if each["snapshot-id"] == snapshot_id:
+            each["summary"] |= summary
+    path.write_text(json.dumps(stored), "utf-8")

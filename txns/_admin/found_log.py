@@ -1,0 +1,222 @@
+"""
+Finds what there is of a log: in the catalog, in files that storage has, and in what tables show.
+
+Docs/spec.md 9.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import GreaterThan, Reference
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.table import Table
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+
+from txns._admin.log_versions import Versions, entries_of
+from txns._admin.orphans import listed
+from txns._admin.shown import told_by
+from txns._iceberg.new_table import plan
+from txns._identifier import dotted_name
+from txns._log import commit_table
+from txns._log.commit_log import head_of
+from txns.errors import CorruptLog
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+
+    from txns._admin.log_versions import EntryId, Version
+    from txns._admin.shown import ShownTable
+    from txns._log.entry import Entry
+    from txns._services import Parts
+
+_UUID_DIGITS = 36
+
+
+@dataclass(frozen=True)
+class FoundLog:
+    """
+    What there is of a log, and what it is to be.
+
+    Attributes:
+        target: Its newest version that is to stand: the catalog's, or a later one that storage has.
+        upper: What its upper is to be, in ms: not below what any table shows.
+        taken_back: Entries that the catalog's log lacks, and `target` has.
+        told_by_tables: Those that only tables tell of. Whether they wrote other tables, too, nobody
+            knows.
+        gone: Entries that files of the log show to have been committed, and that no table shows:
+            with the log, the tables were set back, too.
+        unknown: Entries of which nobody can tell whether they have committed.
+    """
+
+    target: TableMetadata
+    upper: int
+    taken_back: list[Entry]
+    told_by_tables: list[Entry]
+    gone: list[Entry]
+    unknown: list[Entry]
+
+
+def find(table: Table, tables: list[ShownTable], *, forward: bool) -> FoundLog:
+    """
+    Hold a log and its tables against each other.
+
+    Args:
+        table: The commit table, as the catalog has it.
+        tables: What its tables show.
+        forward: Whether a later version is to stand of which no table shows anything.
+
+    Raises:
+        CorruptLog: A record cannot be read.
+    """
+    shown = {each for one in tables for each in one.entries}
+    files = [each.path for each in listed(table.io, table.metadata.location)]
+    versions = Versions.of(table.io, files, str(table.metadata.table_uuid))
+    above, leaves = versions.committed_above(table.metadata_location, shown)
+    least = min((ts for ts, _ in shown), default=0)
+    known = _entries_above(table, least, gone=bool(above))
+    lacking = known is None or any(not set(each.entries) <= known for each in tables)
+    more = _brought_in_by(versions, above)
+    if above and (forward or lacking):
+        target = versions.metadata(above[-1])
+        has = _entries_above(at_version(table, target), least, gone=False)
+    else:
+        target, has = table.metadata, known
+    told = told_by(tables, has or set())
+    state = head_of(at_version(table, target)).state
+    newest = max((each.newest for each in tables), default=0)
+    taken = target is not table.metadata
+    return FoundLog(
+        target,
+        max(state.upper, newest),
+        taken_back=more if taken else [],
+        told_by_tables=told,
+        gone=[] if taken else more,
+        unknown=_brought_in_by(versions, leaves),
+    )
+
+
+def _entries_above(table: Table, least: int, *, gone: bool) -> set[EntryId] | None:
+    """
+    Give which entries a version has from a `commit_ts` in ms on, in its head and archive.
+
+    None where files of the archive are gone, as they may be of a version that was tidied since.
+    """
+    known = {(one.commit_ts, one.txn_id) for one in head_of(table).state.entries}
+    condition = GreaterThan(term=Reference("commit_ts"), value=least - 1)
+    scan = table.scan(row_filter=condition, selected_fields=("commit_ts", "txn_id"))
+    try:
+        rows = scan.to_arrow().to_pylist()
+    except FileNotFoundError:
+        if gone:
+            return None
+        raise
+    return known | {(row["commit_ts"], row["txn_id"]) for row in rows}
+
+
+def _brought_in_by(versions: Versions, chain: list[Version]) -> list[Entry]:
+    """Give the entries that versions have more than those that they stand on, ascending."""
+    wanted = {each for one in chain for each in versions.more_than_before(one)}
+    entries: dict[int, Entry] = {}
+    for version in reversed(chain):  # a later one still has most of those before
+        if wanted & set(version.entries):
+            for one in entries_of(versions.metadata(version)):
+                if (one.commit_ts, one.txn_id) in wanted:
+                    entries[one.commit_ts] = one
+            wanted -= set(version.entries)
+    return [entries[ts] for ts in sorted(entries)]
+
+
+def standing(parts: Parts, tables: list[ShownTable], *, dry_run: bool) -> Table:
+    """
+    Give the commit table that the tables' marks name, if it can be had; else one that is new.
+
+    Where the catalog has lost it, or the file that it names, a version that storage has is
+    registered again. One that somebody has created in its place meanwhile makes way, as long as
+    nothing was committed to it.
+
+    Raises:
+        CorruptLog: It is lost, and a file that the catalog names as well; or it was a dry run.
+    """
+    catalog, identifier = parts.catalog, parts.log.identifier
+    table, file_is_gone = _load(parts)
+    uuids = [each.mark.log_id[:_UUID_DIGITS] for each in tables]
+    meant = max(set(uuids), key=uuids.count, default=None)
+    if table and (meant in {None, str(table.metadata.table_uuid)} or not _is_new(table)):
+        return table
+    version = _newest_version(parts, table, tables, meant) if meant else None
+    if version is None and table:
+        return table
+    if dry_run or (version is None and file_is_gone):
+        raise _lost(parts, version, file_is_gone=file_is_gone)
+    if version is None:
+        commit_table.create(catalog, identifier, parts.clock)
+        return catalog.load_table(identifier)
+    if table:
+        aside = f"{identifier[-1]}_{parts.clock.new_uuid()[:8]}"
+        catalog.rename_table(identifier, (*identifier[:-1], aside))
+    elif file_is_gone:
+        catalog.drop_table(identifier)
+    return catalog.register_table(identifier, version.path)
+
+
+def _load(parts: Parts) -> tuple[Table | None, bool]:
+    """Give the commit table, and whether the file is gone that the catalog names as it."""
+    try:
+        return parts.catalog.load_table(parts.log.identifier), False
+    except NoSuchTableError:
+        return None, False
+    except FileNotFoundError:
+        return None, True
+
+
+def _lost(parts: Parts, version: Version | None, *, file_is_gone: bool) -> CorruptLog:
+    where = f"commit_table=`{dotted_name(parts.log.identifier)}`"
+    if version is not None:
+        return CorruptLog(
+            "the commit table is lost; a version that storage has would be registered again;"
+            f" {where} file=`{version.path}`"
+        )
+    if file_is_gone:
+        return CorruptLog(
+            "the catalog names a metadata file of the commit table that is gone, and storage has no"
+            " other version of it: restore the file, or take the name out of the catalog with its"
+            f" own means, which gives up the log; {where}"
+        )
+    return CorruptLog(
+        f"the commit table is lost; a new one would be created, of what tables show; {where}"
+    )
+
+
+def _newest_version(
+    parts: Parts, table: Table | None, tables: list[ShownTable], uuid: str
+) -> Version | None:
+    """Find the newest version of the commit table of a uuid where one of its name stands."""
+    if table is None:
+        planned = plan(
+            parts.catalog,
+            parts.log.identifier,
+            commit_table.SCHEMA,
+            None,
+            UNPARTITIONED_PARTITION_SPEC,
+            UNSORTED_SORT_ORDER,
+        )
+        io, location = planned.io, planned.metadata.location
+    else:
+        io, location = table.io, table.metadata.location
+    versions = Versions.of(io, [each.path for each in listed(io, location)], uuid)
+    return versions.newest({each for one in tables for each in one.entries})
+
+
+def _is_new(table: Table) -> bool:
+    """Whether nothing was committed to a commit table yet."""
+    return head_of(table).upper == 0
+
+
+def at_version(table: Table, metadata: TableMetadata) -> Table:
+    """Give a table as another version of it is."""
+    return Table(
+        table.name(), metadata, table.metadata_location, table.io, table.catalog, table.config
+    )

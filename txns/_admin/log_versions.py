@@ -1,0 +1,173 @@
+"""
+The versions of a commit table that storage has, whatever the catalog says of them.
+
+Docs/spec.md 9.6. A version is made on top of one that the catalog has given as its table: so one
+that another one stands on was committed, whoever made that, and whatever became of it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.serializers import FromInputFile
+
+from txns._admin.orphans import plain
+from txns._iceberg.snapshots import summary_value
+from txns._log import entry as _entry
+from txns._log.entry import Entry, Kind
+from txns._logger import logger
+from txns.errors import CorruptLog, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.metadata import TableMetadata
+
+_LOG = logger(__name__)
+
+EntryId = tuple[int, str]
+"""What tells an entry from all others: its `commit_ts` in ms, and its transaction id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """
+    One metadata file of a commit table: as much of it as thousands of them can be kept of.
+
+    Attributes:
+        path: Where it is.
+        sequence_number: It grows from each version to those that stand on it.
+        stands_on: The path, without its scheme, of what it was made from; empty for the first one.
+        entries: Which ones it holds, ascending.
+    """
+
+    path: str
+    sequence_number: int
+    stands_on: str
+    entries: tuple[EntryId, ...]
+
+
+@dataclass(frozen=True)
+class Versions:
+    """
+    All versions of one commit table that storage has.
+
+    Attributes:
+        io: Its files.
+        by_path: The versions, by their paths without schemes.
+    """
+
+    io: FileIO
+    by_path: dict[str, Version]
+
+    @staticmethod
+    def of(io: FileIO, paths: Iterable[str], uuid: str) -> Versions:
+        """Read the metadata files of the table of a uuid; whatever is none of its is left out."""
+        found: dict[str, Version] = {}
+        for path in paths:
+            if not path.endswith(".metadata.json"):
+                continue
+            try:
+                with io.new_input(path).open() as file:
+                    stored = json.loads(file.read())
+                if stored["table-uuid"] == uuid:
+                    found[plain(path)] = _version(path, stored)
+            except (FileNotFoundError, KeyError, TypeError, ValueError, RecursionError):
+                continue  # removed meanwhile, never written to its end, or none of ours
+        return Versions(io, found)
+
+    @cached_property
+    def _above(self) -> dict[str, list[Version]]:
+        above: dict[str, list[Version]] = {}
+        for version in self.by_path.values():
+            above.setdefault(version.stands_on, []).append(version)
+        return above
+
+    @cached_property
+    def _furthest(self) -> dict[str, int]:
+        """Give the greatest sequence number that stands on each version, its own included."""
+        furthest: dict[str, int] = {}
+        for version in sorted(self.by_path.values(), key=lambda one: -one.sequence_number):
+            here = max(version.sequence_number, furthest.get(plain(version.path), 0))
+            furthest[plain(version.path)] = here
+            furthest[version.stands_on] = max(here, furthest.get(version.stands_on, 0))
+        return furthest
+
+    def is_committed(self, version: Version, shown: Collection[EntryId]) -> bool:
+        """
+        Whether a version was the catalog's table for certain.
+
+        Args:
+            version: Another one stands on it; or what it has more than the one before has been
+                applied to a table; or it has nothing more, as after a tidy, which says nothing new.
+            shown: What tables show.
+        """
+        more = self.more_than_before(version)
+        stood_on = plain(version.path) in self._above
+        return stood_on or not more or any(each in shown for each in more)
+
+    def more_than_before(self, version: Version) -> list[EntryId]:
+        """Give the entries that a version has, and the one that it stands on has not."""
+        before = self.by_path.get(version.stands_on)
+        upper = before.entries[-1][0] if before and before.entries else 0
+        return [each for each in version.entries if each[0] > upper]
+
+    def committed_above(
+        self, path: str, shown: Collection[EntryId]
+    ) -> tuple[list[Version], list[Version]]:
+        """
+        Give the versions that were committed on top of one, and those of which nobody can tell.
+
+        Returns:
+            The former in their order, each on the one before; the latter all stand on the last.
+        """
+        committed: list[Version] = []
+        while True:
+            above = self._above.get(plain(committed[-1].path if committed else path), [])
+            certain = [each for each in above if self.is_committed(each, shown)]
+            if not certain:
+                return committed, above
+            # Of several, which a log has that was set back before, the one that goes on furthest.
+            committed.append(max(certain, key=lambda one: self._furthest[plain(one.path)]))
+
+    def newest(self, shown: Collection[EntryId]) -> Version | None:
+        """Give the newest version that was committed for certain; None where there is none."""
+        certain = [each for each in self.by_path.values() if self.is_committed(each, shown)]
+        return max(certain, key=lambda one: one.sequence_number, default=None)
+
+    def metadata(self, version: Version) -> TableMetadata:
+        """Load a version whole."""
+        return FromInputFile.table_metadata(self.io.new_input(version.path))
+
+
+def entries_of(metadata: TableMetadata) -> list[Entry]:
+    """Give the entries that a version holds, ascending, but for those that cannot be read."""
+    found = []
+    for snapshot in metadata.snapshots:
+        if snapshot.summary is None or summary_value(snapshot, _entry.KIND) is None:
+            continue
+        try:
+            record = _entry.from_summary(snapshot.summary.additional_properties)
+        except (CorruptLog, Unsupported) as error:
+            _LOG.warning("a record cannot be read: %s; snapshot=%s", error, snapshot.snapshot_id)
+            continue
+        if record.kind is not Kind.TIDY:
+            found.append(record)
+    return sorted(found, key=lambda one: one.commit_ts)
+
+
+def _version(path: str, stored: dict[str, Any]) -> Version:
+    before = stored.get("metadata-log") or []
+    summaries = (each.get("summary") or {} for each in stored.get("snapshots") or [])
+    ids = ((each.get(_entry.COMMIT_TS), each.get(_entry.TXN_ID)) for each in summaries)
+    entries = sorted((int(ts), txn_id) for ts, txn_id in ids if ts and txn_id and ts.isdecimal())
+    return Version(
+        path,
+        int(stored["last-sequence-number"]),
+        plain(before[-1]["metadata-file"]) if before else "",
+        tuple(entries),
+    )

@@ -1,0 +1,235 @@
+"""
+Makes a log and its tables belong together again, after one was lost or restored from a backup.
+
+Docs/spec.md 9.6. Whatever happens between two of its steps, the next run starts again: until one
+comes to its end, everybody is refused who meets a table of another epoch than the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotsUpdate,
+    SetPropertiesUpdate,
+)
+
+from txns._admin.found_log import FoundLog, at_version, find, standing
+from txns._admin.inventory import survey
+from txns._admin.shown import shown_tables
+from txns._commit.tidy import archived
+from txns._iceberg import manifests, timestamps
+from txns._log import commit_table
+from txns._log.commit_log import Outcome, head_of
+from txns._log.entry import THIS_ENGINE, Entry, Kind
+from txns._logger import logger
+from txns._services import Parts
+from txns._stage import change_builder
+from txns._stage.staged_table import StagedTable
+from txns._table.swap import swap
+from txns.errors import Conflict
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableUpdate
+
+    from txns._clock import Clock
+    from txns._config import Config
+    from txns._identifier import Identifier
+    from txns._log.state import LogState
+
+_LOG = logger(__name__)
+
+EPOCH = 1_000_000_000
+"""
+What a recovery adds to the log's sequence numbers.
+
+Who has loaded a head that was lost since sees a newer one then, of another epoch, and no older one,
+as a replica's is.
+"""
+
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """
+    What a recovery has found, and done.
+
+    Attributes:
+        found: What there was of the log.
+        log_id: What marks name the log by since; empty where nothing was written.
+        marked: The tables that belong to the log since.
+        left: Those that do not, and why.
+        broken: Those that lack what the log has, or cannot be read, and why.
+    """
+
+    found: FoundLog
+    log_id: str = ""
+    marked: tuple[Identifier, ...] = ()
+    left: dict[Identifier, str] = field(default_factory=dict)
+    broken: dict[Identifier, str] = field(default_factory=dict)
+
+
+def recoverable(catalog: Catalog, config: Config, clock: Clock, *, forward: bool) -> Recovered:
+    """Say what `recover` would find; nothing is written. Raises what that does."""
+    parts = Parts.of(catalog, config, clock)
+    tables, left = shown_tables(parts)
+    table = standing(parts, tables, dry_run=True)
+    return Recovered(find(table, tables, forward=forward), left=left)
+
+
+def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = False) -> Recovered:
+    """
+    Give a log what its tables show, and begin a new epoch of it.
+
+    Args:
+        catalog: Of the tables.
+        config: Names the commit table.
+        clock: For new ids.
+        forward: Take back what files of the log show to have been committed, also where no table
+            shows anything of it: then the tables are to be restored as well.
+
+    Raises:
+        CorruptLog: A record of the log cannot be read: make it void first. Or it is lost, and
+            nothing tells how much of it.
+        Conflict: Somebody writes the log all the time: stop who does.
+        Unsupported: The log's files cannot be listed.
+    """
+    parts = Parts.of(catalog, config, clock)
+    tables, left = shown_tables(parts)
+    table = standing(parts, tables, dry_run=False)
+    log_id = f"{table.metadata.table_uuid}-{clock.new_uuid()[:8]}"
+    marked = []
+    for shown in tables:
+        try:
+            _mark(parts, shown.identifier, log_id)
+        except Exception as error:  # noqa: BLE001 -- one table that is broken keeps no other
+            _LOG.warning("%s does not belong to the log yet", shown.name, exc_info=True)
+            left[shown.identifier] = str(error)
+        else:
+            marked.append(shown.identifier)
+    found = _begin_epoch(parts, log_id, forward=forward)
+    broken = _settled(Parts.of(catalog, config, clock))
+    return Recovered(found, log_id, tuple(marked), left, broken)
+
+
+def _mark(parts: Parts, identifier: Identifier, log_id: str) -> None:
+    """
+    Mark a table with the epoch, and put a snapshot on its `main`.
+
+    Whoever has begun to apply something to it stands on what it was, and has lost.
+    """
+    table = parts.catalog.load_table(identifier)
+    metadata, clock = table.metadata, parts.clock
+    manifests.check_writable(metadata, ".".join(identifier))
+    footing = change_builder.footing(StagedTable(identifier, table.io, metadata), clock)
+    now_ms = clock.now_ms()
+    time_ms = timestamps.acceptable_ts(metadata, now_ms, now_ms)
+    here = (
+        AssertTableUUID(uuid=metadata.table_uuid),
+        AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=metadata.current_snapshot_id),
+    )
+    updates = (
+        SetPropertiesUpdate(updates={commit_table.LOG_ID: log_id}),
+        AddSnapshotUpdate(snapshot=change_builder.stamped(footing, {}, time_ms)),
+        change_builder.main_at(metadata, footing.snapshot_id),
+    )
+    swap(parts.catalog, table, here, updates, clock)
+
+
+def _begin_epoch(parts: Parts, log_id: str, *, forward: bool) -> FoundLog:
+    """Swap the log for what it is to be; it is judged anew before each attempt."""
+    for _ in range(ATTEMPTS):
+        # What was applied until the tables were marked is seen now, and no more is applied.
+        tables, _ = shown_tables(parts)
+        table = parts.catalog.load_table(parts.log.identifier)
+        found = find(table, tables, forward=forward)
+        if _swapped(parts, table, found, log_id):
+            return found
+    raise Conflict(
+        "others write the log all the time, so the tables do not belong to it yet: stop what writes"
+        " the lake, and run this again",
+        table=parts.log.identifier,
+        least_ts=found.upper,
+    )
+
+
+def _swapped(parts: Parts, table: Table, found: FoundLog, log_id: str) -> bool:
+    state = head_of(at_version(table, found.target)).state
+    entries = list(found.told_by_tables)
+    if found.upper > max([state.upper, *(one.commit_ts for one in entries)]):
+        entries.append(_moved(parts, state, found.upper))
+    # Above tidied-upto a head is complete, which nobody knows of one that was set back.
+    moved = bool(entries)
+    record = Entry(
+        Kind.TIDY,
+        parts.clock.new_txn_id(),
+        upper=found.upper,
+        tidied_upto=found.upper if moved else state.tidied_upto,
+        engine=THIS_ENGINE,
+    )
+    number = manifests.last_sequence_number(found.target) + EPOCH
+    onto = found.target.model_copy(update={"last_sequence_number": number})
+    snapshot, added = archived(at_version(table, onto), entries, record)
+    updates: list[TableUpdate] = [
+        SetPropertiesUpdate(updates={commit_table.LOG_ID: log_id}),
+        *_taken_over(table.metadata, found.target),
+        *added,
+    ]
+    kept = {each.snapshot_id for each in found.target.snapshots}
+    gone = [each.snapshot_id for each in table.metadata.snapshots if each.snapshot_id not in kept]
+    if gone:
+        updates.append(RemoveSnapshotsUpdate(snapshot_ids=gone))
+    won = parts.log.replace(head_of(table), updates)
+    if won.outcome is Outcome.WON:
+        return True
+    newest = parts.catalog.load_table(parts.log.identifier).metadata
+    return newest.snapshot_by_id(snapshot.snapshot_id) is not None
+
+
+def _moved(parts: Parts, state: LogState, upper: int) -> Entry:
+    """Give an entry for the archive that stands where a table says that something was applied."""
+    return Entry(
+        Kind.ADVANCE,
+        parts.clock.new_txn_id(),
+        upper=upper,
+        tidied_upto=0,
+        commit_ts=upper,
+        read_ts=state.upper,
+        engine=THIS_ENGINE,
+    )
+
+
+def _taken_over(base: TableMetadata, target: TableMetadata) -> list[TableUpdate]:
+    """Give what adds to a version the snapshots that a later one has, in their order."""
+    known = {each.snapshot_id for each in base.snapshots}
+    missing = [each for each in target.snapshots if each.snapshot_id not in known]
+    missing.sort(key=lambda each: each.sequence_number or 0)
+    return [AddSnapshotUpdate(snapshot=each) for each in missing]
+
+
+def _settled(parts: Parts) -> dict[Identifier, str]:
+    """Apply what the log has; give the tables that lack something, and why."""
+    head = parts.log.load()
+    names = {
+        head.state.name_of(change)
+        for entry in head.state.entries
+        if entry.applies
+        for change in entry.changes
+    }
+    parts.applier.apply_all(head, sorted(names))
+    broken = {}
+    for each in survey(parts, parts.log.load()):
+        if each.error is not None:
+            broken[each.identifier] = str(each.error)
+        elif each.loaded and each.loaded.stranger:
+            broken[each.identifier] = each.loaded.stranger.reason
+    return broken

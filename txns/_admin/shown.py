@@ -1,0 +1,132 @@
+"""What data tables themselves show of a log: all that is left of one that is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.snapshots import Operation as SnapshotOperation
+
+from txns._admin.inventory import namespaces
+from txns._iceberg.snapshots import History, operation_of, summary_value
+from txns._identifier import dotted_name
+from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, Operation
+from txns._table import mark as _mark
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from txns._admin.log_versions import EntryId
+    from txns._identifier import Identifier
+    from txns._services import Parts
+
+_OPERATIONS = {
+    each.value: Operation(each.value)
+    for each in (SnapshotOperation.APPEND, SnapshotOperation.DELETE, SnapshotOperation.REPLACE)
+}
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """
+    A table that is marked by a log of one name.
+
+    Attributes:
+        identifier: Its name.
+        mark: Which log it means.
+        entries: What each entry that it shows has made of it.
+    """
+
+    identifier: Identifier
+    mark: _mark.TableMark
+    entries: dict[EntryId, Change]
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
+        return dotted_name(self.identifier)
+
+    @property
+    def newest(self) -> int:
+        """The greatest `commit_ts` that it shows, in ms."""
+        return max([self.mark.applied, *(ts for ts, _ in self.entries)])
+
+
+def shown_tables(parts: Parts) -> tuple[list[ShownTable], dict[Identifier, str]]:
+    """Give the tables of a catalog that a log of this name has marked; and what cannot be read."""
+    found: list[ShownTable] = []
+    unread: dict[Identifier, str] = {}
+    names = [
+        name for space in namespaces(parts.catalog) for name in parts.catalog.list_tables(space)
+    ]
+    for name in sorted(set(names) - {parts.log.identifier}):
+        try:
+            metadata = parts.catalog.load_table(name).metadata
+            mark = _mark.mark_of(metadata)
+            if mark and mark.commit_table == ".".join(parts.log.identifier):
+                found.append(ShownTable(name, mark, _entries(name, metadata)))
+        except Exception as error:  # noqa: BLE001 -- one table that is broken hides no other
+            unread[name] = f"{type(error).__name__}: {error}"
+    return found, unread
+
+
+def told_by(tables: list[ShownTable], known: set[EntryId]) -> list[Entry]:
+    """
+    Make entries, for the archive, of what tables show and no log has; ascending.
+
+    Of two at one `commit_ts` that of the log stands: no archive has both.
+    """
+    changes: dict[EntryId, list[Change]] = {}
+    taken = {ts for ts, _ in known}
+    for table in tables:
+        for key, change in table.entries.items():
+            if key[0] not in taken:
+                changes.setdefault(key, []).append(change)
+    return [
+        Entry(
+            Kind.COMMIT,
+            txn_id,
+            upper=ts,
+            tidied_upto=0,
+            commit_ts=ts,
+            read_ts=ts - 1,
+            engine=THIS_ENGINE,
+            comment="told by its tables alone: a recovery has archived it",
+            changes=tuple(of_tables),
+        )
+        for (ts, txn_id), of_tables in sorted(changes.items())
+    ]
+
+
+def _entries(name: Identifier, metadata: TableMetadata) -> dict[EntryId, Change]:
+    history = History(metadata)
+    return {
+        _entry_id(at): _change(name, metadata, history, at)
+        for at in _mark.since_registration(metadata)
+        if not _mark.is_passing(at) and not _mark.marks(metadata, at)
+    }
+
+
+def _entry_id(snapshot: Snapshot) -> EntryId:
+    return _mark.commit_ts_of(snapshot), summary_value(snapshot, _mark.SNAPSHOT_TXN_ID) or ""
+
+
+def _change(
+    name: Identifier, metadata: TableMetadata, history: History, snapshot: Snapshot
+) -> Change:
+    operation = _OPERATIONS.get(operation_of(snapshot) or "", Operation.OVERWRITE)
+    first = snapshot
+    for at in history.ancestors(snapshot):
+        if not _mark.is_ours(at) or _entry_id(at) != _entry_id(snapshot):
+            break
+        first = at
+    return Change(
+        table=name,
+        uuid=str(metadata.table_uuid),
+        operation=Operation.DROP if _mark.is_dropped(snapshot) else operation,
+        from_snapshot_id=first.parent_snapshot_id,
+        to_snapshot_id=snapshot.snapshot_id,
+        added_records=int(summary_value(snapshot, "added-records") or 0),
+        deleted_records=int(summary_value(snapshot, "deleted-records") or 0),
+    )

@@ -1,0 +1,194 @@
+"""
+Takes a record out of a log that nobody can read with it.
+
+Docs/spec.md 9.6. What can be told of it goes to the archive: so its id counts, and its tables are
+in quarantine, as set back, until somebody adopts them as they are. Everything else goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import (
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemoveSnapshotsUpdate,
+    update_table_metadata,
+)
+
+from txns._admin.found_log import at_version
+from txns._commit.tidy import archived
+from txns._iceberg.snapshots import summary_value
+from txns._log import entry as _entry
+from txns._log.commit_log import head_of, record_of
+from txns._log.entry import THIS_ENGINE, Change, Entry, Kind
+from txns.errors import Conflict, CorruptLog, InvalidUsage, Unsupported
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from txns._services import Parts
+
+ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class Voided:
+    """
+    A record that was taken out of the log.
+
+    Attributes:
+        snapshot_id: Of the commit table, which it was.
+        told: What could be told of it, as an entry of the archive; None for nothing.
+    """
+
+    snapshot_id: int
+    told: Entry | None
+
+
+def void(parts: Parts, number: int) -> Voided:
+    """
+    Take a record out of the log.
+
+    Args:
+        parts: Which have loaded no head: it cannot be read.
+        number: The record's snapshot id, or its `commit_ts` in ms.
+
+    Raises:
+        InvalidUsage: 42704, the log has no such record.
+        CorruptLog: Another record is broken, too, and is to be made void before.
+        Conflict: Others write the log all the time.
+    """
+    for _ in range(ATTEMPTS):
+        table = parts.catalog.load_table(parts.log.identifier)
+        bad = _record(table.metadata, number)
+        told = _told(bad)
+        try:
+            _swap(parts, table, bad, told)
+        except CommitFailedException:
+            continue
+        return Voided(bad.snapshot_id, told)
+    raise Conflict(
+        "others write the log all the time: try again", table=parts.log.identifier, least_ts=0
+    )
+
+
+def _record(metadata: TableMetadata, number: int) -> Snapshot:
+    for each in metadata.snapshots:
+        if summary_value(each, _entry.KIND) is None:
+            continue
+        if number == each.snapshot_id or summary_value(each, _entry.COMMIT_TS) == str(number):
+            return each
+    raise InvalidUsage(
+        "42704",
+        "the log has no such record: name its snapshot of the commit table, or its commit_ts;"
+        f" void=`{number}`",
+    )
+
+
+def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> None:
+    """Replace the head by one without the record; it is read before it is sent."""
+    without = _without(table, bad)
+    record = _tidied(parts, without, told)
+    snapshot, updates = archived(at_version(table, without), [told] if told else [], record)
+    updates.append(RemoveSnapshotsUpdate(snapshot_ids=[bad.snapshot_id]))
+    head_of(at_version(table, update_table_metadata(table.metadata, tuple(updates))))
+    here = (
+        AssertTableUUID(uuid=table.metadata.table_uuid),
+        AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=table.metadata.current_snapshot_id),
+    )
+    try:
+        parts.catalog.commit_table(table, here, tuple(updates))
+    except CommitFailedException:
+        raise
+    except Exception:
+        newest = parts.catalog.load_table(parts.log.identifier).metadata
+        if newest.snapshot_by_id(snapshot.snapshot_id) is None:
+            raise
+
+
+def _without(table: Table, bad: Snapshot) -> TableMetadata:
+    """Give the log's metadata without a record; `main` stands on the newest other one."""
+    metadata = table.metadata
+    left = [each for each in metadata.snapshots if each.snapshot_id != bad.snapshot_id]
+    records = [each for each in left if summary_value(each, _entry.KIND) is not None]
+    if not records:
+        raise CorruptLog("the log has no other record: recover it as one that is lost")
+    newest = max(records, key=lambda each: each.sequence_number or 0)
+    main = metadata.refs[MAIN_BRANCH].model_copy(update={"snapshot_id": newest.snapshot_id})
+    return metadata.model_copy(
+        update={
+            "snapshots": left,
+            "current_snapshot_id": newest.snapshot_id,
+            "refs": {**metadata.refs, MAIN_BRANCH: main},
+        }
+    )
+
+
+def _tidied(parts: Parts, without: TableMetadata, told: Entry | None) -> Entry:
+    """
+    Give the record that follows: the void one has left the head, as entries do that are archived.
+
+    The entry after it chains to it: at and below that the head need not be complete.
+
+    Raises:
+        CorruptLog: Another record cannot be read either; with what makes it void.
+    """
+    records = [
+        record_of(each)
+        for each in sorted(without.snapshots, key=lambda one: one.sequence_number or 0)
+        if summary_value(each, _entry.KIND) is not None
+    ]
+    newest = records[-1]
+    tidied = newest.tidied_upto
+    entries = [each for each in records if each.kind is not Kind.TIDY]
+    previous = tidied
+    for each in sorted(entries, key=lambda one: one.commit_ts):
+        if each.commit_ts > tidied and each.prev_ts != previous:
+            tidied = each.prev_ts
+        previous = each.commit_ts
+    last = max([newest.upper, *(each.commit_ts for each in entries)])
+    if told and told.commit_ts > last:
+        tidied = last = told.commit_ts
+    return Entry(
+        Kind.TIDY,
+        parts.clock.new_txn_id(),
+        upper=last,
+        tidied_upto=tidied,
+        engine=THIS_ENGINE,
+    )
+
+
+def _told(bad: Snapshot) -> Entry | None:
+    """Make an entry of what can be told of a record: when, under which id, and which tables."""
+    assert bad.summary is not None
+    summary = bad.summary.additional_properties
+    try:
+        commit_ts = _entry.number(summary.get(_entry.COMMIT_TS) or "", _entry.COMMIT_TS)
+        txn_id = summary.get(_entry.TXN_ID) or ""
+        _entry.check_txn_id(txn_id)
+    except (CorruptLog, InvalidUsage):
+        return None
+    return Entry(
+        Kind.COMMIT,
+        txn_id,
+        upper=commit_ts,
+        tidied_upto=0,
+        commit_ts=commit_ts,
+        read_ts=max(commit_ts - 1, 0),
+        engine=THIS_ENGINE,
+        comment="void: the record could not be read",
+        changes=_tables(summary.get(_entry.TABLES) or ""),
+    )
+
+
+def _tables(stored: str) -> tuple[Change, ...]:
+    try:
+        return _entry.changes_of(stored)
+    except (CorruptLog, Unsupported):
+        return ()

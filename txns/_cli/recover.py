@@ -1,0 +1,135 @@
+"""`txns recover`: a log and its tables that do not belong together any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from txns._admin import recover as _recover
+from txns._admin.void import void as _void
+from txns._cli import exit_codes
+from txns._cli.options import TxnsCommand, pass_lake
+from txns._cli.words import complain, say, say_json
+from txns._identifier import dotted_name
+from txns._message import time_of
+
+if TYPE_CHECKING:
+    from txns._admin.recover import Recovered
+    from txns._cli.options import Lake
+    from txns._log.entry import Entry
+
+_WORDS = {
+    "taken_back": "taken back into the log, from its own files",
+    "told_by_tables": "told by tables alone, and archived: look whether other tables lack them",
+    "gone": "committed once, and gone with what was restored",
+    "unknown": "of which nobody can tell whether they have committed",
+}
+
+
+@click.command(cls=TxnsCommand)
+@click.option(
+    "--forward",
+    is_flag=True,
+    help="Take back what files of the log still have, though no table shows it.",
+)
+@click.option(
+    "--void",
+    "void_number",
+    type=int,
+    metavar="RECORD",
+    help="Only take one record out of the log that nobody can read: its snapshot, or commit_ts.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done; do nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@pass_lake
+def recover(
+    lake: Lake,
+    forward: bool,  # noqa: FBT001 -- click's flags
+    void_number: int | None,
+    dry_run: bool,  # noqa: FBT001
+    as_json: bool,  # noqa: FBT001
+) -> int:
+    """
+    Make the log and its tables belong together again.
+
+    After the commit table, some tables or the whole catalog were lost or restored from a
+    backup. Stop what writes the lake before. Exit code 1 where a table is left, or broken.
+    """
+    parts = lake.parts
+    if void_number is not None:
+        if dry_run or forward:
+            raise click.UsageError("--void goes alone")
+        _say_void(lake, void_number, as_json=as_json)
+        return exit_codes.FINE
+    given = (parts.catalog, parts.config, parts.clock)
+    if dry_run:
+        found = _recover.recoverable(*given, forward=forward)
+    else:
+        found = _recover.recover(*given, forward=forward)
+    if as_json:
+        say_json(_json(found))
+    else:
+        _say(found)
+    return exit_codes.VIOLATION if found.left or found.broken else exit_codes.FINE
+
+
+def _say_void(lake: Lake, number: int, *, as_json: bool) -> None:
+    voided = _void(lake.parts, number)
+    told = [] if voided.told is None else [_entry_json(voided.told)]
+    if as_json:
+        say_json({"void": voided.snapshot_id, "told": told})
+        return
+    say(f"the record {voided.snapshot_id} is void: the log can be read without it")
+    if voided.told is None:
+        say("nothing of it can be told")
+        return
+    _say_entry(voided.told)
+    for change in voided.told.changes:
+        name = dotted_name(change.table)
+        say(f"{name}, if it lacks that, is in quarantine: `txns repair adopt {name}`")
+
+
+def _say(recovered: Recovered) -> None:
+    found = recovered.found
+    for name, words in _WORDS.items():
+        entries: list[Entry] = getattr(found, name)
+        if entries:
+            say(f"{len(entries)} {words}:", style="bold")
+            for each in entries:
+                _say_entry(each)
+    if recovered.log_id:
+        say(f"the log is {recovered.log_id}; its upper is {found.upper} ({time_of(found.upper)})")
+        say(f"{len(recovered.marked)} tables belong to it")
+    for table, why in recovered.left.items():
+        complain(f"{dotted_name(table)} does not belong to the log: {why}")
+    for table, why in recovered.broken.items():
+        name = dotted_name(table)
+        complain(f"{name}: {why}; see `txns status`, and `txns repair adopt {name}`")
+
+
+def _say_entry(entry: Entry) -> None:
+    tables = ", ".join(dotted_name(change.table) for change in entry.changes)
+    say(f"  {entry.commit_ts}  {time_of(entry.commit_ts)}  {entry.txn_id}  {tables}")
+
+
+def _json(recovered: Recovered) -> dict[str, Any]:
+    entries = {
+        name: [_entry_json(each) for each in getattr(recovered.found, name)] for name in _WORDS
+    }
+    return {
+        "log_id": recovered.log_id,
+        "upper": recovered.found.upper,
+        **entries,
+        "marked": [dotted_name(each) for each in recovered.marked],
+        "left": {dotted_name(name): why for name, why in recovered.left.items()},
+        "broken": {dotted_name(name): why for name, why in recovered.broken.items()},
+    }
+
+
+def _entry_json(entry: Entry) -> dict[str, Any]:
+    return {
+        "commit_ts": entry.commit_ts,
+        "txn_id": entry.txn_id,
+        "tables": [dotted_name(change.table) for change in entry.changes],
+    }
