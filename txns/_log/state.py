@@ -257,4 +257,7 @@ def _check_changes(entry: Entry, ends: set[object]) -> None:
 
 def _check(holds: bool, invariant: str, message: str) -> None:  # noqa: FBT001 -- a condition
     if not holds:
-        raise CorruptLog(f"invariant {invariant} does not hold: {message}")
+        raise CorruptLog(
+            f"invariant {invariant} does not hold: {message}; if one record is to blame, `txns"
+            " recover --void` with its commit_ts goes on without it"
+        )

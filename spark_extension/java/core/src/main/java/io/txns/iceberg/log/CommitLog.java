@@ -1,5 +1,6 @@
 package io.txns.iceberg.log;
 
+import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
@@ -401,12 +402,26 @@ public final class CommitLog {
       if (hasKind(snapshot)) {
         records.put(
             snapshot.snapshotId(),
-            parsed.computeIfAbsent(
-                snapshot.snapshotId(), id -> EntryParser.fromSummary(snapshot.summary())));
+            parsed.computeIfAbsent(snapshot.snapshotId(), id -> record(snapshot)));
       }
     }
     parsed.keySet().retainAll(records.keySet());
     return LogState.of(records, records.get(newestRecord(metadata).snapshotId()));
+  }
+
+  /** The record that a snapshot is; one that cannot be read is named with what goes on without. */
+  private static Entry record(Snapshot snapshot) {
+    try {
+      return EntryParser.fromSummary(snapshot.summary());
+    } catch (TxnException e) {
+      if (e.kind() != ErrorKind.CORRUPT_LOG) {
+        throw e;
+      }
+      throw TxnException.corruptLog(
+          String.format(
+              "%s; `txns recover --void %d` goes on without that record",
+              e.getMessage(), snapshot.snapshotId()));
+    }
   }
 
   /** The newest record of {@code main}: a stranger's compaction of the archive is stepped over. */

@@ -145,7 +145,11 @@ public final class LogState {
 
   private static void check(boolean holds, String invariant, String message) {
     if (!holds) {
-      throw TxnException.corruptLog("invariant " + invariant + " does not hold: " + message);
+      throw TxnException.corruptLog(
+          String.format(
+              "invariant %s does not hold: %s; if one record is to blame, `txns recover --void` with"
+                  + " its commit_ts goes on without it",
+              invariant, message));
     }
   }
 

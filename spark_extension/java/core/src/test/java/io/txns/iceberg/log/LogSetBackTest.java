@@ -10,6 +10,7 @@ import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.Catalog;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.BeforeEach;
@@ -68,6 +69,16 @@ class LogSetBackTest extends TwoTables {
     }
     Catalog again = handle.catalog(() -> null);
     assertTold(() -> again.loadTable(id("shop.a")));
+  }
+
+  /** One record that nobody can read stops everybody, and its error names what ends that. */
+  @Test
+  void aRecordThatCannotBeReadIsNamed() {
+    Table log = outside.loadTable(id("txns.commits"));
+    log.newFastAppend().set("txns.format-version", "1").set("txns.kind", "merge").commit();
+    log.refresh();
+    assertThatThrownBy(() -> lake.open().catalog(() -> null).loadTable(id("shop.b")))
+        .hasMessageContaining("txns recover --void " + log.currentSnapshot().snapshotId());
   }
 
   /** Who registers a table that another log has marked is told: it printed success before. */
