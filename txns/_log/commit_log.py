@@ -108,7 +108,7 @@ class Head:
     @property
     def log_id(self) -> str:
         """What marks name the log by (`commit_table.log_id`); empty where there is none."""
-        return commit_table.log_id(self.table.metadata) if self.table else ""
+        return _log_id(self.table.metadata) if self.table else ""
 
     @property
     def archive_version(self) -> str | None:
@@ -210,7 +210,7 @@ class CommitLog:
         if last.table is None:
             return False
         older = last_sequence_number(table.metadata) < last.sequence_number
-        found = commit_table.log_id(table.metadata)
+        found = _log_id(table.metadata)
         same_table = table.metadata.table_uuid == last.metadata.table_uuid
         if found == last.log_id or (same_table and older):
             return older
@@ -479,6 +479,10 @@ def _newest_record(metadata: TableMetadata) -> Snapshot:
                 f" snapshot=`{snapshot.snapshot_id}` operation=`{operation_of(snapshot)}`"
             )
     raise CorruptLog(f"the commit table has no record on main; uuid=`{metadata.table_uuid}`")
+
+
+def _log_id(metadata: TableMetadata) -> str:
+    return commit_table.log_id(str(metadata.table_uuid), metadata.properties)
 
 
 def _has_kind(snapshot: Snapshot) -> bool:

@@ -22,8 +22,9 @@ from txns._log import entry
 from txns._log.entry import THIS_ENGINE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import SetSnapshotRefUpdate
 
     from txns._clock import Clock
@@ -73,14 +74,13 @@ def main_at(snapshot_id: int) -> SetSnapshotRefUpdate:
     )
 
 
-def log_id(metadata: TableMetadata) -> str:
+def log_id(uuid: str, properties: Mapping[str, str]) -> str:
     """
     Give what marks name a log by: its commit table's uuid, and what a recovery has added to it.
 
     Two tables never have one: properties that a copy has brought along begin with another uuid.
     """
-    uuid = str(metadata.table_uuid)
-    renewed = metadata.properties.get(LOG_ID, "")
+    renewed = properties.get(LOG_ID, "")
     return renewed if renewed.startswith(f"{uuid}-") else uuid
 
 

@@ -143,6 +143,13 @@ def test_names_of_payload_files_are_the_specifications() -> None:
             assert golden["again"] == _payload.again(golden["name"], 1), golden["why"]
 
 
+def test_a_log_is_named_as_the_specification_says() -> None:
+    """By its table's uuid, or by the epoch that a recovery has begun."""
+    for golden in json.loads((GOLDEN / "log_ids.json").read_text("utf-8")):
+        found = _commit_table.log_id(golden["uuid"], golden["properties"])
+        assert golden["logId"] == found, golden["why"]
+
+
 def test_a_registration_sets_the_properties_of_the_specification() -> None:
     """The mark, what counts as applied, and what keeps expiry away."""
     for golden in json.loads((GOLDEN / "registrations.json").read_text("utf-8")):

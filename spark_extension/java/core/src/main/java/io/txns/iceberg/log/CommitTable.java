@@ -65,8 +65,12 @@ public final class CommitTable {
    * <p>Two tables never have one: properties that a copy has brought along begin with another uuid.
    */
   static String logId(TableMetadata metadata) {
-    String renewed = metadata.properties().getOrDefault(LOG_ID, "");
-    return renewed.startsWith(metadata.uuid() + "-") ? renewed : metadata.uuid();
+    return logId(metadata.uuid(), metadata.properties());
+  }
+
+  static String logId(String uuid, Map<String, String> properties) {
+    String renewed = properties.getOrDefault(LOG_ID, "");
+    return renewed.startsWith(uuid + "-") ? renewed : uuid;
   }
 
   /** Whether a file lies below a commit table's location, as its metadata writes paths. */

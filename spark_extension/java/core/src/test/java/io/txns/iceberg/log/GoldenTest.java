@@ -160,6 +160,15 @@ class GoldenTest {
   }
 
   @Test
+  void aLogIsNamedAsTheSpecificationSays() throws Exception {
+    for (JsonNode golden : JSON.readTree(GOLDEN.resolve("log_ids.json").toFile())) {
+      assertThat(CommitTable.logId(golden.get("uuid").asText(), texts(golden.get("properties"))))
+          .as(golden.get("why").asText())
+          .isEqualTo(golden.get("logId").asText());
+    }
+  }
+
+  @Test
   void aRegistrationSetsThePropertiesOfTheSpecification() throws Exception {
     for (JsonNode golden : JSON.readTree(GOLDEN.resolve("registrations.json").toFile())) {
       Map<String, String> set =
