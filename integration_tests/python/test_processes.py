@@ -16,24 +16,13 @@ PROCESSES = 4
 TRANSACTIONS = 6
 
 
-@pytest.fixture(scope="module")
-def postgresql(tmp_path_factory):
-    """A PostgreSQL server of the package pgserver, on a socket of its own."""
-    pgserver = pytest.importorskip("pgserver", reason="pgserver has no wheel for this platform")
-    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
-    yield server
-    server.cleanup()
-
-
 @pytest.mark.parametrize("sharing", ["same", "disjoint"])
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_every_row_is_accounted_for(kind, sharing, tmp_path: Path, request):
     """No failure besides conflicts, which are retried; each row is there once."""
     uri = f"sqlite:///{tmp_path}/catalog.db?timeout=60"
     if kind == "postgresql":
-        server = request.getfixturevalue("postgresql")
-        server.psql(f"CREATE DATABASE lake_{sharing}")
-        uri = server.get_uri(f"lake_{sharing}").replace("postgresql://", "postgresql+psycopg2://")
+        uri = request.getfixturevalue("postgresql_database")
     properties = {"type": "sql", "uri": uri, "warehouse": f"file://{tmp_path}/files"}
     shared = ["shop.a", "shop.b", "shop.c"]
     own = [[f"shop.p{number}{letter}" for letter in "ab"] for number in range(PROCESSES)]

@@ -1,0 +1,27 @@
+"""Each drill of docs/operations.md, on the databases that catalogs are kept in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from integration_tests.drills import DRILLS, Drill, Lake, carry_out
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("drill", DRILLS, ids=[each.name.replace(" ", "-") for each in DRILLS])
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_drill(kind: str, drill: Drill, tmp_path: Path, request):
+    """It is told at the first statement, what is gone is named, and no invariant is broken then."""
+    uri = f"sqlite:///{tmp_path}/catalog.db?timeout=60"
+    if kind == "postgresql":
+        uri = request.getfixturevalue("postgresql_database")
+    lake = Lake.make(tmp_path, uri, tables=2, transactions=20)
+    drilled = carry_out(drill, lake)
+    assert drill.told in drilled.told
+    assert bool(drill.told) == bool(drilled.told)
+    assert drill.lost == drilled.gone == len(drilled.reported)
+    assert [] == drilled.violations
