@@ -3,6 +3,7 @@ package io.txns.iceberg;
 import io.txns.iceberg.admin.OffSwitch;
 import io.txns.iceberg.admin.Purger;
 import io.txns.iceberg.admin.Repairer;
+import io.txns.iceberg.admin.TableRecovery;
 import io.txns.iceberg.catalog.Begun;
 import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.Transaction;
@@ -204,6 +205,11 @@ public final class TxnHandle implements Closeable {
   /** Set aside what strangers wrote to a table, on a branch. Gives the entry's commit_ts. */
   public long repairReject(TableIdentifier table) {
     return new Repairer(services).reject(table);
+  }
+
+  /** Bring a table into the epoch of a log that was recovered. Gives the log's upper, in ms. */
+  public long recover(TableIdentifier table) {
+    return new TableRecovery(services).recover(table);
   }
 
   /**

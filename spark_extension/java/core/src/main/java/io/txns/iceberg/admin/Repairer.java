@@ -16,7 +16,6 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.meta.ColumnIds;
 import io.txns.iceberg.meta.History;
-import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.ReadSet;
@@ -24,7 +23,6 @@ import io.txns.iceberg.stage.SnapshotCopy;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.Loaded;
-import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
@@ -336,7 +334,10 @@ public final class Repairer {
     RuntimeException unclear = null;
     try {
       Timestamps.commit(
-          real, real.current(), clock.nowMs(), base -> onFooting(identifier, real, base, footing));
+          real,
+          real.current(),
+          clock.nowMs(),
+          base -> TableRecovery.footing(identifier, real, base, footing, clock));
     } catch (RuntimeException e) {
       unclear = e;
     }
@@ -348,23 +349,6 @@ public final class Repairer {
       throw unclear;
     }
     throw otherState(identifier, head, unclear);
-  }
-
-  private TableMetadata onFooting(
-      TableIdentifier identifier, TableOperations real, TableMetadata base, long snapshotId) {
-    StagedTable staged =
-        new StagedTable(
-            identifier, real, Overlay.inMemory(base, base.metadataFileLocation()), false);
-    SnapshotCopy.stageFooting(staged, snapshotId);
-    Snapshot footing =
-        SnapshotEdit.of(staged.current().currentSnapshot())
-            .timestampMs(Timestamps.acceptableMs(base, clock.nowMs(), clock.nowMs()))
-            .build();
-    SnapshotRef main = staged.current().ref(SnapshotRef.MAIN_BRANCH);
-    return TableMetadata.buildFrom(base)
-        .addSnapshot(footing)
-        .setRef(SnapshotRef.MAIN_BRANCH, Retention.of(main))
-        .build();
   }
 
   private static TxnException otherState(

@@ -357,7 +357,7 @@ public final class DataTables {
   }
 
   /** Whether the log has the newest change that a table shows, which tells of all before. */
-  private boolean hasShown(TableMetadata metadata, TableMark mark, Head head) {
+  public boolean hasShown(TableMetadata metadata, TableMark mark, Head head) {
     if (mark.applied() > head.upper()) {
       return false;
     }

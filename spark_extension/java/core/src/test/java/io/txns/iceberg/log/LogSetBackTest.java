@@ -81,6 +81,26 @@ class LogSetBackTest extends TwoTables {
         .hasMessageContaining("txns recover --void " + log.currentSnapshot().snapshotId());
   }
 
+  /** Tables that pyiceberg does not write are brought into the epoch one by one. */
+  @Test
+  void aTableIsBroughtIntoTheEpochOfARecoveredLog() {
+    Table log = outside.loadTable(id("txns.commits"));
+    String logId = log.uuid() + "-5f2c9a01";
+    log.updateProperties().set("txns.log-id", logId).commit();
+    TxnHandle again = lake.open();
+    assertTold(() -> again.catalog(() -> null).loadTable(id("shop.b")));
+    again.recover(id("shop.b"));
+    long footing = outside.loadTable(id("shop.b")).currentSnapshot().snapshotId();
+    again.recover(id("shop.b"));
+    Table marked = outside.loadTable(id("shop.b"));
+    assertThat(marked.currentSnapshot().snapshotId()).isEqualTo(footing);
+    assertThat(marked.properties()).containsEntry("txns.log-id", logId);
+    append(again.catalog(() -> null).loadTable(id("shop.b")), 8);
+    assertThat(lake.plainIds("shop.b")).containsExactly(8L);
+    // What the log lacks is not hidden by a mark.
+    assertTold(() -> again.recover(id("shop.a")));
+  }
+
   /** Who registers a table that another log has marked is told: it printed success before. */
   @Test
   void aLogThatWasLostIsTold() {

@@ -207,9 +207,11 @@ public final class Procedures {
     return switch (action.toLowerCase(Locale.ROOT)) {
       case "adopt" -> handle.repairAdopt(table);
       case "reject" -> handle.repairReject(table);
+      case "recover" -> handle.recover(table);
       default ->
           throw TxnException.invalidUsage(
-              "42000", "repair: action is '" + action + "', expected 'adopt' or 'reject'");
+              "42000",
+              "repair: action is '" + action + "', expected 'adopt', 'reject' or 'recover'");
     };
   }
 
