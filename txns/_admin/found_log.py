@@ -76,7 +76,9 @@ def find(table: Table, tables: list[ShownTable], *, forward: bool) -> FoundLog:
     versions = Versions.of(table.io, files, str(table.metadata.table_uuid))
     above, leaves = versions.committed_above(table.metadata_location, shown)
     least = min((ts for ts, _ in shown), default=0)
-    known = _entries_above(table, least, gone=bool(above))
+    known = _entries_above(table, least, gone=bool(above or leaves))
+    if known is None and not above and (tidied := versions.tidied(leaves)):
+        above, leaves = [tidied], []
     lacking = known is None or any(not set(each.entries) <= known for each in tables)
     more = _brought_in_by(versions, above)
     if above and (forward or lacking):

@@ -103,12 +103,11 @@ class Versions:
 
         Args:
             version: Another one stands on it; or what it has more than the one before has been
-                applied to a table; or it has nothing more, as after a tidy, which says nothing new.
+                applied to a table.
             shown: What tables show.
         """
-        more = self.more_than_before(version)
         stood_on = plain(version.path) in self._above
-        return stood_on or not more or any(each in shown for each in more)
+        return stood_on or any(each in shown for each in self.more_than_before(version))
 
     def more_than_before(self, version: Version) -> list[EntryId]:
         """Give the entries that a version has, and the one that it stands on has not."""
@@ -135,9 +134,24 @@ class Versions:
             committed.append(max(certain, key=lambda one: self._furthest[plain(one.path)]))
 
     def newest(self, shown: Collection[EntryId]) -> Version | None:
-        """Give the newest version that was committed for certain; None where there is none."""
-        certain = [each for each in self.by_path.values() if self.is_committed(each, shown)]
+        """
+        Give the newest version that was committed for certain; None where there is none.
+
+        The first one of a table that nobody has written is that, too.
+        """
+        all_ = self.by_path.values()
+        certain = [each for each in all_ if self.is_committed(each, shown) or not each.stands_on]
         return max(certain, key=lambda one: one.sequence_number, default=None)
+
+    def tidied(self, leaves: list[Version]) -> Version | None:
+        """
+        Give a version of those that stand on one, which has the same entries in other files.
+
+        A tidy says nothing new. So it may stand where files of the one before are gone, whatever
+        has become of its swap: a tidier removes them when it has won.
+        """
+        silent = [each for each in leaves if not self.more_than_before(each)]
+        return max(silent, key=lambda one: one.sequence_number, default=None)
 
     def metadata(self, version: Version) -> TableMetadata:
         """Load a version whole."""
