@@ -342,14 +342,19 @@ class Handle:
         """
         return subscribe(self._parts, [_name(table) for table in tables], as_of, until)
 
-    def transactions(self) -> list[dict[str, Any]]:
+    def transactions(self, *, after: int = 0, limit: int | None = None) -> list[dict[str, Any]]:
         """
-        Give every transaction there is, archive and head together, ascending by `commit_ts`.
+        Give what has committed, archive and head together, ascending by `commit_ts`.
+
+        Args:
+            after: Only entries above it, in ms.
+            limit: The newest entries, so many at most; None for all, which a log of years holds
+                in memory.
 
         Returns:
             A row per entry and table: the archive's columns and `applied`.
         """
-        return transactions(self._parts)
+        return transactions(self._parts, after, limit)
 
     # ---------------------------------------------------------------- holds
 

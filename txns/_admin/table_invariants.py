@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
+from txns._admin.findings import Violation
 from txns._iceberg import snapshots
 from txns._iceberg.snapshots import REPLACE
 from txns._identifier import dotted_name
@@ -19,7 +20,7 @@ from txns._table.purge_name import is_apart, name_before
 from txns.errors import Conflict, Quarantined, TxnsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
@@ -30,38 +31,51 @@ if TYPE_CHECKING:
     from txns._services import Parts
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """
-    Something that does not hold.
-
-    Attributes:
-        invariant: `I1` to `I11`, or the section of the specification.
-        where: The table or entry.
-        words: What is wrong.
-    """
-
-    invariant: str
-    where: str
-    words: str
-
-
 @dataclass(frozen=True)
 class LoggedTables:
-    """What the log says of each table, archive and head together, ascending by `commit_ts`."""
+    """
+    What the log says of each table, archive and head together: as far as the checks ask for it.
 
-    of_uuid: dict[str, list[Entry]]
-    by_ts: dict[int, Entry]
+    Attributes:
+        least_ts: By a table's uuid the least `commit_ts` in ms that a snapshot of its carries.
+        stamps: Every `commit_ts` in ms that a snapshot of some table carries.
+        of_uuid: Entries of a table above that, ascending.
+        by_ts: Entries with such a `commit_ts`.
+        newest: The newest entry of each table that the log names.
+        archived_ts: The newest `commit_ts` in ms of what was applied to it and is archived.
+    """
+
+    least_ts: dict[str, int]
+    stamps: frozenset[int]
+    of_uuid: dict[str, list[Entry]] = field(default_factory=dict)
+    by_ts: dict[int, Entry] = field(default_factory=dict)
+    newest: dict[str, Entry] = field(default_factory=dict)
+    archived_ts: dict[str, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(entries: Sequence[Entry]) -> LoggedTables:
-        """Sort entries by the tables that they name."""
-        of_uuid: dict[str, list[Entry]] = {}
-        by_ts = {entry.commit_ts: entry for entry in entries}
-        for _ts, entry in sorted(by_ts.items()):
-            for change in entry.changes:
-                of_uuid.setdefault(change.uuid, []).append(entry)
-        return LoggedTables(of_uuid, by_ts)
+    def of(tables: Iterable[TableMetadata | None]) -> LoggedTables:
+        """Say what is asked for: what snapshots of these tables carry."""
+        stamps = {
+            str(metadata.table_uuid): {
+                ts for each in metadata.snapshots if (ts := _stamp(each)) is not None
+            }
+            for metadata in tables
+            if metadata is not None
+        }
+        least_ts = {uuid: min(each) for uuid, each in stamps.items() if each}
+        return LoggedTables(least_ts, frozenset().union(*stamps.values()))
+
+    def add(self, entry: Entry, *, archived: bool) -> None:
+        """Note the next entry, ascending by `commit_ts`."""
+        if entry.commit_ts in self.stamps:
+            self.by_ts[entry.commit_ts] = entry
+        for change in entry.changes:
+            uuid = change.uuid
+            self.newest[uuid] = entry
+            if archived and entry.kind in APPLIED_KINDS:
+                self.archived_ts[uuid] = entry.commit_ts
+            if entry.commit_ts > self.least_ts.get(uuid, entry.commit_ts):
+                self.of_uuid.setdefault(uuid, []).append(entry)
 
     def changes(self, uuid: str, after: int, upto: int) -> list[tuple[Entry, Change]]:
         """Give what has to be applied to a table above one timestamp and not above another."""
@@ -74,8 +88,22 @@ class LoggedTables:
         ]
 
 
-def check_table(parts: Parts, head: Head, each: Surveyed, logged: LoggedTables) -> list[Violation]:
-    """Check one table under care."""
+def _stamp(snapshot: Snapshot) -> int | None:
+    """Give the `commit_ts` in ms that a snapshot carries; a check says it of one that is none."""
+    try:
+        return _mark.commit_ts_of(snapshot) if _mark.is_ours(snapshot) else None
+    except TxnsError:
+        return None
+
+
+def check_table(
+    parts: Parts,
+    head: Head,
+    each: Surveyed,
+    metadata: TableMetadata | None,
+    logged: LoggedTables,
+) -> list[Violation]:
+    """Check one table under care, whose metadata is what the catalog has of it (`stored`)."""
     name = dotted_name(each.identifier)
     found = []
     if each.error is not None:
@@ -85,7 +113,6 @@ def check_table(parts: Parts, head: Head, each: Surveyed, logged: LoggedTables) 
         cure = stranger.cure or f"`txns repair adopt {name}` or `reject`"
         words = f"{stranger.reason}: {cure}"
         found.append(Violation("stranger", name, words))
-    metadata = _stored(parts, each)
     if metadata is None:
         return found  # logged and not created yet, or unreadable
     check = _TableCheck(parts, head, each, logged, metadata)
@@ -96,7 +123,7 @@ def check_table(parts: Parts, head: Head, each: Surveyed, logged: LoggedTables) 
     return found
 
 
-def _stored(parts: Parts, each: Surveyed) -> TableMetadata | None:
+def stored(parts: Parts, each: Surveyed) -> TableMetadata | None:
     """Give a table's metadata as the catalog has it; None where it has none that can be read."""
     if each.loaded is not None:
         return each.loaded.table.metadata if each.loaded.table else None

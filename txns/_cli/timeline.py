@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from txns._admin import history
 from txns._cli.options import TxnsCommand, pass_lake
 from txns._cli.words import DURATION, TS, say, say_json, say_table
-from txns._commit.outstanding import outstanding
 from txns._identifier import dotted_name
+from txns._log.archive import Wanted
 from txns._log.entry import table_of
 from txns._message import time_of
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
+    from txns._admin.history import Past
     from txns._cli.options import Lake
-    from txns._log.commit_log import Head
-    from txns._log.entry import Change, Entry
-    from txns._services import Parts
+    from txns._log.entry import Change
 
 _POLL_MS = 250
-_LINES = 20
+_LIMIT = 20
 
 
 @click.command(cls=TxnsCommand)
-@click.option("-n", "--lines", default=_LINES, help=f"The newest entries; {_LINES} if not given.")
+@click.option("-n", "--limit", default=_LIMIT, help=f"The newest entries; {_LIMIT} if not given.")
 @click.option("--since", type=TS, help="All entries above this timestamp instead.")
 @click.option("--table", help="Only entries that name this table.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what commits from now on.")
@@ -37,28 +38,35 @@ _LINES = 20
 @pass_lake
 def log(
     lake: Lake,
-    lines: int,
+    limit: int,
     since: int | None,
     table: str | None,
     follow: bool,  # noqa: FBT001 -- click's flag
     for_ms: int | None,
     as_json: bool,  # noqa: FBT001 -- click's flag
 ) -> None:
-    """Show the timeline of entries."""
+    """
+    Show the timeline of entries.
+
+    Of a long log as much is read as is shown.
+    """
     parts = lake.parts
     head = parts.log.load()
-    found = [each for each in _history(parts, head, since or 0) if _names(each, table)]
-    for each in found if since is not None else found[-lines:] if lines > 0 else []:
-        _say_entry(each, as_json=as_json)
+    wanted = Wanted(since or 0, table=None if table is None else table_of(table))
+    if since is not None:
+        found: Iterable[Past] = history.oldest_first(parts, head, wanted)
+    else:
+        found = history.newest(parts, head, wanted, max(0, limit))
+    for each in found:
+        _say_entry(_entry_json(each), as_json=as_json)
     if not follow:
         return
     end_ms = None if for_ms is None else parts.clock.now_ms() + for_ms
     while end_ms is None or parts.clock.now_ms() < end_ms:
         parts.clock.sleep(_POLL_MS)
-        seen_ts, head = head.upper, parts.log.load()
-        for each in _history(parts, head, seen_ts):
-            if _names(each, table):
-                _say_entry(each, as_json=as_json)
+        wanted, head = replace(wanted, after=head.upper), parts.log.load()
+        for each in history.oldest_first(parts, head, wanted):
+            _say_entry(_entry_json(each), as_json=as_json)
 
 
 @click.command(cls=TxnsCommand)
@@ -74,18 +82,13 @@ def show(lake: Lake, txn: str, payload: bool, as_json: bool) -> None:  # noqa: F
     """
     parts = lake.parts
     head = parts.log.load()
-    found = [
-        each for each in _history(parts, head, 0) if txn in {each["txn_id"], str(each["commit_ts"])}
-    ]
-    if not found:
+    newest = next(history.newest_first(parts, head, Wanted(txn=txn)), None)
+    if newest is None:
         raise InvalidUsage("42704", f"no entry has this id or commit_ts; txn=`{txn}`")
-    newest = found[-1]
-    standing = (each for each in head.state.entries if each.commit_ts == newest["commit_ts"])
-    entry = next(standing, None)
-    shown = {**newest, "in_head": entry is not None}
-    if payload and entry is not None and entry.applies:
+    shown = {**_entry_json(newest), "in_head": newest.in_head}
+    if payload and newest.in_head and newest.entry.applies:
         shown["payload"] = [
-            json.loads(request.model_dump_json()) for request in parts.log.requests(entry)
+            json.loads(request.model_dump_json()) for request in parts.log.requests(newest.entry)
         ]
     if as_json:
         say_json(shown)
@@ -98,17 +101,8 @@ def show(lake: Lake, txn: str, payload: bool, as_json: bool) -> None:  # noqa: F
                 say(line)
 
 
-def _history(parts: Parts, head: Head, after: int) -> Iterator[dict[str, Any]]:
-    """Give the entries above a timestamp, ascending, as plain data."""
-    found = parts.timeline.above(head.state, after)
-    unapplied = outstanding(parts.tables, head) if found else []
-    left = {each.entry.commit_ts: each.tables for each in unapplied}
-    for entry in found:
-        tables = left.get(entry.commit_ts, ())
-        yield _entry_json(entry, [dotted_name(name) for name in tables])
-
-
-def _entry_json(entry: Entry, unapplied: list[str]) -> dict[str, Any]:
+def _entry_json(each: Past) -> dict[str, Any]:
+    entry, unapplied = each.entry, [dotted_name(name) for name in each.left]
     return {
         "commit_ts": entry.commit_ts,
         "time": time_of(entry.commit_ts),
@@ -134,12 +128,6 @@ def _change_json(change: Change) -> dict[str, Any]:
         "added_records": change.added_records,
         "deleted_records": change.deleted_records,
     }
-
-
-def _names(entry: dict[str, Any], table: str | None) -> bool:
-    if table is None:
-        return True
-    return any(table_of(each["table"]) == table_of(table) for each in entry["tables"])
 
 
 def _say_entry(entry: dict[str, Any], *, as_json: bool) -> None:

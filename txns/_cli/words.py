@@ -96,6 +96,9 @@ def complain(words: str) -> None:
 def say_json(value: Any) -> None:
     """Print a value as one line of JSON; what moves a terminal stands in it as JSON's escapes."""
     text = json.dumps(value, default=str, ensure_ascii=False)
+    if printable(text) == text:
+        click.echo(text)
+        return
     click.echo(
         "".join(each if printable(each) == each else json.dumps(each)[1:-1] for each in text)
     )

@@ -6,6 +6,7 @@ Docs/spec.md 3.1.
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,21 +20,27 @@ from pyiceberg.expressions import (
     EqualTo,
     GreaterThan,
     LessThanOrEqual,
+    Or,
     Reference,
 )
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from txns._identifier import dotted_name
+from txns._log.archive_scan import ArchiveScan
 from txns._log.commit_table import SCHEMA
 from txns._log.entry import APPLIED_KINDS, Change, Entry, Isolation, Kind, Operation, table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pyiceberg.table import Table
 
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog, Head
 
 ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(SCHEMA)
+
+_TS = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,41 @@ class _Newest:
 _NOTHING_READ = _Newest(None, sys.maxsize, 0, {}, frozenset())
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """
+    Which entries are asked for.
+
+    Attributes:
+        after: Exclusive bound in ms.
+        txn: Their transaction id, or their `commit_ts` in digits; None for any.
+        table: A table that they name; None for any.
+    """
+
+    after: int = 0
+    txn: str | None = None
+    table: Identifier | None = None
+
+    def has(self, entry: Entry) -> bool:
+        """Whether an entry is asked for."""
+        return (
+            entry.commit_ts > self.after
+            and self.txn in {None, entry.txn_id, str(entry.commit_ts)}
+            and (self.table is None or any(each.table == self.table for each in entry.changes))
+        )
+
+    def scan(self, table: Table) -> ArchiveScan:
+        """Give the reading of a commit table that gives these."""
+        condition: BooleanExpression = AlwaysTrue()
+        if self.txn is not None:
+            condition = _equals("txn_id", self.txn)
+            if _TS.fullmatch(self.txn):
+                at = EqualTo(term=Reference("commit_ts"), value=int(self.txn))
+                condition = Or(condition, at)
+        naming = None if self.table is None else _equals("table_name", dotted_name(self.table))
+        return ArchiveScan(table, condition, naming, least_ts=self.after + 1)
+
+
 @dataclass(slots=True)
 class Archive:
     """Reads the rows of one commit table."""
@@ -95,10 +137,22 @@ class Archive:
         """Give the archived entries above one timestamp and not above another, ascending."""
         return entries_of(self.rows(And(_above(after), _not_above(upto))))
 
-    def of_table(self, uuid: str, upto: int) -> list[Entry]:
-        """Give what archived entries have changed of a table, not above a timestamp, ascending."""
-        condition = And(_not_above(upto), _equals("table_uuid", uuid))
-        return entries_of(self.rows(condition))
+    def newest_first(self, head: Head, wanted: Wanted) -> Iterator[Entry]:
+        """Give what has left a head, from the newest on, as far as somebody asks."""
+        for rows in wanted.scan(_of(head)).newest_first():
+            yield from reversed(entries_of(rows.to_pylist()))
+
+    def oldest_first(self, head: Head, wanted: Wanted) -> Iterator[Entry]:
+        """Give what has left a head, from the oldest on, piece by piece."""
+        for rows in wanted.scan(_of(head)).oldest_first():
+            yield from entries_of(rows.to_pylist())
+
+    def lives_of_table(self, uuid: str, upto: int) -> list[Entry]:
+        """Give how archived entries created and dropped a table, up to a timestamp, ascending."""
+        deeds = Or(
+            _equals("operation", Operation.CREATE.value), _equals("operation", Operation.DROP.value)
+        )
+        return entries_of(self.rows(And(_not_above(upto), _equals("table_uuid", uuid), deeds)))
 
     def dropped(self, head: Head) -> frozenset[Identifier]:
         """
@@ -111,7 +165,8 @@ class Archive:
         known, version = self._dropped, head.archive_version
         if version is None or known.version == version:
             return known.names
-        rows = self.rows(And(_above(known.upto), _equals("operation", Operation.DROP.value)))
+        condition = And(_above(known.upto), _equals("operation", Operation.DROP.value))
+        rows = self.rows(condition, ("commit_ts", "table_name"))
         names = known.names | {table_of(row["table_name"]) for row in rows}
         self._dropped = _Dropped(version, max(known.upto, head.state.archived_upto), names)
         return names
@@ -154,25 +209,40 @@ class Archive:
             known = _Newest(None, above, above, {}, frozenset())
         if known.version == version:
             return known
-        by_uuid, forgotten = dict(known.by_uuid), set(known.forgotten)
-        for row in self.rows(_above(known.upto), ("commit_ts", "txn_id", "kind", "table_uuid")):
-            kind = Kind(row["kind"])
-            (forgotten.add if kind is Kind.FORGET else forgotten.discard)(row["table_uuid"])
-            if kind in APPLIED_KINDS:
-                by_uuid[row["table_uuid"]] = row["commit_ts"], row["txn_id"]
-        upto = max(known.upto, head.state.archived_upto)
-        self._newest = _Newest(version, known.above, upto, by_uuid, frozenset(forgotten))
+        self._newest = self._read_newest(known, head)
         return self._newest
+
+    def _read_newest(self, known: _Newest, head: Head) -> _Newest:
+        """Add to what is known what the archive of a head has above that; it may be much."""
+        by_uuid, forgotten = dict(known.by_uuid), set(known.forgotten)
+        scan = ArchiveScan(self._table(), least_ts=known.upto + 1)
+        for rows in scan.oldest_first(("commit_ts", "txn_id", "kind", "table_uuid")):
+            by_kind = rows.group_by(["table_uuid", "kind"], use_threads=False)  # in order
+            newest = by_kind.aggregate([("commit_ts", "last"), ("txn_id", "last")])
+            for row in newest.sort_by("commit_ts_last").to_pylist():
+                kind, uuid = Kind(row["kind"]), row["table_uuid"]
+                (forgotten.add if kind is Kind.FORGET else forgotten.discard)(uuid)
+                if kind in APPLIED_KINDS:
+                    by_uuid[uuid] = row["commit_ts_last"], row["txn_id_last"]
+        upto = max(known.upto, head.state.archived_upto)
+        return _Newest(head.archive_version, known.above, upto, by_uuid, frozenset(forgotten))
 
     def rows(
         self, condition: BooleanExpression | None = None, columns: tuple[str, ...] = ("*",)
     ) -> list[dict[str, Any]]:
         """Give archived rows by column name, ascending by `commit_ts`, which is one of them."""
-        table = self.log.load().table  # never older than a head that was seen
-        assert table is not None
-        scan = table.scan(row_filter=condition or AlwaysTrue(), selected_fields=columns)
+        scan = self._table().scan(row_filter=condition or AlwaysTrue(), selected_fields=columns)
         found = scan.to_arrow().to_pylist()
         return sorted(found, key=lambda row: row["commit_ts"])
+
+    def _table(self) -> Table:
+        """Give the commit table, never older than a head that was seen."""
+        return _of(self.log.load())
+
+
+def _of(head: Head) -> Table:
+    assert head.table is not None
+    return head.table
 
 
 def _above(ts: int) -> BooleanExpression:

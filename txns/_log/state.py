@@ -159,15 +159,16 @@ class LogState:
 
         Everything before it was applied then: what the catalog says since is the truth.
         """
-        return max(
-            (
-                entry.commit_ts
-                for entry in self.entries
-                if entry.kind is Kind.FORGET
-                and any(change.uuid == uuid for change in entry.changes)
-            ),
-            default=0,
-        )
+        return self._forgotten.get(uuid, 0)
+
+    @cached_property
+    def _forgotten(self) -> dict[str, int]:
+        return {
+            change.uuid: entry.commit_ts
+            for entry in self.entries
+            if entry.kind is Kind.FORGET
+            for change in entry.changes
+        }
 
     def after_forget_ts(self, run: list[LoggedChange]) -> int | None:
         """

@@ -8,16 +8,18 @@ both, or in an archive that is newer than its head.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from heapq import merge
+from typing import TYPE_CHECKING
 
-from txns._log.archive import rows_of
 from txns._log.entry import Operation
 from txns._log.state import committed
 
 if TYPE_CHECKING:
-    from txns._log.archive import Archive
+    from collections.abc import Iterable, Iterator
+
+    from txns._log.archive import Archive, Wanted
     from txns._log.commit_log import Head
-    from txns._log.entry import Change, Entry
+    from txns._log.entry import Entry
     from txns._log.state import LogState
 
 
@@ -71,23 +73,35 @@ class Timeline:
         standing = [entry for entry in state.entries if entry.commit_ts <= ts]
         deeds = {
             entry.commit_ts: change.operation
-            for entry in (*self.archive.of_table(uuid, ts), *standing)
+            for entry in (*self.archive.lives_of_table(uuid, ts), *standing)
             for change in entry.changes
             if change.uuid == uuid and change.operation in {Operation.CREATE, Operation.DROP}
         }
         return bool(deeds) and deeds[max(deeds)] is Operation.DROP
 
-    def rows(self, state: LogState) -> list[tuple[dict[str, Any], Entry | None, Change | None]]:
-        """Give the archive's rows for all there is; with entry and change where it stands yet."""
-        rows: list[tuple[dict[str, Any], Entry | None, Change | None]] = [
-            (row, None, None) for row in self.archive.rows()
-        ]
-        archived = {row["commit_ts"] for row, _, _ in rows}
-        for entry in state.entries:
-            if entry.commit_ts not in archived:
-                changes = entry.changes or (None,)
-                rows += [
-                    (row, entry, change)
-                    for row, change in zip(rows_of(entry), changes, strict=True)
-                ]
-        return sorted(rows, key=lambda row: row[0]["commit_ts"])
+    def newest_first(self, head: Head, wanted: Wanted) -> Iterator[Entry]:
+        """Give entries from the newest on; the archive is read as far as somebody asks."""
+        upto = head.state.tidied_upto
+        standing = [entry for entry in reversed(head.state.entries) if wanted.has(entry)]
+        yield from (entry for entry in standing if entry.commit_ts > upto)
+        below = [entry for entry in standing if entry.commit_ts <= upto]
+        archived = self.archive.newest_first(head, wanted)
+        yield from _once(merge(below, archived, key=lambda entry: -entry.commit_ts))
+
+    def oldest_first(self, head: Head, wanted: Wanted) -> Iterator[Entry]:
+        """Give entries from the oldest on, piece by piece; the archive only where it has any."""
+        standing = [entry for entry in head.state.entries if wanted.has(entry)]
+        if wanted.after >= head.state.tidied_upto:
+            yield from standing
+            return
+        archived = self.archive.oldest_first(head, wanted)
+        yield from _once(merge(standing, archived, key=lambda entry: entry.commit_ts))
+
+
+def _once(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Give entries in order, of two with one `commit_ts` the first."""
+    last = -1
+    for entry in entries:
+        if entry.commit_ts != last:
+            yield entry
+        last = entry.commit_ts
