@@ -268,12 +268,23 @@ public final class TxnHandle implements Closeable {
 
   /** Every transaction there is, archive and head together, ascending by {@code commit_ts}. */
   public List<TransactionRow> transactions() {
+    return transactions(0, Integer.MAX_VALUE);
+  }
+
+  /**
+   * What has committed, archive and head together, ascending by {@code commit_ts}: of a log of
+   * years a part that fits in memory.
+   *
+   * @param after only entries above it, in ms
+   * @param limit the newest entries, so many at most
+   */
+  public List<TransactionRow> transactions(long after, int limit) {
     Head head = log().loadIfExists();
     if (!head.exists()) {
       return List.of();
     }
     AppliedTo applied = new AppliedTo(services.tables(), head.state());
-    return services.timeline().rows(head.state(), applied::everywhere);
+    return services.timeline().rows(head.state(), applied::everywhere, after, limit);
   }
 
   /** The greatest {@code commit_ts}, in ms; 0 before the first. */

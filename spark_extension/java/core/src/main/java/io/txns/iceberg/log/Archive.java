@@ -5,16 +5,22 @@ import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.meta.TableNames;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
 import java.time.Instant;
 import java.time.OffsetDateTime;
 import java.time.ZoneOffset;
 import java.util.ArrayList;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
+import java.util.function.Consumer;
+import org.apache.iceberg.ContentFile;
+import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.data.GenericRecord;
@@ -23,6 +29,8 @@ import org.apache.iceberg.data.Record;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.types.Conversions;
+import org.apache.iceberg.types.Types;
 
 /** The commit table's rows: entries that have left the head, one row per entry and change. */
 public final class Archive {
@@ -41,7 +49,11 @@ public final class Archive {
   private record Dropped(String version, long upto, Set<TableIdentifier> names) {}
 
   /** A change that was applied to a table; its {@code commit_ts} is in ms. */
-  private record Shown(long commitTs, String txnId) {}
+  private record Shown(long commitTs, String txnId) {
+    Shown newer(Shown other) {
+      return other.commitTs > commitTs ? other : this;
+    }
+  }
 
   private volatile Newest newest = new Newest(null, Long.MAX_VALUE, 0, Map.of(), Set.of());
 
@@ -68,9 +80,74 @@ public final class Archive {
             Expressions.greaterThan("commit_ts", sinceTs), Expressions.equal("txn_id", txnId)));
   }
 
-  /** All archived rows, ascending by {@code commit_ts}. */
-  List<TransactionRow> rows() {
-    return rows(Expressions.alwaysTrue());
+  /** The archived rows above a timestamp, ascending by {@code commit_ts}. */
+  List<TransactionRow> above(long ts) {
+    return rows(Expressions.greaterThan("commit_ts", ts));
+  }
+
+  /**
+   * Above which timestamp, in ms, the newest archived entries lie, so many at most. Files are read
+   * from the newest on, and no more than that takes.
+   *
+   * @param after a bound, in ms, which is given where no more entries lie above it
+   */
+  long boundOfNewest(int count, long after) {
+    Table table = log.table();
+    TreeSet<Long> newest = new TreeSet<>();
+    for (Bounds bounds : boundsAbove(table, after)) {
+      if (newest.size() >= count && (newest.isEmpty() || bounds.greatest() < newest.first())) {
+        break;
+      }
+      Expression within =
+          Expressions.and(
+              Expressions.greaterThanOrEqual("commit_ts", Math.max(bounds.least(), after + 1)),
+              Expressions.lessThanOrEqual("commit_ts", bounds.greatest()));
+      read(
+          table,
+          within,
+          List.of("commit_ts"),
+          record -> {
+            newest.add((Long) record.getField("commit_ts"));
+            if (newest.size() > count) {
+              newest.pollFirst();
+            }
+          });
+    }
+    return newest.size() < count ? after : newest.isEmpty() ? Long.MAX_VALUE : newest.first() - 1;
+  }
+
+  /** The least and the greatest {@code commit_ts} of a file's rows, in ms. */
+  private record Bounds(long least, long greatest) {
+    static Bounds of(ContentFile<?> file) {
+      int id = CommitTable.SCHEMA.findField("commit_ts").fieldId();
+      return new Bounds(
+          bound(file.lowerBounds(), id, Long.MIN_VALUE),
+          bound(file.upperBounds(), id, Long.MAX_VALUE));
+    }
+
+    private static long bound(Map<Integer, ByteBuffer> bounds, int id, long missing) {
+      ByteBuffer bound = bounds == null ? null : bounds.get(id);
+      return bound == null
+          ? missing
+          : Conversions.<Long>fromByteBuffer(Types.LongType.get(), bound);
+    }
+  }
+
+  /** Those of the files with rows above a timestamp, the newest first. */
+  private static List<Bounds> boundsAbove(Table table, long ts) {
+    List<Bounds> bounds = new ArrayList<>();
+    try (CloseableIterable<FileScanTask> tasks =
+        table
+            .newScan()
+            .filter(Expressions.greaterThan("commit_ts", ts))
+            .includeColumnStats()
+            .planFiles()) {
+      tasks.forEach(task -> bounds.add(Bounds.of(task.file())));
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot read the commit table's files", e);
+    }
+    bounds.sort(Comparator.comparingLong(Bounds::greatest).reversed());
+    return bounds;
   }
 
   /** The archived entries above one timestamp and not above another, ascending. */
@@ -81,11 +158,13 @@ public final class Archive {
             Expressions.lessThanOrEqual("commit_ts", upto)));
   }
 
-  /** What archived entries have changed of a table, not above a timestamp, ascending. */
-  List<Entry> ofTable(String uuid, long upto) {
+  /** How archived entries created and dropped a table, up to a timestamp, ascending. */
+  List<Entry> livesOfTable(String uuid, long upto) {
     return entries(
         Expressions.and(
-            Expressions.lessThanOrEqual("commit_ts", upto), Expressions.equal("table_uuid", uuid)));
+            Expressions.lessThanOrEqual("commit_ts", upto),
+            Expressions.equal("table_uuid", uuid),
+            Expressions.in("operation", Operation.CREATE.stored(), Operation.DROP.stored())));
   }
 
   /** Entries by their rows; not by their id, which may be used again after its retention. */
@@ -114,7 +193,11 @@ public final class Archive {
             Expressions.greaterThan("commit_ts", known.upto()),
             Expressions.equal("operation", Operation.DROP.stored()));
     Set<TableIdentifier> names = new HashSet<>(known.names());
-    rows(filter).forEach(row -> names.add(TableNames.parse(row.table())));
+    read(
+        log.table(),
+        filter,
+        List.of("table_name"),
+        record -> names.add(TableNames.parse((String) record.getField("table_name"))));
     long upto = Math.max(known.upto(), head.state().archivedUpto());
     Dropped found = new Dropped(version, upto, Set.copyOf(names));
     dropped = found;
@@ -154,41 +237,63 @@ public final class Archive {
     if (above < known.above()) {
       known = new Newest(null, above, above, Map.of(), Set.of());
     }
-    String version = head.archiveVersion();
-    if (version.equals(known.version())) {
-      return known;
+    if (!head.archiveVersion().equals(known.version())) {
+      known = readNewest(known, head);
+      newest = known;
     }
-    Map<String, Shown> byUuid = new HashMap<>(known.byUuid());
-    Set<String> forgotten = new HashSet<>(known.forgotten());
-    for (TransactionRow row : rows(Expressions.greaterThan("commit_ts", known.upto()))) {
-      EntryKind kind = EntryKind.parse(row.kind());
-      if (kind.isApplied()) {
-        byUuid.put(row.tableUuid(), new Shown(row.commitTs(), row.txnId()));
-      }
-      if (kind == EntryKind.FORGET) {
-        forgotten.add(row.tableUuid());
-      } else if (row.tableUuid() != null) {
-        forgotten.remove(row.tableUuid());
-      }
-    }
-    long upto = Math.max(known.upto(), head.state().archivedUpto());
-    known = new Newest(version, known.above(), upto, Map.copyOf(byUuid), Set.copyOf(forgotten));
-    newest = known;
     return known;
   }
 
+  /** What is known, and what the archive of a head has above that, of which nothing is kept. */
+  private Newest readNewest(Newest known, Head head) {
+    Map<String, Shown> byUuid = new HashMap<>(known.byUuid());
+    Map<String, Long> forgets = new HashMap<>();
+    Map<String, Long> others = new HashMap<>();
+    read(
+        log.table(),
+        Expressions.greaterThan("commit_ts", known.upto()),
+        List.of("commit_ts", "txn_id", "kind", "table_uuid"),
+        record -> {
+          EntryKind kind = EntryKind.parse((String) record.getField("kind"));
+          String uuid = (String) record.getField("table_uuid");
+          Long commitTs = (Long) record.getField("commit_ts");
+          if (uuid != null) {
+            (kind == EntryKind.FORGET ? forgets : others).merge(uuid, commitTs, Math::max);
+            if (kind.isApplied()) {
+              Shown shown = new Shown(commitTs, (String) record.getField("txn_id"));
+              byUuid.merge(uuid, shown, Shown::newer);
+            }
+          }
+        });
+    Set<String> forgotten = new HashSet<>(known.forgotten());
+    others.keySet().forEach(forgotten::remove);
+    forgets.forEach(
+        (uuid, commitTs) -> {
+          if (commitTs > others.getOrDefault(uuid, 0L)) {
+            forgotten.add(uuid);
+          }
+        });
+    long upto = Math.max(known.upto(), head.state().archivedUpto());
+    return new Newest(
+        head.archiveVersion(), known.above(), upto, Map.copyOf(byUuid), Set.copyOf(forgotten));
+  }
+
   private List<TransactionRow> rows(Expression filter) {
-    Table table = log.table();
     List<TransactionRow> rows = new ArrayList<>();
-    try (CloseableIterable<Record> records = IcebergGenerics.read(table).where(filter).build()) {
-      for (Record record : records) {
-        rows.add(row(record));
-      }
+    read(log.table(), filter, List.of("*"), record -> rows.add(row(record)));
+    rows.sort((a, b) -> Long.compare(a.commitTs(), b.commitTs()));
+    return rows;
+  }
+
+  /** Hand over each row that there is, in any order. */
+  private static void read(
+      Table table, Expression filter, List<String> columns, Consumer<Record> reader) {
+    try (CloseableIterable<Record> records =
+        IcebergGenerics.read(table).where(filter).select(columns.toArray(String[]::new)).build()) {
+      records.forEach(reader);
     } catch (IOException e) {
       throw new UncheckedIOException("cannot read the commit table's rows", e);
     }
-    rows.sort((a, b) -> Long.compare(a.commitTs(), b.commitTs()));
-    return rows;
   }
 
   /** The rows that an entry leaves in the archive; one without a table where it changes none. */

@@ -60,7 +60,7 @@ public record Timeline(Archive archive) {
   public boolean wasDropped(LogState state, String uuid, long ts) {
     TreeMap<Long, Operation> deeds = new TreeMap<>();
     Stream<Entry> standing = state.entries().stream().filter(entry -> entry.commitTs() <= ts);
-    Stream.concat(archive.ofTable(uuid, ts).stream(), standing)
+    Stream.concat(archive.livesOfTable(uuid, ts).stream(), standing)
         .forEach(
             entry ->
                 entry.changes().stream()
@@ -72,17 +72,31 @@ public record Timeline(Archive archive) {
   }
 
   /**
-   * The archive's rows for all there is.
+   * The archive's rows for what there is, ascending by {@code commit_ts}.
    *
    * @param isApplied says it of an entry that stands in the head
+   * @param after only entries above it, in ms
+   * @param limit the newest entries, so many at most
    */
-  public List<TransactionRow> rows(LogState state, Predicate<Entry> isApplied) {
-    List<TransactionRow> rows = new ArrayList<>(archive.rows());
+  public List<TransactionRow> rows(
+      LogState state, Predicate<Entry> isApplied, long after, int limit) {
+    List<TransactionRow> rows = new ArrayList<>();
+    if (state.tidiedUpto() > after && state.after(state.tidiedUpto()).size() < limit) {
+      boolean all = limit == Integer.MAX_VALUE;
+      rows.addAll(archive.above(all ? after : archive.boundOfNewest(limit, after)));
+    }
     Set<Long> archived = rows.stream().map(TransactionRow::commitTs).collect(Collectors.toSet());
-    state.entries().stream()
+    state.after(after).stream()
         .filter(entry -> !archived.contains(entry.commitTs()))
         .forEach(entry -> rows.addAll(Archive.rowsOf(entry, isApplied.test(entry))));
     rows.sort(Comparator.comparingLong(TransactionRow::commitTs));
-    return rows;
+    Set<Long> newest =
+        rows.stream()
+            .map(TransactionRow::commitTs)
+            .distinct()
+            .sorted(Comparator.reverseOrder())
+            .limit(limit)
+            .collect(Collectors.toSet());
+    return rows.stream().filter(row -> newest.contains(row.commitTs())).toList();
   }
 }

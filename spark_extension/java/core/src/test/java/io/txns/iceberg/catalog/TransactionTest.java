@@ -442,6 +442,21 @@ class TransactionTest {
   }
 
   @Test
+  void transactionsAreThoseAboveATimeOrTheNewest() {
+    TxnCatalog plain = handle.catalog(() -> null);
+    LongStream.range(0, 40).forEach(i -> append(plain.loadTable(id("shop.a")), i));
+    List<TransactionRow> rows = handle.transactions();
+    for (int count : new int[] {0, 1, 10, 30, 42, 50}) {
+      List<TransactionRow> newest = rows.subList(Math.max(0, 42 - count), 42);
+      assertThat(handle.transactions(0, count)).isEqualTo(newest);
+      long after = count >= 42 ? 0 : rows.get(41 - count).commitTs();
+      assertThat(handle.transactions(after, Integer.MAX_VALUE)).isEqualTo(newest);
+      assertThat(handle.transactions(after, 3))
+          .isEqualTo(newest.subList(Math.max(0, newest.size() - 3), newest.size()));
+    }
+  }
+
+  @Test
   void aTransactionOlderThanTheHeadStillSeesItsConflicts() {
     append(handle.catalog(() -> null).loadTable(id("shop.a")), 1);
     Transaction txn = begin();

@@ -72,6 +72,10 @@ public final class Procedures {
       ProcedureParameter.in("table", DataTypes.StringType).build();
   private static final ProcedureParameter OPTIONAL_TABLE =
       ProcedureParameter.in("table", DataTypes.StringType).defaultValue("NULL").build();
+  private static final ProcedureParameter OPTIONAL_LIMIT =
+      ProcedureParameter.in("limit", DataTypes.IntegerType).defaultValue("NULL").build();
+  private static final ProcedureParameter OPTIONAL_AFTER =
+      ProcedureParameter.in("after", DataTypes.LongType).defaultValue("NULL").build();
   private static final ProcedureParameter ACTION =
       ProcedureParameter.in("action", DataTypes.StringType).build();
 
@@ -183,9 +187,11 @@ public final class Procedures {
               "Lists what has committed, applied or not",
               TRANSACTIONS,
               args ->
-                  handle.transactions().stream()
+                  transactions(handle, args).stream()
                       .map(Procedures::toRow)
-                      .toArray(InternalRow[]::new));
+                      .toArray(InternalRow[]::new),
+              OPTIONAL_LIMIT,
+              OPTIONAL_AFTER);
       case "off" ->
           new TxnProcedure(
               "off",
@@ -200,6 +206,14 @@ public final class Procedures {
               args -> turnedOn(catalog, handle.on()));
       default -> null;
     };
+  }
+
+  private static List<TransactionRow> transactions(TxnHandle handle, InternalRow args) {
+    int limit = args.isNullAt(0) ? Integer.MAX_VALUE : args.getInt(0);
+    if (limit < 0) {
+      throw TxnException.invalidUsage("42000", "transactions: limit is below 0; limit=" + limit);
+    }
+    return handle.transactions(args.isNullAt(1) ? 0 : args.getLong(1), limit);
   }
 
   private static long repair(TxnHandle handle, TableIdentifier table, InternalRow args) {

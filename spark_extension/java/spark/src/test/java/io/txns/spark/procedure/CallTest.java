@@ -132,6 +132,9 @@ class CallTest extends SparkTestBase {
           .hasSizeGreaterThan(1);
     }
     assertThat(rows(spark, "CALL lake.system.transactions()")).isNotEmpty();
+    assertThat(rows(spark, "CALL lake.system.transactions(limit => 1)")).hasSize(1);
+    assertThat(rows(spark, "CALL lake.system.transactions(after => 9223372036854775807)"))
+        .isEmpty();
     assertThat(rows(spark, "CALL second.system.apply()")).containsExactly("0");
     assertThat(rows(spark, "DESCRIBE PROCEDURE lake.system.apply")).isNotEmpty();
     spark.sql("COMMIT");
