@@ -8,6 +8,7 @@ from pyiceberg.catalog import Catalog
 
 from txns._admin import hold as _hold
 from txns._admin import switch
+from txns._admin.exposition import handle_text
 from txns._admin.history import transactions
 from txns._admin.inventory import survey
 from txns._admin.purge import Purger
@@ -22,6 +23,7 @@ from txns._clock import Clock, SystemClock
 from txns._config import Config
 from txns._log import limits
 from txns._log.entry import Isolation, check_txn_id
+from txns._metrics import Count
 from txns._services import Parts
 from txns._stage.write_set import BeginOptions
 from txns.errors import InvalidUsage, transactions_off
@@ -156,6 +158,7 @@ class Handle:
             transaction.committed = self.find(txn_id, head)
         if head.state.off and transaction.committed is None:
             raise transactions_off()
+        self._parts.committer.metrics.count(Count.STARTED)
         return transaction
 
     def _isolation(self, wanted: str | Isolation | None, as_of: int | None) -> Isolation:
@@ -355,6 +358,15 @@ class Handle:
             A row per entry and table: the archive's columns and `applied`.
         """
         return transactions(self._parts, after, limit)
+
+    def metrics(self) -> str:
+        """
+        Give what this handle has counted: transactions by outcome, and how long phases took.
+
+        Returns:
+            Prometheus' text format, version 0.0.4; the gauges of the lake are `txns metrics`.
+        """
+        return handle_text(self._parts.committer.metrics)
 
     # ---------------------------------------------------------------- holds
 

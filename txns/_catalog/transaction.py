@@ -20,6 +20,7 @@ from txns._commit.group import Attempts, Key, Origin
 from txns._commit.leftovers import Leftovers
 from txns._identifier import dotted_name, folded
 from txns._log.entry import Entry, Isolation, Kind
+from txns._metrics import Count
 from txns._stage import change_builder
 from txns._stage.read_set import ReadSet
 from txns._stage.savepoints import Savepoints
@@ -322,6 +323,7 @@ class Transaction(TxnCatalog):
             if not writes:
                 self.state = State.COMMITTED
                 self._write_set.delete_passing()
+                self._parts.committer.metrics.count(Count.COMMITTED)
                 self.committed = Committed(
                     self.txn_id, self.read_ts, self.read_ts, (), applied=True
                 )

@@ -11,6 +11,7 @@ from txns._cli.cuts import hold, holds, read_at, release
 from txns._cli.demo import demo
 from txns._cli.group import TxnsGroup
 from txns._cli.init import init
+from txns._cli.metrics import metrics
 from txns._cli.purge import purge
 from txns._cli.recover import recover
 from txns._cli.status import status
@@ -34,6 +35,7 @@ main = TxnsGroup(
         holds,
         init,
         log,
+        metrics,
         off,
         on,
         purge,

@@ -9,6 +9,7 @@ import click
 
 from txns._admin.consistent_cut import ENGINES, Cut, cut_at
 from txns._admin.health import health
+from txns._admin.probe import Probe
 from txns._cli.cuts import cut_json
 from txns._cli.options import TxnsCommand, pass_lake
 from txns._cli.words import age_of, say, say_json, say_table
@@ -35,16 +36,24 @@ _ALL_SHOWS = "`txns status --all` shows each"
 
 @click.command(cls=TxnsCommand)
 @click.option("--all", "everything", is_flag=True, help="Show every table, entry and warning.")
+@click.option("--head", "head_alone", is_flag=True, help="Look at the log alone, at no table.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_lake
-def status(lake: Lake, everything: bool, as_json: bool) -> None:  # noqa: FBT001 -- click's flags
+def status(lake: Lake, everything: bool, head_alone: bool, as_json: bool) -> None:  # noqa: FBT001 -- click's flags
     """
     Show what is wrong, then what is outstanding, on one screen.
 
     Tables in quarantine or written by strangers, entries that are not applied, settings that
     endanger the log; then the log, the newest consistent cut and the tables under care.
+
+    With --head, for probes: one load of the commit table and no other. It says how old the
+    oldest entry is that tables may not show, and cannot say whether they do, nor what is wrong
+    with them: an entry stands in the head until it is applied everywhere and tidied.
     """
     parts = lake.parts
+    if head_alone:
+        _say_head(Probe(parts.log.load(), parts.clock.now_ms()), as_json=as_json)
+        return
     found = health(parts)
     if as_json:
         say_json(_json(parts, found))
@@ -57,6 +66,30 @@ def status(lake: Lake, everything: bool, as_json: bool) -> None:  # noqa: FBT001
     _say_some([(f"warning: {each}", "yellow") for each in found.warnings], "warnings", shown)
     _say_log(found)
     _say_tables(parts, found, everything=everything)
+
+
+def _say_head(probe: Probe, *, as_json: bool) -> None:
+    state, oldest = probe.head.state, probe.oldest
+    if as_json:
+        say_json(
+            {
+                "commit_table_uuid": probe.head.uuid,
+                "upper": state.upper,
+                "tidied_upto": state.tidied_upto,
+                "entries_in_head": probe.entries,
+                "bytes_in_head": probe.bytes,
+                "oldest_maybe_unapplied": oldest and oldest.commit_ts,
+                "oldest_maybe_unapplied_age_ms": probe.oldest_age_ms,
+                "off": state.off,
+                "skew_ms": probe.skew_ms,
+            }
+        )
+        return
+    say(f"upper    {state.upper} ({time_of(state.upper)})")
+    say(f"head     {probe.entries} entries, {probe.bytes} bytes")
+    age = f"for {age_of(probe.oldest_age_ms)} at most: {oldest.txn_id}" if oldest else "nothing"
+    say(f"waiting  {age}")
+    say(f"writers  {'off: `txns on` lets them in again' if state.off else 'on'}")
 
 
 def _json(parts: Parts, found: Health) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from txns._log import limits
 from txns._log import payload as _payload
 from txns._log.entry import THIS_ENGINE, Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._logger import logger
+from txns._metrics import Count, Metrics, Phase
 from txns._stage import change_builder, kept_tags, restage
 from txns._stage.read_set import ReadSet
 from txns._table import replay
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._commit.apply import Applier
-    from txns._commit.group import Key
+    from txns._commit.group import Attempt, Key
     from txns._commit.group_commit import CommitLoop
     from txns._commit.tidy import Tidier
     from txns._config import Config
@@ -100,6 +101,7 @@ class Committer:
         self._applier = applier
         self._tidier = tidier
         self._clock = clock
+        self.metrics = Metrics(clock)
 
     def commit(self, request: Request) -> Entry:
         """
@@ -114,6 +116,21 @@ class Committer:
             Quarantined: A table that it overwrites has changes that cannot be applied.
             Exception: Of the catalog or the storage, which is no outcome: what was staged stays.
         """
+        if request.kind is not Kind.COMMIT:
+            return self._commit(request)
+        self.metrics.took(Phase.STAGE, self._clock.now_ms() - request.born_ms)
+        try:
+            entry = self._commit(request)
+        except Conflict:
+            self.metrics.count(Count.CONFLICTED)
+            raise
+        except CommitStateUnknown:
+            self.metrics.count(Count.UNKNOWN)
+            raise
+        self.metrics.count(Count.COMMITTED)
+        return entry
+
+    def _commit(self, request: Request) -> Entry:
         refusal = self._prepare(request)
         leftovers = request.leftovers
 
@@ -125,7 +142,7 @@ class Committer:
             return self._entry(request, state, head, commit_ts, writes, leftovers)
 
         try:
-            entry = self._loop.append(request.key, attempt)
+            entry = self._append(request.key, attempt)
         except TxnsError as error:
             if is_final(error):
                 leftovers.remove(self._log, None)
@@ -136,6 +153,26 @@ class Committer:
             _delete_staged(request)
         return entry
 
+    def _append(self, key: Key, attempt: Attempt) -> Entry:
+        """Append an entry; note how long its attempts took, and what validated them."""
+        spent_ms: list[int] = []
+
+        def measured(state: LogState, head: Head, commit_ts: int) -> Entry:
+            began_ms = self._clock.now_ms()
+            try:
+                return attempt(state, head, commit_ts)
+            finally:
+                spent_ms.append(self._clock.now_ms() - began_ms)
+                self.metrics.took(Phase.VALIDATE, spent_ms[-1])
+
+        began_ms = self._clock.now_ms()
+        try:
+            return self._loop.append(key, measured)
+        finally:
+            took_ms = self._clock.now_ms() - began_ms - sum(spent_ms)
+            self.metrics.took(Phase.SWAP, took_ms)
+            self.metrics.count(Count.RETRIED, max(0, len(spent_ms) - 1))
+
     def commit_once(self, request: Request) -> Entry:
         """
         Commit what nobody commits again: what was written for it goes unless it may land.
@@ -143,6 +180,8 @@ class Committer:
         Raises:
             Exception: See `commit`.
         """
+        if request.kind is Kind.COMMIT:
+            self.metrics.count(Count.STARTED)
         try:
             return self.commit(request)
         except CommitStateUnknown:
@@ -185,9 +224,11 @@ class Committer:
         """
         try:
             head = self._log.load()
-            left = self._applier.apply_all(head, map(head.state.name_of, entry.changes))
-            if not left:
-                self._tidier.tidy_when_due(head)
+            with self.metrics.phase(Phase.APPLY):
+                left = self._applier.apply_all(head, map(head.state.name_of, entry.changes))
+            began_ms = self._clock.now_ms()
+            if not left and self._tidier.tidy_when_due(head):
+                self.metrics.took(Phase.TIDY, self._clock.now_ms() - began_ms)
         except Exception:  # noqa: BLE001 -- it has committed, whatever happens here
             _LOG.warning(
                 "committed, but not applied: the next writer does; txn=%s",

@@ -84,15 +84,21 @@ class Tidier:
         self._unsettled: deque[_Attempt] = deque()
         """Those that may still land, or have landed without an answer; each is one thread's."""
 
-    def tidy_when_due(self, head: Head) -> None:
-        """Tidy when more than `tidy_after` new entries stand in the head; errors are logged."""
+    def tidy_when_due(self, head: Head) -> bool:
+        """
+        Tidy when more than `tidy_after` new entries stand in the head; errors are logged.
+
+        Returns:
+            Whether it was due.
+        """
         standing = len(head.state.entries)
         if standing - self._kept_by_last <= self._config.tidy_after:
-            return
+            return False
         try:
             self._kept_by_last = standing - self._tidy(head)
         except Exception:  # noqa: BLE001 -- nothing depends on a tidy
             _LOG.warning("the log stays untidied, the next committer tries again", exc_info=True)
+        return True
 
     def tidy(self) -> int:
         """Archive every entry that is applied everywhere; give how many left the head."""

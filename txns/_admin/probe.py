@@ -1,0 +1,71 @@
+"""What the head alone says: for probes, which load no table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txns._log.entry import KIND
+
+if TYPE_CHECKING:
+    from txns._log.commit_log import Head
+    from txns._log.entry import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """
+    The head at one moment.
+
+    Attributes:
+        head: The head.
+        now_ms: The local clock's time, in ms.
+    """
+
+    head: Head
+    now_ms: int
+
+    @property
+    def entries(self) -> int:
+        """How many entries stand in it."""
+        return len(self.head.state.entries)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of UTF-8 its records have, keys and values."""
+        return sum(
+            len(text.encode())
+            for snapshot in self.head.metadata.snapshots
+            if snapshot.summary and KIND in (said := snapshot.summary.additional_properties)
+            for pair in said.items()
+            for text in pair
+        )
+
+    @property
+    def oldest(self) -> Entry | None:
+        """
+        The oldest entry that tables may not show yet.
+
+        Those below it are applied. Whether it is itself the tables alone say: what is applied
+        everywhere stands until the next tidy.
+        """
+        state = self.head.state
+        return next(
+            (
+                entry
+                for entry in state.entries
+                if entry.applies
+                and any(state.forgotten_ts(each.uuid) <= entry.commit_ts for each in entry.changes)
+            ),
+            None,
+        )
+
+    @property
+    def oldest_age_ms(self) -> int:
+        """How old that one is, in ms; 0 without one."""
+        return max(0, self.now_ms - self.oldest.commit_ts) if self.oldest else 0
+
+    @property
+    def skew_ms(self) -> int:
+        """How far the log is ahead of the local clock, in ms; negative for behind."""
+        return self.head.upper - self.now_ms
