@@ -32,10 +32,10 @@ from _large_log import ROW, open_lake
 from pathlib import Path
 catalog, handle = open_lake(Path({folder!r}))
 """
-_READ = "handle.snapshot().load_table('shop.t0').scan().to_arrow()"
+_READ = "handle.snapshot().load_table('shop.t1').scan().to_arrow()"
 _COMMIT = """
 with handle.begin() as txn:
-    txn.load_table('shop.t0').append(ROW)
+    txn.load_table('shop.t1').append(ROW)
 """
 _IDS = """
 rows = handle.parts.timeline.archive.rows(columns=("commit_ts", "txn_id"))
@@ -44,7 +44,7 @@ print(rows[-1]["txn_id"], rows[len(rows) // 2]["txn_id"])
 _CLI = "from txns._cli import main; main()"
 PROGRAMS = {
     "read of one table": _READ,
-    "read of a table last written before all that": _READ.replace("t0", "t1"),
+    "read of a table that nobody has written since": _READ.replace("t1", "t0"),
     "commit": _COMMIT,
 }
 COMMANDS = {

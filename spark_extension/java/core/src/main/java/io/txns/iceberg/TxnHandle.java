@@ -46,8 +46,15 @@ public final class TxnHandle implements Closeable {
    */
   public static TxnHandle open(
       String catalogName, Catalog delegate, TxnConfig config, TxnClock clock) {
+    return open(catalogName, delegate, config, clock, TxnMetrics.NONE);
+  }
+
+  /** The same, counted. */
+  public static TxnHandle open(
+      String catalogName, Catalog delegate, TxnConfig config, TxnClock clock, TxnMetrics metrics) {
     CommitGroup own = new CommitGroup();
-    return new TxnHandle(Services.over(catalogName, delegate, () -> config, clock, uuid -> own));
+    return new TxnHandle(
+        Services.over(catalogName, delegate, () -> config, clock, uuid -> own, metrics));
   }
 
   /**
@@ -64,6 +71,17 @@ public final class TxnHandle implements Closeable {
       Catalog delegate,
       Supplier<TxnConfig> config,
       TxnClock clock) {
+    return open(catalogName, catalogOptions, delegate, config, clock, TxnMetrics.NONE);
+  }
+
+  /** The same, counted. */
+  public static TxnHandle open(
+      String catalogName,
+      Map<String, String> catalogOptions,
+      Catalog delegate,
+      Supplier<TxnConfig> config,
+      TxnClock clock,
+      TxnMetrics metrics) {
     Map<String, String> options = Map.copyOf(catalogOptions);
     TableIdentifier commitTable = config.get().commitTable();
     return new TxnHandle(
@@ -73,7 +91,8 @@ public final class TxnHandle implements Closeable {
             config,
             clock,
             uuid ->
-                CommitGroup.of(new CommitGroup.Sharing(catalogName, options, commitTable, uuid))));
+                CommitGroup.of(new CommitGroup.Sharing(catalogName, options, commitTable, uuid)),
+            metrics));
   }
 
   /** The parts underneath, for this package's own rooms. */
@@ -112,12 +131,14 @@ public final class TxnHandle implements Closeable {
     if (!fresh) {
       Optional<Entry> known = services.loop().find(head, id, nowMs - config().idRetentionMs());
       if (known.isPresent()) {
+        services.committer().metrics().count(TxnMetrics.Count.STARTED, 1);
         return transaction.alreadyCommitted(services.committer().committed(known.get()));
       }
     }
     if (head.state().off()) {
       throw TxnException.off();
     }
+    services.committer().metrics().count(TxnMetrics.Count.STARTED, 1);
     return transaction;
   }
 

@@ -13,6 +13,7 @@ import io.txns.spark.compat.Relations;
 import io.txns.spark.compat.Versions;
 import io.txns.spark.plan.SparkReads;
 import io.txns.spark.procedure.Procedures;
+import io.txns.spark.session.DriverMetrics;
 import io.txns.spark.session.TransactionCatalog;
 import io.txns.spark.session.TxnSession;
 import io.txns.spark.session.WriteTarget;
@@ -80,7 +81,13 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
           CaseInsensitiveStringMap others = delegateOptions(options);
           Catalog delegate = super.buildIcebergCatalog(name, others);
           handle =
-              TxnHandle.open(name, identifying(others), delegate, this::config, TxnClock.system());
+              TxnHandle.open(
+                  name,
+                  identifying(others),
+                  delegate,
+                  this::config,
+                  TxnClock.system(),
+                  DriverMetrics.INSTANCE);
           // Most often the session that this instance belongs to; see attach.
           session = TxnSession.of(SparkSession.active());
           session.add(this);

@@ -3,6 +3,7 @@ package io.txns.iceberg.catalog;
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnMetrics;
 import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.commit.Committer;
@@ -33,6 +34,11 @@ final class CommitAttempts {
     this.leftovers = leftovers;
     this.begun = begun;
     this.writeSet = writeSet;
+  }
+
+  /** Count a commit that wrote nothing. */
+  void countEmpty() {
+    committer.metrics().count(TxnMetrics.Count.COMMITTED, 1);
   }
 
   /** Commit what is staged; see {@link Committer#commit}. */

@@ -2,6 +2,7 @@ package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
+import io.txns.iceberg.TxnMetrics;
 import io.txns.iceberg.commit.Applier;
 import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.CommitLoop;
@@ -45,13 +46,15 @@ public record Services(
    * Wire the parts over a catalog.
    *
    * @param groups which group the commits of a commit table, by its uuid, wait in
+   * @param metrics where they are counted
    */
   public static Services over(
       String catalogName,
       Catalog delegate,
       Supplier<TxnConfig> config,
       TxnClock clock,
-      Function<String, CommitGroup> groups) {
+      Function<String, CommitGroup> groups,
+      TxnMetrics metrics) {
     CommitLog log = new CommitLog(delegate, config.get().commitTable(), clock);
     Timeline timeline = new Timeline(new Archive(log));
     DataTables tables = new DataTables(delegate, log, timeline, clock);
@@ -60,7 +63,7 @@ public record Services(
     Applier applier = new Applier(delegate, log, tables, clock);
     Tidier tidier = new Tidier(config, log, tables, clock);
     Committer committer =
-        new Committer(config, log, loop, timeline, tables, applier, tidier, clock);
+        new Committer(config, log, loop, timeline, tables, applier, tidier, clock, metrics);
     return new Services(
         catalogName,
         delegate,

@@ -236,6 +236,9 @@ public final class Transaction {
       }
       checkActive();
       Map<TableIdentifier, StagedTable> changes = staged().changed();
+      if (changes.isEmpty()) {
+        attempts.countEmpty();
+      }
       committed =
           changes.isEmpty()
               ? new Committed(id(), readTs(), readTs(), true, List.of())

@@ -7,6 +7,9 @@ import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnMetrics;
+import io.txns.iceberg.TxnMetrics.Count;
+import io.txns.iceberg.TxnMetrics.Phase;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
@@ -64,6 +67,7 @@ public final class Committer {
   private final Applier applier;
   private final Tidier tidier;
   private final TxnClock clock;
+  private final CommitMetrics metrics;
 
   public Committer(
       Supplier<TxnConfig> config,
@@ -73,7 +77,8 @@ public final class Committer {
       DataTables tables,
       Applier applier,
       Tidier tidier,
-      TxnClock clock) {
+      TxnClock clock,
+      TxnMetrics metrics) {
     this.config = config;
     this.log = log;
     this.loop = loop;
@@ -82,6 +87,12 @@ public final class Committer {
     this.applier = applier;
     this.tidier = tidier;
     this.clock = clock;
+    this.metrics = new CommitMetrics(metrics, clock);
+  }
+
+  /** Where it counts. */
+  public TxnMetrics metrics() {
+    return metrics.to();
   }
 
   /**
@@ -118,28 +129,42 @@ public final class Committer {
    *     stays
    */
   public Committed commit(Request request) {
-    Optional<TxnException> refusal = prepare(request);
-    Leftovers leftovers = request.leftovers();
+    if (request.kind() != EntryKind.COMMIT) {
+      return finish(append(request), request);
+    }
+    metrics.took(Phase.STAGE, request.bornMs());
     Entry entry;
     try {
-      entry =
-          loop.append(
-              request.key(),
-              (head, commitTs) -> {
-                if (refusal.isPresent()) {
-                  throw refusal.get();
-                }
-                refuseOld(request);
-                Map<TableIdentifier, StagedTable> writes = validated(request, head, leftovers);
-                return entry(request, head, commitTs, writes, leftovers);
-              });
+      entry = append(request);
+    } catch (RuntimeException e) {
+      metrics.refused(e);
+      throw e;
+    }
+    metrics.to().count(Count.COMMITTED, 1);
+    return finish(entry, request);
+  }
+
+  private Entry append(Request request) {
+    Optional<TxnException> refusal = prepare(request);
+    Leftovers leftovers = request.leftovers();
+    try {
+      return metrics.append(
+          loop,
+          request.key(),
+          (head, commitTs) -> {
+            if (refusal.isPresent()) {
+              throw refusal.get();
+            }
+            refuseOld(request);
+            Map<TableIdentifier, StagedTable> writes = validated(request, head, leftovers);
+            return entry(request, head, commitTs, writes, leftovers);
+          });
     } catch (RuntimeException e) {
       if (TxnException.isFinal(e)) {
         leftovers.removeAllBut(request.writes().values());
       }
       throw e;
     }
-    return finish(entry, request);
   }
 
   /**
@@ -150,6 +175,9 @@ public final class Committer {
    */
   public Committed commitOnce(Request request, List<Snapshot> engines) {
     Committed committed;
+    if (request.kind() == EntryKind.COMMIT) {
+      metrics.to().count(Count.STARTED, 1);
+    }
     try {
       committed = commit(request);
     } catch (RuntimeException e) {
@@ -201,9 +229,11 @@ public final class Committer {
     boolean applied = false;
     try {
       request.leftovers().removeAllBut(entry, request.writes().values());
-      applied = config.get().apply() == TxnConfig.Apply.INLINE && applyAll(entry);
-      if (applied) {
-        tidier.tidyWhenDue();
+      boolean inline = config.get().apply() == TxnConfig.Apply.INLINE;
+      applied = inline && metrics.during(Phase.APPLY, () -> applyAll(entry));
+      long tidiedFromMs = clock.nowMs();
+      if (applied && tidier.tidyWhenDue()) {
+        metrics.took(Phase.TIDY, tidiedFromMs);
       }
     } catch (Throwable e) { // for any other answer the engine would delete what has committed
       LOG.warn(

@@ -95,17 +95,22 @@ public final class Tidier {
     this.clock = clock;
   }
 
-  /** Tidy when more than {@code txns.tidy-after} new entries stand in the head. */
-  void tidyWhenDue() {
+  /**
+   * Tidy when more than {@code txns.tidy-after} new entries stand in the head; gives whether it was
+   * due.
+   */
+  boolean tidyWhenDue() {
     try {
       Head head = log.load();
       int standing = head.state().entries().size();
-      if (standing - keptByLast > config.get().tidyAfter()) {
-        keptByLast = standing - tidy(head);
+      if (standing - keptByLast <= config.get().tidyAfter()) {
+        return false;
       }
+      keptByLast = standing - tidy(head);
     } catch (RuntimeException e) {
       LOG.warn("the log stays untidied, the next committer tries again", LoggedFailure.of(e));
     }
+    return true;
   }
 
   /**
