@@ -46,7 +46,8 @@ class RoomsTest {
           ICEBERG + ".TxnCatalog",
           SPARK + ".TxnSparkCatalog",
           SPARK + ".TxnSparkSessionCatalog",
-          SPARK + ".TxnSparkExtensions");
+          SPARK + ".TxnSparkExtensions",
+          SPARK + ".TxnMetricsPlugin");
 
   private static final DescribedPredicate<JavaClass> NEVER_RELOCATED =
       JavaClass.Predicates.resideInAnyPackage(
