@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-Unit = Literal["ratio", "share", "ms", "1/s", "count"]
+Unit = Literal["ratio", "share", "ms", "MiB", "1/s", "count"]
 
 _RESULTS = Path(__file__).resolve().parent / "results"
 _RESAMPLES = 2000
@@ -37,7 +37,7 @@ class Metric:
     Attributes:
         metric: What was measured.
         value: The median.
-        unit: "ratio", "share", "ms", "1/s" or "count".
+        unit: "ratio", "share", "ms", "MiB", "1/s" or "count".
         target: What it should be at most (or at least); None if nobody has set one.
         better: Whether a lower or a higher value is better.
         against: What it is compared with.

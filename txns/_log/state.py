@@ -187,7 +187,7 @@ class LogState:
         )
         return next(later, None)
 
-    @property
+    @cached_property
     def off(self) -> bool:
         """Whether the protocol's writers are turned away."""
         off = False
