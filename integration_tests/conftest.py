@@ -146,7 +146,7 @@ def own_lake(
     """
     Make sessions over a catalog `own`, which no other test sees, with options of their own.
 
-    Option names are given as txns_apply, for txns.apply.
+    Option names are given as txns_apply, for txns.apply; the log is set to `next` as well.
     """
 
     def make(*, catalog_class: str = sessions.TXNS, **options: str) -> SparkSession:
@@ -154,6 +154,8 @@ def own_lake(
         named = {name.replace("_", ".", 1).replace("_", "-"): v for name, v in options.items()}
         sessions.add_catalog(session, "own", tmp_path / "own", catalog_class, **named)
         session.sql("CREATE NAMESPACE IF NOT EXISTS own.db")
+        if options.get("txns_apply") == "next":
+            session.sql("CALL own.system.settings(apply => 'next')")
         return session
 
     return make

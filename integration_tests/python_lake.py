@@ -27,8 +27,14 @@ def plain(folder: Path) -> Catalog:
 
 
 def open_lake(folder: Path, **options: Any) -> txns.Handle:
-    """Open the protocol over the catalog of a folder, with a catalog object of its own."""
-    return txns.open(plain(folder), **options)
+    """
+    Open the protocol over the catalog of a folder, with a catalog object of its own.
+
+    It applies what it commits, or leaves that to others: so is the log set then.
+    """
+    if options.get("apply") == "next":
+        txns.open(plain(folder)).change_settings(apply="next")
+    return txns.open(plain(folder), **{"apply": "inline", **options})
 
 
 def rows(catalog: Catalog, table: str) -> list[tuple[Any, ...]]:

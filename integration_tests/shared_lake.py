@@ -31,9 +31,13 @@ class Lake(NamedTuple):
     session: Callable[..., SparkSession]
 
     def spark(self, **options: str) -> SparkSession:
-        """Return a Spark session; options are txns_apply for txns.apply."""
-        named = {name.replace("_", ".", 1).replace("_", "-"): v for name, v in options.items()}
-        return self.session(sessions.TXNS, **named)
+        """Return a Spark session; options: txns_apply for txns.apply; `next` sets the log, too."""
+        given = {"txns_apply": "inline", **options}
+        named = {name.replace("_", ".", 1).replace("_", "-"): v for name, v in given.items()}
+        made = self.session(sessions.TXNS, **named)
+        if given["txns_apply"] == "next":
+            made.sql("CALL lake.system.settings(apply => 'next')")
+        return made
 
     def plain_spark(self) -> SparkSession:
         """Return a Spark session that knows no txns."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txns._log.entry import Isolation
+from txns._log.settings import INLINE, NEXT, Settings
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 _DAY_MS = 24 * 3600 * 1000
 _REGISTER = ("created", "all", "none")
-_APPLY = ("inline", "next")
+_APPLY = (INLINE, NEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +28,20 @@ class Config:
             transaction writes, or `none`.
         isolation: The level of explicit transactions.
         apply: When a committed transaction is applied: `inline` by the committer, or by the
-            `next` writer.
+            `next` writer, which the log has to allow; None for what the log says.
         tidy_after: How many applied entries may stand in the head.
-        max_age_ms: The greatest age of a transaction, in ms.
-        id_retention_ms: How far back the archive is searched for a caller's id, in ms.
+        max_age_ms: The greatest age of its own transactions, in ms; None for the log's.
+        id_retention_ms: How far back it searches the archive for a caller's id, in ms; None for as
+            far as the log says.
     """
 
     commit_table: Identifier
     register: str
     isolation: Isolation
-    apply: str
+    apply: str | None
     tidy_after: int
-    max_age_ms: int
-    id_retention_ms: int
+    max_age_ms: int | None
+    id_retention_ms: int | None
 
     @staticmethod
     def of(
@@ -47,10 +49,10 @@ class Config:
         commit_table: str | Identifier = "txns.commits",
         register: str = "created",
         isolation: str | Isolation = Isolation.STRICT_SERIALIZABLE,
-        apply: str = "inline",
+        apply: str | None = None,
         tidy_after: int = 16,
-        max_age_s: int = _DAY_MS // 1000,
-        id_retention_days: int = 7,
+        max_age_s: int | None = None,
+        id_retention_days: int | None = None,
     ) -> Config:
         """
         Check options as a user writes them.
@@ -59,14 +61,15 @@ class Config:
             InvalidUsage: 42000 naming the option and what it may be.
         """
         _choice("register", register, _REGISTER)
-        _choice("apply", apply, _APPLY)
+        if apply is not None:
+            _choice("apply", apply, _APPLY)
         numbers = {
             "tidy_after": tidy_after,
             "max_age_s": max_age_s,
             "id_retention_days": id_retention_days,
         }
         for name, value in numbers.items():
-            if value <= 0:
+            if value is not None and value <= 0:
                 raise InvalidUsage("42000", f"an option must be above 0; {name}=`{value}`")
         table = tuple(commit_table.split(".")) if isinstance(commit_table, str) else commit_table
         if any("." in part or not part for part in table):
@@ -81,9 +84,28 @@ class Config:
             isolation=Isolation.parse(isolation),
             apply=apply,
             tidy_after=tidy_after,
-            max_age_ms=1000 * max_age_s,
-            id_retention_ms=_DAY_MS * id_retention_days,
+            max_age_ms=None if max_age_s is None else 1000 * max_age_s,
+            id_retention_ms=None if id_retention_days is None else _DAY_MS * id_retention_days,
         )
+
+    def within(self, log: Settings) -> Settings:
+        """Give what this process goes by under a log's settings: its own where it is stricter."""
+        ages = [each for each in (self.max_age_ms, log.max_age_ms) if each is not None]
+        retentions = [each for each in (self.id_retention_ms, log.id_retention_ms) if each]
+        apply = INLINE if self.apply == INLINE else log.apply
+        return Settings(min(ages), max(retentions), apply)
+
+    def laxer_than(self, log: Settings) -> list[str]:
+        """Say what of these options does not count, since the log is stricter."""
+        found = []
+        if self.max_age_ms is not None and self.max_age_ms > log.max_age_ms:
+            found.append(f"max_age_s is {self.max_age_ms // 1000}, the log's {log.max_age_ms} ms")
+        if self.id_retention_ms is not None and self.id_retention_ms < log.id_retention_ms:
+            days = self.id_retention_ms // _DAY_MS
+            found.append(f"id_retention_days is {days}, the log's {log.id_retention_ms} ms")
+        if self.apply == NEXT and log.apply == INLINE:
+            found.append(f"apply is {NEXT}, the log's {INLINE}")
+        return found
 
 
 def _choice(name: str, value: str, known: tuple[str, ...]) -> None:

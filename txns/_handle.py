@@ -23,6 +23,7 @@ from txns._clock import Clock, SystemClock
 from txns._config import Config
 from txns._log import limits
 from txns._log.entry import Isolation, check_txn_id
+from txns._logger import logger
 from txns._metrics import Count
 from txns._services import Parts
 from txns._stage.write_set import BeginOptions
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from txns._admin.purge import Purgeable, Purged
     from txns._identifier import Identifier
     from txns._log.commit_log import Head
+    from txns._log.settings import Settings
+
+_LOG = logger(__name__)
 
 
 def open(  # noqa: A001 -- txns.open() is how a user says it
@@ -44,10 +48,10 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
     commit_table: str | Identifier = "txns.commits",
     register: str = "created",
     isolation: str | Isolation = Isolation.STRICT_SERIALIZABLE,
-    apply: str = "inline",
+    apply: str | None = None,
     tidy_after: int = 16,
-    max_age_s: int = 24 * 3600,
-    id_retention_days: int = 7,
+    max_age_s: int | None = None,
+    id_retention_days: int | None = None,
     clock: Clock | None = None,
 ) -> Handle:
     """
@@ -59,11 +63,13 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
         register: Which tables come under care by themselves: `created` through the handle,
             `all` that a transaction touches, or `none`.
         isolation: The level of transactions that do not name one.
-        apply: `inline`: whoever commits carries the changes over; `next`: the next writer.
+        apply: `inline`: whoever commits carries the changes over; `next`: the next writer, where
+            the log is set to that. What the log says where it is not given.
         tidy_after: How many applied entries may stand in the head.
-        max_age_s: The greatest age of a transaction, in seconds; the same for all of a lake, since
-            expiry keeps what was current for that long, and a purge waits for it.
-        id_retention_days: How far back a caller's transaction id is looked for.
+        max_age_s: The greatest age of this handle's transactions, in seconds, where it is less than
+            the log's.
+        id_retention_days: How far back a caller's transaction id is looked for, where it is more
+            than the log's.
         clock: The source of time and ids; the system's where it is not given.
 
     Raises:
@@ -81,7 +87,12 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
         id_retention_days=id_retention_days,
     )
     parts = Parts.of(catalog, config, clock or SystemClock())
-    parts.log.load_or_create()
+    head = parts.log.load_or_create()
+    if laxer := config.laxer_than(head.state.settings):
+        _LOG.warning(
+            "options do not count, since the log is stricter (`txns settings`): %s",
+            "; ".join(laxer),
+        )
     return Handle(parts)
 
 
@@ -181,11 +192,13 @@ class Handle:
         Look a transaction up by its id: what became of an unknown outcome.
 
         Returns:
-            None where it has not committed within `id_retention_days`.
+            None where it has not committed within the retention of ids (`settings`).
         """
         parts = self._parts
-        since_ts = parts.clock.now_ms() - parts.config.id_retention_ms
-        entry = parts.loop.find(head or parts.log.load(), txn_id, since_ts)
+        at = head or parts.log.load()
+        # What is fast, this clock or the log, makes no id older: it is looked for further back.
+        since_ts = min(at.upper, parts.clock.now_ms()) - parts.in_force(at).id_retention_ms
+        entry = parts.loop.find(at, txn_id, since_ts)
         return Committed.of(entry, parts) if entry else None
 
     def catalog(self) -> Catalog:
@@ -245,7 +258,7 @@ class Handle:
         """
         Take a dropped table out of the catalog for good, and delete its files.
 
-        Possible when the drop is older than any transaction may be (`max_age_s`), no
+        Possible when the drop is older than any transaction may be (`settings`), no
         hold needs the table and nobody has written it outside the protocol since. A purge that
         died is gone on with after 10 minutes, by anyone. Data files of a table with
         `gc.enabled` = `false` stay.
@@ -282,6 +295,36 @@ class Handle:
     def tidy(self) -> int:
         """Archive what is applied everywhere; gives how many entries left the head."""
         return self._parts.tidier.tidy()
+
+    def settings(self) -> Settings:
+        """Give what the log is set to: for all processes, each of which may be stricter."""
+        return self._parts.log.load().state.settings
+
+    def change_settings(
+        self,
+        *,
+        max_age_ms: int | None = None,
+        id_retention_ms: int | None = None,
+        apply: str | None = None,
+    ) -> Settings:
+        """
+        Set the log; what is not given stays. Transactions that are running go by it, too.
+
+        Args:
+            max_age_ms: The greatest age of a transaction, in ms; 1 s to 30 days.
+            id_retention_ms: How far back a caller's id is looked for, in ms; no less than the
+                greatest age.
+            apply: `inline`: whoever commits carries the changes over; `next`: the next writer.
+
+        Returns:
+            What it is set to now.
+
+        Raises:
+            InvalidUsage: 22023 saying what they may be.
+        """
+        return switch.change_settings(
+            self._parts, max_age_ms=max_age_ms, id_retention_ms=id_retention_ms, apply=apply
+        )
 
     def advance(self, ts: int) -> int:
         """

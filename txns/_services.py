@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyiceberg.table.update import RemoveSnapshotsUpdate
+
 from txns._commit.apply import Applier
 from txns._commit.committer import Committer
 from txns._commit.group_commit import CommitLoop
 from txns._commit.register import Registrar
 from txns._commit.tidy import Tidier
+from txns._log import storage_time
 from txns._log.archive import Archive
 from txns._log.commit_log import CommitLog
 from txns._log.timeline import Timeline
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._config import Config
+    from txns._log.commit_log import Head
+    from txns._log.settings import Settings
 
 _LOG = logger(__name__)
 
@@ -75,7 +80,21 @@ class Parts:
     def kept_by_expiry(
         self, metadata: TableMetadata, updates: tuple[TableUpdate, ...]
     ) -> tuple[TableUpdate, ...]:
-        """Give updates without the removal of snapshots that a running transaction can need."""
-        return retention.kept_by_expiry(
-            metadata, updates, clock=self.clock, max_age_ms=self.config.max_age_ms
-        )
+        """
+        Give updates without the removal of snapshots that a running transaction can need.
+
+        Anybody's transaction may get as old as the log says, however strict this process is.
+
+        Raises:
+            InvalidUsage: 58000, this process's clock is wrong.
+        """
+        if not any(isinstance(update, RemoveSnapshotsUpdate) for update in updates):
+            return updates
+        head = self.log.load()
+        now_ms = storage_time.checked_now_ms(head, self.clock)
+        since_ts = now_ms - head.state.settings.max_age_ms
+        return retention.kept_by_expiry(metadata, updates, since_ts)
+
+    def in_force(self, head: Head) -> Settings:
+        """Give the settings that this process goes by at a head: its own where it is stricter."""
+        return self.config.within(head.state.settings)

@@ -23,9 +23,10 @@ _CHILD = Path(__file__).resolve().parent / "crash_child.py"
 def play(spark: SparkSession) -> None:
     """Kill a process that has committed; look at its tables in both ways, before and after."""
     before = _day(spark)
-    with step("another process corrects 7 January: BEGIN ... COMMIT, with txns.apply=next"):
+    with step("another process corrects 7 January: BEGIN ... COMMIT, and applies nothing"):
         child, commit_ts = _commit_in_child()
     _kill(child)
+    spark.sql("CALL lake.system.settings(apply => 'inline')")
     say(f"  It has committed (commit_ts {commit_ts}), and is killed: kill -9.")
 
     through_txns, plainly = _day(spark.newSession()), _day(lake.outsider(spark))

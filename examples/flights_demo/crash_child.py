@@ -1,8 +1,9 @@
 """
 A driver process that commits and then waits to be killed; started by crash.py.
 
-It corrects another day with `txns.apply=next`, so that its COMMIT ends with the entry in
-the commit table, and the data tables still as they were. It prints the commit_ts.
+It corrects another day where the log leaves the apply to others (`txns.apply=next`), so that its
+COMMIT ends with the entry in the commit table, and the data tables still as they were. It prints
+the commit_ts.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from correction import MONTH, statements
 def main(day: int) -> None:
     """Commit the correction of a day of January, print its commit_ts, and wait."""
     spark = lake.start(**{"txns.apply": "next"})
+    spark.sql("CALL lake.system.settings(apply => 'next')")
     corrected = data.corrected(data.read("flights"), month=MONTH, day=day)
     spark.createDataFrame(corrected).createOrReplaceTempView("corrected")
     spark.sql("BEGIN")

@@ -221,6 +221,7 @@ def test_killed_spark_is_recovered_by_python(three_tables: Lake) -> None:
     3. apply_le does the others.
     """
     lake, log = three_tables, three_tables.folder.parent / "driver.log"
+    lake.python().change_settings(apply="next")
     with Driver("commit", lake.folder, "killed", log, **{"txns.apply": "next"}) as driver:
         assert "committed False" == driver.wait_for_line()
     handle = lake.python()

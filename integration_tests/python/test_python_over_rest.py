@@ -55,6 +55,8 @@ def shop(rest_server: Server, request: pytest.FixtureRequest) -> tuple[str, str]
 def test_a_transaction_is_seen_as_one(rest_server: Server, shop: tuple[str, str]) -> None:
     """All or nothing, for readers of the protocol at once, for others when it is applied."""
     a, b = shop
+    log = txns.open(catalog_of(rest_server.uri))
+    log.change_settings(apply="next")
     handle = txns.open(catalog_of(rest_server.uri), apply="next")
     before = handle.upper
     with handle.begin() as txn:
@@ -62,6 +64,7 @@ def test_a_transaction_is_seen_as_one(rest_server: Server, shop: tuple[str, str]
         txn.load_table(b).delete("id = 1")
         txn.create_table(f"{a}_new", SCHEMA).append(rows(3))
     plain = catalog_of(rest_server.uri)
+    log.change_settings(apply="inline")  # for the other tests
     assert ([1], [1]) == (ids_of(plain.load_table(a)), ids_of(plain.load_table(b)))
     other = txns.open(catalog_of(rest_server.uri))
     now = other.snapshot()

@@ -90,8 +90,10 @@ def test_killed_after_the_swap(lake: Lake) -> None:
     2. Every session of the protocol reads all of it; plain Iceberg reads nothing of it.
     3. CALL lake.system.apply(): plain Iceberg reads the same.
     """
+    lake.protocol().sql("CALL lake.system.settings(apply => 'next')")
     with lake.driver("commit", "killed", **{"txns.apply": "next"}) as driver:
         assert "committed False" == driver.wait_for_line()
+    lake.protocol().sql("CALL lake.system.settings(apply => 'inline')")
     expected = [("killed", 0)]
     plain, spark = lake.plain(), lake.protocol()
     assert ([], [], [(0,)]) == tuple(rows(plain, query) for query in (A, B, COUNTER))
@@ -105,8 +107,10 @@ def test_killed_after_the_swap(lake: Lake) -> None:
 
 def test_next_writer_applies_what_a_killed_one_left(lake: Lake) -> None:
     """A writer of one of the tables carries on with it; it does not write over it."""
+    lake.protocol().sql("CALL lake.system.settings(apply => 'next')")
     with lake.driver("commit", "killed", **{"txns.apply": "next"}) as driver:
         assert "committed False" == driver.wait_for_line()
+    lake.protocol().sql("CALL lake.system.settings(apply => 'inline')")
     spark = lake.protocol()
     assert 1 == affected(spark, "UPDATE lake.db.counter SET n = n + 10")
     assert 1 == affected(spark, "INSERT INTO lake.db.a VALUES ('next', 0)")
@@ -177,4 +181,5 @@ def test_killed_at_random_moments(lake: Lake) -> None:
 @pytest.mark.parametrize("apply", ["inline", "next"])
 def test_killed_at_many_random_moments(lake: Lake, apply: str) -> None:
     """The same with more rounds, and where COMMIT leaves applying to the next writer."""
+    lake.protocol().sql(f"CALL lake.system.settings(apply => '{apply}')")
     _kill_rounds(lake, ROUNDS_SLOW, {"txns.tidy-after": "3", "txns.apply": apply})

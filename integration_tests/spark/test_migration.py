@@ -104,6 +104,7 @@ def test_out_in_an_incident_and_in_again(
     ours = open_as(sessions.TXNS)
     plain.sql("ALTER TABLE own.db.old SET TBLPROPERTIES ('format-version' = '2')")
     _register_all(ours)
+    ours.sql("CALL own.system.settings(apply => 'next')")
     ours.sql("SET `spark.sql.txns.apply` = next")
     ours.sql("USE own.db")
     ours.sql("BEGIN")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-_AGES = {"txns_max_age_s": "1"}
+_AGE = "CALL {}.system.settings(max_age_s => 1)"
 
 
 def _files(folder: Path) -> list[Path]:
@@ -39,7 +39,8 @@ def test_purge_frees_the_name_and_the_files(
     own_lake: Callable[..., SparkSession], tmp_path: Path, mode: str
 ) -> None:
     """Data files, delete files, manifests and metadata; a new table of the name is a new one."""
-    spark = own_lake(**_AGES)
+    spark = own_lake()
+    spark.sql(_AGE.format("own"))
     _make_and_drop(spark, mode)
     before = len(_files(tmp_path))
     time.sleep(1.1)
@@ -64,7 +65,8 @@ def test_a_drop_of_now_is_too_young(own_lake: Callable[..., SparkSession], tmp_p
 
 
 def test_purge_of_a_table_that_is_not_dropped(own_lake: Callable[..., SparkSession]) -> None:
-    spark = own_lake(**_AGES)
+    spark = own_lake()
+    spark.sql(_AGE.format("own"))
     spark.sql("CREATE TABLE own.db.t USING iceberg AS SELECT 1 AS id")
     with refused("42809"):
         spark.sql("CALL own.system.purge('db.t')")
@@ -76,10 +78,11 @@ def test_one_language_purges_what_the_other_dropped(
 ) -> None:
     """And each is refused what the other has claimed, until it is done."""
     lake = make_lake(new_session, tmp_path / "lake")
-    spark, handle = lake.spark(**_AGES), lake.python(max_age_s=1)
+    spark, handle = lake.spark(), lake.python()
+    spark.sql(_AGE.format("lake"))
     spark.sql("DROP TABLE lake.db.t")
     time.sleep(1.1)
-    dead = lake.python(max_age_s=1)
+    dead = lake.python()
     dead.parts.catalog.rename_table = _dies
     with pytest.raises(_Died):
         dead.purge("db.t")

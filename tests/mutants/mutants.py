@@ -264,8 +264,8 @@ MUTANTS = (
     Mutant(
         "python-needed-entry",
         Part.PYTHON,
-        "if shown and not keeps_off and not _is_needed(entry, known):",
-        "if shown and not keeps_off:",
+        "if shown and not lasts and not _is_needed(entry, known):",
+        "if shown and not lasts:",
         "an entry that tells a table's new name stays in the head while an older one needs it",
         "tests/**/test_renamed_late.py::test_a_new_name_stays_known_while_an_older_entry_needs_it",
     ),

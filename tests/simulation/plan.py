@@ -62,12 +62,15 @@ _HIDE_LOG, _PAUSE = "hide_log", "pause"
 _DAYS, _TIDY_FILES = "days", "tidy_files"
 _COMPACTED_LOG = "stranger-compacted-log"
 _ALTER = "stranger-alter"
+_SET = "set"
 _PURGER = "p"
 _DAMAGE, _DAMAGE_VERB = "d", "damage-"
 _REPLACEMENT, _ORPHANS = "stranger-replacement", "stranger-orphans"
 _USER_NAMES = ("a", "b", "c")
 _PURGES = 0.3
 """How many seeds have purges."""
+_SETS = 0.3
+"""How many seeds have somebody set the log to something else."""
 _REPLACEMENTS = 0.2
 """How many seeds with strangers have a table replaced by an empty one."""
 
@@ -92,7 +95,7 @@ _KNOWN = (
     | {f"upset-{name}": one for name, one in _UPSETS.items()}
     | {_REPLACEMENT: (strangers.replacement, 0.0), _ORPHANS: (strangers.orphans, 0.0)}
     | {_DAYS: (upkeep.let_days_pass, 0.0), _TIDY_FILES: (upkeep.tidy_files, 0.0)}
-    | {_COMPACTED_LOG: (strangers.compact_log, 0.0)}
+    | {_COMPACTED_LOG: (strangers.compact_log, 0.0), _SET: (upkeep.change_settings, 0.0)}
     | {f"{_DAMAGE_VERB}{kind.value}": (strike(kind), 0.0) for kind in Damage}
 )
 
@@ -254,6 +257,10 @@ def _with_company(
 ) -> dict[str, tuple[str, ...]]:
     """Add those who upset tables, hide the log, have another one; and what happens meanwhile."""
     workers = dict(workers)
+    sets = random.Random(f"{seed}/set")
+    if sets.random() < _SETS:
+        name = sets.choice([one for one in workers if one in _USER_NAMES])
+        workers[name] = _mixed(sets, workers[name], (f"{name}.set0.{_SET}",))
     if settings.has(Switch.UPSETS):
         upset = random.Random(f"{seed}/upsets")
         workers["u"] = _keys(upset, "u", _UPSETS, upset.randint(1, 3), prefix="upset-")

@@ -193,6 +193,7 @@ def new_lake(
     catalog.create_namespace("lake")
     catalog.create_namespace("txns")
     handle = lake.open()
+    handle.change_settings(apply="next")  # so that each user's own option counts
     for name in lake.tables + lake.spare[1:]:
         table = catalog.create_table(name, SCHEMA)
         append_rows(table, [lake.new_row() for _ in range(3)])

@@ -113,6 +113,14 @@ def advance(worker: Worker) -> None:
     handle.advance(handle.upper + worker.rng.randint(1, 50))
 
 
+def change_settings(worker: Worker) -> None:
+    """Set the log to something else: who applies, and how old a transaction may get."""
+    worker.command_line().change_settings(
+        apply=worker.rng.choice(("inline", "next")),
+        max_age_ms=worker.rng.choice((DAY_MS // 2, DAY_MS, 2 * DAY_MS)),
+    )
+
+
 def hold(worker: Worker) -> None:
     """Hold two tables at one timestamp, or look at a hold, or release it."""
     lake, rng, handle = worker.lake, worker.rng, worker.command_line()

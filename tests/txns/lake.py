@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.table.snapshots import Operation, Summary
 
 import txns
 from txns._clock import SystemClock
+from txns._log.entry import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyiceberg.catalog import Catalog
+    from pyiceberg.io import OutputStream
     from pyiceberg.table.snapshots import Snapshot
+
+    from txns._log.entry import Entry
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
 
@@ -40,6 +47,30 @@ class SteppingClock(SystemClock):
         self.ahead_ms += ms
 
 
+class MovedFiles(PyArrowFileIO):
+    """Files whose storage has the lake's time: when tests move that, days pass for it as well."""
+
+    clock: ClassVar[SteppingClock] = SteppingClock()
+
+    def new_output(self, location: str) -> PyArrowFile:
+        output = super().new_output(location)
+        return _Dated(output) if "txns-clock-" in location else output
+
+
+class _Dated:
+    """A file that is asked for its time as soon as it is written."""
+
+    def __init__(self, output: PyArrowFile) -> None:
+        self._output = output
+
+    @contextmanager
+    def create(self) -> Iterator[OutputStream]:
+        with self._output.create() as stream:
+            yield stream
+        at = MovedFiles.clock.now_ms() / 1000
+        os.utime(self._output.location.removeprefix("file://"), (at, at))
+
+
 @dataclass
 class Lake:
     """A catalog, and handles over it."""
@@ -48,8 +79,18 @@ class Lake:
     catalog: Catalog
     clock: SteppingClock = field(default_factory=SteppingClock)
 
+    def __post_init__(self) -> None:
+        MovedFiles.clock = self.clock
+
     def open(self, catalog: Catalog | None = None, **options) -> txns.Handle:
-        return txns.open(catalog or self.catalog, clock=self.clock, **options)
+        """Open the protocol; with `apply="next"` the log is set to that as well."""
+        over = catalog or self.catalog
+        if options.get("apply") == "next":
+            where = {key: value for key, value in options.items() if key == "commit_table"}
+            log = txns.open(over, clock=self.clock, **where)
+            if log.settings().apply != "next":
+                log.change_settings(apply="next")
+        return txns.open(over, clock=self.clock, **{"apply": "inline", **options})
 
     def another_catalog(self) -> Catalog:
         return lake_catalog(self.folder)
@@ -70,6 +111,11 @@ class Lake:
     def files(self) -> set[str]:
         return {str(path) for path in (self.folder / "warehouse").rglob("*") if path.is_file()}
 
+    def standing(self) -> tuple[Entry, ...]:
+        """Give the entries that stand in the head, but for those that stay for good."""
+        entries = self.open().parts.log.load().state.entries
+        return tuple(entry for entry in entries if entry.kind is not Kind.SETTINGS)
+
     def age_log(self, minutes: float) -> None:
         """Make every file of the commit table older."""
         for path in (self.folder / "warehouse" / "txns").rglob("*"):
@@ -82,6 +128,7 @@ def lake_catalog(folder: Path) -> SqlCatalog:
         "lake",
         uri=f"sqlite:///{folder}/catalog.db?timeout=30",
         warehouse=f"file://{folder}/warehouse",
+        **{"py-io-impl": "tests.txns.lake.MovedFiles"},
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from txns._admin.findings import Findings
 from txns._identifier import dotted_name
-from txns._log.archive import entries_of
+from txns._log.archive import entries_of, time_of
 from txns._log.archive_scan import ArchiveScan
 from txns._log.entry import Isolation, Kind, Operation
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from txns._admin.table_invariants import LoggedTables
     from txns._log.commit_log import Head
     from txns._log.entry import Entry
+    from txns._log.state import LogState
     from txns._services import Parts
 
 _SHOWN = 10
@@ -41,7 +42,7 @@ def check_archive(found: Findings, parts: Parts, head: Head, logged: LoggedTable
     check.end()
     found.checked["archived entries"] = check.count
     if repeated := _repeated(check.ids):
-        _check_ids(found, name, _under(head, name, repeated), parts.config.id_retention_ms)
+        _check_ids(found, name, _under(head, name, repeated), head.state)
 
 
 def _rows(head: Head) -> Iterator[list[dict[str, Any]]]:
@@ -139,8 +140,7 @@ def _check_row(found: Findings, name: str, row: dict[str, Any]) -> bool:
     except ValueError as error:
         found.add("3.1", where, str(error))
         return False
-    at_ms = round(row["committed_at"].timestamp() * 1000)
-    if at_ms != row["commit_ts"]:
+    if row["committed_at"] != time_of(row["commit_ts"]):
         found.add("3.1", where, f"committed_at is {row['committed_at']}")
     if row["read_ts"] >= row["commit_ts"]:
         found.add("I1", where, f"read_ts {row['read_ts']} is not below it")
@@ -172,13 +172,21 @@ def _under(head: Head, name: str, hashes: frozenset[int]) -> Iterator[Entry]:
     yield from (entry for entry in head.state.entries if hash(entry.txn_id) in hashes)
 
 
-def _check_ids(found: Findings, name: str, entries: Iterable[Entry], retention_ms: int) -> None:
-    """Check each id over head and archive; it may come again when it is not looked for any more."""
+def _check_ids(found: Findings, name: str, entries: Iterable[Entry], state: LogState) -> None:
+    """
+    Check each id over head and archive; it may come again when it is not looked for any more.
+
+    Rows of the archive do not say what the log was set to below its settings of today.
+    """
+    retention_ms = state.settings.id_retention_ms
+    since_ts = state.settings_entry.commit_ts if state.settings_entry else 0
     under: dict[str, Entry] = {}
     for entry in sorted(entries, key=lambda each: each.commit_ts):
         txn_id, before = entry.txn_id, under.get(entry.txn_id)
         under[txn_id] = entry
-        if before is None or entry.commit_ts - before.commit_ts > retention_ms:
+        if before is None or entry.commit_ts < since_ts:
+            continue
+        if entry.commit_ts - before.commit_ts > retention_ms:
             continue
         if not before.is_abort:
             found.add("I8", name, f"the id {txn_id} stands above its entry {before.commit_ts}")

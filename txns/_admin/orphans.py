@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from txns._log.commit_log import Head
     from txns._services import Parts
 
-_OURS = re.compile(r"metadata/(.+\.metadata\.json|txns-payload-.+\.json|.+\.avro)|data/.+\.parquet")
+_OURS = re.compile(
+    r"metadata/(.+\.metadata\.json|txns-payload-.+\.json|txns-clock-.+\.txt|.+\.avro)|data/.+\.parquet"
+)
 """What the protocol writes below the commit table's location."""
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
@@ -21,6 +22,7 @@ from txns._admin.purged_files import PurgedFiles
 from txns._commit.committer import Request
 from txns._commit.group import Key
 from txns._identifier import dotted_name
+from txns._log import storage_time
 from txns._log.entry import Kind
 from txns._logger import logger
 from txns._stage import change_builder
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from txns._identifier import Identifier
     from txns._log.commit_log import Head
+    from txns._log.state import LogState
     from txns._services import Parts
     from txns._table.loaded import Loaded
 
@@ -81,30 +84,32 @@ class Purger:
         """
         Purge for a lake in which no transaction gets older than `max_age_ms`.
 
-        What the handle was opened with where it is not given.
+        What the log says where it is not given: a simulation counts in ms what a lake counts in
+        hours.
         """
         self._parts = parts
-        self._max_age_ms = parts.config.max_age_ms if max_age_ms is None else max_age_ms
+        self._max_age_ms = max_age_ms
 
     def check(self, name: Identifier) -> Purgeable:
         """
         Say whether a dropped table may be removed now; changes nothing.
 
         Raises:
+            InvalidUsage: 58000, this process's clock is wrong.
             Unsupported: Not yet, or not with what stands in its way; the message says when.
             Conflict: Somebody else is purging it.
         """
         head = self._parts.log.load()
-        return self._checked(self._dropped(name, head), head)
+        now_ms = storage_time.checked_now_ms(head, self._parts.clock)
+        return self._checked(self._dropped(name, head), head.state, now_ms)
 
     def purge(self, name: Identifier) -> Purged:
         """Remove a dropped table and its files; see `check` for what it raises."""
         if purge_name.is_apart(name):
             return self._finish(name)
         left = [self._finish(apart) for apart in self._left_behind(name)]
-        head = self._parts.log.load()
         try:
-            self._checked(self._dropped(name, head), head)
+            self.check(name)
         except NoSuchTableError:
             if left:
                 return left[-1]
@@ -148,10 +153,9 @@ class Purger:
             )
         return loaded
 
-    def _checked(self, loaded: Loaded, head: Head) -> Purgeable:
+    def _checked(self, loaded: Loaded, state: LogState, now_ms: int) -> Purgeable:
         name = dotted_name(loaded.identifier)
         metadata = loaded.writable().metadata
-        now_ms = max(self._parts.clock.now_ms(), head.upper)
         self._refuse_foreign_branches(metadata, loaded.identifier)
         held = [one for one, _at, ends in tagged(metadata) if ends is None or ends > now_ms]
         if held:
@@ -159,18 +163,23 @@ class Purger:
                 f"a hold needs what the table was: `txns release {held[0]}` first;"
                 f" table=`{name}` holds=`{', '.join(held)}`"
             )
-        dropped_ts = purge_claim.dropped_ts(metadata)
-        possible_ts = dropped_ts + self._max_age_ms
-        if now_ms < possible_ts:
-            raise Unsupported(
-                "the drop is too young, transactions that began before it may read the table:"
-                f" possible from {purge_claim.time_of(possible_ts)} on; table=`{name}`"
-                f" dropped_ts=`{dropped_ts}`"
-            )
+        possible = self._refuse_young(loaded, now_ms, state)
         claimed_ts = purge_claim.claimed_ts(metadata)
         if claimed_ts is not None and now_ms < claimed_ts + purge_claim.CLAIM_MS:
             raise purge_claim.being_purged(loaded.identifier, claimed_ts)
-        return Purgeable(loaded.identifier, dropped_ts, possible_ts)
+        return possible
+
+    def _refuse_young(self, loaded: Loaded, now_ms: int, state: LogState) -> Purgeable:
+        """Refuse a drop that a transaction may be older than, by what the log says of their age."""
+        dropped_ts = purge_claim.dropped_ts(loaded.metadata)
+        age_ms = state.settings.max_age_ms if self._max_age_ms is None else self._max_age_ms
+        if now_ms < dropped_ts + age_ms:
+            raise Unsupported(
+                "the drop is too young, transactions that began before it may read the table:"
+                f" possible from {purge_claim.time_of(dropped_ts + age_ms)} on;"
+                f" table=`{dotted_name(loaded.identifier)}` dropped_ts=`{dropped_ts}`"
+            )
+        return Purgeable(loaded.identifier, dropped_ts, dropped_ts + age_ms)
 
     @staticmethod
     def _refuse_foreign_branches(metadata: TableMetadata, identifier: Identifier) -> None:
@@ -199,8 +208,12 @@ class Purger:
         clock = self._parts.clock
         head = self._parts.log.load()
         loaded = self._dropped(name, head)
+        judge = None
         if earlier_id is None:
-            self._checked(loaded, head)
+            now_ms = storage_time.checked_now_ms(head, clock)
+            self._checked(loaded, head.state, now_ms)
+            # The log may be set to another age before the claim stands.
+            judge = partial(self._refuse_young, loaded, now_ms)
         elif not _is_of(loaded.metadata, earlier_id):
             raise _written_since(name)
         txn_id = clock.new_txn_id()
@@ -214,6 +227,7 @@ class Purger:
             born_ms=clock.now_ms(),
             writes={name: staged},
             comment="purge",
+            judge=judge,
         )
         self._parts.committer.commit_once(request)
         self._settle(name)

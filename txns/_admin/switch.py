@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from txns._admin.inventory import Surveyed, survey
@@ -16,6 +17,7 @@ from txns.errors import InvalidUsage
 if TYPE_CHECKING:
     from txns._identifier import Identifier
     from txns._log.commit_log import Head
+    from txns._log.settings import Settings
     from txns._log.state import LogState
     from txns._services import Parts
 
@@ -40,6 +42,24 @@ def advance(parts: Parts, ts: int) -> int:
         if upper >= ts:
             return upper  # somebody else has moved it
         raise
+
+
+def change_settings(
+    parts: Parts, *, max_age_ms: int | None, id_retention_ms: int | None, apply: str | None
+) -> Settings:
+    """Set the log, on top of what it is set to at the swap; see `Handle.change_settings`."""
+    key = Key.fresh(parts.clock.new_txn_id())
+
+    def attempt(state: LogState, _head: Head, commit_ts: int) -> Entry:
+        changed = state.settings.changed(
+            max_age_ms=max_age_ms, id_retention_ms=id_retention_ms, apply=apply
+        )
+        entry = control_entry(Kind.SETTINGS, key.txn_id, state, commit_ts)
+        return replace(entry, settings=changed)
+
+    settings = parts.loop.append(key, attempt).settings
+    assert settings is not None
+    return settings
 
 
 def off(parts: Parts) -> None:

@@ -30,6 +30,7 @@ from txns._iceberg.requirements import is_about_main
 from txns._iceberg.updates import laid_over
 from txns._identifier import dotted_name
 from txns._log.entry import Kind
+from txns._log.settings import INLINE
 from txns._logger import logger
 from txns._stage import change_builder
 from txns._stage import create_table as _create_table
@@ -361,7 +362,7 @@ class AutocommitCatalog(TxnCatalog):
         except Conflict as error:
             # pyiceberg's own retry decides on the new state, as on a plain table.
             raise CommitFailedException(str(error)) from error
-        if self._parts.config.apply == "inline":
+        if self._parts.in_force(self._parts.log.newest).apply == INLINE:
             self._parts.committer.apply(entry)
 
     def _commit_unregistered(

@@ -20,6 +20,7 @@ from txns._commit.group import Attempts, Key, Origin
 from txns._commit.leftovers import Leftovers
 from txns._identifier import dotted_name, folded
 from txns._log.entry import Entry, Isolation, Kind
+from txns._log.settings import INLINE
 from txns._metrics import Count
 from txns._stage import change_builder
 from txns._stage.read_set import ReadSet
@@ -294,7 +295,7 @@ class Transaction(TxnCatalog):
                 back.
         """
         committed = self.commit_at()
-        if self._parts.config.apply == "inline":
+        if self._parts.in_force(self._parts.log.newest).apply == INLINE:
             committed.apply()
         return committed
 

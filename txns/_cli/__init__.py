@@ -14,6 +14,7 @@ from txns._cli.init import init
 from txns._cli.metrics import metrics
 from txns._cli.purge import purge
 from txns._cli.recover import recover
+from txns._cli.settings import settings
 from txns._cli.status import status
 from txns._cli.timeline import log, show
 from txns._cli.upgrade import upgrade
@@ -44,6 +45,7 @@ main = TxnsGroup(
         register,
         release,
         repair,
+        settings,
         show,
         status,
         tidy,

@@ -9,7 +9,7 @@ import click
 from txns._admin.purge import Purger
 from txns._cli import exit_codes
 from txns._cli.options import TxnsCommand, pass_lake
-from txns._cli.words import DURATION, say
+from txns._cli.words import say
 from txns._identifier import dotted_name
 from txns._log.entry import table_of
 from txns._message import time_of
@@ -23,18 +23,11 @@ if TYPE_CHECKING:
 @click.command(cls=TxnsCommand)
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
 @click.option("--dry-run", is_flag=True, help="Say which can be purged, and when; do nothing.")
-@click.option(
-    "--max-age",
-    "max_age_ms",
-    type=DURATION,
-    help="The greatest age of a transaction in this lake; 24h if not given.",
-)
 @pass_lake
 def purge(
     lake: Lake,
     tables: tuple[str, ...],
     dry_run: bool,  # noqa: FBT001 -- click's flag
-    max_age_ms: int | None,
 ) -> None:
     """
     Remove dropped tables and their files for good.
@@ -43,7 +36,7 @@ def purge(
     one that can be removed now is, and of the others it is said why not.
     """
     lake.parts.log.load()
-    purger = Purger(lake.parts, max_age_ms)
+    purger = Purger(lake.parts)
     for table in tables:
         _one(purger, table_of(table), dry_run=dry_run)
     if tables:

@@ -12,6 +12,7 @@ from txns._admin.health import health
 from txns._admin.probe import Probe
 from txns._cli.cuts import cut_json
 from txns._cli.options import TxnsCommand, pass_lake
+from txns._cli.settings import json_of, words_of
 from txns._cli.words import age_of, say, say_json, say_table
 from txns._identifier import dotted_name
 from txns._message import time_of
@@ -103,6 +104,7 @@ def _json(parts: Parts, found: Health) -> dict[str, Any]:
         "tidied_upto": state.tidied_upto,
         "entries_in_head": len(state.entries),
         "off": state.off,
+        "settings": json_of(state.settings),
         "skew_ms": found.skew_ms,
         "tables": [{name: getattr(each, name) for name in each.__slots__} for each in found.tables],
         "unapplied": [
@@ -184,6 +186,7 @@ def _say_log(found: Health) -> None:
         say("transactions are off: `txns on` lets writers in again", style="yellow")
     say(f"  uuid         {found.head.uuid}")
     say(f"  upper        {state.upper} ({time_of(state.upper)})")
+    say(f"  settings     {words_of(state.settings)}")
     say(f"  tidied-upto  {state.tidied_upto}, {len(state.entries)} entries in the head")
     if found.cut_ts:
         cut = f"{found.cut_ts} ({time_of(found.cut_ts)})"

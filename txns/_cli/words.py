@@ -77,6 +77,12 @@ def age_of(ms: int) -> str:
     return f"{ms} ms"
 
 
+def length_of(ms: int) -> str:
+    """Write a length of time in ms exactly, as an option takes it: 90s, 15m, 48h or 7d."""
+    unit = next(unit for unit in ("d", "h", "m", "s", "ms") if ms % _UNITS_MS[unit] == 0)
+    return f"{ms // _UNITS_MS[unit]}{unit}"
+
+
 def console() -> Console:
     """Give the console on standard output; what it prints is never markup."""
     width = None if sys.stdout.isatty() else _WIDE

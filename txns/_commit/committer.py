@@ -25,7 +25,7 @@ from txns._table import replay
 from txns.errors import TOO_OLD, CommitStateUnknown, Conflict, InvalidUsage, TxnsError, is_final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import CommitTableRequest
@@ -62,6 +62,7 @@ class Request:
         reads: What was read.
         comment: The user's words.
         marks: Summary keys for the data tables' snapshots.
+        judge: Raises what forbids it as of a state that it is validated against.
         leftovers: Of its attempts; whoever may commit again hands them on.
     """
 
@@ -74,6 +75,7 @@ class Request:
     reads: ReadSet = field(default_factory=ReadSet)
     comment: str = ""
     marks: Mapping[str, str] = field(default_factory=dict)
+    judge: Callable[[LogState], object] | None = None
     leftovers: Leftovers = field(default_factory=Leftovers)
 
 
@@ -137,7 +139,9 @@ class Committer:
         def attempt(state: LogState, head: Head, commit_ts: int) -> Entry:
             if refusal is not None:
                 raise refusal
-            self._refuse_old(request)
+            self._refuse_old(request, state)
+            if request.judge:
+                request.judge(state)
             writes = self._validated(request, state, head, leftovers)
             return self._entry(request, state, head, commit_ts, writes, leftovers)
 
@@ -253,15 +257,16 @@ class Committer:
             if head.state.changes(uuid, after=write.applied_ts, upto=head.upper):
                 self._applier.apply_run(head, write.identifier)
 
-    def _refuse_old(self, request: Request) -> None:
+    def _refuse_old(self, request: Request, state: LogState) -> None:
         age_ms = self._clock.now_ms() - request.born_ms
-        max_age_ms = self._config.max_age_ms
+        max_age_ms = self._config.within(state.settings).max_age_ms
         if age_ms > max_age_ms:
             raise InvalidUsage(
                 TOO_OLD,
                 f"the transaction is {age_ms // 1000} s old, and may be {max_age_ms // 1000} s: it"
-                " would be as old the next time, so shorten it, or raise max_age_s everywhere in"
-                f" the lake; txn=`{request.key.txn_id}`",
+                " would be as old the next time, so shorten it, or raise the log's by `txns"
+                " settings --max-age`, and this process's own max_age_s;"
+                f" txn=`{request.key.txn_id}`",
             )
 
     def _validated(

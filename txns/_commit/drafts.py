@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from txns._commit.group import Origin
+from txns._log import limits
 from txns._log.entry import THIS_ENGINE, Change, Entry, Kind
 from txns._logger import logger
 from txns.errors import Conflict, CorruptLog, InvalidUsage, transactions_off
@@ -117,6 +118,7 @@ class Drafts:
         commit_ts = max(now_ms, state.upper + 1)
         if member.key.commit_ts is not None:
             commit_ts = checked_ts(member.key.commit_ts, state.upper, now_ms)
+        limits.check_commit_ts(commit_ts)
         entry = member.attempt(state, self.head, commit_ts)
         if state.off and entry.kind not in {Kind.ON, Kind.OFF}:
             raise transactions_off()

@@ -192,15 +192,15 @@ class Tidier:
         return landed
 
     def _done(self, head: Head) -> list[Entry]:
-        """Give the entries that every table of theirs shows; an open `off` stays."""
+        """Give the entries that every table of theirs shows; an open `off` and settings stay."""
         state = head.state
         applied = AppliedTo(self._tables, state)
         done: list[Entry] = []
         known: dict[str, Identifier] = {}  # by those that stay, their tables' names by uuid
         for entry in state.entries:
-            keeps_off = state.off and entry.kind is Kind.OFF
+            lasts = (state.off and entry.kind is Kind.OFF) or entry is state.settings_entry
             shown = applied.everywhere(entry)
-            if shown and not keeps_off and not _is_needed(entry, known):
+            if shown and not lasts and not _is_needed(entry, known):
                 done.append(entry)
             else:
                 known |= {change.uuid: change.table for change in entry.changes}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ from pyiceberg.expressions import (
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from txns._identifier import dotted_name
+from txns._log import limits
 from txns._log.archive_scan import ArchiveScan
 from txns._log.commit_table import SCHEMA
 from txns._log.entry import APPLIED_KINDS, Change, Entry, Isolation, Kind, Operation, table_of
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog, Head
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 ARROW_SCHEMA: pa.Schema = schema_to_pyarrow(SCHEMA)
 
@@ -268,10 +271,15 @@ def to_arrow(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=ARROW_SCHEMA)
 
 
+def time_of(commit_ts: int) -> datetime:
+    """Give the time that a `commit_ts` in ms is; the last one of all where it is none."""
+    return _EPOCH + timedelta(milliseconds=min(commit_ts, limits.COMMIT_TS_LE))
+
+
 def _row(entry: Entry, change: Change | None) -> dict[str, Any]:
     return {
         "commit_ts": entry.commit_ts,
-        "committed_at": datetime.fromtimestamp(entry.commit_ts / 1000, UTC),
+        "committed_at": time_of(entry.commit_ts),
         "txn_id": entry.txn_id,
         "kind": entry.kind.value,
         "table_name": dotted_name(change.table) if change else None,

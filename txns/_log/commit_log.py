@@ -379,6 +379,11 @@ class CommitLog:
         return self.requests(logged.entry)[index]
 
     @property
+    def newest(self) -> Head:
+        """The newest head that this log has given or made; `NO_HEAD` before the first."""
+        return self._last
+
+    @property
     def io(self) -> FileIO:
         """The commit table's files."""
         table = self._last.table or self._load()

@@ -20,10 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from txns._identifier import Identifier, dotted_name
 from txns._log import limits
+from txns._log import settings as _settings
 from txns.errors import CorruptLog, InvalidUsage, Unsupported, Winner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from txns._log.settings import Settings
 
 FORMAT_VERSION = 1
 KNOWN_FEATURES: frozenset[str] = frozenset()
@@ -45,6 +48,7 @@ TABLES = "txns.tables"
 PAYLOAD = "txns.payload"
 PAYLOAD_LOCATION = "txns.payload-location"
 PAYLOAD_SHA256 = "txns.payload-sha256"
+SETTINGS = "txns.settings"
 
 E = TypeVar("E", bound=Enum)
 
@@ -74,6 +78,7 @@ class Kind(Enum):
     OFF = "off"
     ON = "on"
     ABORT = "abort"
+    SETTINGS = "settings"
 
 
 APPLIED_KINDS = frozenset({Kind.COMMIT, Kind.FORGET, Kind.ADOPT, Kind.REPAIR})
@@ -160,6 +165,7 @@ class Entry:
     One record of the log: one snapshot of the commit table.
 
     `commit_ts`, `prev_ts` and `read_ts` are 0 for a record of kind tidy, which has none.
+    `settings` are those of kind `settings`, which the archive does not keep.
     """
 
     kind: Kind
@@ -174,6 +180,7 @@ class Entry:
     comment: str = ""
     changes: tuple[Change, ...] = field(default=())
     payload: Payload = NO_PAYLOAD
+    settings: Settings | None = None
 
     @property
     def winner(self) -> Winner:
@@ -245,6 +252,8 @@ def to_summary(entry: Entry) -> dict[str, str]:
     summary[ENGINE] = entry.engine
     if entry.comment:
         summary[COMMENT] = entry.comment
+    if entry.settings is not None:
+        summary[SETTINGS] = _settings.dumped(entry.settings)
     if entry.payload.inline is not None:
         summary[PAYLOAD] = entry.payload.inline
     elif entry.payload.location is not None:
@@ -281,9 +290,10 @@ def from_summary(summary: Mapping[str, str]) -> Entry:
         if tidy
         else _word(Isolation, _required(summary, ISOLATION), ISOLATION),
         engine=summary.get(ENGINE) or "",
-        comment=_comment(summary.get(COMMENT) or ""),
+        comment=limits.cut_comment(summary.get(COMMENT) or ""),
         changes=() if tidy else changes_of(_required(summary, TABLES)),
         payload=_payload(summary),
+        settings=_settings.parsed(summary[SETTINGS], SETTINGS) if SETTINGS in summary else None,
     )
     _check_relations(entry)
     return entry
@@ -338,6 +348,8 @@ def _refuse_unknown(summary: Mapping[str, str], key: str) -> None:
 def _check_relations(entry: Entry) -> None:
     """Check what the fields of one record say about each other (docs/spec.md, Relations)."""
     _check(entry.tidied_upto <= entry.upper, "tidied-upto is above upper (I6)")
+    said = (entry.kind is Kind.SETTINGS) == (entry.settings is not None)
+    _check(said, f"a `{entry.kind.value}` has {SETTINGS}, or has none, against section 4.2")
     if entry.kind is Kind.TIDY:
         _check(not entry.applies, "a tidy record has a payload")
         return
@@ -354,12 +366,6 @@ def _check_relations(entry: Entry) -> None:
 def _check(holds: bool, message: str) -> None:  # noqa: FBT001 -- an assertion's condition
     if not holds:
         raise CorruptLog(f"an entry contradicts itself: {message}")
-
-
-def _comment(stored: str) -> str:
-    """Give a comment as far as it is held: words for people keep nobody from the log."""
-    whole = stored.encode(errors="replace")
-    return whole[: limits.COMMENT_MAX_BYTES].decode(errors="ignore")
 
 
 def _payload(summary: Mapping[str, str]) -> Payload:

@@ -11,6 +11,9 @@ from typing import Any
 
 from txns.errors import TOO_MUCH, InvalidUsage
 
+COMMIT_TS_LE = 253_402_300_799_999
+"""The last ms of the year 9999."""
+
 COMMENT_MAX_BYTES = 4 * 1024
 TABLES_MAX = 1_000
 NESTING_MAX = 64
@@ -29,6 +32,27 @@ def check_comment(comment: str) -> None:
         raise InvalidUsage(
             TOO_MUCH,
             f"a comment has at most {COMMENT_MAX_BYTES} bytes of UTF-8, shorten it; bytes=`{size}`",
+        )
+
+
+def cut_comment(stored: str) -> str:
+    """Give a comment as far as it is held: words for people keep nobody from the log."""
+    whole = stored.encode(errors="replace")
+    return whole[:COMMENT_MAX_BYTES].decode(errors="ignore")
+
+
+def check_commit_ts(commit_ts: int) -> None:
+    """
+    Refuse a timestamp in ms that the archive cannot hold as a time.
+
+    Raises:
+        InvalidUsage: 54000; set the clock right.
+    """
+    if commit_ts > COMMIT_TS_LE:
+        raise InvalidUsage(
+            TOO_MUCH,
+            "the log ends with the year 9999: the clock of this host is wrong, or that of one that"
+            f" has committed was; commit_ts=`{commit_ts}`",
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from txns._identifier import Identifier, dotted_name, folded
 from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
+from txns._log.settings import DEFAULTS, Settings
 from txns.errors import CorruptLog
 
 if TYPE_CHECKING:
@@ -82,10 +83,13 @@ class LogState:
 
     @property
     def archived_upto(self) -> int:
-        """The greatest timestamp in ms at and below which every entry is in the archive."""
-        if not self.entries:
-            return self.tidied_upto
-        return min(self.tidied_upto, self.entries[0].commit_ts - 1)
+        """
+        The greatest timestamp in ms at and below which all that names a table is in the archive.
+
+        The newest settings, which name none, stay in the head for good.
+        """
+        oldest = next((entry.commit_ts for entry in self.entries if entry.changes), None)
+        return self.tidied_upto if oldest is None else min(self.tidied_upto, oldest - 1)
 
     def after(self, ts: int) -> tuple[Entry, ...]:
         """Give the entries with `commit_ts` above `ts`, ascending."""
@@ -186,6 +190,18 @@ class LogState:
             if any(change.uuid == forget.change.uuid for change in entry.changes)
         )
         return next(later, None)
+
+    @cached_property
+    def settings_entry(self) -> Entry | None:
+        """The entry that says what the log is set to; None where all is as by default."""
+        found = (entry for entry in reversed(self.entries) if entry.kind is Kind.SETTINGS)
+        return next(found, None)
+
+    @property
+    def settings(self) -> Settings:
+        """What the log is set to."""
+        said = self.settings_entry.settings if self.settings_entry else None
+        return said or DEFAULTS
 
     @cached_property
     def off(self) -> bool:

@@ -17,13 +17,11 @@ from txns._table.logged_state import LoggedHistory, branch_line, effective_ts, l
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
-    from txns._clock import Clock
-
 _LOG = logger(__name__)
 
 
 def kept_by_expiry(
-    metadata: TableMetadata, updates: tuple[TableUpdate, ...], *, clock: Clock, max_age_ms: int
+    metadata: TableMetadata, updates: tuple[TableUpdate, ...], since_ts: int
 ) -> tuple[TableUpdate, ...]:
     """
     Give updates without the removal of snapshots that a running transaction can need.
@@ -31,12 +29,9 @@ def kept_by_expiry(
     Args:
         metadata: The table's, before them.
         updates: Anybody's.
-        clock: What tells the least `read_ts` that a running transaction can have.
-        max_age_ms: The greatest age of a transaction.
+        since_ts: When the oldest running transaction can have begun, in ms.
     """
-    if not any(isinstance(update, RemoveSnapshotsUpdate) for update in updates):
-        return updates
-    needed = needed_since(metadata, clock.now_ms() - max_age_ms)
+    needed = needed_since(metadata, since_ts)
     kept: list[TableUpdate] = []
     for update in updates:
         if not isinstance(update, RemoveSnapshotsUpdate):

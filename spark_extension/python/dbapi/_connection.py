@@ -162,7 +162,7 @@ class Connection:
 
         Args:
             transaction_id: Your own id, which commits at most once for as long as ids are
-                looked up (7 days, `txns.id-retention-days`): when it has committed already,
+                looked up (7 days, `CALL system.settings()`): when it has committed already,
                 the status says "committed", and writes are skipped.
             read_only: Refuse writes.
             as_of: Read in the past: ms since the epoch, or a timestamp as text.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +32,9 @@ LEASE_MS = 11 * 60 * 1000
 
 @pytest.fixture
 def handle(lake: Lake) -> txns.Handle:
-    return lake.open(max_age_s=AGE_MS // 1000)
+    handle = lake.open()
+    handle.change_settings(max_age_ms=AGE_MS)
+    return handle
 
 
 @pytest.fixture
@@ -254,7 +255,7 @@ def _create(handle: txns.Handle, name: str) -> None:
 def test_a_claim_is_gone_on_with_after_its_time(lake, handle, dropped, monkeypatch):
     """Whoever creates the name meanwhile gets a conflict that says what to do."""
     lake.clock.sleep(AGE_MS)
-    dead = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
+    dead = lake.open(lake.another_catalog())
     _stop(monkeypatch, dead, "rename_table")
     with pytest.raises(_Stopped):
         dead.purge(dropped)
@@ -275,7 +276,7 @@ def test_a_table_that_was_moved_aside_is_dropped_by_the_next_purge(
 ):
     """And it is in no list meanwhile."""
     lake.clock.sleep(AGE_MS)
-    dead = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
+    dead = lake.open(lake.another_catalog())
     _stop(monkeypatch, dead, "drop_table")
     with pytest.raises(_Stopped):
         dead.purge(dropped)
@@ -291,7 +292,7 @@ def test_a_table_that_was_moved_aside_is_dropped_by_the_next_purge(
 def test_a_purger_that_slept_too_long_puts_back_what_it_finds(lake, handle, dropped, monkeypatch):
     """It moves the table that was made since, sees that it is another one, and moves it back."""
     lake.clock.sleep(AGE_MS)
-    slow = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
+    slow = lake.open(lake.another_catalog())
     rename = slow.parts.catalog.rename_table
 
     def after_a_sleep(*names: object) -> object:
@@ -311,7 +312,7 @@ def test_a_purger_that_slept_too_long_puts_back_what_it_finds(lake, handle, drop
 def test_a_creator_that_was_faster_wins(lake, handle, dropped, monkeypatch):
     """Schedule 15: created in place while the purger looks; its claim clashes in the log."""
     lake.clock.sleep(AGE_MS)
-    slow = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
+    slow = lake.open(lake.another_catalog())
     commit = slow.parts.committer.commit
 
     def after_a_creation(request: object) -> object:
@@ -342,7 +343,7 @@ def test_a_creator_that_looked_before_the_claim_loses(lake, handle, dropped):
 def test_a_stranger_who_writes_a_claimed_table_keeps_it(lake, handle, dropped, monkeypatch):
     """What was written after the purger's last look is back under the name."""
     lake.clock.sleep(AGE_MS)
-    slow = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
+    slow = lake.open(lake.another_catalog())
     rename = slow.parts.catalog.rename_table
 
     def after_a_write(*names: object) -> object:
@@ -363,7 +364,7 @@ def test_a_table_that_was_made_and_dropped_again_meanwhile_stays(
 ):
     """Its drop is too young, and somebody holds it: the purger's first look was at another one."""
     lake.clock.sleep(AGE_MS)
-    slow = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
+    slow = lake.open(lake.another_catalog())
     apply_and_tidy = Purger._settle
 
     def after_another_life(purger: Purger, name: tuple[str, ...]) -> None:
@@ -383,7 +384,7 @@ def test_a_table_that_was_made_and_dropped_again_meanwhile_stays(
 def test_a_purger_that_deletes_for_long_claims_no_other_table(lake, handle, dropped, monkeypatch):
     """Its claim ran out, another one purged, and the name has had another life since."""
     lake.clock.sleep(AGE_MS)
-    slow = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
+    slow = lake.open(lake.another_catalog())
     delete = PurgedFiles.delete_unreachable
 
     def slowly(files: PurgedFiles) -> int:
@@ -426,11 +427,12 @@ def test_the_command_says_what_stays_and_why(lake, dropped, cli):
 
 def test_the_command_purges(lake, dropped, cli):
     """A dry run changes nothing."""
-    before = _of(lake)
-    time.sleep(0.01)
-    assert "possible" in cli("purge", dropped, "--dry-run", "--max-age", "1ms").stdout
+    before, handle = _of(lake), lake.open()
+    handle.change_settings(max_age_ms=1000)
+    handle.advance(lake.clock.now_ms() + 1000)
+    assert "possible" in cli("purge", dropped, "--dry-run").stdout
     assert before == _of(lake)
-    result = cli("purge", "--max-age", "1ms")
+    result = cli("purge")
     assert (0, True) == (result.exit_code, "shop.a is gone, " in result.stdout)
     assert not _of(lake)
     assert "no dropped table" in cli("purge").stdout
@@ -438,7 +440,7 @@ def test_the_command_purges(lake, dropped, cli):
 
 def test_status_and_check_name_what_a_purge_has_left(lake, dropped, cli, monkeypatch):
     lake.clock.sleep(AGE_MS)
-    dead = lake.open(lake.another_catalog(), max_age_s=AGE_MS // 1000)
+    dead = lake.open(lake.another_catalog())
     _stop(monkeypatch, dead, "drop_table")
     with pytest.raises(_Stopped):
         dead.purge(dropped)
@@ -456,3 +458,30 @@ def test_check_finds_a_claim_on_a_table_that_is_not_dropped(lake, cli):
         changes.set_properties({mark.PURGING: "somebody"})
     found = cli("check")
     assert (1, True) == (found.exit_code, "the table is not dropped" in found.stdout)
+
+
+def test_a_greatest_age_that_is_raised_before_the_claim_stands_counts(lake, dropped):
+    """
+    The claim is judged by the head that it is validated against.
+
+    1. A purger looks: the drop is older than any transaction may be.
+    2. Somebody raises the greatest age, before the purger's swap.
+    """
+    lake.clock.sleep(AGE_MS)
+    slow, before = lake.open(lake.another_catalog()), _of(lake)
+    append, raised = slow.parts.log.append, []
+
+    def late(head, entries):
+        if not raised:
+            raised.append(lake.open().change_settings(max_age_ms=10 * AGE_MS))
+        return append(head, entries)
+
+    slow.parts.log.append = late
+    with pytest.raises(Unsupported, match="the drop is too young"):
+        slow.purge(dropped)
+    assert raised
+    assert before <= _of(lake)
+    assert mark.PURGING not in lake.catalog.load_table(dropped).properties
+    lake.clock.sleep(10 * AGE_MS)
+    lake.open().purge(dropped)
+    assert not _of(lake)

@@ -57,10 +57,10 @@ def test_what_was_written_under_the_old_name_is_applied_and_tidied(late, handle,
     assert all(row["applied"] for row in handle.transactions())
     assert [] == health(handle.parts).outstanding
     handle.tidy()
-    assert () == handle.parts.log.load().state.entries
+    assert () == lake.standing()
 
 
-def test_a_new_name_stays_known_while_an_older_entry_needs_it(late, handle):
+def test_a_new_name_stays_known_while_an_older_entry_needs_it(lake, late, handle):
     """
     A tidy does not change under which name a table is looked for.
 
@@ -80,11 +80,11 @@ def test_a_new_name_stays_known_while_an_older_entry_needs_it(late, handle):
         named.append(handle.upper)
     assert apply(handle, "b")
     handle.tidy()
-    left = [entry.commit_ts for entry in handle.parts.log.load().state.entries]
+    left = [entry.commit_ts for entry in lake.standing()]
     assert named[:2] == left[-2:]
     assert [] == handle.apply_le()
     handle.tidy()
-    assert () == handle.parts.log.load().state.entries
+    assert () == lake.standing()
 
 
 def test_a_table_that_takes_the_old_name_is_not_quarantined(late, handle, lake):
@@ -135,7 +135,7 @@ def test_a_created_table_that_comes_back_to_its_name_is_not_created_again(handle
     assert [] == handle.apply_le()
     assert [1, 2] == lake.plain_ids("shop.n")
     handle.tidy()
-    assert () == handle.parts.log.load().state.entries
+    assert () == lake.standing()
 
 
 def test_a_table_that_was_created_under_another_name_is_not_created_again(handle, lake):

@@ -254,12 +254,13 @@ def test_what_an_entry_that_stayed_had_listed_goes_with_it(lake):
     2. Others are archived beside it, twice.
     3. It is applied and archived itself, and nothing that it had listed is left.
     """
+    later = lake.open(apply="next")
     lake.table("a")
     handle = lake.open()
     append(handle, 1)
     lake.table("b")
     assert handle.tidy()
-    lake.open(apply="next").catalog().load_table("shop.b").append(rows(9))
+    later.catalog().load_table("shop.b").append(rows(9))
     for value in (2, 3):
         append(handle, value)
         assert handle.tidy()
@@ -268,7 +269,7 @@ def test_what_an_entry_that_stayed_had_listed_goes_with_it(lake):
     table = lake.catalog.load_table("txns.commits")
     lists = [each.manifest_list for each in table.metadata.snapshots]
     assert len(set(lists)) > 1
-    for snapshot in table.metadata.snapshots:
+    for snapshot in table.metadata.snapshots[1:]:  # the settings are from before all
         assert table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().num_rows
     assert [9] == ids(handle.catalog().load_table("shop.b"))
     append(handle, 5)
@@ -370,12 +371,13 @@ def test_a_file_that_stands_in_another_manifest_too_stays(lake, monkeypatch):
 
 def test_a_list_that_cannot_be_read_stops_no_tidy(lake):
     """What nobody needs stays, and is found by `tidy --files`."""
+    later = lake.open(apply="next")
     lake.table("a")
     handle = lake.open()
     append(handle, 1)
     lake.table("b")
     assert handle.tidy()
-    lake.open(apply="next").catalog().load_table("shop.b").append(rows(9))
+    later.catalog().load_table("shop.b").append(rows(9))
     append(handle, 2)
     table = lake.catalog.load_table("txns.commits")
     old = table.metadata.current_snapshot().manifest_list

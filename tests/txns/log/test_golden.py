@@ -21,6 +21,7 @@ from txns._log import entry as _entry
 from txns._log import payload as _payload
 from txns._log.commit_log import CommitLog
 from txns._log.entry import Change, Entry, Isolation, Kind, Operation, Payload, derived_id
+from txns._log.settings import Settings
 from txns._table import mark, outstanding_branch
 from txns._table.logged_state import logged_state
 from txns.errors import CorruptLog, TxnsError, Unsupported
@@ -64,6 +65,7 @@ def test_a_valid_summary_holds_the_entry(golden: dict[str, Any]) -> None:
         payload=Payload(
             expected["payload"], expected["payloadLocation"], expected["payloadSha256"]
         ),
+        settings=_settings(expected),
     ) == _entry.from_summary(golden["summary"]), golden["why"]
 
 
@@ -125,6 +127,7 @@ def test_a_head_says_what_has_committed_or_is_refused(
     assert expected["upper"] == state.upper
     assert expected["tidiedUpto"] == state.tidied_upto
     assert expected["entries"] == [entry.commit_ts for entry in state.entries]
+    assert (_settings(expected) or Settings()) == state.settings
 
 
 def test_derived_ids_are_the_specifications() -> None:
@@ -232,9 +235,15 @@ def _change(table: Mapping[str, Any]) -> Change:
 
 
 def _tables(summary: dict[str, str]) -> object:
-    """Take the one key that is compared as JSON out of a summary."""
-    stored = summary.pop(_entry.TABLES, None)
-    return None if stored is None else json.loads(stored)
+    """Take the keys that are compared as JSON out of a summary."""
+    stored = [summary.pop(key, None) for key in (_entry.TABLES, _entry.SETTINGS)]
+    return [None if each is None else json.loads(each) for each in stored]
+
+
+def _settings(expected: dict[str, Any]) -> Settings | None:
+    """Give the settings that a file says, where it says some."""
+    said = expected.get("settings")
+    return said and Settings(said["maxAgeMs"], said["idRetentionMs"], said["apply"])
 
 
 def _said(value: object) -> object:

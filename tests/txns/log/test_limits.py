@@ -10,9 +10,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StructType
 
 import txns
-from tests.txns.lake import rows
+from tests.txns.lake import ids, rows
+from txns._admin.invariants import check_all
+from txns._commit.drafts import control_entry
 from txns._log import limits, payload
-from txns._log.entry import Payload
+from txns._log.commit_log import Outcome
+from txns._log.entry import Kind, Payload
 
 
 @pytest.mark.parametrize("character", ["a", "€"])
@@ -72,3 +75,40 @@ def test_a_payload_file_that_is_too_large_is_not_read_whole(tmp_path, monkeypatc
     sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
     with pytest.raises(txns.errors.CorruptLog, match="at most 10 bytes"):
         payload.read(Payload(location=file.as_uri(), sha256=sha256), PyArrowFileIO())
+
+
+def _append(log, clock, commit_ts: int) -> None:
+    """Append what only moves the upper, as a program without the limit does."""
+    head = log.load()
+    moved = control_entry(Kind.ADVANCE, clock.new_txn_id(), head.state, commit_ts)
+    assert Outcome.WON is log.append(head, [moved]).outcome
+
+
+def test_a_clock_past_the_year_9999_commits_nothing(lake, handle):
+    """The archive has no such time: who commits is refused, and the log stays as it was."""
+    name = lake.table("a", [1])
+    upper = handle.upper
+    lake.clock.ahead_ms = limits.COMMIT_TS_LE
+    with pytest.raises(txns.errors.InvalidUsage, match="the year 9999") as refused:
+        handle.catalog().load_table(name).append(rows(2))
+    assert refused.value.sqlstate == "54000"
+    lake.clock.ahead_ms = 0
+    assert upper == handle.upper
+    handle.catalog().load_table(name).append(rows(2))
+    assert [1, 2] == lake.plain_ids(name)
+
+
+@pytest.mark.parametrize("commit_ts", [limits.COMMIT_TS_LE + 1, 9_223_372_036_854_775_807])
+def test_a_log_past_the_year_9999_is_read_and_tidied(lake, handle, commit_ts):
+    """And nobody commits to it any more."""
+    name = lake.table("a", [1])
+    _append(handle.parts.log, lake.clock, commit_ts)
+    assert commit_ts == lake.open().upper
+    assert lake.open().tidy()
+    assert not lake.open().parts.log.load().state.entries
+    [*_, last] = lake.open().transactions()
+    assert (commit_ts, 9999) == (last["commit_ts"], last["committed_at"].year)
+    assert [] == check_all(lake.open().parts).violations
+    assert [1] == ids(lake.open().snapshot().load_table(name))
+    with pytest.raises(txns.errors.InvalidUsage, match="the year 9999"):
+        lake.open().catalog().load_table(name).append(rows(2))

@@ -26,7 +26,7 @@ def created(lake):
     handle = lake.open()
     handle.catalog().load_table(A).append(rows(2))
     assert handle.tidy() == 2  # the registration of b, and that append
-    [creation] = handle.parts.log.load().state.entries
+    [creation] = lake.standing()
     assert [("shop", "a"), ("shop", "b")] == [change.table for change in creation.changes]
     return lake
 
@@ -86,7 +86,7 @@ def test_another_table_under_its_name_is_no_base_for_it(created):
 
 def test_before_its_creation_it_is_absent(created):
     handle = created.open()
-    [creation] = handle.parts.log.load().state.entries
+    [creation] = created.standing()
     created.catalog.drop_table(A)
     with pytest.raises(NoSuchTableError):
         handle.snapshot(creation.commit_ts - 1).load_table(A)

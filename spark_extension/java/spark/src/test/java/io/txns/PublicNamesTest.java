@@ -91,10 +91,19 @@ class PublicNamesTest {
   }
 
   @Test
-  void proceduresAreTheseNine() {
+  void proceduresAreTheseTen() {
     assertThat(Procedures.NAMES)
         .containsExactlyInAnyOrder(
-            "apply", "forget", "off", "on", "purge", "register", "repair", "tidy", "transactions");
+            "apply",
+            "forget",
+            "off",
+            "on",
+            "purge",
+            "register",
+            "repair",
+            "settings",
+            "tidy",
+            "transactions");
   }
 
   /** The jar is named by its module and version. */

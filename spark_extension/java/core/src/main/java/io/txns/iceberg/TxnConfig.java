@@ -1,8 +1,11 @@
 package io.txns.iceberg;
 
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -15,10 +18,11 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * @param isolation the level of explicit transactions
  * @param autocommitIsolation the level of a single statement; null: never stricter than plain
  *     Iceberg would be
- * @param apply when a committed transaction is carried over to its tables
+ * @param apply when what it commits is carried over to its tables; null for what the log says
  * @param tidyAfter how many applied entries may stand in the head
- * @param maxAgeMs the greatest age of a transaction, in ms
- * @param idRetentionMs how far back the archive is searched for a caller's transaction id, in ms
+ * @param maxAgeMs the greatest age of its own transactions, in ms; null for the log's
+ * @param idRetentionMs how far back it searches the archive for a caller's transaction id, in ms;
+ *     null for as far as the log says
  */
 public record TxnConfig(
     TableIdentifier commitTable,
@@ -27,8 +31,8 @@ public record TxnConfig(
     Isolation autocommitIsolation,
     Apply apply,
     int tidyAfter,
-    long maxAgeMs,
-    long idRetentionMs) {
+    Long maxAgeMs,
+    Long idRetentionMs) {
 
   /** Which tables come under care without {@code register}. */
   public enum Register {
@@ -42,9 +46,25 @@ public record TxnConfig(
     /** By the committer, right after the swap. */
     INLINE,
     /** By the next writer of the tables, or {@code CALL system.apply()}. */
-    NEXT
+    NEXT;
+
+    /**
+     * Read a mode as a user writes it.
+     *
+     * @throws TxnException 22023 naming those there are
+     */
+    public static Apply parse(String mode) {
+      for (Apply known : values()) {
+        if (known.name().equalsIgnoreCase(mode.trim())) {
+          return known;
+        }
+      }
+      throw TxnException.invalidUsage(
+          "22023", String.format("unknown mode; apply=`%s` known=`inline, next`", mode));
+    }
   }
 
+  private static final long DAY_MS = 24 * 3600 * 1000L;
   private static final String PREFIX = "txns.";
   static final String DELEGATE_PREFIX = "txns.delegate.";
   private static final Set<String> OPTIONS =
@@ -86,10 +106,47 @@ public record TxnConfig(
         choice(options, "txns.register", Register.CREATED, Register.values()),
         isolation("txns.isolation", options.getOrDefault("txns.isolation", "STRICT SERIALIZABLE")),
         autocommit == null ? null : isolation("txns.autocommit-isolation", autocommit),
-        choice(options, "txns.apply", Apply.INLINE, Apply.values()),
-        (int) number(options, "txns.tidy-after", 16),
-        1000 * number(options, "txns.max-age-s", 24 * 3600),
-        24L * 3600 * 1000 * number(options, "txns.id-retention-days", 7));
+        choice(options, "txns.apply", null, Apply.values()),
+        number(options, "txns.tidy-after").map(Long::intValue).orElse(16),
+        number(options, "txns.max-age-s").map(seconds -> 1000 * seconds).orElse(null),
+        number(options, "txns.id-retention-days").map(days -> DAY_MS * days).orElse(null));
+  }
+
+  /** What this process goes by under a log's settings: its own where it is stricter. */
+  public LogSettings within(LogSettings log) {
+    return new LogSettings(
+        maxAgeMs == null ? log.maxAgeMs() : Math.min(maxAgeMs, log.maxAgeMs()),
+        idRetentionMs == null ? log.idRetentionMs() : Math.max(idRetentionMs, log.idRetentionMs()),
+        apply == Apply.INLINE ? Apply.INLINE : log.apply());
+  }
+
+  /**
+   * The timestamp in ms above which a caller's id is looked for. What is fast, a clock or the log,
+   * makes no id older: it is looked for further back.
+   *
+   * @param upper of the head whose settings {@code log} are
+   */
+  public long idsSinceTs(LogSettings log, long upper, long nowMs) {
+    return Math.min(upper, nowMs) - within(log).idRetentionMs();
+  }
+
+  /** What of these options does not count, since the log is stricter. */
+  public List<String> laxerThan(LogSettings log) {
+    List<String> found = new ArrayList<>();
+    if (maxAgeMs != null && maxAgeMs > log.maxAgeMs()) {
+      found.add(
+          String.format("txns.max-age-s is %d, the log's %d ms", maxAgeMs / 1000, log.maxAgeMs()));
+    }
+    if (idRetentionMs != null && idRetentionMs < log.idRetentionMs()) {
+      found.add(
+          String.format(
+              "txns.id-retention-days is %d, the log's %d ms",
+              idRetentionMs / DAY_MS, log.idRetentionMs()));
+    }
+    if (apply == Apply.NEXT && log.apply() == Apply.INLINE) {
+      found.add("txns.apply is next, the log's inline");
+    }
+    return found;
   }
 
   private static Isolation isolation(String key, String value) {
@@ -120,15 +177,15 @@ public record TxnConfig(
             key, value, Arrays.toString(values).toLowerCase(Locale.ROOT)));
   }
 
-  private static long number(Map<String, String> options, String key, long fallback) {
+  private static Optional<Long> number(Map<String, String> options, String key) {
     String value = options.get(key);
     if (value == null) {
-      return fallback;
+      return Optional.empty();
     }
     try {
       long number = Long.parseLong(value.trim());
       if (number > 0) {
-        return number;
+        return Optional.of(number);
       }
     } catch (NumberFormatException e) {
       // told below, together with zero and negative numbers

@@ -65,7 +65,8 @@ public class TxnException extends RuntimeException {
     String message =
         String.format(
             "the transaction is %d s old, and may be %d s: it would be as old the next time, so"
-                + " shorten it, or raise txns.max-age-s everywhere in the lake; txn=`%s`",
+                + " shorten it, or raise the log's by system.settings(max_age_s => ...), and this"
+                + " catalog's own txns.max-age-s; txn=`%s`",
             ageMs / 1000, maxAgeMs / 1000, txnId);
     return invalidUsage(OVER_AGE, message).with(TXN_ID, txnId);
   }

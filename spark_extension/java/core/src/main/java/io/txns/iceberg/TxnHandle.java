@@ -18,10 +18,14 @@ import java.io.IOException;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Supplier;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The protocol over one catalog: begin transactions, put tables under care, apply, tidy, repair.
@@ -32,7 +36,10 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
 public final class TxnHandle implements Closeable {
   private static final long BASIS_POLL_MS = 50;
 
+  private static final Logger LOG = LoggerFactory.getLogger(TxnHandle.class);
+
   private final Services services;
+  private final AtomicBoolean warned = new AtomicBoolean();
 
   private TxnHandle(Services services) {
     this.services = services;
@@ -111,6 +118,7 @@ public final class TxnHandle implements Closeable {
    */
   public Transaction begin(BeginOptions options) {
     Head head = log().loadIfEver();
+    warnOfLaxer(head);
     if (options.basis() != null) {
       head = await(options.basis(), options.basisTimeoutMs());
     }
@@ -129,7 +137,8 @@ public final class TxnHandle implements Closeable {
     Begun begun = new Begun(id, fresh, isolation(options), options.readOnly(), true, nowMs);
     Transaction transaction = transaction(head, readTs, begun);
     if (!fresh) {
-      Optional<Entry> known = services.loop().find(head, id, nowMs - config().idRetentionMs());
+      long sinceTs = config().idsSinceTs(head.state().settings(), head.upper(), nowMs);
+      Optional<Entry> known = services.loop().find(head, id, sinceTs);
       if (known.isPresent()) {
         services.committer().metrics().count(TxnMetrics.Count.STARTED, 1);
         return transaction.alreadyCommitted(services.committer().committed(known.get()));
@@ -140,6 +149,16 @@ public final class TxnHandle implements Closeable {
     }
     services.committer().metrics().count(TxnMetrics.Count.STARTED, 1);
     return transaction;
+  }
+
+  /** Say once which options do not count. */
+  private void warnOfLaxer(Head head) {
+    List<String> laxer = config().laxerThan(head.state().settings());
+    if (!laxer.isEmpty() && warned.compareAndSet(false, true)) {
+      LOG.warn(
+          "options do not count, since the log is stricter (system.settings): {}",
+          String.join("; ", laxer));
+    }
   }
 
   private Transaction transaction(Head head, long readTs, Begun begun) {
@@ -191,6 +210,7 @@ public final class TxnHandle implements Closeable {
   }
 
   private Transaction beginStatement(Head head, long readTs) {
+    warnOfLaxer(head);
     Isolation isolation =
         validatesStatements() ? config().autocommitIsolation() : Isolation.SNAPSHOT;
     Begun begun = new Begun(clock().newTxnId(), true, isolation, false, false, clock().nowMs());
@@ -250,7 +270,7 @@ public final class TxnHandle implements Closeable {
 
   /** The same, with another time for which nobody takes over a claim, in ms. */
   public Purged purge(TableIdentifier table, long claimMs) {
-    return new Purger(services, claimMs).purge(table);
+    return new Purger(services, claimMs, OptionalLong.empty()).purge(table);
   }
 
   /** Apply what is outstanding on every table. Gives the number of tables with entries left. */
@@ -266,6 +286,34 @@ public final class TxnHandle implements Closeable {
   /** Archive what is applied. Gives the number of entries that left the head. */
   public int tidy() {
     return log().loadIfExists().exists() ? services.tidier().tidy() : 0;
+  }
+
+  /** What the log is set to: for all processes, each of which may be stricter. */
+  public LogSettings settings() {
+    return log().loadIfExists().state().settings();
+  }
+
+  /**
+   * Set the log; what is null stays. Transactions that are running go by it, too.
+   *
+   * @param maxAgeMs the greatest age of a transaction, in ms; 1 s to 30 days
+   * @param idRetentionMs how far back a caller's id is looked for, in ms; no less than that
+   * @param apply when what has committed is carried over to its tables
+   * @return what it is set to now
+   * @throws TxnException 22023 saying what they may be
+   */
+  public LogSettings changeSettings(Long maxAgeMs, Long idRetentionMs, TxnConfig.Apply apply) {
+    String txnId = clock().newTxnId();
+    return services
+        .loop()
+        .append(
+            CommitGroup.Key.fresh(txnId),
+            (head, commitTs) ->
+                head.settings(
+                    commitTs,
+                    txnId,
+                    head.state().settings().changed(maxAgeMs, idRetentionMs, apply)))
+        .settings();
   }
 
   /**

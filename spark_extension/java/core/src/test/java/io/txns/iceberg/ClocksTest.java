@@ -60,7 +60,7 @@ public class ClocksTest {
   void open() {
     lake = new Lake(folder);
     lake.create(lake.open(), "shop.a", "shop.b");
-    handle = TxnHandle.open("lake", lake.catalog(), TxnConfig.from(Map.of()), clock);
+    handle = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, clock);
   }
 
   private Table auto(String name) {
@@ -105,6 +105,7 @@ public class ClocksTest {
   @Test
   void whatIsAppliedToATableThatIsAheadHasOneTime() {
     append(auto("shop.a"), 1);
+    Lake.leaveApplies(handle);
     TxnConfig next = TxnConfig.from(Map.of("txns.apply", "next"));
     TxnHandle lazy = TxnHandle.open("lake", lake.catalog(), next, clock);
     append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
@@ -154,7 +155,7 @@ public class ClocksTest {
     options.put("table-override.limit", "1");
     JdbcCatalog catalog = new JdbcCatalog();
     catalog.initialize("lake", options);
-    handle = TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), clock);
+    handle = TxnHandle.open("lake", catalog, Lake.INLINE, clock);
     append(auto("shop.a"), 1);
     auto("shop.a").updateProperties().set("kept", "yes").set("limit", "9").commit();
     leaveTheLog(where);
@@ -199,7 +200,7 @@ public class ClocksTest {
     JdbcCatalog catalog = new JdbcCatalog(options -> racing, null, true);
     catalog.initialize("lake", lake.options());
     Table table =
-        TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), clock)
+        TxnHandle.open("lake", catalog, Lake.INLINE, clock)
             .catalog(() -> null)
             .loadTable(id("shop.a"));
     rival.set(() -> append(auto("shop.a"), 2));

@@ -34,7 +34,7 @@ class FoldedNamesTest extends TwoTables {
   void whatComesUnderCareMeanwhileIsWritten() {
     outside.buildTable(id("shop.c"), Lake.SCHEMA).withProperty("format-version", "2").create();
     append(outside.loadTable(id("shop.c")), 1);
-    TxnHandle writer = folding(Map.of("txns.register", "all"));
+    TxnHandle writer = folding(Map.of("txns.register", "all", "txns.apply", "inline"));
     Transaction txn = writer.begin(BeginOptions.defaults());
     lake.open().register(id("shop.c"));
     TxnCatalog catalog = writer.catalog(() -> txn);

@@ -4,6 +4,8 @@ import static org.apache.iceberg.types.Types.NestedField.optional;
 import static org.apache.iceberg.types.Types.NestedField.required;
 
 import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.EntryKind;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
@@ -64,6 +66,9 @@ public final class Lake {
         }
       };
 
+  /** Options of who applies what he commits, whatever the log is set to. */
+  public static final TxnConfig INLINE = TxnConfig.from(Map.of("txns.apply", "inline"));
+
   private static final String REST_URI = System.getProperty("txns.test.rest.uri");
   private static final Set<Path> CLEARED = ConcurrentHashMap.newKeySet();
 
@@ -121,11 +126,35 @@ public final class Lake {
             + "?journal_mode=WAL&busy_timeout=30000");
     options.put(CatalogProperties.WAREHOUSE_LOCATION, files().toString());
     options.put("jdbc.schema-version", "V1");
+    options.put(CatalogProperties.FILE_IO_IMPL, MovedFiles.class.getName());
     return options;
   }
 
+  /** The protocol, which applies what it commits, or leaves that to others: so is the log set. */
   public TxnHandle open(Map<String, String> txnOptions) {
-    return TxnHandle.open("lake", catalog(), TxnConfig.from(txnOptions), CLOCK);
+    if ("next".equals(txnOptions.get("txns.apply"))) {
+      Map<String, String> others = new TreeMap<>(txnOptions);
+      others.remove("txns.apply");
+      leaveApplies(TxnHandle.open("lake", catalog(), TxnConfig.from(others), CLOCK));
+    }
+    Map<String, String> options = new TreeMap<>(Map.of("txns.apply", "inline"));
+    options.putAll(txnOptions);
+    return TxnHandle.open("lake", catalog(), TxnConfig.from(options), CLOCK);
+  }
+
+  /** Set a log so that processes may leave the apply to the next writer. */
+  public static void leaveApplies(TxnHandle handle) {
+    handle.services().log().loadOrCreate();
+    if (handle.settings().apply() != TxnConfig.Apply.NEXT) {
+      handle.changeSettings(null, null, TxnConfig.Apply.NEXT);
+    }
+  }
+
+  /** The entries that stand in the head, but for those that stay for good. */
+  public static List<Entry> standing(TxnHandle handle) {
+    return handle.services().log().load().state().entries().stream()
+        .filter(entry -> entry.kind() != EntryKind.SETTINGS)
+        .toList();
   }
 
   public TxnHandle open() {

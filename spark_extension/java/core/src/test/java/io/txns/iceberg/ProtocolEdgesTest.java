@@ -352,7 +352,7 @@ class ProtocolEdgesTest extends TwoTables {
     boolean[] down = {false}, arm = {false};
     Catalog real = lake.catalog();
     Catalog flaky = new Flaky(real, down, arm);
-    TxnHandle h = TxnHandle.open("lake", flaky, TxnConfig.from(Map.of()), Lake.CLOCK);
+    TxnHandle h = TxnHandle.open("lake", flaky, Lake.INLINE, Lake.CLOCK);
     Transaction t = h.begin(BeginOptions.defaults());
     append(on(h, t, "shop.a"), 2);
     append(on(h, t, "shop.b"), 2);

@@ -83,7 +83,7 @@ class RaceTest {
               }
               throw new IllegalStateException("the connection broke");
             });
-    return TxnHandle.open("lake", catalog, TxnConfig.defaults(), Lake.CLOCK);
+    return TxnHandle.open("lake", catalog, Lake.INLINE, Lake.CLOCK);
   }
 
   @ParameterizedTest
@@ -214,7 +214,7 @@ class RaceTest {
     ids(handle.catalog(() -> three).loadTable(id("shop.b"))); // 3. and reads b
     overwrite(handle.catalog(() -> null).loadTable(id("shop.b")), 2); // 4. T2 overwrites b
     assertThat(handle.tidy()).isPositive(); // 5. and is archived
-    assertThat(handle.services().log().load().state().entries()).hasSize(1);
+    assertThat(Lake.standing(handle)).hasSize(1);
     append(handle.catalog(() -> three).loadTable(id("shop.a")), 3);
     assertThatThrownBy(three::commit)
         .isInstanceOfSatisfying(
@@ -370,7 +370,7 @@ class RaceTest {
                   }
                   real.commit(base, next);
                 }),
-            TxnConfig.defaults(),
+            TxnConfig.from(Map.of("txns.apply", "inline")),
             Lake.CLOCK);
     Transaction txn = late.begin(BeginOptions.defaults());
     Table table = late.catalog(() -> txn).loadTable(id("shop.a"));

@@ -513,6 +513,25 @@ class SparkSurfaceTest extends SparkTestBase {
         .contains("register", "transactions", "expire_snapshots");
   }
 
+  /** What is not given stays; a catalog's own options are not what is shown. */
+  @Test
+  void settings() {
+    Row first = row(spark, "CALL lake.system.settings()");
+    assertThat(first.<Long>getAs("max_age_s")).isEqualTo(86_400L);
+    assertThat(first.<Long>getAs("id_retention_s")).isEqualTo(604_800L);
+    assertThat(first.<String>getAs("apply")).isEqualTo("inline");
+    Row changed = row(spark, "CALL lake.system.settings(max_age_s => 172800)");
+    assertThat(changed.<Long>getAs("max_age_s")).isEqualTo(172_800L);
+    assertThat(changed.<Long>getAs("id_retention_s")).isEqualTo(604_800L);
+    fails("22023", spark, "CALL lake.system.settings(max_age_s => 0)");
+    fails("22023", spark, "CALL lake.system.settings(id_retention_s => 60)");
+    fails("22023", spark, "CALL lake.system.settings(apply => 'later')");
+    spark.sql("BEGIN");
+    fails("0A000", spark, "CALL lake.system.settings(max_age_s => 86400)");
+    spark.sql("ROLLBACK");
+    assertThat(row(spark, "CALL lake.system.settings(max_age_s => 86400)")).isEqualTo(first);
+  }
+
   @Test
   void registerByProperty() {
     String name = table.substring("lake.".length());

@@ -9,6 +9,8 @@ import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.Committer;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.LogState;
+import io.txns.iceberg.log.StorageTime;
 import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.StagedTable;
@@ -19,6 +21,8 @@ import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
+import java.util.function.Consumer;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
@@ -37,8 +41,9 @@ import org.slf4j.LoggerFactory;
  * drops in the end is a name that only it has ever used, after a look at what stands there.
  *
  * @param claimMs for how long nobody takes over another purger's claim
+ * @param maxAge the greatest age in ms of transactions; empty for what the log says
  */
-public record Purger(Services services, long claimMs) {
+public record Purger(Services services, long claimMs, OptionalLong maxAge) {
   private static final Logger LOG = LoggerFactory.getLogger(Purger.class);
   private static final int SETTLE_ATTEMPTS = 5;
 
@@ -49,7 +54,8 @@ public record Purger(Services services, long claimMs) {
     }
     List<Purged> left = leftBehind(table).stream().map(aside -> finish(aside, null)).toList();
     try {
-      check(dropped(table));
+      Head head = services.log().load();
+      check(dropped(table), head.state(), time().checkedNowMs(head));
     } catch (NoSuchTableException e) {
       if (left.isEmpty()) {
         throw e;
@@ -98,11 +104,14 @@ public record Purger(Services services, long claimMs) {
     return loaded;
   }
 
-  private void check(Loaded loaded) {
+  private StorageTime time() {
+    return new StorageTime(services.log(), services.clock());
+  }
+
+  private void check(Loaded loaded, LogState state, long nowMs) {
     services.checks().writable(loaded);
     TableIdentifier table = loaded.identifier();
     TableMetadata metadata = loaded.metadata();
-    long nowMs = Math.max(services.clock().nowMs(), services.log().loadIfExists().upper());
     Claim.foreignBranch(metadata)
         .ifPresent(
             branch -> {
@@ -119,21 +128,26 @@ public record Purger(Services services, long claimMs) {
               "a hold needs what the table was: `txns release %s` first; table=`%s` holds=`%s`",
               held.get(0), table, String.join(", ", held)));
     }
-    long droppedTs = Claim.droppedTs(metadata);
-    long possibleTs = droppedTs + services.config().get().maxAgeMs();
-    if (nowMs < possibleTs) {
-      throw TxnException.unsupported(
-          String.format(
-              "the drop is too young, transactions that began before it may read the table:"
-                  + " possible from %s on; table=`%s` dropped_ts=`%d`",
-              Claim.time(possibleTs), table, droppedTs));
-    }
+    refuseYoung(loaded, state, nowMs);
     Claim.ts(metadata)
         .filter(since -> nowMs < since + claimMs)
         .ifPresent(
             since -> {
               throw Claim.beingPurged(services.catalogName(), table, since);
             });
+  }
+
+  /** Refuse a drop that a transaction may be older than, by what the log says of their age. */
+  private void refuseYoung(Loaded loaded, LogState state, long nowMs) {
+    long droppedTs = Claim.droppedTs(loaded.metadata());
+    long possibleTs = droppedTs + maxAge.orElse(state.settings().maxAgeMs());
+    if (nowMs < possibleTs) {
+      throw TxnException.unsupported(
+          String.format(
+              "the drop is too young, transactions that began before it may read the table:"
+                  + " possible from %s on; table=`%s` dropped_ts=`%d`",
+              Claim.time(possibleTs), loaded.identifier(), droppedTs));
+    }
   }
 
   /** The names of holds that have not come to their end. */
@@ -164,8 +178,12 @@ public record Purger(Services services, long claimMs) {
   private String claim(TableIdentifier table, String earlierId) {
     Loaded.Registered loaded = dropped(table);
     TableMetadata base = loaded.metadata();
+    Consumer<LogState> judge = state -> {};
     if (earlierId == null) {
-      check(loaded);
+      Head head = services.log().load();
+      long nowMs = time().checkedNowMs(head);
+      check(loaded, head.state(), nowMs);
+      judge = state -> refuseYoung(loaded, state, nowMs); // the log may be set to another age
     } else if (!Claim.stands(base, earlierId)) {
       throw writtenSince(table);
     }
@@ -187,7 +205,8 @@ public record Purger(Services services, long claimMs) {
                 new ReadSet(),
                 Map.of(table, staged),
                 Map.of(),
-                new Leftovers(services.log())),
+                new Leftovers(services.log()),
+                judge),
             List.of());
     settle(table);
     return txnId;

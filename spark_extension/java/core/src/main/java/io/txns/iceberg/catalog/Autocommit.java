@@ -130,8 +130,11 @@ public final class Autocommit {
     // The entry of an earlier delivery may be anywhere: search as for an id of a caller's own.
     return batch == null
         ? CommitGroup.Key.fresh(clock.newTxnId())
-        : new CommitGroup.Key(
-            batch, clock.nowMs() - config.get().idRetentionMs(), CommitGroup.Origin.DERIVED);
+        : new CommitGroup.Key(batch, idsSinceTs(log.newest()), CommitGroup.Origin.DERIVED);
+  }
+
+  private long idsSinceTs(Head head) {
+    return config.get().idsSinceTs(head.state().settings(), head.upper(), clock.nowMs());
   }
 
   private Committed commit(Transaction implicit, StagedTable staged, long readTs) {

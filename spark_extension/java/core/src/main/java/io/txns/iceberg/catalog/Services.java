@@ -58,7 +58,7 @@ public record Services(
     CommitLog log = new CommitLog(delegate, config.get().commitTable(), clock);
     Timeline timeline = new Timeline(new Archive(log));
     DataTables tables = new DataTables(delegate, log, timeline, clock);
-    WriteChecks checks = new WriteChecks(catalogName, config, log, tables);
+    WriteChecks checks = new WriteChecks(catalogName, config, log, tables, clock);
     CommitLoop loop = new CommitLoop(log, timeline, clock, groups);
     Applier applier = new Applier(delegate, log, tables, clock);
     Tidier tidier = new Tidier(config, log, tables, clock);

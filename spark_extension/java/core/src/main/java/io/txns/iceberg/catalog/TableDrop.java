@@ -1,6 +1,7 @@
 package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.log.Head;
 import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.stage.StagedTable;
@@ -78,8 +79,9 @@ public record TableDrop(Services services, Supplier<Transaction> transaction) {
     }
     Loaded.Registered writable = services.checks().writable(loaded);
     if (purge) {
-      long maxAgeMs = services.config().get().maxAgeMs();
-      long nowMs = Math.max(services.clock().nowMs(), services.log().loadIfExists().upper());
+      Head head = services.log().loadIfExists();
+      long maxAgeMs = head.state().settings().maxAgeMs();
+      long nowMs = Math.max(services.clock().nowMs(), head.upper());
       throw TxnException.unsupported(
           String.format(
               "a table under care keeps its files for transactions that may read it: DROP TABLE"

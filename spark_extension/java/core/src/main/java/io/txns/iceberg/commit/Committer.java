@@ -3,6 +3,7 @@ package io.txns.iceberg.commit;
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.LogSettings;
 import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
@@ -18,6 +19,7 @@ import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Limits;
+import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.meta.MergedManifests;
@@ -38,6 +40,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.apache.iceberg.Snapshot;
@@ -108,6 +111,7 @@ public final class Committer {
    * @param writes what was staged, by table; at least one
    * @param marks summary keys and values for the data tables' snapshots
    * @param leftovers of its attempts; whoever may commit again hands them on
+   * @param judge throws what forbids it as of a state that it is validated against
    */
   public record Request(
       EntryKind kind,
@@ -119,7 +123,34 @@ public final class Committer {
       ReadSet reads,
       Map<TableIdentifier, StagedTable> writes,
       Map<String, String> marks,
-      Leftovers leftovers) {}
+      Leftovers leftovers,
+      Consumer<LogState> judge) {
+    /** A request that nothing forbids but what it clashes with. */
+    public Request(
+        EntryKind kind,
+        CommitGroup.Key key,
+        long readTs,
+        long bornMs,
+        Isolation isolation,
+        String comment,
+        ReadSet reads,
+        Map<TableIdentifier, StagedTable> writes,
+        Map<String, String> marks,
+        Leftovers leftovers) {
+      this(
+          kind,
+          key,
+          readTs,
+          bornMs,
+          isolation,
+          comment,
+          reads,
+          writes,
+          marks,
+          leftovers,
+          state -> {});
+    }
+  }
 
   /**
    * Commit, and carry the changes over to their tables.
@@ -155,7 +186,8 @@ public final class Committer {
             if (refusal.isPresent()) {
               throw refusal.get();
             }
-            refuseOld(request);
+            refuseOld(request, head.state());
+            request.judge().accept(head.state());
             Map<TableIdentifier, StagedTable> writes = validated(request, head, leftovers);
             return entry(request, head, commitTs, writes, leftovers);
           });
@@ -229,7 +261,8 @@ public final class Committer {
     boolean applied = false;
     try {
       request.leftovers().removeAllBut(entry, request.writes().values());
-      boolean inline = config.get().apply() == TxnConfig.Apply.INLINE;
+      LogSettings log = this.log.newest().state().settings();
+      boolean inline = config.get().within(log).apply() == TxnConfig.Apply.INLINE;
       applied = inline && metrics.during(Phase.APPLY, () -> applyAll(entry));
       long tidiedFromMs = clock.nowMs();
       if (applied && tidier.tidyWhenDue()) {
@@ -321,9 +354,9 @@ public final class Committer {
     return !head.state().changes(write.base().uuid(), applied, head.upper()).isEmpty();
   }
 
-  private void refuseOld(Request request) {
+  private void refuseOld(Request request, LogState state) {
     long ageMs = clock.nowMs() - request.bornMs();
-    long maxAgeMs = config.get().maxAgeMs();
+    long maxAgeMs = config.get().within(state.settings()).maxAgeMs();
     if (ageMs > maxAgeMs) {
       throw TxnException.overAge(request.key().txnId(), ageMs, maxAgeMs);
     }

@@ -7,6 +7,7 @@ import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Limits;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -89,7 +90,9 @@ final class Drafts {
   private Entry draft(CommitGroup.Member member) {
     String txnId = member.key().txnId();
     if (!byId.containsKey(txnId)) {
-      Entry entry = member.attempt().at(at, nextTs());
+      long commitTs = nextTs();
+      Limits.checkCommitTs(Math.max(commitTs, at.upper())); // one more than int64 is below it
+      Entry entry = member.attempt().at(at, commitTs);
       refuseWhenOff(entry);
       checkKeepsInvariants(entry);
       add(entry);

@@ -172,14 +172,15 @@ public final class Tidier {
     return landed;
   }
 
-  /** Entries that every table of theirs shows; what turns transactions off stays while it does. */
+  /** Entries that every table of theirs shows; an open {@code off} and the settings stay. */
   private List<Entry> applied(Head head) {
     AppliedTo applied = new AppliedTo(tables, head.state());
     List<Entry> done = new ArrayList<>();
     Map<String, TableIdentifier> known = new HashMap<>();
+    Entry settings = head.state().settingsEntry().orElse(null);
     for (Entry entry : head.state().entries()) {
-      boolean keepsOff = head.state().off() && entry.kind() == EntryKind.OFF;
-      if (applied.everywhere(entry) && !keepsOff && !isNeeded(entry, known)) {
+      boolean lasts = entry == settings || head.state().off() && entry.kind() == EntryKind.OFF;
+      if (applied.everywhere(entry) && !lasts && !isNeeded(entry, known)) {
         done.add(entry);
       } else {
         entry.changes().forEach(change -> known.put(change.uuid(), change.table()));

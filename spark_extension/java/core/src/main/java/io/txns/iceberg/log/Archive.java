@@ -329,7 +329,7 @@ public final class Archive {
   private static TransactionRow row(Entry entry, Change change, boolean applied) {
     return new TransactionRow(
         entry.commitTs(),
-        entry.commitTs(),
+        Math.min(entry.commitTs(), Limits.COMMIT_TS_LE), // the last time of all where it is none
         entry.txnId(),
         entry.kind().stored(),
         change == null ? null : TableNames.text(change.table()),

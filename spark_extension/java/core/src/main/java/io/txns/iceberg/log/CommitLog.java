@@ -339,6 +339,11 @@ public final class CommitLog {
     return read().io();
   }
 
+  /** An id that nothing of the commit table has, for the name of a file. */
+  long newId() {
+    return read().newSnapshotId();
+  }
+
   private String location() {
     return read().current().location();
   }

@@ -2,6 +2,7 @@ package io.txns.iceberg.log;
 
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.LogSettings;
 import io.txns.iceberg.Winner;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
@@ -24,6 +25,7 @@ import java.util.UUID;
  * @param comment the user's own words, or the empty string
  * @param changes what it does, one per table
  * @param payload where the {@code CommitTransactionRequest} is
+ * @param settings those of {@link EntryKind#SETTINGS}, which the archive does not keep; else null
  */
 public record Entry(
     EntryKind kind,
@@ -37,13 +39,62 @@ public record Entry(
     String engine,
     String comment,
     List<Change> changes,
-    Payload payload) {
+    Payload payload,
+    LogSettings settings) {
 
   public Entry {
     Objects.requireNonNull(kind, "kind");
     Objects.requireNonNull(txnId, "txnId");
     Objects.requireNonNull(isolation, "isolation");
     changes = List.copyOf(changes);
+  }
+
+  /** An entry of any kind but that of settings. */
+  public Entry(
+      EntryKind kind,
+      long commitTs,
+      long prevTs,
+      long upper,
+      long tidiedUpto,
+      long readTs,
+      String txnId,
+      Isolation isolation,
+      String engine,
+      String comment,
+      List<Change> changes,
+      Payload payload) {
+    this(
+        kind,
+        commitTs,
+        prevTs,
+        upper,
+        tidiedUpto,
+        readTs,
+        txnId,
+        isolation,
+        engine,
+        comment,
+        changes,
+        payload,
+        null);
+  }
+
+  /** This entry with what the log is set to from it on. */
+  Entry with(LogSettings set) {
+    return new Entry(
+        kind,
+        commitTs,
+        prevTs,
+        upper,
+        tidiedUpto,
+        readTs,
+        txnId,
+        isolation,
+        engine,
+        comment,
+        changes,
+        payload,
+        set);
   }
 
   /**

@@ -15,7 +15,8 @@ public enum EntryKind {
   TIDY,
   OFF,
   ON,
-  ABORT;
+  ABORT,
+  SETTINGS;
 
   /** Whether its changes are carried over to their tables: those with a payload. */
   boolean isApplied() {

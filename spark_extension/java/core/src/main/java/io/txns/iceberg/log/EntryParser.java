@@ -42,6 +42,7 @@ public final class EntryParser {
   static final String PAYLOAD = "txns.payload";
   static final String PAYLOAD_LOCATION = "txns.payload-location";
   static final String PAYLOAD_SHA256 = "txns.payload-sha256";
+  static final String SETTINGS = "txns.settings";
 
   /** The version of the stored bytes that this program reads and writes. */
   static final int VERSION = 1;
@@ -71,6 +72,9 @@ public final class EntryParser {
     summary.put(ENGINE, entry.engine());
     if (!entry.comment().isEmpty()) {
       summary.put(COMMENT, entry.comment());
+    }
+    if (entry.settings() != null) {
+      summary.put(SETTINGS, SettingsParser.toJson(entry.settings()));
     }
     if (entry.payload().inline() != null) {
       summary.put(PAYLOAD, entry.payload().inline());
@@ -107,7 +111,8 @@ public final class EntryParser {
             summary.getOrDefault(ENGINE, ""),
             comment(summary),
             tidy ? List.of() : changes(required(summary, TABLES)),
-            payload(summary));
+            payload(summary),
+            summary.containsKey(SETTINGS) ? SettingsParser.parse(summary.get(SETTINGS)) : null);
     checkConsistent(entry);
     return entry;
   }
@@ -115,6 +120,9 @@ public final class EntryParser {
   /** What the fields of one record say about each other (docs/spec.md "Relations"). */
   private static void checkConsistent(Entry entry) {
     check(entry.tidiedUpto() <= entry.upper(), "tidied-upto is above upper (I6)");
+    check(
+        (entry.kind() == EntryKind.SETTINGS) == (entry.settings() != null),
+        String.format("a `%s` has %s, or has none", entry.kind().stored(), SETTINGS));
     if (entry.kind() == EntryKind.TIDY) {
       check(!entry.applies(), "a tidy record has a payload");
       return;

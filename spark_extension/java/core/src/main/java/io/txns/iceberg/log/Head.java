@@ -1,6 +1,7 @@
 package io.txns.iceberg.log;
 
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.LogSettings;
 import java.util.List;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
@@ -44,6 +45,11 @@ public record Head(TableMetadata metadata, LogState state) {
   /** The entry that follows this head and has nothing to apply. */
   public Entry entry(EntryKind kind, long commitTs, String txnId, List<Change> changes) {
     return entry(kind, commitTs, upper(), txnId, changes);
+  }
+
+  /** The one that sets the log. */
+  public Entry settings(long commitTs, String txnId, LogSettings settings) {
+    return entry(EntryKind.SETTINGS, commitTs, txnId, List.of()).with(settings);
   }
 
   /** The one that bars all tries under a caller's id that read below it. */

@@ -15,6 +15,9 @@ import java.nio.charset.StandardCharsets;
  * <p>So one record costs everybody a bounded amount of work.
  */
 public final class Limits {
+  /** The last ms of the year 9999. */
+  static final long COMMIT_TS_LE = 253_402_300_799_999L;
+
   static final int COMMENT_MAX_BYTES = 4 * 1024;
   static final int TABLES_MAX = 1_000;
   static final int NESTING_MAX = 64;
@@ -46,6 +49,21 @@ public final class Limits {
           String.format(
               "a comment has at most %d bytes of UTF-8, shorten it; bytes=`%d`",
               COMMENT_MAX_BYTES, bytes));
+    }
+  }
+
+  /**
+   * Refuse a timestamp in ms that the archive cannot hold as a time.
+   *
+   * @throws TxnException 54000; set the clock right
+   */
+  public static void checkCommitTs(long commitTs) {
+    if (commitTs > COMMIT_TS_LE) {
+      throw TxnException.tooMuch(
+          String.format(
+              "the log ends with the year 9999: the clock of this host is wrong, or that of one that"
+                  + " has committed was; commit_ts=`%d`",
+              commitTs));
     }
   }
 

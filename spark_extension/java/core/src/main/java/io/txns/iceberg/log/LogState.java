@@ -1,5 +1,6 @@
 package io.txns.iceberg.log;
 
+import io.txns.iceberg.LogSettings;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.meta.TableNames;
 import java.util.ArrayList;
@@ -165,9 +166,16 @@ public final class LogState {
     return upper;
   }
 
-  /** The greatest timestamp, in ms, at and below which every entry is in the archive. */
-  long archivedUpto() {
-    return entries.isEmpty() ? tidiedUpto : Math.min(tidiedUpto, entries.get(0).commitTs() - 1);
+  /**
+   * The greatest timestamp, in ms, at and below which all that names a table is in the archive. The
+   * newest settings, which name none, stay in the head for good.
+   */
+  public long archivedUpto() {
+    return entries.stream()
+        .filter(entry -> !entry.changes().isEmpty())
+        .mapToLong(entry -> Math.min(tidiedUpto, entry.commitTs() - 1))
+        .findFirst()
+        .orElse(tidiedUpto);
   }
 
   /** The greatest {@code commit_ts} that has left the head, in ms; 0 if none has. */
@@ -298,6 +306,18 @@ public final class LogState {
         .map(Entry::commitTs)
         .findFirst()
         .orElse(null);
+  }
+
+  /** The entry that says what the log is set to; empty where all is as by default. */
+  public Optional<Entry> settingsEntry() {
+    return entries.stream()
+        .filter(entry -> entry.kind() == EntryKind.SETTINGS)
+        .reduce((older, newer) -> newer);
+  }
+
+  /** What the log is set to. */
+  public LogSettings settings() {
+    return settingsEntry().map(Entry::settings).orElse(LogSettings.DEFAULTS);
   }
 
   /** Whether the protocol's writers are turned away ({@code off}). */

@@ -1,14 +1,18 @@
 package io.txns.iceberg.stage;
 
+import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.StorageTime;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.TableMark;
+import java.util.List;
 import java.util.function.Supplier;
+import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
@@ -20,13 +24,19 @@ public final class WriteChecks {
   private final Supplier<TxnConfig> config;
   private final CommitLog log;
   private final DataTables tables;
+  private final TxnClock clock;
 
   public WriteChecks(
-      String catalogName, Supplier<TxnConfig> config, CommitLog log, DataTables tables) {
+      String catalogName,
+      Supplier<TxnConfig> config,
+      CommitLog log,
+      DataTables tables,
+      TxnClock clock) {
     this.catalogName = catalogName;
     this.config = config;
     this.log = log;
     this.tables = tables;
+    this.clock = clock;
   }
 
   /**
@@ -75,6 +85,18 @@ public final class WriteChecks {
           Winner.NOBODY,
           head.upper(),
           "the table was registered, or transactions were turned on, while it was written");
+    }
+  }
+
+  /**
+   * Refuse what takes snapshots away while this process's clock is wrong: by it an engine has found
+   * out which of them are old.
+   *
+   * @throws TxnException 58000
+   */
+  public void refuseWrongClock(List<MetadataUpdate> changes) {
+    if (changes.stream().anyMatch(MetadataUpdate.RemoveSnapshots.class::isInstance)) {
+      new StorageTime(log, clock).checkedNowMs(log.load());
     }
   }
 

@@ -10,11 +10,12 @@ import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
+import io.txns.iceberg.MovedFiles;
 import io.txns.iceberg.Purged;
 import io.txns.iceberg.TxnCatalog;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
@@ -24,7 +25,6 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Stream;
 import org.apache.iceberg.DataFile;
@@ -36,6 +36,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -44,7 +45,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Physical removal of dropped tables, and its races with those who create the name again. */
 class PurgeTest {
-  private static final Map<String, String> AGES = Map.of("txns.max-age-s", "10");
   private static final long AGE_MS = 10_000;
   private static final long CLAIM_MS = 15_000;
   private static final TableIdentifier A = id("shop.a");
@@ -57,12 +57,19 @@ class PurgeTest {
   @BeforeEach
   void open() {
     lake = new Lake(folder);
+    MovedFiles.clock = clock;
     handle = open(lake.catalog());
     lake.create(handle, "shop.b");
+    handle.changeSettings(AGE_MS, null, null);
+  }
+
+  @AfterEach
+  void goBack() {
+    MovedFiles.clock = new MovedClock();
   }
 
   private TxnHandle open(Catalog catalog) {
-    return TxnHandle.open("lake", catalog, TxnConfig.from(AGES), clock);
+    return TxnHandle.open("lake", catalog, Lake.INLINE, clock);
   }
 
   /** A table of three snapshots, dropped, its drop older than any transaction may be. */
@@ -281,12 +288,39 @@ class PurgeTest {
           }
         };
     slowClock.aheadMs = clock.aheadMs;
-    TxnHandle slow = TxnHandle.open("lake", lake.catalog(), TxnConfig.from(AGES), slowClock);
+    TxnHandle slow = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, slowClock);
     done.set(false);
     assertRefused(() -> slow.purge(A, CLAIM_MS), ErrorKind.CONFLICT, "shop.a");
     assertThat(done).isTrue();
     assertThat(lake.txnIds("shop.a")).containsExactly(7L);
     assertThat(lake.catalog().loadTable(A).properties()).doesNotContainKey(TableMark.PURGING);
+  }
+
+  /** 1. The purger looks. 2. Somebody raises the greatest age. 3. The purger claims. */
+  @Test
+  void aGreatestAgeThatIsRaisedBeforeTheClaimStandsCounts() {
+    assumeFalse(Lake.isRest(), "the swap is held inside the JDBC catalog");
+    droppedLongAgo("2");
+    handle.tidy();
+    AtomicBoolean raised = new AtomicBoolean();
+    TxnHandle slow =
+        open(
+            HookedOperations.catalog(
+                lake,
+                id("txns.commits"),
+                (real, base, next) -> {
+                  if (!raised.getAndSet(true)) {
+                    handle.changeSettings(10 * AGE_MS, null, null);
+                  }
+                  real.commit(base, next);
+                }));
+    assertRefused(() -> slow.purge(A, CLAIM_MS), ErrorKind.UNSUPPORTED, "too young");
+    assertThat(raised).isTrue();
+    assertThat(files()).isNotEmpty();
+    assertThat(lake.catalog().loadTable(A).properties()).doesNotContainKey(TableMark.PURGING);
+    clock.aheadMs += 10 * AGE_MS;
+    handle.purge(A, CLAIM_MS);
+    assertThat(files()).isEmpty();
   }
 
   /**
@@ -343,7 +377,7 @@ class PurgeTest {
           }
         };
     slowClock.aheadMs = clock.aheadMs;
-    TxnHandle slow = TxnHandle.open("lake", lake.catalog(), TxnConfig.from(AGES), slowClock);
+    TxnHandle slow = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, slowClock);
     assertRefused(() -> slow.purge(A, CLAIM_MS), ErrorKind.CONFLICT, "since it was claimed");
     assertThat(done).isTrue();
     assertThat(dataFiles()).isEqualTo(1);

@@ -16,7 +16,6 @@ import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnCatalog;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
@@ -193,7 +192,7 @@ class StrangerTest extends TwoTables {
                       .anyMatch(UpdateRequirement.AssertRefSnapshotID.class::isInstance);
                   real.commit(base, next);
                 }),
-            TxnConfig.from(Map.of()),
+            Lake.INLINE,
             Lake.CLOCK);
     other.forget(id("shop.a"));
     append(outside.loadTable(id("shop.a")), 2);
@@ -246,9 +245,7 @@ class StrangerTest extends TwoTables {
   /** What an adoption that is not applied yet has taken in stops no writer. */
   @Test
   void writersGoOnBehindAnAdoptionThatIsNotApplied() {
-    TxnHandle later =
-        TxnHandle.open(
-            "lake", lake.catalog(), TxnConfig.from(Map.of("txns.apply", "next")), Lake.CLOCK);
+    TxnHandle later = lake.open(Map.of("txns.apply", "next"));
     append(outside.loadTable(id("shop.a")), 2);
     later.repairAdopt(id("shop.a"));
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L); // the stranger's own
@@ -376,10 +373,7 @@ class StrangerTest extends TwoTables {
   void aCommitWithoutTheRightToApplySucceeds() {
     TxnHandle limited =
         TxnHandle.open(
-            "lake",
-            BeforeCommit.forbidding(lake.catalog(), id("shop.a")),
-            TxnConfig.defaults(),
-            Lake.CLOCK);
+            "lake", BeforeCommit.forbidding(lake.catalog(), id("shop.a")), Lake.INLINE, Lake.CLOCK);
     Transaction txn = limited.begin(BeginOptions.defaults());
     append(limited.catalog(() -> txn).loadTable(id("shop.a")), 2);
     append(limited.catalog(() -> txn).loadTable(id("shop.b")), 2);
@@ -442,7 +436,7 @@ class StrangerTest extends TwoTables {
     outside.createTable(id("shop.c"), Lake.SCHEMA);
     assertThat(handle.apply()).isEqualTo(1);
     assertThat(handle.tidy()).isPositive();
-    assertThat(handle.services().log().load().state().entries()).hasSize(1);
+    assertThat(Lake.standing(handle)).hasSize(1);
   }
 
   @Test

@@ -13,7 +13,6 @@ import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnCatalog;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
@@ -40,7 +39,7 @@ class SwitchedOffTest extends TwoTables {
   }
 
   private TxnHandle openOn(Catalog catalog) {
-    return TxnHandle.open("lake", catalog, TxnConfig.defaults(), Lake.CLOCK);
+    return TxnHandle.open("lake", catalog, Lake.INLINE, Lake.CLOCK);
   }
 
   /** What any statement does: its reads are pinned, its one operation commits at once. */

@@ -9,7 +9,6 @@ import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TxnCatalog;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import java.nio.file.Path;
 import java.util.Map;
@@ -154,7 +153,7 @@ class CatalogRaceTest {
           }
         };
     second.initialize("lake", lake.options());
-    TxnHandle handle = TxnHandle.open("lake", second, TxnConfig.defaults(), Lake.CLOCK);
+    TxnHandle handle = TxnHandle.open("lake", second, Lake.INLINE, Lake.CLOCK);
     handle.services().log().loadOrCreate();
     assertThat(lake.catalog().tableExists(id("txns.commits"))).isTrue();
   }
@@ -166,8 +165,7 @@ class CatalogRaceTest {
    */
   @Test
   void aLateClockWritesBetweenTwoRegistrations() {
-    TxnHandle handle =
-        TxnHandle.open("lake", lake.catalog(), TxnConfig.defaults(), new MovedClock(30_000));
+    TxnHandle handle = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, new MovedClock(30_000));
     lake.create(handle, "shop.a");
     io.txns.iceberg.catalog.Transaction txn = handle.begin(BeginOptions.defaults());
     append(handle.catalog(() -> txn).loadTable(id("shop.a")), 1);

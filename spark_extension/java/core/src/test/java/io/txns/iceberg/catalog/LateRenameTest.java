@@ -10,11 +10,9 @@ import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.log.Entry;
 import java.util.List;
-import java.util.Map;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -38,7 +36,7 @@ class LateRenameTest extends TwoTables {
           }
         };
     late.initialize("lake", lake.options());
-    TxnHandle renaming = TxnHandle.open("lake", late, TxnConfig.from(Map.of()), Lake.CLOCK);
+    TxnHandle renaming = TxnHandle.open("lake", late, Lake.INLINE, Lake.CLOCK);
     assertThatThrownBy(() -> renaming.catalog(() -> null).renameTable(id("shop.a"), moved))
         .hasMessage("gateway timeout");
   }
@@ -48,7 +46,7 @@ class LateRenameTest extends TwoTables {
   }
 
   private List<Entry> entries() {
-    return lazy.services().log().load().state().entries();
+    return Lake.standing(lazy);
   }
 
   /**
@@ -121,7 +119,7 @@ class LateRenameTest extends TwoTables {
           }
         };
     late.initialize("lake", lake.options());
-    TxnHandle.open("lake", late, TxnConfig.from(Map.of()), Lake.CLOCK).apply();
+    TxnHandle.open("lake", late, Lake.INLINE, Lake.CLOCK).apply();
     assertThat(outside.tableExists(id("shop.n"))).isFalse();
     assertThat(outside.tableExists(moved)).isTrue();
   }

@@ -12,11 +12,9 @@ import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnCatalog;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.log.Entry;
-import java.util.Map;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -74,7 +72,7 @@ class LeftCreationTest extends TwoTables {
           }
         };
     replica.initialize("lake", lake.options());
-    return TxnHandle.open("lake", replica, TxnConfig.from(Map.of()), new MovedClock(0));
+    return TxnHandle.open("lake", replica, Lake.INLINE, new MovedClock(0));
   }
 
   private static void isQuarantined(ThrowingCallable deed) {

@@ -8,10 +8,8 @@ import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnCatalog;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
-import java.util.Map;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
@@ -50,7 +48,7 @@ class TableRenameTest extends TwoTables {
           }
         };
     catalog.initialize("lake", lake.options());
-    return TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), Lake.CLOCK);
+    return TxnHandle.open("lake", catalog, Lake.INLINE, Lake.CLOCK);
   }
 
   private boolean isRegistered(String name) {
@@ -131,8 +129,7 @@ class TableRenameTest extends TwoTables {
           }
         };
     catalog.initialize("lake", lake.options());
-    return TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), Lake.CLOCK)
-        .catalog(() -> null);
+    return TxnHandle.open("lake", catalog, Lake.INLINE, Lake.CLOCK).catalog(() -> null);
   }
 
   /** The table is under care where it stands, and nobody else's is. */

@@ -14,7 +14,6 @@ import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TxnCatalog;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.log.Engine;
@@ -235,7 +234,7 @@ class WhatClashesTest {
           }
         };
     catalog.initialize("lake", lake.options());
-    return TxnHandle.open("lake", catalog, TxnConfig.defaults(), Lake.CLOCK);
+    return TxnHandle.open("lake", catalog, Lake.INLINE, Lake.CLOCK);
   }
 
   /** A snapshot gets its id when its operation has been validated on the refreshed table. */

@@ -42,6 +42,7 @@ class CommitFaultTest {
   void open() {
     lake = new Lake(folder);
     handle = lake.open();
+    Lake.leaveApplies(handle);
     lake.create(handle, "shop.a", "shop.b");
   }
 

@@ -13,7 +13,6 @@ import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TxnClock;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
@@ -24,7 +23,6 @@ import io.txns.iceberg.log.Head;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import java.util.function.BiConsumer;
 import java.util.stream.Collectors;
@@ -71,7 +69,7 @@ class CommitLoopTest {
   void open() {
     lake = new Lake(folder);
     lake.create(lake.open(), "shop.a");
-    handle = TxnHandle.open("lake", faulty(), TxnConfig.from(Map.of()), Lake.CLOCK);
+    handle = TxnHandle.open("lake", faulty(), Lake.INLINE, Lake.CLOCK);
   }
 
   /** A client of the lake's catalog with faults around the commit table. */
@@ -186,7 +184,7 @@ class CommitLoopTest {
             old = null;
           }
         };
-    TxnHandle reader = TxnHandle.open("lake", faulty(), TxnConfig.from(Map.of()), clock);
+    TxnHandle reader = TxnHandle.open("lake", faulty(), Lake.INLINE, clock);
     Transaction txn = reader.begin(BeginOptions.defaults());
     assertThat(txn.readTs()).isLessThan(lake.open().upper());
     assertThat(reader.catalog(() -> txn).loadTable(id("shop.a")).currentSnapshot()).isNotNull();

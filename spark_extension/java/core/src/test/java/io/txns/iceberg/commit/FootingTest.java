@@ -8,9 +8,9 @@ import static org.assertj.core.api.Assertions.catchThrowableOfType;
 
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.HookedOperations;
+import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.table.TableMark;
@@ -113,7 +113,7 @@ class FootingTest extends TwoTables {
             slept += (int) maxMs;
           }
         };
-    adopter = TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), clock);
+    adopter = TxnHandle.open("lake", catalog, Lake.INLINE, clock);
   }
 
   private String location() {

@@ -88,6 +88,7 @@ class GroupCommitTest {
               gate.pass();
               real.commit(base, next);
             });
+    Lake.leaveApplies(lake.open());
     TxnConfig config = TxnConfig.from(Map.of("txns.apply", "next"));
     return TxnHandle.open("lake", lake.options(), catalog, () -> config, Lake.CLOCK);
   }

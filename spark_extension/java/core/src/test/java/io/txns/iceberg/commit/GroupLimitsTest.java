@@ -9,7 +9,6 @@ import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.log.CommitLog;
@@ -57,7 +56,7 @@ class GroupLimitsTest extends TwoTables {
                   advanceElsewhere();
                   throw new CommitFailedException("somebody else was faster");
                 }),
-            TxnConfig.defaults(),
+            Lake.INLINE,
             Lake.CLOCK);
     CommitGroup group = new CommitGroup();
     loop =

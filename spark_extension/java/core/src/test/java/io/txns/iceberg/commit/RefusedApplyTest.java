@@ -7,11 +7,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.txns.iceberg.BeforeCommit;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.logging.log4j.Level;
 import org.apache.logging.log4j.LogManager;
@@ -64,7 +62,7 @@ class RefusedApplyTest extends TwoTables {
               }
               throw new CommitFailedException("not now, nor later");
             });
-    TxnHandle refused = TxnHandle.open("lake", refusing, TxnConfig.from(Map.of()), Lake.CLOCK);
+    TxnHandle refused = TxnHandle.open("lake", refusing, Lake.INLINE, Lake.CLOCK);
     assertThat(refused.apply()).isEqualTo(1);
     assertThat(warnings).hasSize(moved ? 0 : 1);
     assertThat(warnings).allMatch(each -> each.contains("shop.a stay unapplied"));

@@ -11,7 +11,6 @@ import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
 import java.util.List;
@@ -40,7 +39,7 @@ class RefusedCommitTest extends TwoTables {
                   onItsWay[0] = () -> real.commit(base, next);
                   throw new ForbiddenException("the token has expired meanwhile");
                 }),
-            TxnConfig.defaults(),
+            Lake.INLINE,
             Lake.CLOCK);
     Transaction txn = refused.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
     overwrite(refused.catalog(() -> txn).loadTable(id("shop.a")), 2);

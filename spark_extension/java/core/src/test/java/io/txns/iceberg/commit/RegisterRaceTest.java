@@ -9,7 +9,6 @@ import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
@@ -18,7 +17,6 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.table.TableMark;
 import java.util.ArrayDeque;
 import java.util.Deque;
-import java.util.Map;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
@@ -57,7 +55,7 @@ class RegisterRaceTest extends TwoTables {
                     after.poll().run();
                   }
                 }),
-            TxnConfig.from(Map.of()),
+            Lake.INLINE,
             Lake.CLOCK);
   }
 
@@ -88,7 +86,7 @@ class RegisterRaceTest extends TwoTables {
           }
         };
     catalog.initialize("lake", lake.options());
-    TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), Lake.CLOCK).register(id("shop.a"));
+    TxnHandle.open("lake", catalog, Lake.INLINE, Lake.CLOCK).register(id("shop.a"));
     append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 2);
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L);
   }
@@ -131,8 +129,7 @@ class RegisterRaceTest extends TwoTables {
         };
     catalog.initialize("lake", lake.options());
     long registered =
-        TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), Lake.CLOCK)
-            .register(id("shop.c"));
+        TxnHandle.open("lake", catalog, Lake.INLINE, Lake.CLOCK).register(id("shop.c"));
     Entry newest = Iterables.getLast(handle.services().log().load().state().entries());
     assertThat(newest.kind()).isEqualTo(EntryKind.REGISTER);
     assertThat(newest.commitTs()).isEqualTo(registered);
@@ -293,6 +290,6 @@ class RegisterRaceTest extends TwoTables {
           }
         };
     catalog.initialize("lake", lake.options());
-    return TxnHandle.open("lake", catalog, TxnConfig.from(Map.of()), Lake.CLOCK);
+    return TxnHandle.open("lake", catalog, Lake.INLINE, Lake.CLOCK);
   }
 }

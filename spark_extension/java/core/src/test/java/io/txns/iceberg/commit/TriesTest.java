@@ -14,7 +14,6 @@ import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TransactionRow;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
@@ -25,7 +24,6 @@ import io.txns.iceberg.log.Head;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 import java.util.function.Function;
@@ -72,7 +70,7 @@ class TriesTest {
                     swap.commit(real, base, next);
                   }
                 }),
-            TxnConfig.from(Map.of()),
+            Lake.INLINE,
             clock);
   }
 

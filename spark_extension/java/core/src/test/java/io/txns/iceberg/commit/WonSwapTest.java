@@ -12,7 +12,6 @@ import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnClock;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.log.EntryKind;
@@ -54,7 +53,7 @@ class WonSwapTest extends TwoTables {
 
   private TxnHandle hooked(String table, TxnClock clock, HookedOperations.Hook hook) {
     return TxnHandle.open(
-        "lake", HookedOperations.catalog(lake, id(table), hook), TxnConfig.defaults(), clock);
+        "lake", HookedOperations.catalog(lake, id(table), hook), Lake.INLINE, clock);
   }
 
   private static Transaction appending(TxnHandle by, long row) {
@@ -148,7 +147,7 @@ class WonSwapTest extends TwoTables {
                 }),
             () -> {
               fail(failure.getAndSet(null));
-              return TxnConfig.defaults();
+              return Lake.INLINE;
             },
             Lake.CLOCK);
     append(failing.catalog(() -> null).loadTable(id("shop.a")), 2);

@@ -8,6 +8,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Lake;
+import io.txns.iceberg.LogSettings;
+import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.commit.Registrar;
 import io.txns.iceberg.meta.SnapshotEdit;
@@ -20,6 +22,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Stream;
@@ -69,6 +72,7 @@ class GoldenTest {
                 text(expected, "payload"),
                 text(expected, "payloadLocation"),
                 text(expected, "payloadSha256")));
+    assertThat(entry.settings()).isEqualTo(settings(expected.get("settings")));
   }
 
   @ParameterizedTest(name = "{0}")
@@ -80,8 +84,9 @@ class GoldenTest {
     Map<String, String> written =
         EntryParser.toSummary(EntryParser.fromSummary(texts(golden.get("summary"))));
 
-    assertThat(json(written.remove(EntryParser.TABLES)))
-        .isEqualTo(json(expected.remove(EntryParser.TABLES)));
+    for (String key : List.of(EntryParser.TABLES, EntryParser.SETTINGS)) {
+      assertThat(json(written.remove(key))).isEqualTo(json(expected.remove(key)));
+    }
     assertThat(written).containsExactlyInAnyOrderEntriesOf(expected);
   }
 
@@ -133,6 +138,9 @@ class GoldenTest {
     assertThat(state.upper()).isEqualTo(expected.get("upper").asLong());
     assertThat(state.tidiedUpto()).isEqualTo(expected.get("tidiedUpto").asLong());
     assertThat(state.entries().stream().map(Entry::commitTs).toList()).isEqualTo(entries);
+    assertThat(state.settings())
+        .isEqualTo(
+            expected.has("settings") ? settings(expected.get("settings")) : LogSettings.DEFAULTS);
   }
 
   @Test
@@ -190,6 +198,15 @@ class GoldenTest {
     for (EntryKind kind : EntryKind.values()) {
       assertThat(kinds).contains(kind.stored());
     }
+  }
+
+  private static LogSettings settings(JsonNode said) {
+    return said == null
+        ? null
+        : new LogSettings(
+            said.get("maxAgeMs").asLong(),
+            said.get("idRetentionMs").asLong(),
+            TxnConfig.Apply.valueOf(said.get("apply").asText().toUpperCase(Locale.ROOT)));
   }
 
   static Stream<Arguments> valid() {

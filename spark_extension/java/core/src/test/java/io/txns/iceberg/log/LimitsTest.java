@@ -1,16 +1,24 @@
 package io.txns.iceberg.log;
 
+import static io.txns.iceberg.Lake.append;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatCode;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.Lake;
+import io.txns.iceberg.MovedClock;
+import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
+import java.util.List;
 import org.apache.iceberg.Schema;
+import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.relocated.com.google.common.collect.Iterables;
 import org.apache.iceberg.types.Type;
 import org.apache.iceberg.types.Types;
 import org.junit.jupiter.api.Test;
@@ -123,6 +131,37 @@ class LimitsTest extends TwoTables {
   })
   void aCommitTableHasFilesOfItsOwn(String path, boolean own) {
     assertThat(CommitTable.isItsOwn(path, "s3://lake/log")).isEqualTo(own);
+  }
+
+  /** The archive has no such time. */
+  @Test
+  void aClockPastTheYear9999CommitsNothing() {
+    long upper = handle.upper();
+    TxnHandle future =
+        TxnHandle.open("lake", lake.catalog(), Lake.INLINE, new MovedClock(Limits.COMMIT_TS_LE));
+    Table table = future.catalog(() -> null).loadTable(TableIdentifier.of("shop", "a"));
+    assertThatThrownBy(() -> append(table, 2))
+        .hasMessageContaining("the year 9999")
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.sqlState()).isEqualTo("54000"));
+    assertThat(handle.upper()).isEqualTo(upper);
+  }
+
+  /** As a program without the limit has made one; nobody commits to it any more. */
+  @ParameterizedTest
+  @ValueSource(longs = {Limits.COMMIT_TS_LE + 1, Long.MAX_VALUE})
+  void aLogPastTheYear9999IsReadAndTidied(long commitTs) {
+    CommitLog log = lake.open().services().log();
+    Head head = log.load();
+    Entry moved = head.entry(EntryKind.ADVANCE, commitTs, "moved", List.of());
+    assertThat(log.append(head, List.of(moved)).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
+    assertThat(lake.open().tidy()).isPositive();
+    TransactionRow last = Iterables.getLast(lake.open().transactions());
+    assertThat(last.commitTs()).isEqualTo(commitTs);
+    assertThat(last.committedAt()).isEqualTo(Limits.COMMIT_TS_LE);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L);
+    Table table = lake.open().catalog(() -> null).loadTable(TableIdentifier.of("shop", "a"));
+    assertThatThrownBy(() -> append(table, 2)).hasMessageContaining("the year 9999");
   }
 
   private Entry entryWith(Entry.Payload payload) {

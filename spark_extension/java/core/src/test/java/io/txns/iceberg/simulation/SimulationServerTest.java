@@ -198,8 +198,9 @@ class SimulationServerTest {
     jvm.result("a/0", "apply", args());
     assertThat(jvm.lake().hasTable("lake", "t0")).isTrue();
     jvm.pass(10_000);
+    jvm.result("a/0", "on", args()); // the log has moved on: this storage tells no time
 
-    jvm.result("a/0", "purge", of("t0"));
+    jvm.result("a/0", "purge", of("t0").put("max_age_ms", 1000));
 
     assertThat(jvm.lake().hasTable("lake", "t0")).isFalse();
     assertThat(jvm.lake().files("memory://lake/lake/t0/")).isEmpty();

@@ -2,12 +2,12 @@ package io.txns.iceberg.simulation;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.admin.Purger;
 import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.table.Claim;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.function.ToLongBiFunction;
 import java.util.function.ToLongFunction;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -30,37 +30,13 @@ record UpkeepCalls(Session session) {
 
   /** A purge in a lake whose transactions are younger than usual: the drop need not be old. */
   private JsonNode purge(JsonNode args) {
-    Services usual = session.handle().services();
-    TxnConfig config = usual.config().get();
-    TxnConfig hasty =
-        new TxnConfig(
-            config.commitTable(),
-            config.register(),
-            config.isolation(),
-            config.autocommitIsolation(),
-            config.apply(),
-            config.tidyAfter(),
-            args.path("max_age_ms").asLong(config.maxAgeMs()),
-            config.idRetentionMs());
-    // Only what asks for the age itself gets it: the claim is committed as ever.
-    Services services =
-        new Services(
-            usual.catalogName(),
-            usual.delegate(),
-            () -> hasty,
-            usual.clock(),
-            usual.log(),
-            usual.timeline(),
-            usual.tables(),
-            usual.newest(),
-            usual.checks(),
-            usual.loop(),
-            usual.applier(),
-            usual.tidier(),
-            usual.committer(),
-            usual.registrar(),
-            usual.autocommit());
-    return nothing(new Purger(services, Claim.DURATION_MS).purge(Json.table(args.get("table"))));
+    OptionalLong maxAge =
+        args.has("max_age_ms")
+            ? OptionalLong.of(args.get("max_age_ms").asLong())
+            : OptionalLong.empty();
+    Services services = session.handle().services();
+    return nothing(
+        new Purger(services, Claim.DURATION_MS, maxAge).purge(Json.table(args.get("table"))));
   }
 
   private Session.Call ofAll(ToLongFunction<TxnHandle> does) {

@@ -11,7 +11,6 @@ import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnCatalog;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
@@ -291,7 +290,7 @@ class ReplacedTableTest extends TwoTables {
     JdbcCatalog overriding = new JdbcCatalog();
     overriding.initialize("lake", options);
     TxnCatalog tables =
-        TxnHandle.open("lake", overriding, TxnConfig.defaults(), Lake.CLOCK).catalog(() -> null);
+        TxnHandle.open("lake", overriding, Lake.INLINE, Lake.CLOCK).catalog(() -> null);
     outside.loadTable(id("shop.a")).updateProperties().set("limit", "1").commit();
     tables
         .buildTable(id("shop.a"), Lake.SCHEMA)

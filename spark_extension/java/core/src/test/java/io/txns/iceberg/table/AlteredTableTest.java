@@ -362,10 +362,7 @@ class AlteredTableTest extends TwoTables {
         .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId());
     TxnHandle refused =
         TxnHandle.open(
-            "lake",
-            BeforeCommit.forbidding(lake.catalog(), id("shop.a")),
-            TxnConfig.from(Map.of()),
-            Lake.CLOCK);
+            "lake", BeforeCommit.forbidding(lake.catalog(), id("shop.a")), Lake.INLINE, Lake.CLOCK);
     assertThatThrownBy(() -> refused.repairAdopt(id("shop.a"))).hasMessageContaining("nothing to");
     assertThatThrownBy(() -> refused.repairReject(id("shop.a"))).hasMessageContaining("nothing to");
     if (deed.equals("unmark")) {
@@ -445,10 +442,7 @@ class AlteredTableTest extends TwoTables {
     append(outside.loadTable(id("shop.a")), 50);
     TxnHandle forbidden =
         TxnHandle.open(
-            "lake",
-            BeforeCommit.forbidding(lake.catalog(), id("shop.a")),
-            TxnConfig.defaults(),
-            Lake.CLOCK);
+            "lake", BeforeCommit.forbidding(lake.catalog(), id("shop.a")), Lake.INLINE, Lake.CLOCK);
     forbidden.repairAdopt(id("shop.a"));
     assertThatThrownBy(() -> forbidden.repairAdopt(id("shop.a")))
         .hasMessageContaining("nothing to repair");

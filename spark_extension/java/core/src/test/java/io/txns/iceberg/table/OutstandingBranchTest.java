@@ -11,7 +11,6 @@ import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
-import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
 import java.io.IOException;
@@ -21,7 +20,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
@@ -247,7 +245,7 @@ class OutstandingBranchTest extends TwoTables {
                   }
                   real.commit(base, next);
                 }),
-            TxnConfig.from(Map.of()),
+            Lake.INLINE,
             Lake.CLOCK);
     assertThat(dying.apply()).isEqualTo(1);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);

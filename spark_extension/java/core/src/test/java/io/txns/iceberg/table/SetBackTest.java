@@ -161,7 +161,7 @@ class SetBackTest extends TwoTables {
     Table old = replica.loadTable(id("shop.a"));
     registerAs(newest);
     answers.add(old);
-    TxnHandle reader = TxnHandle.open("lake", replica, TxnConfig.from(Map.of()), new MovedClock(0));
+    TxnHandle reader = TxnHandle.open("lake", replica, Lake.INLINE, new MovedClock(0));
     assertThat(
             reader.services().newest().load(id("shop.a")).metadata().currentSnapshot().snapshotId())
         .isEqualTo(outside.loadTable(id("shop.a")).currentSnapshot().snapshotId())
@@ -176,7 +176,7 @@ class SetBackTest extends TwoTables {
     Catalog replica = lagging(answers);
     Table old = writtenOnACompaction(replica);
     answers.add(old);
-    TxnHandle reader = TxnHandle.open("lake", replica, TxnConfig.from(Map.of()), new MovedClock(0));
+    TxnHandle reader = TxnHandle.open("lake", replica, Lake.INLINE, new MovedClock(0));
     reader.services().newest().load(id("shop.a"));
     assertThat(answers).isEmpty();
   }
@@ -223,7 +223,7 @@ class SetBackTest extends TwoTables {
     assertThat(handle.tidy()).isPositive();
     Deque<Runnable> meanwhile = new ArrayDeque<>();
     JdbcCatalog looked = lookedAt(meanwhile);
-    TxnHandle reader = TxnHandle.open("lake", looked, TxnConfig.from(Map.of()), new MovedClock(0));
+    TxnHandle reader = TxnHandle.open("lake", looked, Lake.INLINE, new MovedClock(0));
     meanwhile.add(() -> {}); // the look that finds it whole
     meanwhile.add(
         () -> {
@@ -367,7 +367,7 @@ class SetBackTest extends TwoTables {
     Table old = replica.loadTable(id("shop.a"));
     forgetAndRegister(written);
     answers.add(old);
-    TxnHandle reader = TxnHandle.open("lake", replica, TxnConfig.from(Map.of()), new MovedClock(0));
+    TxnHandle reader = TxnHandle.open("lake", replica, Lake.INLINE, new MovedClock(0));
     Loaded loaded = reader.services().newest().load(id("shop.a"));
     assertThat(loaded.registered()).isTrue();
     assertThat(loaded.metadata().currentSnapshot().snapshotId())

@@ -1,7 +1,9 @@
 package io.txns.spark.procedure;
 
+import io.txns.iceberg.LogSettings;
 import io.txns.iceberg.Purged;
 import io.txns.iceberg.TransactionRow;
+import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.spark.session.Catalogs;
@@ -24,6 +26,7 @@ import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -34,7 +37,16 @@ public final class Procedures {
 
   public static final List<String> NAMES =
       List.of(
-          "register", "forget", "apply", "tidy", "repair", "purge", "transactions", "off", "on");
+          "register",
+          "forget",
+          "apply",
+          "tidy",
+          "repair",
+          "purge",
+          "transactions",
+          "settings",
+          "off",
+          "on");
 
   /** Procedures that change what no transaction can take back, or nothing that a reader sees. */
   private static final Set<String> NOT_INSIDE =
@@ -55,6 +67,7 @@ public final class Procedures {
           "purge",
           "tidy",
           "repair",
+          "settings",
           "off",
           "on");
 
@@ -104,7 +117,14 @@ public final class Procedures {
           .add("deleted_files", DataTypes.IntegerType, false)
           .add("kept_data", DataTypes.BooleanType, false);
 
+  private static final StructType SETTINGS =
+      new StructType()
+          .add("max_age_s", DataTypes.LongType, false)
+          .add("id_retention_s", DataTypes.LongType, false)
+          .add("apply", DataTypes.StringType, false);
+
   private static final long MICROS_PER_MS = 1000;
+  private static final long MS_PER_S = 1000;
 
   private Procedures() {}
 
@@ -192,6 +212,15 @@ public final class Procedures {
                       .toArray(InternalRow[]::new),
               OPTIONAL_LIMIT,
               OPTIONAL_AFTER);
+      case "settings" ->
+          new TxnProcedure(
+              "settings",
+              "Shows what the log is set to, for all of its processes, or sets what is given",
+              SETTINGS,
+              args -> settings(handle, args),
+              optional("max_age_s", DataTypes.LongType),
+              optional("id_retention_s", DataTypes.LongType),
+              optional("apply", DataTypes.StringType));
       case "off" ->
           new TxnProcedure(
               "off",
@@ -227,6 +256,25 @@ public final class Procedures {
               "42000",
               "repair: action is '" + action + "', expected 'adopt', 'reject' or 'recover'");
     };
+  }
+
+  private static ProcedureParameter optional(String name, DataType type) {
+    return ProcedureParameter.in(name, type).defaultValue("NULL").build();
+  }
+
+  private static InternalRow[] settings(TxnHandle handle, InternalRow args) {
+    Long maxAgeMs = args.isNullAt(0) ? null : Math.multiplyExact(args.getLong(0), MS_PER_S);
+    Long idRetentionMs = args.isNullAt(1) ? null : Math.multiplyExact(args.getLong(1), MS_PER_S);
+    TxnConfig.Apply apply =
+        args.isNullAt(2) ? null : TxnConfig.Apply.parse(args.getUTF8String(2).toString());
+    LogSettings set =
+        maxAgeMs == null && idRetentionMs == null && apply == null
+            ? handle.settings()
+            : handle.changeSettings(maxAgeMs, idRetentionMs, apply);
+    return row(
+        set.maxAgeMs() / MS_PER_S,
+        set.idRetentionMs() / MS_PER_S,
+        UTF8String.fromString(set.apply().name().toLowerCase(Locale.ROOT)));
   }
 
   private static TableIdentifier table(TransactionCatalog catalog, InternalRow args) {

@@ -50,10 +50,16 @@ class SessionOptionsTest extends SparkTestBase {
     set("apply", "next");
     spark.sql("BEGIN");
     insert(spark);
+    assertThat(row(spark, "COMMIT").<Boolean>getAs("applied")).isTrue(); // the log is stricter
+    spark.sql("CALL lake.system.settings(apply => 'next')");
+    spark.sql("BEGIN");
+    insert(spark);
     assertThat(row(spark, "COMMIT").<Boolean>getAs("applied")).isFalse();
+    other.conf().set("spark.sql.txns.apply", "inline");
     other.sql("BEGIN");
     insert(other);
     assertThat(row(other, "COMMIT").<Boolean>getAs("applied")).isTrue();
+    spark.sql("CALL lake.system.settings(apply => 'inline')");
   }
 
   /** Spark reads the table first, and writes what it has kept without loading it for the write. */
