@@ -145,7 +145,9 @@ def _unused(parts: Parts, listed: list[File], now_ms: int) -> list[Orphan]:
         if plain(each.path) not in used
         if _OURS.fullmatch(plain(each.path).removeprefix(start))
     ]
-    old = [each for each in unused if each.age_ms > commit_log.GRACE_MS]
+    # Whoever has written one may be about to refer to it for as long as a transaction may last.
+    grace_ms = newest.state.settings.max_age_ms + commit_log.GRACE_MS
+    old = [each for each in unused if each.age_ms > grace_ms]
     _refuse_another_table(newest, old)
     return sorted(old, key=lambda each: each.path)
 

@@ -280,3 +280,15 @@ def test_what_cannot_be_deleted_is_told(lake, catalog, monkeypatch):
     assert found
     assert {"PermissionError: no grant"} == {each.stays for each in found}
     assert {""} == {each.stays for each in orphans.remove(handle.parts)}
+
+
+def test_what_a_transaction_may_still_refer_to_stays(lake):
+    """What nobody refers to yet has the time that a transaction may last, as the log says."""
+    handle = lake.open()
+    payload = lake.folder / "warehouse/txns/commits/metadata/txns-payload-x-00000000.json"
+    payload.write_text("{}")
+    lake.age_log(-60)
+    assert [] == orphans.remove(handle.parts)
+    handle.change_settings(max_age_ms=3600 * 1000)
+    assert payload.name in {each.path.rpartition("/")[2] for each in orphans.remove(handle.parts)}
+    assert not payload.exists()
