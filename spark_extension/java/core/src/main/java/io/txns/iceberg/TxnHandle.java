@@ -294,7 +294,8 @@ public final class TxnHandle implements Closeable {
   }
 
   /**
-   * Set the log; what is null stays. Transactions that are running go by it, too.
+   * Set the log; what is null stays. Transactions that are running go by it, too. The commit table
+   * is created where there has been none.
    *
    * @param maxAgeMs the greatest age of a transaction, in ms; 1 s to 30 days
    * @param idRetentionMs how far back a caller's id is looked for, in ms; no less than that
@@ -303,6 +304,7 @@ public final class TxnHandle implements Closeable {
    * @throws TxnException 22023 saying what they may be
    */
   public LogSettings changeSettings(Long maxAgeMs, Long idRetentionMs, TxnConfig.Apply apply) {
+    log().loadOrCreate(); // whoever sets it sets the lake up
     String txnId = clock().newTxnId();
     return services
         .loop()

@@ -144,7 +144,6 @@ public final class Lake {
 
   /** Set a log so that processes may leave the apply to the next writer. */
   public static void leaveApplies(TxnHandle handle) {
-    handle.services().log().loadOrCreate();
     if (handle.settings().apply() != TxnConfig.Apply.NEXT) {
       handle.changeSettings(null, null, TxnConfig.Apply.NEXT);
     }

@@ -9,6 +9,7 @@ import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.LogState;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
@@ -57,6 +58,14 @@ class SettingsTest {
     LogSettings all = new LogSettings(2 * DAY_MS, 7 * DAY_MS, TxnConfig.Apply.NEXT);
     assertThat(handle.changeSettings(null, null, TxnConfig.Apply.NEXT)).isEqualTo(all);
     assertThat(process(Map.of()).settings()).isEqualTo(all);
+  }
+
+  @Test
+  void whoSetsTheLogMakesIt() throws Exception {
+    lake = new Lake(Files.createDirectory(folder.resolve("new")));
+    assertThat(process(Map.of()).settings()).isEqualTo(LogSettings.DEFAULTS);
+    process(Map.of()).changeSettings(2 * DAY_MS, null, null);
+    assertThat(process(Map.of()).settings().maxAgeMs()).isEqualTo(2 * DAY_MS);
   }
 
   @Test
