@@ -10,6 +10,7 @@ from pyiceberg.table.update import RemoveSnapshotsUpdate
 from txns._commit.apply import Applier
 from txns._commit.committer import Committer
 from txns._commit.group_commit import CommitLoop
+from txns._commit.head_bounds import HeadBounds
 from txns._commit.register import Registrar
 from txns._commit.tidy import Tidier
 from txns._log import storage_time
@@ -57,9 +58,9 @@ class Parts:
         log = CommitLog(catalog, config.commit_table, clock)
         timeline = Timeline(Archive(log))
         tables = DataTables(catalog, log, timeline, clock)
-        loop = CommitLoop(log, timeline, clock)
         applier = Applier(catalog, log, tables, clock)
         tidier = Tidier(config, log, tables, clock)
+        loop = CommitLoop(log, timeline, HeadBounds(log, applier, tidier, clock), clock)
         committer = Committer(catalog, config, log, loop, timeline, tables, applier, tidier, clock)
         registrar = Registrar(catalog, log, loop, tables, applier, committer, clock)
         return Parts(

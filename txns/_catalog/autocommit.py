@@ -364,6 +364,8 @@ class AutocommitCatalog(TxnCatalog):
             raise CommitFailedException(str(error)) from error
         if self._parts.in_force(self._parts.log.newest).apply == INLINE:
             self._parts.committer.apply(entry)
+        else:
+            self._parts.committer.leave()
 
     def _commit_unregistered(
         self,

@@ -297,6 +297,8 @@ class Transaction(TxnCatalog):
         committed = self.commit_at()
         if self._parts.in_force(self._parts.log.newest).apply == INLINE:
             committed.apply()
+        else:
+            self._parts.committer.leave()
         return committed
 
     def commit_at(self, ts: int | None = None) -> Committed:

@@ -221,7 +221,7 @@ class Committer:
 
     def apply(self, entry: Entry) -> bool:
         """
-        Apply a committed entry, then tidy when it is due.
+        Apply a committed entry, then tidy when it is due, whatever is left of this one.
 
         Returns:
             Whether it is applied everywhere. It has committed whatever happens here.
@@ -231,7 +231,7 @@ class Committer:
             with self.metrics.phase(Phase.APPLY):
                 left = self._applier.apply_all(head, map(head.state.name_of, entry.changes))
             began_ms = self._clock.now_ms()
-            if not left and self._tidier.tidy_when_due(head):
+            if self._tidier.tidy_when_due(head):
                 self.metrics.took(Phase.TIDY, self._clock.now_ms() - began_ms)
         except Exception:  # noqa: BLE001 -- it has committed, whatever happens here
             _LOG.warning(
@@ -241,6 +241,10 @@ class Committer:
             )
             return False
         return not left
+
+    def leave(self) -> None:
+        """Leave applying to the next writer; tidy what others have applied when it is due."""
+        self._tidier.tidy_when_due(self._log.newest)
 
     def _apply_outstanding(self, request: Request) -> None:
         """Apply what stands before an overwrite: it names files that expiry may take."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from txns._commit.group import Origin
+from txns._commit.head_bounds import HeadFull
 from txns._log import limits
-from txns._log.entry import THIS_ENGINE, Change, Entry, Kind
+from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, to_summary
 from txns._logger import logger
 from txns.errors import Conflict, CorruptLog, InvalidUsage, transactions_off
 
@@ -51,11 +52,12 @@ class Drafts:
     entries: dict[Member, Entry] = field(default_factory=dict)
     aborts: dict[Member, Entry] = field(default_factory=dict)
     refused: dict[Member, Exception] = field(default_factory=dict)
+    _bytes: int = 0
 
     @classmethod
     def of(cls, members: Iterable[Member], head: Head, clock: Clock) -> Self:
         """Make the entries of one swap, each validated against those before it."""
-        drafts = cls(head, clock, head.state)
+        drafts = cls(head, clock, head.state, _bytes=head.record_bytes)
         for member in members:
             try:
                 drafts.entries[member] = drafts._draft(member)
@@ -75,7 +77,8 @@ class Drafts:
             entry = self._make(member)
             following = self.state.with_entry(entry)
             _check_invariants(following, entry)
-            self.by_id[txn_id], self.state = entry, following
+            self._check_room(entry)
+            self._add(entry, following)
         entry = self.by_id[txn_id]
         if entry.is_abort:
             raise barred(member, entry.commit_ts)
@@ -90,10 +93,19 @@ class Drafts:
         if self.state.off:
             self.refused[member] = transactions_off()  # which says nothing of other tries
         elif key.txn_id not in self.by_id:
-            abort = self._abort(key)
-            self.by_id[key.txn_id] = self.aborts[member] = abort
-            self.state = self.state.with_entry(abort)
+            abort = self.aborts[member] = self._abort(key)
+            self._add(abort, self.state.with_entry(abort))
             member.conflict = error
+
+    def _check_room(self, entry: Entry) -> None:
+        """Refuse a transaction that the head has no room for; what else there is makes some."""
+        size = self._bytes + _record_bytes(entry)
+        if entry.kind is Kind.COMMIT and size > limits.HEAD_MAX_BYTES:
+            raise HeadFull(self.head, size)
+
+    def _add(self, entry: Entry, following: LogState) -> None:
+        self.by_id[entry.txn_id], self.state = entry, following
+        self._bytes += _record_bytes(entry)
 
     def _abort(self, key: Key) -> Entry:
         """Give what bars all tries under an id that began before it."""
@@ -156,6 +168,10 @@ def checked_ts(ts: int, upper: int, now_ms: int) -> int:
             least_ts=upper + 1,
         )
     return ts
+
+
+def _record_bytes(entry: Entry) -> int:
+    return limits.record_bytes(to_summary(entry))
 
 
 def _check_invariants(state: LogState, entry: Entry) -> None:

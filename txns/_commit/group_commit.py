@@ -15,6 +15,7 @@ from pyiceberg.exceptions import BadRequestError
 
 from txns._commit.drafts import Drafts, barred
 from txns._commit.group import CommitGroup, Member, Origin
+from txns._commit.head_bounds import HeadFull
 from txns._log.commit_log import Outcome, is_transient
 from txns._log.state import aborted_ts, committed
 from txns._logger import logger
@@ -23,6 +24,7 @@ from txns.errors import CommitStateUnknown, Conflict
 if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._commit.group import Attempt, Key
+    from txns._commit.head_bounds import HeadBounds
     from txns._log.commit_log import CommitLog, Head, Swap
     from txns._log.entry import Entry
     from txns._log.timeline import Timeline
@@ -37,8 +39,11 @@ BACK_OFF_MAX_MS = 5
 class CommitLoop:
     """Appends entries, those of several threads in one swap (`CommitGroup`)."""
 
-    def __init__(self, log: CommitLog, timeline: Timeline, clock: Clock) -> None:
+    def __init__(
+        self, log: CommitLog, timeline: Timeline, bounds: HeadBounds, clock: Clock
+    ) -> None:
         self._log = log
+        self._bounds = bounds
         self._timeline = timeline
         self._clock = clock
         self._group = CommitGroup()
@@ -65,12 +70,19 @@ class CommitLoop:
             Exception: What the catalog or the storage says; it may be appended again. After a
                 refusal `key.attempts` tells whether it may still land.
         """
-        member = Member(key, attempt)
-        self._group.run(member, self._lead)
+        self._bounds.keep()
+        member = self._appended(key, attempt)
+        if isinstance(member.failure, HeadFull) and self._bounds.make_room():
+            member = self._appended(key, attempt)
         if member.failure is not None:
             raise member.failure
         assert member.entry is not None
         return member.entry
+
+    def _appended(self, key: Key, attempt: Attempt) -> Member:
+        member = Member(key, attempt)
+        self._group.run(member, self._lead)
+        return member
 
     def find(self, head: Head, txn_id: str, since_ts: int) -> Entry | None:
         """Find a transaction by its id in a head, and in rows that left the head since a ts."""

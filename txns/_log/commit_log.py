@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import (
@@ -33,7 +34,7 @@ from txns._iceberg import timestamps
 from txns._iceberg.manifests import last_sequence_number
 from txns._iceberg.snapshots import REPLACE, History, operation_of, summary_value
 from txns._identifier import dotted_name
-from txns._log import commit_table, payload
+from txns._log import commit_table, limits, payload
 from txns._log import entry as _entry
 from txns._log.state import EMPTY, LogState
 from txns._logger import logger
@@ -104,6 +105,17 @@ class Head:
     def uuid(self) -> str:
         """The commit table's uuid; empty where there is none."""
         return str(self.table.metadata.table_uuid) if self.table else ""
+
+    @cached_property
+    def record_bytes(self) -> int:
+        """What its records count for (docs/spec.md 4.7)."""
+        return sum(
+            limits.record_bytes(_summary(each)) for each in self._snapshots if _has_kind(each)
+        )
+
+    @property
+    def _snapshots(self) -> Sequence[Snapshot]:
+        return self.table.metadata.snapshots if self.table else ()
 
     @property
     def log_id(self) -> str:
@@ -180,6 +192,11 @@ class CommitLog:
         self._superseded: deque[tuple[int, str]] = deque()
         self._lock = threading.Lock()
         self._seen = threading.Lock()
+
+    @property
+    def newest(self) -> Head:
+        """The newest head that this log has given or made; `NO_HEAD` before the first."""
+        return self._last
 
     def load_if_exists(self) -> Head:
         """
@@ -377,11 +394,6 @@ class CommitLog:
         """Give the request that carries a logged change out."""
         index = logged.entry.changes.index(logged.change)
         return self.requests(logged.entry)[index]
-
-    @property
-    def newest(self) -> Head:
-        """The newest head that this log has given or made; `NO_HEAD` before the first."""
-        return self._last
 
     @property
     def io(self) -> FileIO:

@@ -7,9 +7,12 @@ So one record costs everybody a bounded amount of work. Docs/spec.md 4.7. Pure.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from txns.errors import TOO_MUCH, InvalidUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 COMMIT_TS_LE = 253_402_300_799_999
 """The last ms of the year 9999."""
@@ -18,6 +21,13 @@ COMMENT_MAX_BYTES = 4 * 1024
 TABLES_MAX = 1_000
 NESTING_MAX = 64
 PAYLOAD_MAX_BYTES = 64 * 1024 * 1024
+HEAD_MAX_BYTES = 8 * 1024 * 1024
+HEAD_BYTES = 2 * 1024 * 1024
+"""Who appends to a larger head applies and tidies first (docs/spec.md, 10)."""
+HEAD_ENTRIES = 256
+"""The same, of a head of more entries."""
+_RECORD_BYTES = 1024
+"""What a record counts for beside the words of its summary."""
 
 
 def check_comment(comment: str) -> None:
@@ -68,6 +78,12 @@ def check_tables(count: int) -> None:
             TOO_MUCH,
             f"a transaction writes at most {TABLES_MAX} tables, divide it; tables=`{count}`",
         )
+
+
+def record_bytes(summary: Mapping[str, str]) -> int:
+    """Give what a record counts for in its head, by its summary without the operation."""
+    words = (word for pair in summary.items() for word in pair)
+    return _RECORD_BYTES + sum(len(word.encode(errors="replace")) for word in words)
 
 
 def check_payload(text: str) -> None:

@@ -56,7 +56,7 @@ def old_log(lake: Lake) -> Lake:
 def counted(lake: Lake, clock: SteppingClock) -> txns.Handle:
     """A handle whose reads are counted from here on."""
     io = f"{CountingIO.__module__}.{CountingIO.__name__}"
-    catalog = SqlCatalog("lake", **lake.catalog.properties, **{"py-io-impl": io})
+    catalog = SqlCatalog("lake", **{**lake.catalog.properties, "py-io-impl": io})
     handle = txns.open(catalog, clock=clock)
     CountingIO.opened.clear()
     return handle

@@ -7,6 +7,7 @@ import io.txns.iceberg.commit.Applier;
 import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.commit.Committer;
+import io.txns.iceberg.commit.HeadBounds;
 import io.txns.iceberg.commit.Registrar;
 import io.txns.iceberg.commit.Tidier;
 import io.txns.iceberg.log.Archive;
@@ -59,9 +60,10 @@ public record Services(
     Timeline timeline = new Timeline(new Archive(log));
     DataTables tables = new DataTables(delegate, log, timeline, clock);
     WriteChecks checks = new WriteChecks(catalogName, config, log, tables, clock);
-    CommitLoop loop = new CommitLoop(log, timeline, clock, groups);
     Applier applier = new Applier(delegate, log, tables, clock);
     Tidier tidier = new Tidier(config, log, tables, clock);
+    HeadBounds bounds = new HeadBounds(log, applier, tidier, clock);
+    CommitLoop loop = new CommitLoop(log, timeline, bounds, clock, groups);
     Committer committer =
         new Committer(config, log, loop, timeline, tables, applier, tidier, clock, metrics);
     return new Services(

@@ -178,6 +178,7 @@ public class CommitGroup {
     private boolean alone;
     private RuntimeException refusal;
     private RuntimeException conflict;
+    private RuntimeException noRoom;
     private long sinceTs;
     private long deadlineMs = Long.MAX_VALUE;
     private int tries;
@@ -253,6 +254,16 @@ public class CommitGroup {
     /** Why it was refused when an abort of its id was to be swapped; null where none was. */
     RuntimeException conflict() {
       return conflict;
+    }
+
+    /** The head has no room for it, as {@code reason} tells. */
+    void hasNoRoom(RuntimeException reason) {
+      noRoom = reason;
+    }
+
+    /** Whether it has ended because the head has no room for it. */
+    boolean isCrowdedOut() {
+      return noRoom != null && outcome.failure() == noRoom;
     }
 
     /** What the catalog said to the last attempt; null where it did not refuse it. */

@@ -29,6 +29,7 @@ public final class CommitLoop {
 
   private final CommitLog log;
   private final Timeline timeline;
+  private final HeadBounds bounds;
   private final TxnClock clock;
   private final Function<String, CommitGroup> groups;
 
@@ -38,9 +39,14 @@ public final class CommitLoop {
    * @param groups gives the group to wait in for the uuid of the commit table
    */
   public CommitLoop(
-      CommitLog log, Timeline timeline, TxnClock clock, Function<String, CommitGroup> groups) {
+      CommitLog log,
+      Timeline timeline,
+      HeadBounds bounds,
+      TxnClock clock,
+      Function<String, CommitGroup> groups) {
     this.log = log;
     this.timeline = timeline;
+    this.bounds = bounds;
     this.clock = clock;
     this.groups = groups;
   }
@@ -59,11 +65,20 @@ public final class CommitLoop {
    *     again
    */
   public Entry append(CommitGroup.Key key, CommitGroup.Attempt attempt) {
-    CommitGroup.Member member = new CommitGroup.Member(key, attempt);
-    groups.apply(log.uuid()).run(member, this::appendAll);
+    bounds.keep();
+    CommitGroup.Member member = appended(key, attempt);
+    if (member.isCrowdedOut() && bounds.makeRoom()) {
+      member = appended(key, attempt);
+    }
     CommitGroup.Landed landed = member.result();
     saw(landed.holder());
     return landed.entry();
+  }
+
+  private CommitGroup.Member appended(CommitGroup.Key key, CommitGroup.Attempt attempt) {
+    CommitGroup.Member member = new CommitGroup.Member(key, attempt);
+    groups.apply(log.uuid()).run(member, this::appendAll);
+    return member;
   }
 
   /** The entry stands: an error from here would look like a commit that failed. */

@@ -6,6 +6,7 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Limits;
 import java.util.LinkedHashMap;
@@ -36,8 +37,12 @@ final class Drafts {
   /** The head that the swap is to stand on, with what has been drafted. */
   private Head at;
 
+  /** What its records count for, with those that have been drafted. */
+  private long bytes;
+
   private Drafts(Head head, TableIdentifier log, TxnClock clock) {
     this.at = head;
+    this.bytes = head.recordBytes();
     this.log = log;
     this.clock = clock;
   }
@@ -95,6 +100,7 @@ final class Drafts {
       Entry entry = member.attempt().at(at, commitTs);
       refuseWhenOff(entry);
       checkKeepsInvariants(entry);
+      checkRoom(member, entry);
       add(entry);
     }
     Entry entry = byId.get(txnId);
@@ -123,7 +129,22 @@ final class Drafts {
 
   private void add(Entry entry) {
     at = at.with(entry);
+    bytes += recordBytes(entry);
     byId.put(entry.txnId(), entry);
+  }
+
+  /** A transaction that the head has no room for is refused; what else there is makes some. */
+  private void checkRoom(CommitGroup.Member member, Entry entry) {
+    long size = bytes + recordBytes(entry);
+    if (entry.kind() == EntryKind.COMMIT && size > Limits.HEAD_MAX_BYTES) {
+      TxnException full = HeadBounds.full(at, size);
+      member.hasNoRoom(full);
+      throw full;
+    }
+  }
+
+  private static long recordBytes(Entry entry) {
+    return Limits.recordBytes(EntryParser.toSummary(entry));
   }
 
   private long nextTs() {

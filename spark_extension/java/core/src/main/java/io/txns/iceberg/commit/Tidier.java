@@ -101,16 +101,20 @@ public final class Tidier {
    */
   boolean tidyWhenDue() {
     try {
-      Head head = log.load();
-      int standing = head.state().entries().size();
-      if (standing - keptByLast <= config.get().tidyAfter()) {
+      if (!isDue(log.newest())) {
         return false;
       }
+      Head head = log.load();
+      int standing = head.state().entries().size();
       keptByLast = standing - tidy(head);
     } catch (RuntimeException e) {
       LOG.warn("the log stays untidied, the next committer tries again", LoggedFailure.of(e));
     }
     return true;
+  }
+
+  private boolean isDue(Head head) {
+    return head.state().entries().size() - keptByLast > config.get().tidyAfter();
   }
 
   /**

@@ -453,7 +453,7 @@ public final class CommitLog {
     records.forEach(record -> EntryParser.checkWritable(record.summary()));
   }
 
-  private static boolean hasKind(Snapshot snapshot) {
+  static boolean hasKind(Snapshot snapshot) {
     return snapshot.summary() != null && snapshot.summary().containsKey(EntryParser.KIND);
   }
 }

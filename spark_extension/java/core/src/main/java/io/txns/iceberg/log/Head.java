@@ -37,6 +37,16 @@ public record Head(TableMetadata metadata, LogState state) {
     return metadata.currentSnapshot().manifestListLocation();
   }
 
+  /** What its records count for (docs/spec.md, 4.7). */
+  public long recordBytes() {
+    return exists()
+        ? metadata.snapshots().stream()
+            .filter(CommitLog::hasKind)
+            .mapToLong(snapshot -> Limits.recordBytes(snapshot.summary()))
+            .sum()
+        : 0;
+  }
+
   /** This head with one more entry, which waits to be appended together with others. */
   public Head with(Entry entry) {
     return new Head(metadata, state.with(entry));

@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import io.txns.iceberg.TxnException;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.Map;
 
 /**
  * What a record may hold at most, refused before it is written, and when it is read (docs/spec.md
@@ -22,6 +23,16 @@ public final class Limits {
   static final int TABLES_MAX = 1_000;
   static final int NESTING_MAX = 64;
   static final int PAYLOAD_MAX_BYTES = 64 * 1024 * 1024;
+  public static final long HEAD_MAX_BYTES = 8 * 1024 * 1024;
+
+  /** Who appends to a larger head applies and tidies first (docs/spec.md, 10). */
+  public static final long HEAD_BYTES = 2 * 1024 * 1024;
+
+  /** The same, of a head of more entries. */
+  public static final int HEAD_ENTRIES = 256;
+
+  /** What a record counts for beside the words of its summary. */
+  private static final long RECORD_BYTES = 1024;
 
   private static final JsonFactory FACTORY =
       JsonFactory.builder()
@@ -103,6 +114,17 @@ public final class Limits {
                 + " times");
       }
     }
+  }
+
+  /** What a record counts for in its head, by its summary without the operation. */
+  public static long recordBytes(Map<String, String> summary) {
+    return summary.entrySet().stream()
+        .mapToLong(pair -> bytes(pair.getKey()) + bytes(pair.getValue()))
+        .reduce(RECORD_BYTES, Long::sum);
+  }
+
+  private static long bytes(String word) {
+    return word.getBytes(StandardCharsets.UTF_8).length;
   }
 
   /** Read JSON to its end without keeping it. */

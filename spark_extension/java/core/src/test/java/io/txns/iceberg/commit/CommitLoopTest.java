@@ -408,7 +408,7 @@ class CommitLoopTest {
           }
         };
     assertThat(handle.upper()).isEqualTo(before).isLessThan(newer.upper());
-    new CommitLoop(handle.services().log(), handle.services().timeline(), Lake.CLOCK, uuid -> led)
+    Loops.over(handle.services(), Lake.CLOCK, led)
         .append(CommitGroup.Key.fresh(entry.txnId()), (head, commitTs) -> entry);
     assertThat(handle.upper()).isEqualTo(newer.upper());
   }

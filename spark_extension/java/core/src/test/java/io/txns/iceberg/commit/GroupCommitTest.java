@@ -15,13 +15,12 @@ import io.txns.iceberg.Lake;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.Transaction;
-import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
-import io.txns.iceberg.log.Timeline;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -282,10 +281,10 @@ class GroupCommitTest {
             member.committed(foreign.state().entries().get(0), foreign);
           }
         };
-    CommitLog log = lake.open().services().log();
+    Services services = lake.open().services();
+    CommitLog log = services.log();
     Head own = log.load();
-    Timeline timeline = new Timeline(new Archive(log));
-    CommitLoop loop = new CommitLoop(log, timeline, Lake.CLOCK, uuid -> led);
+    CommitLoop loop = Loops.over(services, Lake.CLOCK, led);
     assertThat(loop.append(CommitGroup.Key.fresh("t1"), (head, commitTs) -> null))
         .isEqualTo(foreign.state().entries().get(0));
     assertThat(log.newest()).isSameAs(own);

@@ -59,9 +59,7 @@ class GroupLimitsTest extends TwoTables {
             Lake.INLINE,
             Lake.CLOCK);
     CommitGroup group = new CommitGroup();
-    loop =
-        new CommitLoop(
-            contended.services().log(), contended.services().timeline(), Lake.CLOCK, uuid -> group);
+    loop = Loops.over(contended.services(), Lake.CLOCK, group);
   }
 
   private void advanceElsewhere() {

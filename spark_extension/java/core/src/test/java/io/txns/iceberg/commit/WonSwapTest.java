@@ -103,8 +103,7 @@ class WonSwapTest extends TwoTables {
   @Test
   void whatWasNotSentIsNotOnItsWay() {
     CommitGroup group = new CommitGroup();
-    CommitLoop loop =
-        new CommitLoop(handle.services().log(), handle.services().timeline(), clock, uuid -> group);
+    CommitLoop loop = Loops.over(handle.services(), clock, group);
     CommitGroup.Key key =
         new CommitGroup.Key(clock.newTxnId(), handle.upper(), CommitGroup.Origin.FRESH);
     assertThatThrownBy(

@@ -1,0 +1,137 @@
+package io.txns.iceberg.commit;
+
+import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Limits;
+import java.util.Comparator;
+import java.util.Map;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.stream.Collectors;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Keeps the head bounded: whoever meets a large one applies and tidies before the swap.
+ *
+ * <p>Docs/spec.md 10. A commit that has no room in it all the same is refused (4.7). Nothing
+ * depends on the first, which is tried again by the next who meets it; entries that cannot leave,
+ * as those of a table in quarantine, are no reason to try at each commit. Threads may share it.
+ */
+public final class HeadBounds {
+  private static final Logger LOG = LoggerFactory.getLogger(HeadBounds.class);
+
+  /** The part of a bound by which a head has to grow until it is tried again. */
+  private static final int PART = 16;
+
+  /** After how long a head that could not be made small is tried again, though it has not grown. */
+  private static final long AGAIN_MS = 60_000;
+
+  private static final int NAMED = 5;
+
+  private final CommitLog log;
+  private final Applier applier;
+  private final Tidier tidier;
+  private final TxnClock clock;
+  private final ReentrantLock lock = new ReentrantLock();
+  private volatile Left left;
+
+  /** How large a head was after it had been applied and tidied, and when in ms that was. */
+  private record Left(int entries, long size, long atMs) {}
+
+  public HeadBounds(CommitLog log, Applier applier, Tidier tidier, TxnClock clock) {
+    this.log = log;
+    this.applier = applier;
+    this.tidier = tidier;
+    this.clock = clock;
+  }
+
+  /**
+   * Apply and tidy where the newest head that was seen is large; errors are logged. One thread
+   * does, the others go on meanwhile.
+   */
+  void keep() {
+    if (!isDue(log.newest()) || !lock.tryLock()) {
+      return;
+    }
+    try {
+      makeSmall();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /**
+   * Apply and tidy for a transaction that has no room, or wait for who does.
+   *
+   * @return whether there may be room now
+   */
+  boolean makeRoom() {
+    lock.lock();
+    try {
+      if (isDue(log.load())) {
+        makeSmall();
+        return true;
+      }
+      return !isLarge(log.newest());
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private boolean isDue(Head head) {
+    Left last = left;
+    return isLarge(head)
+        && (last == null
+            || head.state().entries().size() - last.entries() > Limits.HEAD_ENTRIES / PART
+            || head.recordBytes() - last.size() > Limits.HEAD_BYTES / PART
+            || Math.abs(clock.nowMs() - last.atMs()) > AGAIN_MS);
+  }
+
+  private void makeSmall() {
+    try {
+      applier.applyAll();
+      if (tidier.tidy() == 0) {
+        tidier.tidy(); // it takes longer than a commit, and may have lost against one
+      }
+    } catch (RuntimeException e) {
+      LOG.warn("the log stays large, the next who meets it tries again", LoggedFailure.of(e));
+    }
+    Head head = log.newest();
+    left = new Left(head.state().entries().size(), head.recordBytes(), clock.nowMs());
+  }
+
+  private static boolean isLarge(Head head) {
+    return head.state().entries().size() > Limits.HEAD_ENTRIES
+        || head.recordBytes() > Limits.HEAD_BYTES;
+  }
+
+  /** A transaction for which a head has no room: what fills it has to leave first. */
+  static TxnException full(Head head, long size) {
+    return TxnException.tooMuch(
+        String.format(
+            "the log has no room for the transaction: it holds %d entries, most of them not applied"
+                + " to %s; find out why with `txns status`, then `txns apply`, or `txns repair` for a"
+                + " table in quarantine (in SQL CALL system.apply() and the repair procedures), and"
+                + " run the transaction again; bytes=`%d` most=`%d`",
+            head.state().entries().size(), mostNamed(head), size, Limits.HEAD_MAX_BYTES));
+  }
+
+  /** The tables of most entries. */
+  private static String mostNamed(Head head) {
+    Map<TableIdentifier, Long> counts =
+        head.state().entries().stream()
+            .filter(Entry::applies)
+            .flatMap(entry -> entry.changes().stream())
+            .collect(Collectors.groupingBy(head.state()::nameOf, Collectors.counting()));
+    return counts.entrySet().stream()
+        .sorted(Map.Entry.comparingByValue(Comparator.reverseOrder()))
+        .limit(NAMED)
+        .map(each -> each.getKey().toString())
+        .collect(Collectors.joining(", "));
+  }
+}
