@@ -113,6 +113,8 @@ class Member:
             looked into did not.
         alone: Whether a group with it was refused: nobody knows for whose entry.
         refusal: What the catalog said to its last attempt, which the next head judges.
+        cause: Why its last attempt was not won.
+        unsent: Whether that was because nothing could be sent of it.
         conflict: Why it was refused, to be told when an abort of its id has landed.
         deadline_ms: When its attempts end, in ms; None before the first.
         tries: How many there were, whoever has led them.
@@ -126,6 +128,8 @@ class Member:
         self.failure: BaseException | None = None
         self.alone = False
         self.refusal: Exception | None = None
+        self.cause: Exception | None = None
+        self.unsent = False
         self.conflict: Exception | None = None
         self.deadline_ms: int | None = None
         self.tries = 0

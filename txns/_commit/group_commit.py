@@ -34,6 +34,9 @@ _LOG = logger(__name__)
 MAX_ATTEMPTS = 50
 MAX_MS = 30_000
 BACK_OFF_MAX_MS = 5
+"""After a race that was lost."""
+FAILED_MAX_MS = 2_000
+"""After attempts that catalog or storage failed; the first time it is 10 ms, then twice as long."""
 
 
 class CommitLoop:
@@ -113,40 +116,50 @@ class CommitLoop:
         now_ms = self._clock.now_ms()
         for member in members:
             member.deadline_ms = member.deadline_ms or now_ms + MAX_MS
-        again = False
+        again, failed = False, 0
         while not again or not self._is_over(leader):
             if again:
-                self._clock.back_off(BACK_OFF_MAX_MS)
+                self._clock.back_off(_back_off_ms(failed))
             again = True
             for member in members:
                 member.tries += 1
-            try:
-                head = self._log.load()
-                self._look_up(members, head)
-            except Exception as error:
-                unsettled = any(member.attempts.stood_on for member in _open(members))
-                if unsettled and is_transient(error):
-                    _LOG.debug("the log cannot be asked, trying again", exc_info=True)
-                    continue
-                raise
-            if self._attempt(members, head) or not leader.open:
+            head = self._ask(members, failed)
+            if head is None:
+                failed += 1
+                continue
+            swap = self._attempt(members, head)
+            if swap is None or not leader.open:
                 return
+            failed = failed + 1 if swap.outcome in {Outcome.MAYBE, Outcome.NOT_SENT} else 0
             if any(member.alone for member in members):
                 members = [leader]  # the others go on one by one, too
         self._settle(leader, members)
+
+    def _ask(self, members: list[Member], failed: int) -> Head | None:
+        """Give the newest head, looked into; None where it cannot be asked, and has to be."""
+        try:
+            head = self._log.load()
+            self._look_up(members, head)
+        except Exception as error:
+            unsettled = any(member.attempts.stood_on for member in _open(members))
+            if (unsettled or failed) and is_transient(error):
+                _LOG.debug("the log cannot be asked, trying again", exc_info=True)
+                return None
+            raise
+        return head
 
     def _is_over(self, member: Member) -> bool:
         """Whether a member has been tried for as often, or as long, as it may."""
         assert member.deadline_ms is not None
         return member.tries >= MAX_ATTEMPTS or self._clock.now_ms() >= member.deadline_ms
 
-    def _attempt(self, members: list[Member], head: Head) -> bool:
-        """Make one swap; give whether no member is open any more."""
+    def _attempt(self, members: list[Member], head: Head) -> Swap | None:
+        """Make one swap; give one that was not won, None where no member is open any more."""
         drafts = Drafts.of(_open(members), head, self._clock)
         if not drafts.by_id:
             for member, failure in drafts.refused.items():
                 member.failure = _failure(member, failure)
-            return True
+            return None
         swap = self._swap(head, drafts)
         if swap.outcome is Outcome.WON:
             for member, failure in drafts.refused.items():
@@ -154,25 +167,29 @@ class CommitLoop:
                 member.failure = failure
             for member, entry in drafts.entries.items():
                 member.entry = entry
-            return True
+            return None
         # Who was refused stays as well: it may have been because of entries that did not land.
         _LOG.debug("a swap was not won: %s", swap.outcome, exc_info=swap.cause)
+        for member in drafts.members:
+            member.cause, member.unsent = swap.cause, swap.outcome is Outcome.NOT_SENT
         if swap.outcome is Outcome.REFUSED:
             for member in drafts.members:
                 member.refusal = swap.cause if len(drafts.members) == 1 else None
                 member.alone = True
-        return False
+        return swap
 
     def _swap(self, head: Head, drafts: Drafts) -> Swap:
         """Swap what was noted before: its thread may be stopped before it knows what came of it."""
         for member in drafts.members:
             member.attempts.trying(head)
         try:
-            return self._log.append(head, list(drafts.by_id.values()))
+            swap = self._log.append(head, list(drafts.by_id.values()))
         except Exception:
-            for member in drafts.members:
-                member.attempts.not_sent()
+            _not_sent(drafts.members)
             raise
+        if swap.outcome is Outcome.NOT_SENT:
+            _not_sent(drafts.members)
+        return swap
 
     def _look_up(self, members: list[Member], head: Head) -> None:
         """Learn from a head who has landed, and whose attempts never will."""
@@ -201,8 +218,11 @@ class CommitLoop:
             if member is not leader and not self._is_over(member):
                 continue
             others = member.key.origin is Origin.CALLERS  # other tries may be on their way
-            if others or member.attempts.stood_on is not None:
+            if member.attempts.stood_on is None and member.unsent and member.cause:
+                member.failure = member.cause  # which is no outcome
+            elif others or member.attempts.stood_on is not None:
                 member.failure = CommitStateUnknown(member.key.txn_id)
+                member.failure.__cause__ = member.cause
             else:
                 member.failure = Conflict(
                     "too many others were committing",
@@ -210,6 +230,16 @@ class CommitLoop:
                     txn_id=member.key.txn_id,
                     least_ts=head.upper,
                 )
+
+
+def _not_sent(members: list[Member]) -> None:
+    for member in members:
+        member.attempts.not_sent()
+
+
+def _back_off_ms(failed: int) -> int:
+    """Give how long a pause is at most, after how many attempts in a row that had no answer."""
+    return min(5 * 2**failed, FAILED_MAX_MS) if failed else BACK_OFF_MAX_MS
 
 
 def _failure(member: Member, error: Exception) -> Exception:

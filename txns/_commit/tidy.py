@@ -121,6 +121,9 @@ class Tidier:
             self._log.supersede(*attempt.superseded)
             return len(done)
         _LOG.debug("lost the swap of a tidy", exc_info=swap.cause)
+        if swap.outcome is Outcome.NOT_SENT:
+            attempt.io.delete_created()
+            return 0
         self._unsettled.append(attempt)
         try:
             landed = self._settle(self._log.load())

@@ -32,6 +32,7 @@ from pyiceberg.table.update import (
 
 from txns._iceberg import timestamps
 from txns._iceberg.manifests import last_sequence_number
+from txns._iceberg.metadata_files import is_unwritten
 from txns._iceberg.snapshots import REPLACE, History, operation_of, summary_value
 from txns._identifier import dotted_name
 from txns._log import commit_table, limits, payload
@@ -169,6 +170,8 @@ class Outcome(Enum):
     """The catalog's answer was lost; the next head tells."""
     REFUSED = auto()
     """The catalog refuses the request, or one that repeated it; the next head tells."""
+    NOT_SENT = auto()
+    """Its metadata file could not be written, so nothing was asked of the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,10 +361,13 @@ class CommitLog:
             won = self.catalog.commit_table(head.table, requirements, tuple(updates))
         except CommitFailedException as error:
             return Swap(Outcome.LOST, error)
-        except REFUSALS as error:
-            return Swap(Outcome.REFUSED, error)
-        except Exception as error:  # noqa: BLE001 -- whatever it was, the next head tells
-            return Swap(Outcome.MAYBE, error)
+        except Exception as error:
+            if is_unwritten(error):
+                if isinstance(error, (*REFUSALS, PermissionError)):
+                    raise
+                return Swap(Outcome.NOT_SENT, error)
+            refused = isinstance(error, REFUSALS)
+            return Swap(Outcome.REFUSED if refused else Outcome.MAYBE, error)
         self._made(head.table, won)
         return Swap(Outcome.WON)
 

@@ -179,6 +179,7 @@ public class CommitGroup {
     private RuntimeException refusal;
     private RuntimeException conflict;
     private RuntimeException noRoom;
+    private RuntimeException unsent;
     private long sinceTs;
     private long deadlineMs = Long.MAX_VALUE;
     private int tries;
@@ -254,6 +255,20 @@ public class CommitGroup {
     /** Why it was refused when an abort of its id was to be swapped; null where none was. */
     RuntimeException conflict() {
       return conflict;
+    }
+
+    /**
+     * Its last attempt was not won.
+     *
+     * @param why what the storage said, if nothing could be sent of it; else null
+     */
+    void isUnsent(RuntimeException why) {
+      unsent = why;
+    }
+
+    /** What the storage said when nothing could be sent of the last attempt; null where it was. */
+    RuntimeException unsent() {
+      return unsent;
     }
 
     /** The head has no room for it, as {@code reason} tells. */

@@ -25,7 +25,14 @@ public final class CommitLoop {
   private static final Logger LOG = LoggerFactory.getLogger(CommitLoop.class);
   private static final int MAX_ATTEMPTS = 50;
   private static final long MAX_MS = 30_000;
+
+  /** After a race that was lost. */
   private static final long BACK_OFF_MAX_MS = 5;
+
+  /**
+   * After attempts that catalog or storage failed; the first time it is 10 ms, then twice as long.
+   */
+  private static final long FAILED_MAX_MS = 2_000;
 
   private final CommitLog log;
   private final Timeline timeline;
@@ -95,18 +102,22 @@ public final class CommitLoop {
     List<CommitGroup.Member> members = group;
     long latestMs = clock.nowMs() + MAX_MS;
     members.forEach(member -> member.endsBy(latestMs));
+    int failed = 0;
     for (boolean again = false; !again || !isOver(leader); again = true) {
       if (again) {
-        clock.backOff(BACK_OFF_MAX_MS);
+        clock.backOff(backOffMs(failed));
       }
       members.forEach(CommitGroup.Member::isTried);
-      Optional<Head> head = ask(members);
+      Optional<Head> head = ask(members, failed);
       if (head.isEmpty()) {
+        failed++;
         continue;
       }
-      if (attempt(members, head.get()) || !leader.isOpen()) {
+      Optional<CommitLog.Swap> swap = attempt(members, head.get());
+      if (swap.isEmpty() || !leader.isOpen()) {
         return;
       }
+      failed = swap.get().hasFailed() ? failed + 1 : 0;
       if (members.stream().anyMatch(CommitGroup.Member::isAlone)) {
         members = List.of(leader); // the others go on one by one, too
       }
@@ -114,18 +125,24 @@ public final class CommitLoop {
     settle(leader, members);
   }
 
+  /** How long a pause is at most, after how many attempts in a row that had no answer. */
+  private static long backOffMs(int failed) {
+    return failed == 0 ? BACK_OFF_MAX_MS : Math.min(5L << Math.min(failed, 20), FAILED_MAX_MS);
+  }
+
   private boolean isOver(CommitGroup.Member member) {
     return member.isOver(MAX_ATTEMPTS, clock.nowMs());
   }
 
   /** The newest head and what it tells; empty where the log cannot be asked and has to be. */
-  private Optional<Head> ask(List<CommitGroup.Member> members) {
+  private Optional<Head> ask(List<CommitGroup.Member> members, int failed) {
     try {
       Head head = log.load();
       lookUp(members, head);
       return Optional.of(head);
     } catch (RuntimeException e) {
-      boolean unsettled = open(members).stream().anyMatch(member -> member.attempts().mayLand());
+      boolean unsettled =
+          failed > 0 || open(members).stream().anyMatch(member -> member.attempts().mayLand());
       boolean cancelled = Thread.currentThread().isInterrupted();
       if (cancelled || !unsettled || e instanceof TxnException || CommitLog.isRefusal(e)) {
         throw e;
@@ -135,27 +152,28 @@ public final class CommitLoop {
     }
   }
 
-  /** One swap; whether no member is open any more. */
-  private boolean attempt(List<CommitGroup.Member> members, Head head) {
+  /** One swap, if it was not won; empty where no member is open any more. */
+  private Optional<CommitLog.Swap> attempt(List<CommitGroup.Member> members, Head head) {
     Drafts drafts = Drafts.of(open(members), head, log.identifier(), clock);
     if (drafts.all().isEmpty()) {
       drafts.refused().forEach(CommitGroup.Member::failed);
-      return true;
+      return Optional.empty();
     }
     CommitLog.Swap swap = swap(head, drafts);
     if (swap.outcome() == CommitLog.Swap.Outcome.WON) {
       drafts.refused().forEach(CommitGroup.Member::notCommitted);
       drafts.entries().forEach((member, entry) -> member.committed(entry, log.newest()));
-      return true;
+      return Optional.empty();
     }
     LOG.debug("a swap was not won: {}", swap.outcome(), swap.cause());
     // Who was refused stays as well: it may have been because of entries that have not landed.
     drafts.members().forEach(member -> member.attempts().notWon(swap.cause()));
+    drafts.members().forEach(member -> member.isUnsent(swap.isUnwritten() ? swap.cause() : null));
     if (swap.outcome() == CommitLog.Swap.Outcome.REFUSED) {
       RuntimeException own = drafts.members().size() == 1 ? swap.cause() : null;
       drafts.members().forEach(member -> member.refused(own));
     }
-    return false;
+    return Optional.of(swap);
   }
 
   /** Noted before it is sent: its thread may be stopped before it knows what became of it. */
@@ -233,6 +251,10 @@ public final class CommitLoop {
     lookUp(members, head);
     for (CommitGroup.Member member : open(members)) {
       if (member != leader && !isOver(member)) {
+        continue;
+      }
+      if (member.unsent() != null && !member.attempts().mayLand()) {
+        member.failed(member.unsent()); // which is no outcome
         continue;
       }
       TxnException conflict =

@@ -143,6 +143,7 @@ public final class Tidier {
     }
     LOG.debug("lost the swap of a tidy", swap.cause());
     if (swap.outcome() == CommitLog.Swap.Outcome.NOT_SENT) {
+      attempt.delete();
       return 0;
     }
     unsettled.add(attempt);

@@ -5,6 +5,7 @@ import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.meta.Cleaning;
+import io.txns.iceberg.meta.MetadataFiles;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import java.util.ArrayList;
@@ -77,8 +78,21 @@ public final class CommitLog {
       MAYBE,
       /** The catalog refuses the request, or one that repeated it; the next head tells. */
       REFUSED,
-      /** The head had moved already, so the catalog was not asked. */
+      /**
+       * The catalog was not asked: the head had moved already, which has no cause, or the new
+       * metadata file could not be written.
+       */
       NOT_SENT
+    }
+
+    /** Whether catalog or storage have failed, in place of an answer. */
+    public boolean hasFailed() {
+      return outcome == Outcome.MAYBE || isUnwritten();
+    }
+
+    /** Whether nothing was asked of the catalog since a file could not be written. */
+    public boolean isUnwritten() {
+      return outcome == Outcome.NOT_SENT && cause != null;
     }
 
     private static final Swap WON = new Swap(Outcome.WON, null);
@@ -285,6 +299,12 @@ public final class CommitLog {
         return new Swap(Swap.Outcome.LOST, e);
       } catch (RuntimeException e) {
         writer = null;
+        if (MetadataFiles.isUnwritten(e)) {
+          if (isRefusal(e) || MetadataFiles.isDenied(e)) {
+            throw e;
+          }
+          return new Swap(Swap.Outcome.NOT_SENT, e);
+        }
         return new Swap(isRefusal(e) ? Swap.Outcome.REFUSED : Swap.Outcome.MAYBE, e);
       } catch (Throwable e) {
         writer = null; // it may have come after the swap: the next head tells

@@ -1,0 +1,34 @@
+package io.txns.iceberg.meta;
+
+import java.nio.file.AccessDeniedException;
+import java.util.Arrays;
+import org.apache.iceberg.BaseMetastoreTableOperations;
+import org.apache.iceberg.TableMetadataParser;
+
+/** What table operations do not tell of a commit: whether they came as far as asking for it. */
+public final class MetadataFiles {
+  private MetadataFiles() {}
+
+  /**
+   * Whether an error of a commit came out of writing the new metadata file.
+   *
+   * <p>Operations that write it themselves do so before they move the pointer, so nothing has been
+   * asked for. Where the error was made tells: it has the same type as any other one. Of a server,
+   * which writes it, and where another error was made of it, nothing is known.
+   */
+  public static boolean isUnwritten(Throwable e) {
+    return Arrays.stream(e.getStackTrace()).anyMatch(MetadataFiles::isWriting);
+  }
+
+  private static boolean isWriting(StackTraceElement frame) {
+    return frame.getClassName().equals(TableMetadataParser.class.getName())
+            && frame.getMethodName().equals("internalWrite")
+        || frame.getClassName().equals(BaseMetastoreTableOperations.class.getName())
+            && frame.getMethodName().equals("writeNewMetadata");
+  }
+
+  /** Whether a storage says of what could not be written that one may not write there. */
+  public static boolean isDenied(Throwable e) {
+    return e.getCause() instanceof AccessDeniedException;
+  }
+}
