@@ -13,6 +13,7 @@ from txns._commit.group_commit import CommitLoop
 from txns._commit.head_bounds import HeadBounds
 from txns._commit.register import Registrar
 from txns._commit.tidy import Tidier
+from txns._iceberg import time_outs
 from txns._log import storage_time
 from txns._log.archive import Archive
 from txns._log.commit_log import CommitLog
@@ -54,7 +55,8 @@ class Parts:
 
     @staticmethod
     def of(catalog: Catalog, config: Config, clock: Clock) -> Parts:
-        """Wire the parts over a catalog."""
+        """Wire the parts over a catalog, whose client is not to wait for ever."""
+        time_outs.put_in(catalog)
         log = CommitLog(catalog, config.commit_table, clock)
         timeline = Timeline(Archive(log))
         tables = DataTables(catalog, log, timeline, clock)

@@ -5,6 +5,7 @@ import io.txns.iceberg.catalog.TableDrop;
 import io.txns.iceberg.catalog.TableListing;
 import io.txns.iceberg.catalog.TableLoading;
 import io.txns.iceberg.catalog.TableRename;
+import io.txns.iceberg.catalog.TimeOuts;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.catalog.TxnTableBuilder;
 import java.io.Closeable;
@@ -82,7 +83,8 @@ public final class TxnCatalog
           "a TxnCatalog needs the real catalog's options under txns.delegate.*, for example"
               + " txns.delegate.type");
     }
-    Catalog delegate = CatalogUtil.buildIcebergCatalog(name, delegateOptions, hadoopConf);
+    Catalog delegate =
+        CatalogUtil.buildIcebergCatalog(name, TimeOuts.in(delegateOptions), hadoopConf);
     this.handle = TxnHandle.open(name, delegate, TxnConfig.from(properties), TxnClock.system());
     this.loading = new TableLoading(services(), () -> null, true);
   }

@@ -5,6 +5,7 @@ import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.catalog.TimeOuts;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.catalog.TxnTable;
 import io.txns.spark.command.TxnExplainCommand;
@@ -79,7 +80,8 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
           this.options = options.asCaseSensitiveMap();
           configured = TxnConfig.from(this.options);
           CaseInsensitiveStringMap others = delegateOptions(options);
-          Catalog delegate = super.buildIcebergCatalog(name, others);
+          Map<String, String> timed = TimeOuts.in(others.asCaseSensitiveMap());
+          Catalog delegate = super.buildIcebergCatalog(name, new CaseInsensitiveStringMap(timed));
           handle =
               TxnHandle.open(
                   name,
