@@ -395,6 +395,7 @@ public final class TxnHandle implements Closeable {
   /** Close the catalog underneath, where it can be closed. */
   @Override
   public void close() throws IOException {
+    services.applier().close();
     if (services.delegate() instanceof Closeable closeable) {
       closeable.close();
     }

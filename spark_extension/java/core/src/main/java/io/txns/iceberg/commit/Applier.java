@@ -23,18 +23,12 @@ import io.txns.iceberg.table.OutstandingBranch;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
-import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
-import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Snapshot;
@@ -62,22 +56,18 @@ public final class Applier {
   /** After how long what a catalog refuses is no matter of clocks: orphans are days old. */
   private static final long REFUSED_FOR_MS = 3_600_000;
 
-  /** Tables are applied side by side: each waits for its own catalog call. */
-  private static final ExecutorService POOL =
-      Executors.newFixedThreadPool(
-          4,
-          task -> {
-            Thread thread = new Thread(task, "txns-apply");
-            thread.setDaemon(true);
-            return thread;
-          });
-
   private final Catalog delegate;
   private final CommitLog log;
   private final DataTables tables;
   private final TxnClock clock;
+  private final ApplyPool pool;
 
   public Applier(Catalog delegate, CommitLog log, DataTables tables, TxnClock clock) {
+    this(delegate, log, tables, clock, new ApplyPool());
+  }
+
+  Applier(Catalog delegate, CommitLog log, DataTables tables, TxnClock clock, ApplyPool pool) {
+    this.pool = pool;
     this.delegate = delegate;
     this.log = log;
     this.tables = tables;
@@ -100,49 +90,23 @@ public final class Applier {
   }
 
   /**
-   * Apply everything that {@code head} holds for some tables, several at once.
+   * Apply everything that {@code head} holds for some tables, several at once; who waits goes on
+   * without a table that hangs.
    *
    * @return the tables that have entries left
    */
   Set<TableIdentifier> applyAll(Head head, Set<TableIdentifier> all) {
-    ClassLoader classes = Thread.currentThread().getContextClassLoader();
-    Map<TableIdentifier, Future<Boolean>> running = new LinkedHashMap<>();
-    if (all.size() > 1) {
-      for (TableIdentifier table : all) {
-        running.put(table, POOL.submit(() -> within(classes, () -> apply(head, table))));
-      }
-    }
-    Set<TableIdentifier> left = new LinkedHashSet<>();
-    for (TableIdentifier table : all) {
-      boolean done = all.size() > 1 ? join(running.get(table)) : apply(head, table);
-      if (!done) {
-        left.add(table);
-      }
-    }
-    return left;
+    return pool.left(all, table -> apply(head, table));
   }
 
-  /** Engines load drivers and file systems through the caller's class loader. */
-  private static boolean within(ClassLoader classes, BooleanSupplier task) {
-    Thread thread = Thread.currentThread();
-    ClassLoader own = thread.getContextClassLoader();
-    thread.setContextClassLoader(classes);
-    try {
-      return task.getAsBoolean();
-    } finally {
-      thread.setContextClassLoader(own);
-    }
+  /** Whether a table hangs that somebody has gone on without: who looks at it would hang, too. */
+  boolean isHanging() {
+    return pool.isHanging();
   }
 
-  private static boolean join(Future<Boolean> task) {
-    try {
-      return task.get();
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      return false;
-    } catch (ExecutionException e) {
-      throw new IllegalStateException("applying reports its failures by its answer", e);
-    }
+  /** Begin to apply nothing any more. */
+  public void close() {
+    pool.close();
   }
 
   /**

@@ -265,7 +265,7 @@ public final class Committer {
       boolean inline = config.get().within(log).apply() == TxnConfig.Apply.INLINE;
       applied = inline && metrics.during(Phase.APPLY, () -> applyAll(entry));
       long tidiedFromMs = clock.nowMs();
-      if (tidier.tidyWhenDue()) {
+      if (!applier.isHanging() && tidier.tidyWhenDue()) {
         metrics.took(Phase.TIDY, tidiedFromMs);
       }
     } catch (Throwable e) { // for any other answer the engine would delete what has committed

@@ -95,7 +95,7 @@ public final class HeadBounds {
   private void makeSmall() {
     try {
       applier.applyAll();
-      if (tidier.tidy() == 0) {
+      if (!applier.isHanging() && tidier.tidy() == 0) {
         tidier.tidy(); // it takes longer than a commit, and may have lost against one
       }
     } catch (RuntimeException e) {
