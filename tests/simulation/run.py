@@ -25,7 +25,7 @@ from tests.simulation.storage import Storage
 from tests.simulation.strangers import append_rows
 from tests.simulation.worker import Lake, Worker
 from txns._commit import tidy
-from txns._log import payload
+from txns._log import limits, payload
 from txns._table import mark
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ _CREATABLE = (("lake", "n0"), ("lake", "n1"))
 _SPARE = (("lake", "r0"), ("lake", "u0"))
 _FILES_APART = 0.3
 """How many seeds have an archive of files that no tidy rewrites."""
+_SMALL_HEADS = 0.3
+"""How many seeds call a head of few entries a large one."""
 _NEWEST_FORMAT = 0.6
 """How many tables are of the newest format where there are some."""
 
@@ -103,12 +105,14 @@ def run(
         jvm.running(plan.mutation).reset()
     files = plan.settings.has(Switch.PAYLOAD_FILES)
     apart = random.Random(f"{plan.seed}/files-apart").random() < _FILES_APART
+    small = random.Random(f"{plan.seed}/small-heads").random() < _SMALL_HEADS
     with (
         simulated(world),
         quiet(),
         short_retention(),
         payloads_in_files(there=files),
         archive_files_apart(there=apart),
+        heads_kept_small(there=small),
     ):
         try:
             lake = _lake_of(plan, world)
@@ -238,6 +242,13 @@ def payloads_in_files(*, there: bool) -> Iterator[None]:
 def archive_files_apart(*, there: bool) -> Iterator[None]:
     """Let no tidy rewrite files of earlier ones, as where the archive is large (Python's)."""
     with mock.patch.object(tidy, "SMALL_FILE_BYTES", 0) if there else nullcontext():
+        yield
+
+
+@contextmanager
+def heads_kept_small(*, there: bool) -> Iterator[None]:
+    """Let writers apply and tidy before the swap where few entries stand in the head (Python's)."""
+    with mock.patch.object(limits, "HEAD_ENTRIES", 3) if there else nullcontext():
         yield
 
 

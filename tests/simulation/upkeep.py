@@ -11,7 +11,7 @@ from tests.simulation.history import Attempt, History, Identifier, Operation, fo
 from tests.simulation.scheduler import DAY_MS, Violation
 from txns._admin import orphans
 from txns._admin.purge import Purger
-from txns.errors import Conflict, TxnsError
+from txns.errors import Conflict, TxnsError, Unsupported
 
 if TYPE_CHECKING:
     from tests.simulation.rows import Rows
@@ -223,11 +223,17 @@ def check_read(lake: Lake, catalog: Any, name: Identifier, read_ts: int) -> None
 
 
 def _may_fail(history: History, name: Identifier, read_ts: int, error: Exception) -> bool:
-    """Whether a read may end with an error: too old, being purged, or upset by strangers."""
+    """
+    Whether a read may end with an error: too old, being purged, or upset by strangers.
+
+    Or a table that was forgotten, and that another log has taken since.
+    """
     if isinstance(error, FileNotFoundError):  # a purger has begun, or died in the middle
         return read_ts < history.purged.get(name, 0)
     too_old = isinstance(error, Conflict) and history.may_be_unreadable(name, read_ts)
-    return too_old or name in history.upset
+    newest = history.newest(name)
+    taken = isinstance(error, Unsupported) and newest is not None and not newest.cared
+    return too_old or taken or name in history.upset
 
 
 def _rows(lake: Lake, catalog: Any, name: Identifier) -> Rows | None:

@@ -30,9 +30,16 @@ public class CommitGroup {
   /** Those whose threads are in {@link #run}, the oldest first. */
   private final List<Member> waiting = new ArrayList<>();
 
+  private final HeadBounds.Tries tries = new HeadBounds.Tries();
+
   private boolean led;
 
   public CommitGroup() {}
+
+  /** What its members know of each other's tries to make the head small. */
+  HeadBounds.Tries tries() {
+    return tries;
+  }
 
   /**
    * What handles have in common whose swaps go to one log, and are made with one set of rights.

@@ -72,19 +72,21 @@ public final class CommitLoop {
    *     again
    */
   public Entry append(CommitGroup.Key key, CommitGroup.Attempt attempt) {
-    bounds.keep();
-    CommitGroup.Member member = appended(key, attempt);
-    if (member.isCrowdedOut() && bounds.makeRoom()) {
-      member = appended(key, attempt);
+    CommitGroup group = groups.apply(log.uuid());
+    bounds.keep(group.tries());
+    CommitGroup.Member member = appended(group, key, attempt);
+    if (member.isCrowdedOut() && bounds.makeRoom(group.tries())) {
+      member = appended(group, key, attempt);
     }
     CommitGroup.Landed landed = member.result();
     saw(landed.holder());
     return landed.entry();
   }
 
-  private CommitGroup.Member appended(CommitGroup.Key key, CommitGroup.Attempt attempt) {
+  private CommitGroup.Member appended(
+      CommitGroup group, CommitGroup.Key key, CommitGroup.Attempt attempt) {
     CommitGroup.Member member = new CommitGroup.Member(key, attempt);
-    groups.apply(log.uuid()).run(member, this::appendAll);
+    group.run(member, this::appendAll);
     return member;
   }
 

@@ -20,7 +20,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Docs/spec.md 10. A commit that has no room in it all the same is refused (4.7). Nothing
  * depends on the first, which is tried again by the next who meets it; entries that cannot leave,
- * as those of a table in quarantine, are no reason to try at each commit. Threads may share it.
+ * as those of a table in quarantine, are no reason to try at each commit. Threads may share it, and
+ * all who commit in one group know of each other's tries.
  */
 public final class HeadBounds {
   private static final Logger LOG = LoggerFactory.getLogger(HeadBounds.class);
@@ -37,11 +38,15 @@ public final class HeadBounds {
   private final Applier applier;
   private final Tidier tidier;
   private final TxnClock clock;
-  private final ReentrantLock lock = new ReentrantLock();
-  private volatile Left left;
 
   /** How large a head was after it had been applied and tidied, and when in ms that was. */
   private record Left(int entries, long size, long atMs) {}
+
+  /** What all know of each other's tries who commit in one group. */
+  static final class Tries {
+    private final ReentrantLock lock = new ReentrantLock();
+    private volatile Left left;
+  }
 
   public HeadBounds(CommitLog log, Applier applier, Tidier tidier, TxnClock clock) {
     this.log = log;
@@ -54,14 +59,14 @@ public final class HeadBounds {
    * Apply and tidy where the newest head that was seen is large; errors are logged. One thread
    * does, the others go on meanwhile.
    */
-  void keep() {
-    if (!isDue(log.newest()) || !lock.tryLock()) {
+  void keep(Tries tries) {
+    if (!isDue(log.newest(), tries) || !tries.lock.tryLock()) {
       return;
     }
     try {
-      makeSmall();
+      makeSmall(tries);
     } finally {
-      lock.unlock();
+      tries.lock.unlock();
     }
   }
 
@@ -70,21 +75,21 @@ public final class HeadBounds {
    *
    * @return whether there may be room now
    */
-  boolean makeRoom() {
-    lock.lock();
+  boolean makeRoom(Tries tries) {
+    tries.lock.lock();
     try {
-      if (isDue(log.load())) {
-        makeSmall();
+      if (isDue(log.load(), tries)) {
+        makeSmall(tries);
         return true;
       }
       return !isLarge(log.newest());
     } finally {
-      lock.unlock();
+      tries.lock.unlock();
     }
   }
 
-  private boolean isDue(Head head) {
-    Left last = left;
+  private boolean isDue(Head head, Tries tries) {
+    Left last = tries.left;
     return isLarge(head)
         && (last == null
             || head.state().entries().size() - last.entries() > Limits.HEAD_ENTRIES / PART
@@ -92,7 +97,7 @@ public final class HeadBounds {
             || Math.abs(clock.nowMs() - last.atMs()) > AGAIN_MS);
   }
 
-  private void makeSmall() {
+  private void makeSmall(Tries tries) {
     try {
       applier.applyAll();
       if (!applier.isHanging() && tidier.tidy() == 0) {
@@ -102,7 +107,7 @@ public final class HeadBounds {
       LOG.warn("the log stays large, the next who meets it tries again", LoggedFailure.of(e));
     }
     Head head = log.newest();
-    left = new Left(head.state().entries().size(), head.recordBytes(), clock.nowMs());
+    tries.left = new Left(head.state().entries().size(), head.recordBytes(), clock.nowMs());
   }
 
   private static boolean isLarge(Head head) {
