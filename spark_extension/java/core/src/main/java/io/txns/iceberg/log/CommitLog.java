@@ -424,7 +424,7 @@ public final class CommitLog {
   private LogState state(TableMetadata metadata) {
     Map<Long, Entry> records = new HashMap<>();
     for (Snapshot snapshot : metadata.snapshots()) {
-      if (hasKind(snapshot)) {
+      if (EntryParser.hasKind(snapshot)) {
         records.put(
             snapshot.snapshotId(),
             parsed.computeIfAbsent(snapshot.snapshotId(), id -> record(snapshot)));
@@ -452,7 +452,7 @@ public final class CommitLog {
   /** The newest record of {@code main}: a stranger's compaction of the archive is stepped over. */
   private static Snapshot newestRecord(TableMetadata metadata) {
     Snapshot snapshot = metadata.currentSnapshot();
-    while (snapshot != null && !hasKind(snapshot)) {
+    while (snapshot != null && !EntryParser.hasKind(snapshot)) {
       if (!DataOperations.REPLACE.equals(snapshot.operation())) {
         throw TxnException.corruptLog(
             String.format(
@@ -469,11 +469,7 @@ public final class CommitLog {
 
   private static void checkWritable(TableMetadata metadata) {
     List<Snapshot> records = new ArrayList<>();
-    metadata.snapshots().stream().filter(CommitLog::hasKind).forEach(records::add);
+    metadata.snapshots().stream().filter(EntryParser::hasKind).forEach(records::add);
     records.forEach(record -> EntryParser.checkWritable(record.summary()));
-  }
-
-  static boolean hasKind(Snapshot snapshot) {
-    return snapshot.summary() != null && snapshot.summary().containsKey(EntryParser.KIND);
   }
 }

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 
@@ -53,6 +54,11 @@ public final class EntryParser {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private EntryParser() {}
+
+  /** Whether a snapshot of the commit table is a record. */
+  static boolean hasKind(Snapshot snapshot) {
+    return snapshot.summary() != null && snapshot.summary().containsKey(KIND);
+  }
 
   /** The summary of the snapshot that stands for {@code entry}, without {@code operation}. */
   public static Map<String, String> toSummary(Entry entry) {

@@ -41,7 +41,7 @@ public record Head(TableMetadata metadata, LogState state) {
   public long recordBytes() {
     return exists()
         ? metadata.snapshots().stream()
-            .filter(CommitLog::hasKind)
+            .filter(EntryParser::hasKind)
             .mapToLong(snapshot -> Limits.recordBytes(snapshot.summary()))
             .sum()
         : 0;
