@@ -16,6 +16,9 @@ import org.apache.iceberg.rest.RESTCatalog;
  * of S3, ADLS, GCS, Glue and the Hive metastore have time-outs of their own.
  */
 public final class TimeOuts {
+  private static final int CONNECT_S = 10;
+  private static final int ANSWER_S = 60;
+
   private TimeOuts() {}
 
   /** The options of a catalog with those that say how long its client waits. */
@@ -35,16 +38,16 @@ public final class TimeOuts {
     String uri = options.getOrDefault(CatalogProperties.URI, "").toLowerCase(Locale.ROOT);
     Map<String, String> defaults = new LinkedHashMap<>();
     if (is(options, "rest", RESTCatalog.class)) {
-      defaults.put("rest.client.connection-timeout-ms", "10000");
-      defaults.put("rest.client.socket-timeout-ms", "60000");
+      defaults.put("rest.client.connection-timeout-ms", String.valueOf(1000 * CONNECT_S));
+      defaults.put("rest.client.socket-timeout-ms", String.valueOf(1000 * ANSWER_S));
     } else if (is(options, "jdbc", JdbcCatalog.class)) {
       if (uri.startsWith("jdbc:postgresql:")) { // in s; what its URI says stands above these
-        defaults.put("jdbc.connectTimeout", "10");
-        defaults.put("jdbc.socketTimeout", "60");
+        defaults.put("jdbc.connectTimeout", String.valueOf(CONNECT_S));
+        defaults.put("jdbc.socketTimeout", String.valueOf(ANSWER_S));
         defaults.put("jdbc.tcpKeepAlive", "true");
       } else if (uri.startsWith("jdbc:mysql:") || uri.startsWith("jdbc:mariadb:")) { // in ms
-        defaults.put("jdbc.connectTimeout", "10000");
-        defaults.put("jdbc.socketTimeout", "60000");
+        defaults.put("jdbc.connectTimeout", String.valueOf(1000 * CONNECT_S));
+        defaults.put("jdbc.socketTimeout", String.valueOf(1000 * ANSWER_S));
         defaults.keySet().removeIf(key -> uri.contains(key.substring(5).toLowerCase(Locale.ROOT)));
       }
     }
