@@ -24,6 +24,7 @@ PYTHON_FOLDERS := $(wildcard setup.py conftest.py txns spark_extension/python sq
 BENCHMARKS := $(patsubst benchmarks/%.py,%,$(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
 NAME ?= $(BENCHMARKS)
 SEEDS ?= 200
+INPUTS ?= 20000
 CORE ?= python
 SUITES ?=
 # Tests run thousands of small statements: compiling them well takes longer than running them. A code cache
@@ -165,6 +166,10 @@ test-python: install ## run the Python unit tests
 .PHONY: simulate
 simulate: install ## run the simulation, of python, java or both: make simulate SEEDS=2000 CORE=java
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS) --core $(CORE)
+
+.PHONY: fuzz
+fuzz: install ## hostile bytes for the cores: make fuzz INPUTS=200000 CORE=both
+	$(BIN)/python -m tests.fuzz --inputs $(INPUTS) --core $(CORE)
 
 .PHONY: test-integration
 test-integration: install .venv-connect/.installed ## run the fast integration tests, on real Spark

@@ -25,6 +25,7 @@ from txns._iceberg.snapshots import summary_value
 from txns._log import entry as _entry
 from txns._log.commit_log import head_of, record_of
 from txns._log.entry import THIS_ENGINE, Change, Entry, Kind
+from txns._log.stored import number
 from txns.errors import Conflict, CorruptLog, InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def _told(bad: Snapshot) -> Entry | None:
     assert bad.summary is not None
     summary = bad.summary.additional_properties
     try:
-        commit_ts = _entry.number(summary.get(_entry.COMMIT_TS) or "", _entry.COMMIT_TS)
+        commit_ts = number(summary.get(_entry.COMMIT_TS) or "", _entry.COMMIT_TS)
         txn_id = summary.get(_entry.TXN_ID) or ""
         _entry.check_txn_id(txn_id)
     except (CorruptLog, InvalidUsage):

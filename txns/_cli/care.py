@@ -9,7 +9,7 @@ import click
 from txns._cli.options import TxnsCommand, pass_lake
 from txns._cli.words import say
 from txns._identifier import dotted_name
-from txns._log.entry import table_of
+from txns._log.stored import table_of
 from txns._message import time_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from txns._admin.health import health
 from txns._cli.options import TxnsCommand, pass_lake
 from txns._cli.words import DURATION, TS, say, say_json, say_table
 from txns._identifier import dotted_name
-from txns._log.entry import table_of
+from txns._log.stored import table_of
 from txns._message import time_of
 from txns.errors import InvalidUsage
 

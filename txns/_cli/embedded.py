@@ -15,7 +15,7 @@ from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from txns._log.entry import table_of
+from txns._log.stored import table_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -11,7 +11,7 @@ from txns._cli import exit_codes
 from txns._cli.options import TxnsCommand, pass_lake
 from txns._cli.words import say
 from txns._identifier import dotted_name
-from txns._log.entry import table_of
+from txns._log.stored import table_of
 from txns._message import time_of
 from txns.errors import TxnsError
 

@@ -12,7 +12,7 @@ from txns._cli.options import TxnsCommand, pass_lake
 from txns._cli.words import DURATION, TS, age_of, complain, say, say_json
 from txns._commit.outstanding import outstanding
 from txns._identifier import dotted_name
-from txns._log.entry import table_of
+from txns._log.stored import table_of
 from txns._message import time_of
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from pyiceberg.table.snapshots import (
 from pyiceberg.table.update import SetSnapshotRefUpdate
 
 from txns._iceberg import manifests as _manifests
+from txns.errors import CorruptLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -49,8 +50,20 @@ class History:
         return self.get(snapshot.parent_snapshot_id)
 
     def ancestors(self, snapshot: Snapshot | None) -> Iterator[Snapshot]:
-        """Give a snapshot and its ancestors, newest first."""
+        """
+        Give a snapshot and its ancestors, newest first.
+
+        Raises:
+            CorruptLog: A snapshot is its own ancestor: nobody would come to an end.
+        """
+        seen: set[int] = set()
         while snapshot is not None:
+            if snapshot.snapshot_id in seen:
+                raise CorruptLog(
+                    "a snapshot stands on itself: the history of its table goes in a circle;"
+                    f" snapshot=`{snapshot.snapshot_id}`"
+                )
+            seen.add(snapshot.snapshot_id)
             yield snapshot
             snapshot = self.parent(snapshot)
 
@@ -65,7 +78,10 @@ def summary_value(snapshot: Snapshot | None, key: str) -> str | None:
     """Give a key of a snapshot's summary, but for `operation`."""
     if snapshot is None or snapshot.summary is None:
         return None
-    return snapshot.summary.additional_properties.get(key)
+    value: object = snapshot.summary.additional_properties.get(key)
+    if value is not None and not isinstance(value, str):  # pyiceberg takes what Iceberg does not
+        raise CorruptLog(f"a snapshot's summary holds texts; {key}=`{value}`")
+    return value
 
 
 def operation_of(snapshot: Snapshot) -> str | None:

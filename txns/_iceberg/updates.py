@@ -63,6 +63,17 @@ def laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMetad
     Raises:
         ValueError: An update does not fit the table.
     """
+    try:
+        return _laid_over(base, updates)
+    except _OF_PYICEBERG as error:
+        raise ValueError(f"pyiceberg cannot make of it: {type(error).__name__} {error}") from error
+
+
+_OF_PYICEBERG = (StopIteration, TypeError, AttributeError, LookupError, NotImplementedError)
+"""What it says of updates that nobody meant, besides errors of values."""
+
+
+def _laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMetadata:
     context = _TableMetadataUpdateContext()
     metadata = base
     for update in updates:
@@ -74,9 +85,22 @@ def laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMetad
             metadata = _apply_table_update(update, metadata, context)
     if not context.has_changes():
         return base
+    _check_goes_by_what_is_there(metadata)
     metadata.spec().check_compatible(metadata.schema())
     metadata.sort_order().check_compatible(metadata.schema())
     return metadata
+
+
+def _check_goes_by_what_is_there(metadata: TableMetadata) -> None:
+    """Refuse ids of nothing, which pyiceberg sets and Java does not load."""
+    there = (
+        ("schema", metadata.current_schema_id, (each.schema_id for each in metadata.schemas)),
+        ("spec", metadata.default_spec_id, (each.spec_id for each in metadata.partition_specs)),
+        ("order", metadata.default_sort_order_id, (each.order_id for each in metadata.sort_orders)),
+    )
+    for what, wanted, known in there:
+        if wanted not in known:
+            raise ValueError(f"the table has no {what} {wanted}")
 
 
 def _is_of_read_only(update: TableUpdate) -> bool:

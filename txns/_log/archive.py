@@ -29,7 +29,16 @@ from txns._identifier import dotted_name
 from txns._log import limits
 from txns._log.archive_scan import ArchiveScan
 from txns._log.commit_table import SCHEMA
-from txns._log.entry import APPLIED_KINDS, Change, Entry, Isolation, Kind, Operation, table_of
+from txns._log.entry import (
+    APPLIED_KINDS,
+    Change,
+    Entry,
+    Isolation,
+    Kind,
+    Operation,
+)
+from txns._log.stored import archived_name, word
+from txns.errors import CorruptLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -170,7 +179,7 @@ class Archive:
             return known.names
         condition = And(_above(known.upto), _equals("operation", Operation.DROP.value))
         rows = self.rows(condition, ("commit_ts", "table_name"))
-        names = known.names | {table_of(row["table_name"]) for row in rows}
+        names = known.names | {archived_name(row["table_name"] or "") for row in rows}
         self._dropped = _Dropped(version, max(known.upto, head.state.archived_upto), names)
         return names
 
@@ -223,7 +232,7 @@ class Archive:
             by_kind = rows.group_by(["table_uuid", "kind"], use_threads=False)  # in order
             newest = by_kind.aggregate([("commit_ts", "last"), ("txn_id", "last")])
             for row in newest.sort_by("commit_ts_last").to_pylist():
-                kind, uuid = Kind(row["kind"]), row["table_uuid"]
+                kind, uuid = word(Kind, row["kind"], "kind"), row["table_uuid"]
                 (forgotten.add if kind is Kind.FORGET else forgotten.discard)(uuid)
                 if kind in APPLIED_KINDS:
                     by_uuid[uuid] = row["commit_ts_last"], row["txn_id_last"]
@@ -297,7 +306,12 @@ def _row(entry: Entry, change: Change | None) -> dict[str, Any]:
 
 
 def entries_of(rows: Iterable[dict[str, Any]]) -> list[Entry]:
-    """Put entries together from their rows; payloads are gone: nothing is left to apply."""
+    """
+    Put entries together from their rows; payloads are gone: nothing is left to apply.
+
+    Raises:
+        CorruptLog: A row holds no entry's.
+    """
     by_ts: dict[int, list[dict[str, Any]]] = {}
     for row in rows:  # not by their id: it may be used again after its retention
         by_ts.setdefault(row["commit_ts"], []).append(row)
@@ -307,13 +321,13 @@ def entries_of(rows: Iterable[dict[str, Any]]) -> list[Entry]:
 def _entry(rows: list[dict[str, Any]]) -> Entry:
     first = rows[0]
     return Entry(
-        kind=Kind(first["kind"]),
+        kind=word(Kind, first["kind"], "kind"),
         txn_id=first["txn_id"],
         upper=first["commit_ts"],
         tidied_upto=0,
         commit_ts=first["commit_ts"],
         read_ts=first["read_ts"],
-        isolation=Isolation(first["isolation"]),
+        isolation=word(Isolation, first["isolation"], "isolation"),
         engine=first["engine"] or "",
         comment=first["comment"] or "",
         changes=tuple(_change(row) for row in rows if row["table_name"] is not None),
@@ -321,10 +335,14 @@ def _entry(rows: list[dict[str, Any]]) -> Entry:
 
 
 def _change(row: dict[str, Any]) -> Change:
+    if row["table_uuid"] is None:
+        raise CorruptLog(
+            f"the archive has a row without table_uuid; commit_ts=`{row['commit_ts']}`"
+        )
     return Change(
-        table=table_of(row["table_name"]),
+        table=archived_name(row["table_name"]),
         uuid=row["table_uuid"],
-        operation=Operation(row["operation"]),
+        operation=word(Operation, row["operation"], "operation"),
         from_snapshot_id=row["parent_snapshot_id"],
         to_snapshot_id=row["snapshot_id"],
         added_records=row["added_records"] or 0,

@@ -514,4 +514,5 @@ def _has_kind(snapshot: Snapshot) -> bool:
 
 def _summary(snapshot: Snapshot) -> dict[str, str]:
     assert snapshot.summary is not None
-    return snapshot.summary.additional_properties
+    summary = snapshot.summary.additional_properties
+    return {key: summary_value(snapshot, key) or "" for key in summary}

@@ -11,16 +11,23 @@ import hashlib
 import json
 import platform
 import re
-import unicodedata
 import uuid
 from dataclasses import dataclass, field
 from enum import Enum
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from txns._identifier import Identifier, dotted_name
 from txns._log import limits
 from txns._log import settings as _settings
+from txns._log.stored import (
+    INT64_MAX,
+    INT64_MIN,
+    check_name,
+    is_txn_id,
+    number,
+    word,
+)
 from txns.errors import CorruptLog, InvalidUsage, Unsupported, Winner
 
 if TYPE_CHECKING:
@@ -50,11 +57,7 @@ PAYLOAD_LOCATION = "txns.payload-location"
 PAYLOAD_SHA256 = "txns.payload-sha256"
 SETTINGS = "txns.settings"
 
-E = TypeVar("E", bound=Enum)
 
-INT64_MAX = (1 << 63) - 1
-TXN_ID_MAX_CHARACTERS = 255
-_NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 THIS_ENGINE = (
@@ -227,7 +230,7 @@ def check_txn_id(txn_id: str) -> None:
     Raises:
         InvalidUsage: 42602 saying what an id looks like.
     """
-    if not _is_txn_id(txn_id):
+    if not is_txn_id(txn_id):
         raise InvalidUsage(
             "42602",
             "a transaction id has 1 to 255 printable characters, not only blanks;"
@@ -270,13 +273,14 @@ def from_summary(summary: Mapping[str, str]) -> Entry:
         CorruptLog: A field is missing, malformed, or contradicts another one.
         Unsupported: An unknown format version or reader feature.
     """
+    _check_lengths(summary)
     check_readable(summary)
-    kind = _word(Kind, _required(summary, KIND), KIND)
+    kind = word(Kind, _required(summary, KIND), KIND)
     tidy = kind is Kind.TIDY
     if tidy and COMMIT_TS in summary:
         raise CorruptLog("a tidy record carries no commit-ts")
     txn_id = _required(summary, TXN_ID)
-    if not _is_txn_id(txn_id):
+    if not is_txn_id(txn_id):
         raise CorruptLog("a transaction id has 1 to 255 printable characters")
     entry = Entry(
         kind=kind,
@@ -288,7 +292,7 @@ def from_summary(summary: Mapping[str, str]) -> Entry:
         read_ts=0 if tidy else _number(summary, READ_TS),
         isolation=Isolation.SNAPSHOT
         if tidy
-        else _word(Isolation, _required(summary, ISOLATION), ISOLATION),
+        else word(Isolation, _required(summary, ISOLATION), ISOLATION),
         engine=summary.get(ENGINE) or "",
         comment=limits.cut_comment(summary.get(COMMENT) or ""),
         changes=() if tidy else changes_of(_required(summary, TABLES)),
@@ -297,6 +301,15 @@ def from_summary(summary: Mapping[str, str]) -> Entry:
     )
     _check_relations(entry)
     return entry
+
+
+def _check_lengths(summary: Mapping[str, str]) -> None:
+    for key, stored in summary.items():
+        if len(stored) > limits.TEXT_MAX_CHARACTERS:
+            raise CorruptLog(
+                "a text of a record is too long;"
+                f" key=`{key}` characters=`{len(stored)}` most=`{limits.TEXT_MAX_CHARACTERS}`"
+            )
 
 
 def check_readable(summary: Mapping[str, str]) -> None:
@@ -328,12 +341,6 @@ def check_writable(summary: Mapping[str, str]) -> None:
 def features(stored: str | None) -> set[str]:
     """Read a list of features as a record stores it; a missing one is empty."""
     return {name.strip() for name in (stored or "").split(",")} - {""}
-
-
-def table_of(parts: str) -> Identifier:
-    """Parse a name as `errors.text` writes it: dots split, backticks quote."""
-    found = re.findall(r"(?:^|\.)(?:`((?:[^`]|``)*)`|([^.`]*))", parts)
-    return tuple(quoted.replace("``", "`") if quoted else plain for quoted, plain in found)
 
 
 def _refuse_unknown(summary: Mapping[str, str], key: str) -> None:
@@ -372,6 +379,8 @@ def _payload(summary: Mapping[str, str]) -> Payload:
     payload = Payload(
         summary.get(PAYLOAD), summary.get(PAYLOAD_LOCATION), summary.get(PAYLOAD_SHA256)
     )
+    if payload.inline is not None and _is_long(payload.inline):
+        raise CorruptLog(f"an inline payload has at most {limits.INLINE_MAX_BYTES} bytes of UTF-8")
     if payload.inline is not None and payload.location is not None:
         raise CorruptLog("an entry has a payload inline or in a file, not both")
     digest = payload.sha256 is not None and _SHA256.fullmatch(payload.sha256) is not None
@@ -381,6 +390,11 @@ def _payload(summary: Mapping[str, str]) -> Payload:
             f" location=`{payload.location}`"
         )
     return payload
+
+
+def _is_long(text: str) -> bool:
+    most = limits.INLINE_MAX_BYTES
+    return len(text) > most or len(text.encode(errors="replace")) > most
 
 
 def changes_of(stored: str) -> tuple[Change, ...]:
@@ -416,10 +430,12 @@ def _change(element: dict[str, Any]) -> Change:
     levels = identifier["namespace"]
     if not all(isinstance(level, str) for level in levels):
         raise CorruptLog(f"a namespace in {TABLES} is a list of texts")
+    table = (*levels, _text(identifier, "name"))
+    check_name(table)
     return Change(
-        table=(*levels, _text(identifier, "name")),
+        table=table,
         uuid=_text(element, "uuid"),
-        operation=_word(Operation, _text(element, "operation"), "operation"),
+        operation=word(Operation, _text(element, "operation"), "operation"),
         from_snapshot_id=_whole(element, "from-snapshot-id"),
         to_snapshot_id=_whole(element, "to-snapshot-id"),
         added_records=_count(element, "added-records"),
@@ -453,7 +469,9 @@ def _whole(element: dict[str, Any], name: str) -> int | None:
     value = element.get(name)
     if value is None:
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > INT64_MAX:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise CorruptLog(f"`{name}` in {TABLES} is not a whole number")
+    if not INT64_MIN <= value <= INT64_MAX:
         raise CorruptLog(f"`{name}` in {TABLES} is not a whole number")
     return value
 
@@ -474,27 +492,3 @@ def _required(summary: Mapping[str, str], key: str) -> str:
 
 def _number(summary: Mapping[str, str], key: str) -> int:
     return number(_required(summary, key), key)
-
-
-def number(stored: str, key: str) -> int:
-    """
-    Decode a number of a summary or a property: the decimal digits of an int64 not below 0.
-
-    Raises:
-        CorruptLog: Naming the key.
-    """
-    if _NUMBER.fullmatch(stored) is None or int(stored) > INT64_MAX:
-        raise CorruptLog(f"not decimal digits of an int64; {key}=`{stored}`")
-    return int(stored)
-
-
-def _word(words: type[E], stored: str, key: str) -> E:
-    try:
-        return words(stored)
-    except ValueError:
-        raise CorruptLog(f"unknown word, upgrade this program; {key}=`{stored}`") from None
-
-
-def _is_txn_id(txn_id: str) -> bool:
-    controls = any(unicodedata.category(character) == "Cc" for character in txn_id)
-    return not controls and bool(txn_id.strip()) and len(txn_id) <= TXN_ID_MAX_CHARACTERS

@@ -28,6 +28,12 @@ HEAD_ENTRIES = 256
 """The same, of a head of more entries."""
 _RECORD_BYTES = 1024
 """What a record counts for beside the words of its summary."""
+INLINE_MAX_BYTES = 64 * 1024
+VALUES_MAX = 2_000_000
+"""Of JSON; what is counted are its commas and opening brackets, those in texts, too."""
+
+TEXT_MAX_CHARACTERS = 10_000_000
+NUMBER_MAX_CHARACTERS = 100
 
 
 def check_comment(comment: str) -> None:
@@ -100,39 +106,72 @@ def check_payload(text: str) -> None:
             f"the changes of a transaction have at most {PAYLOAD_MAX_BYTES} bytes as JSON, divide"
             f" it; bytes=`{size}`",
         )
-    if '"add-schema"' in text:  # nothing else in it nests
+    if '"add-schema"' in text or size > INLINE_MAX_BYTES:  # nothing else in it nests, or is long
         try:
             parsed(text)
         except ValueError as error:
             raise InvalidUsage(
-                TOO_MUCH, f"the schema of a table cannot be logged, flatten it: {error}"
+                TOO_MUCH,
+                "the schema of a table cannot be logged, flatten it, or divide the transaction:"
+                f" {error}",
             ) from error
 
 
 def parsed(stored: str | bytes) -> Any:
     """
-    Parse JSON of a record.
+    Parse JSON of a record: what every implementation takes for the same JSON.
 
     Raises:
-        ValueError: It is none, or nested more deeply than `NESTING_MAX`.
+        ValueError: It is none, or above a limit.
     """
-    too_deep = f"JSON of the log is nested at most {NESTING_MAX} times"
+    text = stored if isinstance(stored, str) else stored.decode("utf-8")
+    if sum(map(text.count, ",[{")) > VALUES_MAX:
+        raise ValueError(f"JSON of the log has at most {VALUES_MAX} values")
     try:
-        value = json.loads(stored)
+        value = json.loads(text, parse_int=_int, parse_float=_float, parse_constant=_refused)
     except RecursionError as error:
-        raise ValueError(too_deep) from error
+        raise ValueError(_TOO_DEEP) from error
     level, depth = [value], 0
     while level := [each for one in level for each in _inside(one)]:
         depth += 1
         if depth > NESTING_MAX:
-            raise ValueError(too_deep)
+            raise ValueError(_TOO_DEEP)
     return value
+
+
+_TOO_DEEP = f"JSON of the log is nested at most {NESTING_MAX} times"
 
 
 def _inside(value: object) -> tuple[object, ...]:
     """Give what is in an object or a list; nothing for what is neither."""
     if isinstance(value, dict):
-        return tuple(value.values()) or (None,)
+        return (*value, *value.values()) or (None,)
     if isinstance(value, list):
         return tuple(value) or (None,)
+    if isinstance(value, str):
+        _check_text(value)
     return ()
+
+
+def _check_text(text: str) -> None:
+    if len(text) > TEXT_MAX_CHARACTERS:
+        raise ValueError(f"a text in JSON of the log has at most {TEXT_MAX_CHARACTERS} characters")
+    text.encode()  # halves of pairs are no characters, and stand in no UTF-8
+
+
+def _int(digits: str) -> int:
+    return int(_short(digits))
+
+
+def _float(digits: str) -> float:
+    return float(_short(digits))
+
+
+def _short(digits: str) -> str:
+    if len(digits) > NUMBER_MAX_CHARACTERS:
+        raise ValueError(f"a number in JSON has at most {NUMBER_MAX_CHARACTERS} characters")
+    return digits
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"`{constant}` is no JSON")

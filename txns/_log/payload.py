@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from pyiceberg.table import CommitTableRequest
 
-from txns._log import limits
+from txns._log import limits, payload_shape
 from txns._log.entry import Payload
 from txns.errors import CorruptLog, Unsupported
 
@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 INLINE_MAX_BYTES = 64 * 1024
 _CACHED_ENTRIES = 128
 _NAME = re.compile(r"txns-payload-[0-9a-f]+-[0-9a-f]+(-[0-9]+)?\.json", re.ASCII)
-_ACTIONS_UNKNOWN_TO_PYICEBERG = {
-    "add-encryption-key",
-    "remove-encryption-key",
-    "enable-row-lineage",
-}
+_ACTIONS_UNKNOWN_TO_PYICEBERG = {"add-encryption-key", "remove-encryption-key"}
 
 
 class Payloads:
@@ -131,7 +127,8 @@ def read(payload: Payload, io: FileIO) -> bytes:
         CorruptLog: The file's digest is not the entry's, or it is too large.
     """
     if payload.location is None:
-        return (payload.inline or "").encode()
+        # What is no UTF-8 is refused where it is parsed.
+        return (payload.inline or "").encode(errors="surrogatepass")
     with io.new_input(payload.location).open() as stream:
         stored = stream.read(limits.PAYLOAD_MAX_BYTES + 1)
     if len(stored) > limits.PAYLOAD_MAX_BYTES:
@@ -156,7 +153,9 @@ def parse(entry: Entry, stored: bytes) -> tuple[CommitTableRequest, ...]:
         Unsupported: It holds updates that pyiceberg would drop.
     """
     try:
-        elements = limits.parsed(stored)["table-changes"]
+        said = limits.parsed(stored)
+        payload_shape.check(said)
+        elements = said["table-changes"]
         for element in elements:
             _refuse_what_would_be_lost(element)
         requests = tuple(CommitTableRequest.model_validate(element) for element in elements)

@@ -14,7 +14,7 @@ from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
 from txns._iceberg.snapshots import summary_value
 from txns._iceberg.updates import properties_changed, summary_keys
 from txns._identifier import dotted_name
-from txns._log import commit_table, entry
+from txns._log import commit_table, entry, stored
 from txns.errors import InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
@@ -295,13 +295,15 @@ def was_under_care(metadata: TableMetadata) -> bool:
 
     Or by a footing: who adopts a table that was set back to before its registration puts one there.
     """
-    restored = (summary_value(each, SNAPSHOT_RESTORED) for each in metadata.snapshots)
-    return any(map(is_ours, metadata.snapshots)) or any(restored)
+    return any(
+        is_ours(each) or summary_value(each, SNAPSHOT_RESTORED) is not None
+        for each in metadata.snapshots
+    )
 
 
 def commit_ts_of(snapshot: Snapshot) -> int:
     """Give the `commit_ts` in ms that a snapshot of ours carries."""
-    return entry.number(summary_value(snapshot, SNAPSHOT_COMMIT_TS) or "", SNAPSHOT_COMMIT_TS)
+    return stored.number(summary_value(snapshot, SNAPSHOT_COMMIT_TS) or "", SNAPSHOT_COMMIT_TS)
 
 
 def is_passing(snapshot: Snapshot) -> bool:
@@ -316,16 +318,15 @@ def is_dropped(main: Snapshot | None) -> bool:
 
 def adopted_by(snapshot: Snapshot) -> set[int]:
     """Give the strangers' snapshots that one of ours has taken in."""
-    named = summary_value(snapshot, SNAPSHOT_ADOPTED) or ""
-    return {int(each) for each in named.split(",") if each}
+    return stored.snapshot_ids(summary_value(snapshot, SNAPSHOT_ADOPTED) or "", SNAPSHOT_ADOPTED)
 
 
 def lost_above(snapshot: Snapshot) -> int | None:
     """Give the `commit_ts` in ms above which, and below its own, states are gone; None for none."""
     value = summary_value(snapshot, SNAPSHOT_LOST_ABOVE)
-    return None if value is None else entry.number(value, SNAPSHOT_LOST_ABOVE)
+    return None if value is None else stored.number(value, SNAPSHOT_LOST_ABOVE)
 
 
 def _number(properties: Mapping[str, str], key: str) -> int:
     value = properties.get(key)
-    return 0 if value is None else entry.number(value, key)
+    return 0 if value is None else stored.number(value, key)

@@ -24,6 +24,7 @@ from pyiceberg.table.update import (
 from txns._iceberg import timestamps
 from txns._iceberg.manifests import last_sequence_number
 from txns._iceberg.snapshots import APPEND, History, branch_at, operation_of, summary_value
+from txns._log import stored
 from txns._table import mark as _mark
 
 if TYPE_CHECKING:
@@ -194,4 +195,4 @@ def is_copy(snapshot: Snapshot) -> bool:
 
 def _of(copy: Snapshot) -> int:
     """Give the `commit_ts` in ms of the entry that a copy is of."""
-    return int(summary_value(copy, OUTSTANDING) or 0)
+    return stored.number(summary_value(copy, OUTSTANDING) or "", OUTSTANDING)

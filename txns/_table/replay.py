@@ -29,7 +29,7 @@ from txns._iceberg.updates import (
 )
 from txns._identifier import Identifier, dotted_name
 from txns._table import mark as _mark
-from txns.errors import Quarantined
+from txns.errors import CorruptLog, Quarantined
 
 if TYPE_CHECKING:
     from pyiceberg.table import CommitTableRequest
@@ -156,9 +156,26 @@ def by_ids_of(
 
 
 def create(logged: LoggedChange, request: CommitTableRequest, now_ms: int) -> TableMetadata:
-    """Make a new table's metadata from the change that creates it."""
-    updates = creation_updates(logged, request, now_ms)
-    return TableMetadataUtil.parse_obj(laid_over(empty_metadata(), updates).model_dump())
+    """
+    Make a new table's metadata from the change that creates it.
+
+    Raises:
+        CorruptLog: The change makes none, of which no table is the reason.
+    """
+    try:
+        updates = creation_updates(logged, request, now_ms)
+        made = TableMetadataUtil.parse_obj(laid_over(empty_metadata(), updates).model_dump())
+    except (KeyError, ValueError, ValidationError) as error:
+        raise CorruptLog(
+            f"a logged change creates no table; table=`{dotted_name(logged.change.table)}`"
+            f" txn=`{logged.entry.txn_id}`: {error}"
+        ) from error
+    if made.current_snapshot() is None:
+        raise CorruptLog(
+            "a logged change creates a table without a snapshot on main;"
+            f" table=`{dotted_name(logged.change.table)}` txn=`{logged.entry.txn_id}`"
+        )
+    return made
 
 
 def creation_updates(

@@ -1,5 +1,7 @@
 package io.txns.iceberg;
 
+import io.txns.iceberg.log.EntryParser;
+
 /**
  * How a transaction begins; made by {@link #defaults()} and the {@code with} methods.
  *
@@ -13,7 +15,6 @@ package io.txns.iceberg;
 public record BeginOptions(
     String id, boolean readOnly, Isolation isolation, Long asOf, Long basis, long basisTimeoutMs) {
   private static final long DEFAULT_BASIS_TIMEOUT_MS = 30_000;
-  private static final int ID_MAX_LENGTH = 255;
 
   public static BeginOptions defaults() {
     return new BeginOptions(null, false, null, null, null, DEFAULT_BASIS_TIMEOUT_MS);
@@ -25,12 +26,9 @@ public record BeginOptions(
    * @throws TxnException 42602 for an empty, too long or unprintable one
    */
   public BeginOptions withId(String newId) {
-    if (newId.isBlank()
-        || newId.length() > ID_MAX_LENGTH
-        || newId.chars().anyMatch(Character::isISOControl)) {
+    if (!EntryParser.isTxnId(newId)) {
       throw TxnException.invalidUsage(
-          "42602",
-          String.format("a transaction id has 1 to %d printable characters", ID_MAX_LENGTH));
+          "42602", "a transaction id has 1 to 255 printable characters, not only blanks");
     }
     return new BeginOptions(newId, readOnly, isolation, asOf, basis, basisTimeoutMs);
   }

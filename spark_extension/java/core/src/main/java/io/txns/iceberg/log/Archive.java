@@ -1,7 +1,7 @@
 package io.txns.iceberg.log;
 
-import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TransactionRow;
+import io.txns.iceberg.TxnException;
 import io.txns.iceberg.meta.TableNames;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -167,10 +167,18 @@ public final class Archive {
             Expressions.in("operation", Operation.CREATE.stored(), Operation.DROP.stored())));
   }
 
-  /** Entries by their rows; not by their id, which may be used again after its retention. */
   private List<Entry> entries(Expression filter) {
+    return entriesOf(rows(filter));
+  }
+
+  /**
+   * Entries by their rows, ascending; not by their id, which may be used again after its retention.
+   *
+   * @throws TxnException CorruptLog for a row that holds no entry's
+   */
+  static List<Entry> entriesOf(List<TransactionRow> rows) {
     Map<Long, List<TransactionRow>> byTs = new LinkedHashMap<>();
-    for (TransactionRow row : rows(filter)) {
+    for (TransactionRow row : rows) {
       byTs.computeIfAbsent(row.commitTs(), ts -> new ArrayList<>()).add(row);
     }
     return byTs.values().stream().map(Archive::entry).toList();
@@ -197,7 +205,7 @@ public final class Archive {
         log.table(),
         filter,
         List.of("table_name"),
-        record -> names.add(TableNames.parse((String) record.getField("table_name"))));
+        record -> names.add(EntryParser.archivedName((String) record.getField("table_name"))));
     long upto = Math.max(known.upto(), head.state().archivedUpto());
     Dropped found = new Dropped(version, upto, Set.copyOf(names));
     dropped = found;
@@ -366,6 +374,15 @@ public final class Archive {
         true);
   }
 
+  private static String uuid(TransactionRow row) {
+    if (row.tableUuid() == null) {
+      throw TxnException.corruptLog(
+          String.format(
+              "the archive has a row without table_uuid; commit_ts=`%d`", row.commitTs()));
+    }
+    return row.tableUuid();
+  }
+
   /** An entry out of its rows; its payload is gone, since there is nothing left to apply. */
   private static Entry entry(List<TransactionRow> rows) {
     TransactionRow first = rows.get(0);
@@ -374,8 +391,8 @@ public final class Archive {
       if (row.table() != null) {
         changes.add(
             new Change(
-                TableNames.parse(row.table()),
-                row.tableUuid(),
+                EntryParser.archivedName(row.table()),
+                uuid(row),
                 Operation.parse(row.operation()),
                 row.parentSnapshotId(),
                 row.snapshotId(),
@@ -391,7 +408,7 @@ public final class Archive {
         0,
         first.readTs(),
         first.txnId(),
-        Isolation.parse(first.isolation()),
+        EntryParser.isolation(first.isolation()),
         first.engine() == null ? "" : first.engine(),
         first.comment() == null ? "" : first.comment(),
         changes,

@@ -5,6 +5,7 @@ import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.meta.Cleaning;
+import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.MetadataFiles;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
@@ -451,6 +452,7 @@ public final class CommitLog {
 
   /** The newest record of {@code main}: a stranger's compaction of the archive is stepped over. */
   private static Snapshot newestRecord(TableMetadata metadata) {
+    History.Walk walk = History.walk(metadata);
     Snapshot snapshot = metadata.currentSnapshot();
     while (snapshot != null && !EntryParser.hasKind(snapshot)) {
       if (!DataOperations.REPLACE.equals(snapshot.operation())) {
@@ -459,7 +461,7 @@ public final class CommitLog {
                 "somebody wrote to the commit table; snapshot=`%d` operation=`%s`",
                 snapshot.snapshotId(), snapshot.operation()));
       }
-      snapshot = snapshot.parentId() == null ? null : metadata.snapshot(snapshot.parentId());
+      snapshot = walk.parent(snapshot);
     }
     if (snapshot == null) {
       throw TxnException.corruptLog("the commit table has no record on main: " + metadata.uuid());

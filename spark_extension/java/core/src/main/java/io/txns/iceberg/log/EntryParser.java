@@ -1,12 +1,13 @@
 package io.txns.iceberg.log;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.meta.TableNames;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -15,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.regex.Pattern;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -50,6 +52,11 @@ public final class EntryParser {
 
   /** Features of the format that this program knows; version 1 has none. */
   private static final Set<String> KNOWN_FEATURES = Set.of();
+
+  private static final int TXN_ID_MAX_CHARACTERS = 255;
+  private static final Pattern NUMBER = Pattern.compile("0|[1-9][0-9]{0,18}");
+  private static final Pattern ID = Pattern.compile("-?[0-9]{1,19}");
+  private static final Pattern SHA256 = Pattern.compile("[0-9a-f]{64}");
 
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -98,6 +105,7 @@ public final class EntryParser {
    *     version or reader feature
    */
   public static Entry fromSummary(Map<String, String> summary) {
+    checkLengths(summary);
     checkReadable(summary);
     EntryKind kind = EntryKind.parse(required(summary, KIND));
     boolean tidy = kind == EntryKind.TIDY;
@@ -121,6 +129,20 @@ public final class EntryParser {
             summary.containsKey(SETTINGS) ? SettingsParser.parse(summary.get(SETTINGS)) : null);
     checkConsistent(entry);
     return entry;
+  }
+
+  private static void checkLengths(Map<String, String> summary) {
+    summary.forEach(
+        (key, stored) -> {
+          int length = stored.length();
+          if (length > Limits.TEXT_MAX_CHARACTERS
+              && stored.codePointCount(0, length) > Limits.TEXT_MAX_CHARACTERS) {
+            throw TxnException.corruptLog(
+                String.format(
+                    "a record has texts of at most %d characters; key=`%s`",
+                    Limits.TEXT_MAX_CHARACTERS, key));
+          }
+        });
   }
 
   /** What the fields of one record say about each other (docs/spec.md "Relations"). */
@@ -154,11 +176,19 @@ public final class EntryParser {
 
   private static String txnId(Map<String, String> summary) {
     String id = required(summary, TXN_ID);
-    boolean printable = id.codePoints().noneMatch(Character::isISOControl);
-    if (id.isEmpty() || id.codePointCount(0, id.length()) > 255 || !printable) {
+    if (!isTxnId(id)) {
       throw TxnException.corruptLog("a transaction id has 1 to 255 printable characters");
     }
     return id;
+  }
+
+  /** Whether the log can hold an id: 1 to 255 printable characters, not only blanks. */
+  public static boolean isTxnId(String id) {
+    return id.length() <= 2 * TXN_ID_MAX_CHARACTERS
+        && id.codePointCount(0, id.length()) <= TXN_ID_MAX_CHARACTERS
+        && id.codePoints().noneMatch(Character::isISOControl)
+        && !id.codePoints().allMatch(Character::isSpaceChar)
+        && Limits.isUnicode(id);
   }
 
   /** Refuse to write a log that asks for writer features this program does not know. */
@@ -181,8 +211,9 @@ public final class EntryParser {
   private static void refuseUnknown(Map<String, String> summary, String key) {
     Set<String> unknown = new TreeSet<>();
     for (String feature : summary.getOrDefault(key, "").split(",")) {
-      if (!feature.isBlank() && !KNOWN_FEATURES.contains(feature.trim())) {
-        unknown.add(feature.trim());
+      String name = stripped(feature);
+      if (!name.isEmpty() && !KNOWN_FEATURES.contains(name)) {
+        unknown.add(name);
       }
     }
     if (!unknown.isEmpty()) {
@@ -194,14 +225,36 @@ public final class EntryParser {
     }
   }
 
+  private static String stripped(String text) {
+    int from = 0;
+    int to = text.length();
+    while (from < to && isBlank(text.charAt(from))) {
+      from++;
+    }
+    while (from < to && isBlank(text.charAt(to - 1))) {
+      to--;
+    }
+    return text.substring(from, to);
+  }
+
+  /** As Unicode has it, and what separates in ASCII. */
+  private static boolean isBlank(char at) {
+    return Character.isWhitespace(at) || Character.isSpaceChar(at) || at == 0x85;
+  }
+
   private static Entry.Payload payload(Map<String, String> summary) {
     String inline = summary.get(PAYLOAD);
     String location = summary.get(PAYLOAD_LOCATION);
     String sha256 = summary.get(PAYLOAD_SHA256);
+    if (inline != null && isLong(inline)) {
+      throw TxnException.corruptLog(
+          String.format(
+              "an inline payload has at most %d bytes of UTF-8", Limits.INLINE_MAX_BYTES));
+    }
     if (inline != null && location != null) {
       throw TxnException.corruptLog("an entry has a payload inline or in a file, not both");
     }
-    boolean digest = sha256 != null && sha256.matches("[0-9a-f]{64}");
+    boolean digest = sha256 != null && SHA256.matcher(sha256).matches();
     if (location == null ? sha256 != null : !digest) {
       throw TxnException.corruptLog(
           String.format(
@@ -213,7 +266,12 @@ public final class EntryParser {
         : new Entry.Payload(inline, location, sha256);
   }
 
-  private static Isolation isolation(String stored) {
+  private static boolean isLong(String text) {
+    return text.length() > Limits.INLINE_MAX_BYTES
+        || text.getBytes(StandardCharsets.UTF_8).length > Limits.INLINE_MAX_BYTES;
+  }
+
+  static Isolation isolation(String stored) {
     for (Isolation level : Isolation.values()) {
       if (level.stored().equals(stored)) {
         return level;
@@ -263,8 +321,8 @@ public final class EntryParser {
   private static List<Change> changes(String json) {
     JsonNode list;
     try {
-      list = Limits.JSON.readTree(json);
-    } catch (JsonProcessingException e) {
+      list = Limits.parsed(json);
+    } catch (IOException e) {
       throw TxnException.corruptLog(String.format("%s is not JSON: %s", TABLES, e.getMessage()));
     }
     if (list == null || !list.isArray()) {
@@ -301,16 +359,60 @@ public final class EntryParser {
       }
       levels.add(level.asText());
     }
-    TableIdentifier table =
-        TableIdentifier.of(Namespace.of(levels.toArray(String[]::new)), text(identifier, "name"));
     return new Change(
-        table,
+        name(levels, text(identifier, "name")),
         text(node, "uuid"),
         Operation.parse(text(node, "operation")),
         id(node, "from-snapshot-id"),
         id(node, "to-snapshot-id"),
         count(node, "added-records"),
         count(node, "deleted-records"));
+  }
+
+  /** A table's name that catalogs take. */
+  private static TableIdentifier name(List<String> levels, String name) {
+    if (name.isEmpty()
+        || name.indexOf(0) >= 0
+        || levels.stream().anyMatch(level -> level.indexOf(0) >= 0)) {
+      throw TxnException.corruptLog(
+          String.format(
+              "a table has a name, without null characters; table=`%s` `%s`", levels, name));
+    }
+    return TableIdentifier.of(Namespace.of(levels.toArray(String[]::new)), name);
+  }
+
+  /**
+   * A name as the archive stores it.
+   *
+   * @throws TxnException CorruptLog where it is none that {@link TableNames#text} writes of a
+   *     table's
+   */
+  static TableIdentifier archivedName(String stored) {
+    List<String> parts = new ArrayList<>(TableNames.parts(stored));
+    String name = parts.remove(parts.size() - 1);
+    TableIdentifier table = name(parts, name);
+    if (!TableNames.text(table).equals(stored)) {
+      throw TxnException.corruptLog(
+          String.format("the archive has a name that is none; table_name=`%s`", stored));
+    }
+    return table;
+  }
+
+  /**
+   * Ids of snapshots that a summary lists, separated by commas; an empty text is none.
+   *
+   * @throws TxnException CorruptLog naming the key
+   */
+  public static List<Long> snapshotIds(String stored, String key) {
+    List<String> ids = stored.isEmpty() ? List.of() : List.of(stored.split(",", -1));
+    try {
+      if (ids.stream().allMatch(id -> ID.matcher(id).matches())) {
+        return ids.stream().map(Long::valueOf).toList();
+      }
+    } catch (NumberFormatException e) {
+      // above int64: told below
+    }
+    throw TxnException.corruptLog(String.format("not ids of snapshots; %s=`%s`", key, stored));
   }
 
   private static String text(JsonNode node, String field) {
@@ -352,9 +454,17 @@ public final class EntryParser {
   }
 
   private static long number(Map<String, String> summary, String key) {
-    String value = required(summary, key);
+    return number(required(summary, key), key);
+  }
+
+  /**
+   * A number of a summary or a property: the decimal digits of an int64 not below 0.
+   *
+   * @throws TxnException CorruptLog naming the key
+   */
+  public static long number(String value, String key) {
     try {
-      if (value.matches("0|[1-9][0-9]*")) {
+      if (NUMBER.matcher(value).matches()) {
         return Long.parseLong(value);
       }
     } catch (NumberFormatException e) {

@@ -1,8 +1,11 @@
 package io.txns.iceberg.log;
 
 import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonParseException;
 import com.fasterxml.jackson.core.JsonParser;
+import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
+import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.txns.iceberg.TxnException;
 import java.io.IOException;
@@ -34,17 +37,25 @@ public final class Limits {
   /** What a record counts for beside the words of its summary. */
   private static final long RECORD_BYTES = 1024;
 
+  static final int INLINE_MAX_BYTES = 64 * 1024;
+
+  /** Of JSON; what is counted are its commas and opening brackets, those in texts, too. */
+  static final int VALUES_MAX = 2_000_000;
+
+  static final int TEXT_MAX_CHARACTERS = 10_000_000;
+  static final int NUMBER_MAX_CHARACTERS = 100;
+
   private static final JsonFactory FACTORY =
       JsonFactory.builder()
           .streamReadConstraints(
               StreamReadConstraints.builder()
                   .maxNestingDepth(NESTING_MAX)
                   .maxStringLength(PAYLOAD_MAX_BYTES)
+                  .maxNameLength(PAYLOAD_MAX_BYTES)
                   .build())
           .build();
 
-  /** Reads JSON of the log, as deeply as it may be nested. */
-  static final ObjectMapper JSON = new ObjectMapper(FACTORY);
+  private static final ObjectMapper JSON = new ObjectMapper(FACTORY);
 
   private Limits() {}
 
@@ -104,14 +115,14 @@ public final class Limits {
               "the changes of a transaction have at most %d bytes as JSON, divide it; bytes=`%d`",
               PAYLOAD_MAX_BYTES, bytes));
     }
-    if (json.contains("\"add-schema\"")) { // nothing else in it nests
+    // Nothing but a schema nests, or is long.
+    if (bytes > INLINE_MAX_BYTES || json.contains("\"add-schema\"")) {
       try {
         scan(json);
       } catch (IOException e) {
         throw TxnException.tooMuch(
-            "the schema of a table cannot be logged, flatten it: JSON of the log is nested at most "
-                + NESTING_MAX
-                + " times");
+            "the schema of a table cannot be logged, flatten it, or divide the transaction: "
+                + e.getMessage());
       }
     }
   }
@@ -127,12 +138,73 @@ public final class Limits {
     return word.getBytes(StandardCharsets.UTF_8).length;
   }
 
+  /**
+   * JSON of a record: what every implementation takes for the same JSON.
+   *
+   * @throws IOException it is none, or above a limit
+   */
+  static JsonNode parsed(String json) throws IOException {
+    scan(json);
+    return JSON.readTree(json);
+  }
+
   /** Read JSON to its end without keeping it. */
-  static void scan(String json) throws IOException {
+  private static void scan(String json) throws IOException {
+    if (values(json) > VALUES_MAX) {
+      throw new IOException("JSON of the log has at most " + VALUES_MAX + " values");
+    }
+    if (json.startsWith("\uFEFF")) { // Jackson steps over it
+      throw new IOException("JSON of the log begins with no byte order mark");
+    }
     try (JsonParser parser = FACTORY.createParser(json)) {
-      while (parser.nextToken() != null) {
-        // the constraints are checked on the way
+      int depth = 0;
+      int roots = 0;
+      for (JsonToken token = parser.nextToken(); token != null; token = parser.nextToken()) {
+        roots += depth == 0 ? 1 : 0;
+        depth += token.isStructStart() ? 1 : token.isStructEnd() ? -1 : 0;
+        check(parser, token);
+      }
+      if (roots - (depth == 0 ? 0 : 1) != 1) {
+        throw new IOException("JSON of the log is one value");
       }
     }
+  }
+
+  private static long values(String json) {
+    return json.chars().filter(at -> at == ',' || at == '[' || at == '{').count();
+  }
+
+  private static void check(JsonParser parser, JsonToken token) throws IOException {
+    if (token.isNumeric() && parser.getTextLength() > NUMBER_MAX_CHARACTERS) {
+      throw new JsonParseException(
+          parser, "a number in JSON has at most " + NUMBER_MAX_CHARACTERS + " characters");
+    }
+    if (token == JsonToken.VALUE_STRING || token == JsonToken.FIELD_NAME) {
+      checkText(parser.getText());
+    }
+  }
+
+  private static void checkText(String text) throws IOException {
+    int length = text.length();
+    if (length > TEXT_MAX_CHARACTERS && text.codePointCount(0, length) > TEXT_MAX_CHARACTERS) {
+      throw new IOException(
+          "a text in JSON of the log has at most " + TEXT_MAX_CHARACTERS + " characters");
+    }
+    if (!isUnicode(text)) {
+      throw new IOException("halves of pairs are no characters, and stand in no UTF-8");
+    }
+  }
+
+  /** Whether a text has no half of a pair without the other one. */
+  static boolean isUnicode(String text) {
+    int next;
+    for (int at = 0; at < text.length(); at = next) {
+      int character = text.codePointAt(at);
+      if (character >= Character.MIN_SURROGATE && character <= Character.MAX_SURROGATE) {
+        return false;
+      }
+      next = at + Character.charCount(character);
+    }
+    return true;
   }
 }

@@ -5,6 +5,8 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
@@ -19,7 +21,6 @@ import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.InputFile;
 import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
-import org.apache.iceberg.util.LocationUtil;
 
 /** The bytes that entries carry for their tables: inline, or in a file of their own. */
 public final class Payloads {
@@ -70,7 +71,11 @@ public final class Payloads {
 
   /** The folder of payloads; Iceberg's libraries take slashes from a location's end. */
   private static String folder(String location) {
-    return LocationUtil.stripTrailingSlash(location) + "/metadata";
+    int end = location.length();
+    while (end > 0 && location.charAt(end - 1) == '/') {
+      end--;
+    }
+    return location.substring(0, end) + "/metadata";
   }
 
   private static void checkPlace(String path, String location) {
@@ -86,8 +91,8 @@ public final class Payloads {
 
   private static List<UpdateTableRequest> parsed(Entry entry, String json) {
     try {
-      Limits.scan(json);
-      return CommitTransactionRequestParser.fromJson(json).tableChanges();
+      return CommitTransactionRequestParser.fromJson(PayloadShape.checked(Limits.parsed(json)))
+          .tableChanges();
     } catch (IOException | RuntimeException e) {
       throw TxnException.corruptLog(
           String.format(
@@ -150,7 +155,14 @@ public final class Payloads {
               "a payload's file is not what its entry says; location=`%s` txn=`%s`",
               payload.location(), entry.txnId()));
     }
-    return new String(bytes, StandardCharsets.UTF_8);
+    try {
+      return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(bytes)).toString();
+    } catch (CharacterCodingException e) {
+      throw TxnException.corruptLog(
+          String.format(
+              "a payload's file is not UTF-8; location=`%s` txn=`%s`",
+              payload.location(), entry.txnId()));
+    }
   }
 
   static String sha256(byte[] bytes) {

@@ -1,12 +1,12 @@
 package io.txns.iceberg.log;
 
-import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.txns.iceberg.LogSettings;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
+import java.io.IOException;
 import java.util.Locale;
 
 /** What a log is set to, to and from a record (docs/spec.md 4.2); pure. */
@@ -35,8 +35,8 @@ final class SettingsParser {
   static LogSettings parse(String stored) {
     JsonNode node;
     try {
-      node = Limits.JSON.readTree(stored);
-    } catch (JsonProcessingException e) {
+      node = Limits.parsed(stored);
+    } catch (IOException e) {
       throw corrupt("is not JSON: " + e.getMessage());
     }
     if (node == null || !node.isObject()) {

@@ -5,7 +5,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 
 /**
@@ -21,7 +20,8 @@ public final class TableNames {
         .collect(Collectors.joining("."));
   }
 
-  public static TableIdentifier parse(String text) {
+  /** The parts of such a text, the name last. */
+  public static List<String> parts(String text) {
     List<String> parts = new ArrayList<>();
     StringBuilder part = new StringBuilder();
     boolean quoted = false;
@@ -39,8 +39,8 @@ public final class TableNames {
         part.append(at);
       }
     }
-    String name = part.toString();
-    return TableIdentifier.of(Namespace.of(parts.toArray(String[]::new)), name);
+    parts.add(part.toString());
+    return parts;
   }
 
   private static String quoted(String part) {

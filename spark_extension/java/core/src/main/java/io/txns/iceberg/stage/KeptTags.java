@@ -94,6 +94,7 @@ public final class KeptTags {
     Set<Long> held = History.ancestors(metadata, metadata.snapshot(ref.snapshotId()));
     boolean decided = false;
     boolean removed = false;
+    History.Walk walk = History.walk(metadata);
     Snapshot at = metadata.currentSnapshot();
     while (at != null && !held.contains(at.snapshotId())) {
       if (OurSnapshots.isOurs(at) && OurSnapshots.commitTs(at) > readTs) {
@@ -102,16 +103,17 @@ public final class KeptTags {
       } else {
         removed |= removes(at);
       }
-      at = History.parent(metadata, at);
+      at = walk.parent(at);
     }
     return decided && !removed;
   }
 
   private static boolean mayHaveRemoved(TableMetadata metadata, Snapshot source) {
     Set<Long> held = History.ancestors(metadata, source);
+    History.Walk walk = History.walk(metadata);
     Snapshot at = metadata.currentSnapshot();
     while (at != null && !held.contains(at.snapshotId()) && !removes(at)) {
-      at = History.parent(metadata, at);
+      at = walk.parent(at);
     }
     return at != null && !held.contains(at.snapshotId());
   }

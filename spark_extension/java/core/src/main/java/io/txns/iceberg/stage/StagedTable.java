@@ -206,10 +206,11 @@ public final class StagedTable {
   Snapshot rootOfMain() {
     Set<Long> added = snapshots().stream().map(Snapshot::snapshotId).collect(Collectors.toSet());
     Snapshot root = null;
+    History.Walk walk = History.walk(current());
     Snapshot at = current().currentSnapshot();
     while (at != null && added.contains(at.snapshotId())) {
       root = at;
-      at = History.parent(current(), at);
+      at = walk.parent(at);
     }
     return root;
   }
@@ -232,9 +233,10 @@ public final class StagedTable {
   /** Whether every one of some staged snapshots is on main: a WAP snapshot is not. */
   private boolean isOnMain(List<Snapshot> added) {
     Set<Long> left = added.stream().map(Snapshot::snapshotId).collect(Collectors.toSet());
+    History.Walk walk = History.walk(current());
     Snapshot at = current().currentSnapshot();
     while (at != null && left.remove(at.snapshotId())) {
-      at = at.parentId() == null ? null : current().snapshot(at.parentId());
+      at = walk.parent(at);
     }
     return left.isEmpty();
   }

@@ -24,10 +24,11 @@ public final class Claim {
   /** The {@code commit_ts} of a table's drop: of the oldest marker that main ends in. */
   public static long droppedTs(TableMetadata metadata) {
     long found = 0;
+    History.Walk walk = History.walk(metadata);
     Snapshot at = metadata.currentSnapshot();
     while (TableMark.isDropped(at)) {
       found = OurSnapshots.commitTs(at);
-      at = History.parent(metadata, at);
+      at = walk.parent(at);
     }
     return found;
   }

@@ -90,16 +90,18 @@ public final class ForeignBranches {
   private static SnapshotRef branch(TableMetadata metadata, long headSnapshotId) {
     Set<Long> logged = new HashSet<>();
     for (Snapshot ours : metadata.snapshots()) {
+      History.Walk walk = History.walk(metadata);
       Snapshot at = OurSnapshots.isOurs(ours) ? ours : null;
       while (at != null && logged.add(at.snapshotId())) {
-        at = History.parent(metadata, at);
+        at = walk.parent(at);
       }
     }
     int length = 1;
+    History.Walk walk = History.walk(metadata);
     Snapshot at = metadata.snapshot(headSnapshotId);
     while (at != null && !logged.contains(at.snapshotId())) {
       length++;
-      at = History.parent(metadata, at);
+      at = walk.parent(at);
     }
     return SnapshotRef.branchBuilder(headSnapshotId)
         .minSnapshotsToKeep(length)

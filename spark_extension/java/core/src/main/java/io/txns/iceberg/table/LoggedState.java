@@ -46,7 +46,8 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
     Snapshot sameRows = null;
     List<Snapshot> foreign = new ArrayList<>();
     boolean rolledBack = false;
-    for (Snapshot at = main; at != null; at = History.parent(metadata, at)) {
+    History.Walk walk = History.walk(metadata);
+    for (Snapshot at = main; at != null; at = walk.parent(at)) {
       if (OurSnapshots.isOurs(at)) {
         if (OurSnapshots.commitTs(at) > mark.applied() || newest.is(at)) {
           // What was made of a marker holds its rows, none, but says nothing of the drop.
@@ -122,14 +123,16 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
     Set<Long> line = History.ancestors(metadata, mark);
     boolean same = true;
     Snapshot meeting = source;
+    History.Walk down = History.walk(metadata);
     while (meeting != null && !line.contains(meeting.snapshotId())) {
       same &=
           DataOperations.REPLACE.equals(meeting.operation())
               || OurSnapshots.marks(metadata, meeting);
-      meeting = History.parent(metadata, meeting);
+      meeting = down.parent(meeting);
     }
     List<List<Snapshot>> stretches = new ArrayList<>();
-    for (Snapshot at = mark; at != null && !at.equals(meeting); at = History.parent(metadata, at)) {
+    History.Walk walk = History.walk(metadata);
+    for (Snapshot at = mark; at != null && !at.equals(meeting); at = walk.parent(at)) {
       if (OurSnapshots.isOurs(at)) {
         stretches.add(new ArrayList<>());
       } else if (!DataOperations.REPLACE.equals(at.operation())) {

@@ -1,6 +1,7 @@
 package io.txns.iceberg.table;
 
 import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.meta.History;
 import java.util.Comparator;
 import java.util.OptionalLong;
@@ -38,7 +39,8 @@ public final class OurSnapshots {
 
   /** The {@code commit_ts} of one of ours, in ms. */
   public static long commitTs(Snapshot snapshot) {
-    return Long.parseLong(snapshot.summary().get(TableMark.SNAPSHOT_COMMIT_TS));
+    String stored = isOurs(snapshot) ? snapshot.summary().get(TableMark.SNAPSHOT_COMMIT_TS) : "";
+    return EntryParser.number(stored, TableMark.SNAPSHOT_COMMIT_TS);
   }
 
   /** Whether a registration has marked a table above a timestamp in ms. */
@@ -84,9 +86,10 @@ public final class OurSnapshots {
    */
   static boolean standsAtOrBelow(
       TableMetadata metadata, TableMark mark, Snapshot snapshot, long readTs) {
+    History.Walk walk = History.walk(metadata);
     Snapshot at = snapshot;
     while (!isOurs(at) && DataOperations.REPLACE.equals(at.operation())) {
-      Snapshot parent = History.parent(metadata, at);
+      Snapshot parent = walk.parent(at);
       if (parent == null) {
         // Expired: pyiceberg's expiry leaves no trace of a parent (schedule 19).
         return mark.applied() <= readTs;
@@ -97,7 +100,7 @@ public final class OurSnapshots {
       return false;
     }
     while (at != null && !isOurs(at)) {
-      at = History.parent(metadata, at);
+      at = walk.parent(at);
     }
     return at == null || commitTs(at) <= readTs;
   }

@@ -1,5 +1,6 @@
 package io.txns.iceberg.table;
 
+import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.SnapshotEdit;
@@ -78,7 +79,8 @@ public final class OutstandingBranch {
     long applied = TableMark.applied(base);
     int copies = 0;
     Long below = null;
-    for (; at != null && isCopy(at) && outstanding(at) > applied; at = History.parent(base, at)) {
+    History.Walk walk = History.walk(base);
+    for (; at != null && isCopy(at) && outstanding(at) > applied; at = walk.parent(at)) {
       copies++;
       below = at.parentId();
     }
@@ -171,7 +173,7 @@ public final class OutstandingBranch {
   }
 
   private static long outstanding(Snapshot copy) {
-    return Long.parseLong(copy.summary().get(OUTSTANDING));
+    return EntryParser.number(copy.summary().get(OUTSTANDING), OUTSTANDING);
   }
 
   private static Snapshot copy(

@@ -18,6 +18,7 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
@@ -210,7 +211,7 @@ public final class Overlay {
       SpecIds.refuseOthers(base, possible);
       apply(builder, base, possible, nowMs, renumber);
       builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
-      return SpecIds.checked(builder.build(), request.updates());
+      return SpecIds.checked(built(builder), request.updates());
     } catch (CommitFailedException | ValidationException | IllegalArgumentException e) {
       throw unfit(logged, e.getMessage());
     }
@@ -254,7 +255,11 @@ public final class Overlay {
 
   private static UpdateTableRequest byIdsOf(
       TableMetadata base, LoggedChange logged, UpdateTableRequest request) {
-    return FreeIds.in(base, request, logged.change().fromSnapshotId());
+    try {
+      return FreeIds.in(base, request, logged.change().fromSnapshotId());
+    } catch (ValidationException | IllegalArgumentException e) {
+      throw unfit(logged, e.getMessage());
+    }
   }
 
   private static String reason(Map<UpdateRequirement, String> unmet) {
@@ -263,7 +268,8 @@ public final class Overlay {
 
   /** Whether the request of a change makes its table. */
   public static boolean creates(UpdateTableRequest request) {
-    return request.updates().stream().anyMatch(MetadataUpdate.AssignUUID.class::isInstance);
+    return request.requirements().stream()
+        .anyMatch(UpdateRequirement.AssertTableDoesNotExist.class::isInstance);
   }
 
   private static TxnException unfit(LoggedChange logged, String reason) {
@@ -285,18 +291,31 @@ public final class Overlay {
         .orElseGet(() -> new Stranger(History.mainId(loaded), List.of(), false, misfit(reason)));
   }
 
-  /** A new table from the change that creates it. */
+  /**
+   * A new table from the change that creates it.
+   *
+   * @throws TxnException CorruptLog where the change makes none, of which no table is the reason
+   */
   public static TableMetadata create(LoggedChange logged, UpdateTableRequest request, long nowMs) {
     int formatVersion =
         request.updates().stream()
             .filter(MetadataUpdate.UpgradeFormatVersion.class::isInstance)
             .map(update -> ((MetadataUpdate.UpgradeFormatVersion) update).formatVersion())
             .reduce(1, Math::max);
-    TableMetadata.Builder builder = TableMetadata.buildFromEmpty(formatVersion);
-    List<MetadataUpdate> updates = FreeIds.in(null, request.updates());
-    apply(builder, null, updates, nowMs, Renumber.IN_MEMORY);
-    builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
-    return builder.build();
+    try {
+      TableMetadata.Builder builder = TableMetadata.buildFromEmpty(formatVersion);
+      List<MetadataUpdate> updates = FreeIds.in(null, request.updates());
+      apply(builder, null, updates, nowMs, Renumber.IN_MEMORY);
+      builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
+      TableMetadata made = built(builder);
+      ValidationException.check(made.currentSnapshot() != null, "it has no snapshot on main");
+      return made;
+    } catch (ValidationException | IllegalArgumentException e) {
+      throw TxnException.corruptLog(
+          String.format(
+              "a logged change creates no table; table=`%s` txn=`%s`: %s",
+              logged.change().table(), logged.entry().txnId(), e.getMessage()));
+    }
   }
 
   /** Metadata that lives in memory only; a location makes Iceberg's metadata tables work. */
@@ -320,13 +339,31 @@ public final class Overlay {
         if (timestampMs != snapshot.timestampMillis()) {
           snapshot = SnapshotEdit.of(snapshot).timestampMs(timestampMs).build();
         }
-        builder.addSnapshot(snapshot);
+        Snapshot added = snapshot;
+        taken(() -> builder.addSnapshot(added));
       } else {
         if (update instanceof MetadataUpdate.UpgradeFormatVersion upgrade) {
           fitting.upgradeTo(upgrade.formatVersion());
         }
-        update.applyTo(builder);
+        taken(() -> update.applyTo(builder));
       }
+    }
+  }
+
+  private static TableMetadata built(TableMetadata.Builder builder) {
+    AtomicReference<TableMetadata> made = new AtomicReference<>();
+    taken(() -> made.set(builder.build()));
+    return made.get();
+  }
+
+  /** What Iceberg says of updates that nobody meant is of many kinds. */
+  private static void taken(Runnable update) {
+    try {
+      update.run();
+    } catch (CommitFailedException | ValidationException | IllegalArgumentException e) {
+      throw e;
+    } catch (RuntimeException e) {
+      throw new ValidationException(e, "%s", e.getMessage());
     }
   }
 
@@ -450,10 +487,11 @@ public final class Overlay {
 
   private static TableMetadata earlier(
       TableIdentifier table, TableMetadata loaded, TableMark mark, Snapshot logged, long readTs) {
+    History.Walk walk = History.walk(loaded);
     Snapshot at = logged;
     while (at != null && !OurSnapshots.standsAtOrBelow(loaded, mark, at, readTs)) {
       refuseGivenUp(table, at, readTs);
-      at = History.parent(loaded, at);
+      at = walk.parent(at);
     }
     if (at == null) {
       throw TxnException.tooOld(

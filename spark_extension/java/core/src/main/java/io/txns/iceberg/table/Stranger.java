@@ -92,12 +92,13 @@ public record Stranger(
             .flatMap(snapshot -> TableMark.adopted(snapshot).stream())
             .collect(Collectors.toSet());
     List<Snapshot> foreign = new ArrayList<>();
+    History.Walk walk = History.walk(metadata);
     Snapshot at = metadata.snapshot(headSnapshotId);
     while (at != null && !OurSnapshots.isOurs(at) && !main.contains(at.snapshotId())) {
       if (!DataOperations.REPLACE.equals(at.operation()) && !adopted.contains(at.snapshotId())) {
         foreign.add(at);
       }
-      at = History.parent(metadata, at);
+      at = walk.parent(at);
     }
     return foreign.isEmpty() ? Optional.empty() : Optional.of(of(headSnapshotId, foreign));
   }
@@ -119,9 +120,10 @@ public record Stranger(
   /** The first snapshot of a branch that is ours or main's; null for none. */
   private static Snapshot standsOn(TableMetadata metadata, long headSnapshotId) {
     Set<Long> main = History.ancestors(metadata, metadata.currentSnapshot());
+    History.Walk walk = History.walk(metadata);
     Snapshot at = metadata.snapshot(headSnapshotId);
     while (at != null && !OurSnapshots.isOurs(at) && !main.contains(at.snapshotId())) {
-      at = History.parent(metadata, at);
+      at = walk.parent(at);
     }
     return at;
   }

@@ -5,7 +5,6 @@ import io.txns.iceberg.log.CommitTable;
 import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
-import java.util.Arrays;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -183,9 +182,7 @@ public record TableMark(TableIdentifier commitTable, String logId, long created,
   static List<Long> adopted(Snapshot snapshot) {
     String ids =
         snapshot.summary() == null ? null : snapshot.summary().get(TableMark.SNAPSHOT_ADOPTED);
-    return ids == null || ids.isEmpty()
-        ? List.of()
-        : Arrays.stream(ids.split(",")).map(Long::valueOf).toList();
+    return ids == null ? List.of() : EntryParser.snapshotIds(ids, SNAPSHOT_ADOPTED);
   }
 
   /** Above which {@code commit_ts}, and below its own, states are gone; empty for none. */
@@ -225,14 +222,6 @@ public record TableMark(TableIdentifier commitTable, String logId, long created,
 
   private static long number(Map<String, String> properties, String key) {
     String value = properties.get(key);
-    if (value == null) {
-      return 0;
-    }
-    try {
-      return Long.parseLong(value);
-    } catch (NumberFormatException e) {
-      throw TxnException.corruptLog(
-          String.format("a data table's property is not a whole number; %s=`%s`", key, value));
-    }
+    return value == null ? 0 : EntryParser.number(value, key);
   }
 }

@@ -71,14 +71,14 @@ class LimitsTest extends TwoTables {
   @CsvSource({"65", "100000"})
   void jsonThatNestsTooDeeplyIsNoJsonOfTheLog(int depth) {
     String json = "[".repeat(depth) + "]".repeat(depth);
-    assertThatThrownBy(() -> Limits.scan(json)).hasMessageContaining("nesting");
-    assertThatThrownBy(() -> Limits.JSON.readTree(json)).hasMessageContaining("nesting");
+    assertThatThrownBy(() -> Limits.parsed(json)).hasMessageContaining("nesting");
+    assertThatThrownBy(() -> Limits.parsed(json)).hasMessageContaining("nesting");
   }
 
   @Test
   void jsonOfTheGreatestNestingIsRead() {
     String json = "[".repeat(Limits.NESTING_MAX) + "]".repeat(Limits.NESTING_MAX);
-    assertThatCode(() -> Limits.scan(json)).doesNotThrowAnyException();
+    assertThatCode(() -> Limits.parsed(json)).doesNotThrowAnyException();
   }
 
   /** Whatever a payload is made of, its entry is corrupt, and nothing else happens. */
