@@ -293,7 +293,7 @@ def from_summary(summary: Mapping[str, str]) -> Entry:
         isolation=Isolation.SNAPSHOT
         if tidy
         else word(Isolation, _required(summary, ISOLATION), ISOLATION),
-        engine=summary.get(ENGINE) or "",
+        engine=limits.unicode(summary.get(ENGINE) or "").decode(),
         comment=limits.cut_comment(summary.get(COMMENT) or ""),
         changes=() if tidy else changes_of(_required(summary, TABLES)),
         payload=_payload(summary),

@@ -53,8 +53,12 @@ def check_comment(comment: str) -> None:
 
 def cut_comment(stored: str) -> str:
     """Give a comment as far as it is held: words for people keep nobody from the log."""
-    whole = stored.encode(errors="replace")
-    return whole[:COMMENT_MAX_BYTES].decode(errors="ignore")
+    return unicode(stored)[:COMMENT_MAX_BYTES].decode(errors="ignore")
+
+
+def unicode(words: str) -> bytes:
+    """Give words for people as UTF-8: halves of pairs, which no file holds, are question marks."""
+    return words.encode(errors="replace")
 
 
 def check_commit_ts(commit_ts: int) -> None:

@@ -46,6 +46,15 @@ def test_an_id_that_nobody_can_write_or_see_is_refused(txn_id):
         entry.from_summary({**valid("advance"), "txns.txn-id": txn_id})
 
 
+def test_words_for_people_keep_nobody_from_the_archive():
+    """Half of a pair in them is in no file."""
+    found = entry.from_summary(
+        {**valid("advance"), "txns.engine": "a\ud800", "txns.comment": "\udfff"}
+    )
+    assert ("a?", "?") == (found.engine, found.comment)
+    assert 1 == archive.to_arrow(archive.rows_of(found)).num_rows
+
+
 @pytest.mark.parametrize(
     "changed",
     [

@@ -122,7 +122,7 @@ public final class EntryParser {
             tidy ? 0 : number(summary, READ_TS),
             txnId(summary),
             tidy ? Isolation.SNAPSHOT : isolation(required(summary, ISOLATION)),
-            summary.getOrDefault(ENGINE, ""),
+            unicode(summary.getOrDefault(ENGINE, "")),
             comment(summary),
             tidy ? List.of() : changes(required(summary, TABLES)),
             payload(summary),
@@ -304,12 +304,17 @@ public final class EntryParser {
     return list.toString();
   }
 
+  /** Words for people; halves of pairs, which no file holds, are question marks. */
+  private static String unicode(String words) {
+    return new String(words.getBytes(StandardCharsets.UTF_8), StandardCharsets.UTF_8);
+  }
+
   /** A comment as far as it is held: words for people keep nobody from the log. */
   private static String comment(Map<String, String> summary) {
     String stored = summary.getOrDefault(COMMENT, "");
     byte[] whole = stored.getBytes(StandardCharsets.UTF_8);
     if (whole.length <= Limits.COMMENT_MAX_BYTES) {
-      return stored;
+      return unicode(stored);
     }
     int end = Limits.COMMENT_MAX_BYTES;
     while ((whole[end] & 0xC0) == 0x80) { // inside a character

@@ -23,6 +23,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.inmemory.InMemoryFileIO;
@@ -74,10 +75,12 @@ final class FuzzedTables {
     List<String> left = new ArrayList<>(copies.build().refs().keySet());
     List<String> branches =
         metadata.refs().entrySet().stream()
+            .filter(ref -> !ref.getKey().equals(SnapshotRef.MAIN_BRANCH))
             .filter(ref -> Stranger.above(metadata, ref.getValue().snapshotId()).isPresent())
             .map(ref -> ref.getKey())
             .sorted(Line.BY_CODE_POINT)
             .toList();
+    left.remove(SnapshotRef.MAIN_BRANCH); // pyiceberg makes one where there is none
     gone.sort(Line.BY_CODE_POINT);
     left.sort(Line.BY_CODE_POINT);
     return Line.of(Line.list(gone), Line.list(left), Line.list(branches));
