@@ -168,7 +168,8 @@ def _tidied(parts: Parts, without: TableMetadata, told: Entry | None) -> Entry:
 def _told(bad: Snapshot) -> Entry | None:
     """Make an entry of what can be told of a record: when, under which id, and which tables."""
     assert bad.summary is not None
-    summary = bad.summary.additional_properties
+    stored: dict[str, object] = dict(bad.summary.additional_properties)
+    summary = {key: text for key, text in stored.items() if isinstance(text, str)}
     try:
         commit_ts = number(summary.get(_entry.COMMIT_TS) or "", _entry.COMMIT_TS)
         txn_id = summary.get(_entry.TXN_ID) or ""
