@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from txns._catalog.outcome import State
-from txns._log.commit_log import is_transient
+from txns._log.swap import is_transient
 from txns.errors import Conflict, InvalidUsage
 
 if TYPE_CHECKING:

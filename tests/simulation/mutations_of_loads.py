@@ -52,7 +52,7 @@ def refusal_believed() -> list[Patch]:
 
     def believing(self: Any, head: Any, updates: Any) -> Any:
         swap = replace_head(self, head, updates)
-        if swap.outcome is commit_log.Outcome.REFUSED:
+        if swap.outcome is swap.Outcome.REFUSED:
             raise swap.cause
         return swap
 

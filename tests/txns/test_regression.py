@@ -10,7 +10,7 @@ from pyiceberg.exceptions import CommitFailedException
 
 import txns
 from tests.txns.lake import SCHEMA, ids, rows
-from txns._log.commit_log import Outcome, Swap
+from txns._log.swap import Outcome, Swap
 
 if TYPE_CHECKING:
     from collections.abc import Callable

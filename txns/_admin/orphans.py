@@ -20,8 +20,8 @@ from pyiceberg.serializers import FromInputFile
 from txns._iceberg import manifests
 from txns._iceberg.snapshots import summary_value
 from txns._log import commit_log
-from txns._log.commit_log import Outcome
 from txns._log.entry import KIND, PAYLOAD_LOCATION, Kind
+from txns._log.swap import Outcome
 from txns.errors import Conflict, CorruptLog, Unsupported
 
 if TYPE_CHECKING:

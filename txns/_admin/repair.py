@@ -23,8 +23,8 @@ from txns._commit.group import Key, Origin
 from txns._iceberg import manifests, timestamps
 from txns._iceberg.updates import reads_as
 from txns._identifier import dotted_name
-from txns._log.commit_log import REFUSALS
 from txns._log.entry import Isolation, Kind, derived_id
+from txns._log.swap import is_refusal
 from txns._logger import logger
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
@@ -181,7 +181,7 @@ class Repairer:
             newest = self._catalog.load_table(identifier)
             if newest.metadata.current_snapshot_id == footing.snapshot_id:
                 return newest
-            if isinstance(error, REFUSALS) and newest.metadata.current_snapshot_id == main:
+            if is_refusal(error) and newest.metadata.current_snapshot_id == main:
                 raise
             raise _other_state(identifier, head) from error
 

@@ -16,8 +16,8 @@ from pyiceberg.exceptions import BadRequestError
 from txns._commit.drafts import Drafts, barred
 from txns._commit.group import CommitGroup, Member, Origin
 from txns._commit.head_bounds import HeadFull
-from txns._log.commit_log import Outcome, is_transient
 from txns._log.state import aborted_ts, committed
+from txns._log.swap import Outcome, is_transient
 from txns._logger import logger
 from txns.errors import CommitStateUnknown, Conflict
 
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._commit.group import Attempt, Key
     from txns._commit.head_bounds import HeadBounds
-    from txns._log.commit_log import CommitLog, Head, Swap
+    from txns._log.commit_log import CommitLog, Head
     from txns._log.entry import Entry
+    from txns._log.swap import Swap
     from txns._log.timeline import Timeline
 
 _LOG = logger(__name__)

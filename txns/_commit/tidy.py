@@ -24,9 +24,9 @@ from txns._iceberg.recorded_io import RecordedIO
 from txns._iceberg.snapshots import summary_value
 from txns._log import archive, commit_table
 from txns._log import entry as _entry
-from txns._log.commit_log import Outcome
 from txns._log.entry import THIS_ENGINE, Entry, Kind
 from txns._log.payload import is_at_its_place
+from txns._log.swap import Outcome
 from txns._logger import logger
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._config import Config
     from txns._identifier import Identifier
-    from txns._log.commit_log import CommitLog, Head, Swap
+    from txns._log.commit_log import CommitLog, Head
+    from txns._log.swap import Swap
     from txns._table.data_tables import DataTables
 
 _LOG = logger(__name__)

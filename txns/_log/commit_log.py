@@ -9,17 +9,10 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import (
-    BadRequestError,
-    CommitFailedException,
-    ForbiddenError,
-    NoSuchTableError,
-    UnauthorizedError,
-)
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
@@ -38,8 +31,9 @@ from txns._identifier import dotted_name
 from txns._log import commit_table, limits, payload
 from txns._log import entry as _entry
 from txns._log.state import EMPTY, LogState
+from txns._log.swap import Outcome, Swap, is_refusal
 from txns._logger import logger
-from txns.errors import CorruptLog, InvalidUsage, TxnsError
+from txns.errors import CorruptLog, InvalidUsage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,9 +52,6 @@ _LOG = logger(__name__)
 
 GRACE_MS = 10 * 60 * 1000
 """How long a superseded file stays for readers that have just learnt of it, in ms."""
-
-REFUSALS = (BadRequestError, ForbiddenError, UnauthorizedError)
-"""What a catalog says of a request; clients that repeat one by themselves may have landed it."""
 
 LOADS = 3
 """How often the head is loaded until it is as new as one that was seen."""
@@ -158,28 +149,6 @@ class Head:
 
 
 NO_HEAD = Head(None, EMPTY)
-
-
-class Outcome(Enum):
-    """How an attempt to replace the head ended."""
-
-    WON = auto()
-    LOST = auto()
-    """The catalog says no; it may still be wrong, the next head tells."""
-    MAYBE = auto()
-    """The catalog's answer was lost; the next head tells."""
-    REFUSED = auto()
-    """The catalog refuses the request, or one that repeated it; the next head tells."""
-    NOT_SENT = auto()
-    """Its metadata file could not be written, so nothing was asked of the catalog."""
-
-
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """The outcome of a swap, and why it was not won."""
-
-    outcome: Outcome
-    cause: Exception | None = None
 
 
 class CommitLog:
@@ -363,11 +332,10 @@ class CommitLog:
             return Swap(Outcome.LOST, error)
         except Exception as error:
             if is_unwritten(error):
-                if isinstance(error, (*REFUSALS, PermissionError)):
+                if is_refusal(error) or isinstance(error, PermissionError):
                     raise
                 return Swap(Outcome.NOT_SENT, error)
-            refused = isinstance(error, REFUSALS)
-            return Swap(Outcome.REFUSED if refused else Outcome.MAYBE, error)
+            return Swap(Outcome.REFUSED if is_refusal(error) else Outcome.MAYBE, error)
         self._made(head.table, won)
         return Swap(Outcome.WON)
 
@@ -483,11 +451,6 @@ def remove(io: FileIO, path: str) -> None:
         io.delete(path)
     except Exception:  # noqa: BLE001 -- a file that stays harms nobody
         _LOG.debug("a superseded file stays: %s", path, exc_info=True)
-
-
-def is_transient(error: Exception) -> bool:
-    """Whether an error of a catalog says nothing about the request: neither ours nor a refusal."""
-    return not isinstance(error, (TxnsError, *REFUSALS))
 
 
 def _newest_record(metadata: TableMetadata) -> Snapshot:

@@ -19,7 +19,14 @@ from txns._table import mark as _mark
 from txns._table import overlay, replay
 from txns._table.complete_tables import CompleteTables
 from txns._table.loaded import Forgotten, Loaded, Registered, SwitchedOff, Unregistered, seen
-from txns._table.logged_state import MISSING, NAME_TAKEN, Stranger, logged_state, shown_by
+from txns._table.logged_state import (
+    MISSING,
+    NAME_TAKEN,
+    NEVER_UNDER_CARE,
+    Stranger,
+    logged_state,
+    shown_by,
+)
 from txns._table.overlay import TableView
 from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported
 
@@ -257,6 +264,14 @@ class DataTables:
             if forget is None:
                 return Unregistered(identifier, table.io, table)
             view = overlay.before_forget(identifier, metadata, forget, read_ts)
+            return Registered(identifier, table.io, table, view, taken)
+        if not lost and not _mark.was_under_care(metadata):
+            # Whoever wrote that into the log need have no right to the table: nothing of it is shown.
+            why, cure = NEVER_UNDER_CARE
+            main = metadata.current_snapshot_id
+            view = TableView(
+                metadata, read_ts, Stranger(main, (), adoptable=False, reason=why, cure=cure)
+            )
             return Registered(identifier, table.io, table, view, taken)
         view = self._view(identifier, metadata, taken, head, read_ts, lost=lost)
         if lost or _mark.mark_of(view.metadata):  # or a repair has put the mark back

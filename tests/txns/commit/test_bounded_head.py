@@ -10,10 +10,13 @@ import txns
 from tests.txns.lake import ids, rows
 from txns._commit import head_bounds
 from txns._log import limits
+from txns._log.entry import Kind
 
 
 def entries(handle) -> int:
-    return len(handle._parts.log.load().state.entries)
+    """How many entries stand in the head, but for what the log is set to."""
+    state = handle.parts.log.load().state
+    return sum(entry.kind is not Kind.SETTINGS for entry in state.entries)
 
 
 def append(handle, table, value, **options):

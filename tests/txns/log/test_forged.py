@@ -125,6 +125,8 @@ def test_no_record_changes_a_table_that_was_never_under_care(lake, kind):
     log.append(head, [fake])
     assert [("shop", "b")] == handle.apply_le()
     assert plain.metadata_location == lake.catalog.load_table(b).metadata_location
+    shown = handle.snapshot().load_table(b)
+    assert (main.snapshot_id, [1]) == (shown.metadata.current_snapshot_id, ids(shown))
     handle.catalog().load_table(a).append(rows(3))
     assert [1, 2, 3] == ids(handle.snapshot().load_table(a))
 

@@ -14,8 +14,8 @@ from tests.txns.lake import ids, rows
 from txns._admin.invariants import check_all
 from txns._commit.drafts import control_entry
 from txns._log import limits, payload
-from txns._log.commit_log import Outcome
 from txns._log.entry import Kind, Payload
+from txns._log.swap import Outcome
 
 
 @pytest.mark.parametrize("character", ["a", "€"])

@@ -30,6 +30,7 @@ from txns._iceberg.snapshots import branch_at
 from txns._iceberg.updates import laid_over
 from txns._log.entry import Change, Entry, Kind, LoggedChange, Operation
 from txns._table import replay
+from txns.errors import CorruptLog
 
 UUID = "c8f2a7e4-5b19-4f63-a0d2-6e4b8c1f9d03"
 NOW_MS = 1767265380100
@@ -110,5 +111,5 @@ def test_what_was_staged_before_an_upgrade_is_read_on_the_upgraded_table():
 
 def test_a_later_format_is_refused():
     change, request = logged(NOW_MS, creation(4), creates=True)
-    with pytest.raises(ValueError, match="version: 4"):
+    with pytest.raises(CorruptLog, match="version: 4"):
         replay.create(change, request, NOW_MS)

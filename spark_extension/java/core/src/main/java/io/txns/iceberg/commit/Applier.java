@@ -327,10 +327,7 @@ public final class Applier {
     TableMark.refuseCommitTable(table, base);
     UpdateTableRequest request = log.request(change);
     if (TableMark.of(base).isEmpty() && !OurSnapshots.haveBeenIn(base)) {
-      throw TxnException.quarantined(
-          table,
-          "the log has a change of a table that was never under this commit table's care",
-          "nothing is applied to it; look who has written the commit table: whoever may is trusted");
+      throw TxnException.quarantined(table, Stranger.NEVER_UNDER_CARE, Stranger.LOOK);
     }
     if (TableMark.of(base).isEmpty() && !repaired && !forgets) {
       throw TxnException.quarantined(table, "somebody took the protocol's mark from the table");

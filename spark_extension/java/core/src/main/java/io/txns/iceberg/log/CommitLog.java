@@ -9,10 +9,12 @@ import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.MetadataFiles;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
+import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataOperations;
@@ -45,6 +47,9 @@ import org.slf4j.LoggerFactory;
  */
 public final class CommitLog {
   private static final Logger LOG = LoggerFactory.getLogger(CommitLog.class);
+
+  /** SQLSTATEs of a database that does not let somebody write: login, read-only, privilege. */
+  private static final Set<String> REFUSING = Set.of("28000", "28P01", "25006", "42501");
 
   /** How often the head is loaded until it is as new as one that was seen. */
   private static final int LOADS = 3;
@@ -331,7 +336,19 @@ public final class CommitLog {
    * itself may have landed it before.
    */
   public static boolean isRefusal(RuntimeException e) {
-    return isMalformed(e) || e instanceof ForbiddenException || e instanceof NotAuthorizedException;
+    return isMalformed(e)
+        || e instanceof ForbiddenException
+        || e instanceof NotAuthorizedException
+        || isRefusedByDatabase(e);
+  }
+
+  private static boolean isRefusedByDatabase(RuntimeException e) {
+    for (Throwable cause = e; cause != null; cause = cause.getCause()) {
+      if (cause instanceof SQLException told && REFUSING.contains("" + told.getSQLState())) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** Whether a catalog calls a request malformed, as some do where it stood on an older state. */

@@ -264,6 +264,16 @@ public final class DataTables {
           .map(forget -> leaving.before(forget, identifier, table, taken, readTs))
           .orElse(unregistered);
     }
+    if (lost.isEmpty() && !OurSnapshots.haveBeenIn(metadata)) {
+      // Whoever wrote that into the log need have no right to the table: nothing of it is shown.
+      TableMetadata stands = Timestamps.notAhead(metadata, clock.nowMs());
+      TableView plain =
+          new TableView(
+              Overlay.inMemory(stands, metadata.metadataFileLocation()),
+              readTs,
+              Optional.of(Stranger.ofNoCare(metadata)));
+      return new Loaded.Registered(identifier, table, real, plain);
+    }
     TableView view = view(identifier, metadata, taken, head, readTs, lost);
     boolean markedAgain = TableMark.of(view.metadata()).isPresent(); // by a repair
     if (lost.isEmpty() && !markedAgain) {

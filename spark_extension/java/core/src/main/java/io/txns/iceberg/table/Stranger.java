@@ -40,8 +40,21 @@ public record Stranger(
       "no repair ends that: rename that one away with plain Iceberg, and the logged one back where"
           + " somebody has moved it, then CALL system.apply()";
 
+  /** Why nothing that the log has of a table is laid over it, or applied; and what to do. */
+  public static final String NEVER_UNDER_CARE =
+      "the log has a change of a table that was never under this commit table's care";
+
+  public static final String LOOK =
+      "nothing is applied to it; look who has written the commit table: whoever may is trusted";
+
   /** Entries above one {@code commit_ts}, above which nothing can be read, and up to another. */
   public record Lost(long above, long upto) {}
+
+  /** What stands for a change that the log has of a table which shows nothing of care. */
+  static Stranger ofNoCare(TableMetadata metadata) {
+    return new Stranger(
+        History.mainId(metadata), List.of(), false, NEVER_UNDER_CARE, null, List.of(), LOOK);
+  }
 
   Stranger(Long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason) {
     this(headSnapshotId, snapshotIds, adoptable, reason, null, List.of(), null);

@@ -16,6 +16,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.rest.requests.CommitTransactionRequest;
@@ -62,6 +63,9 @@ class ForgedTest extends TwoTables {
     handle.services().log().append(head, List.of(forged));
     assertThat(handle.apply()).isEqualTo(1);
     assertThat(metadata().metadataFileLocation()).isEqualTo(plain.metadataFileLocation());
+    Table shown = handle.catalog(() -> null).loadTable(id("shop.c"));
+    assertThat(shown.currentSnapshot().snapshotId()).isEqualTo(main);
+    assertThat(shown.properties()).doesNotContainKey("taken");
     append(handle.catalog(() -> null).loadTable(id("shop.a")), 2);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
   }

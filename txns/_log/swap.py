@@ -1,0 +1,62 @@
+"""What becomes of a swap of the commit table: docs/spec.md 11.1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from pyiceberg.exceptions import BadRequestError, ForbiddenError, UnauthorizedError
+from sqlalchemy.exc import DBAPIError
+
+from txns.errors import TxnsError
+
+_REFUSALS = (BadRequestError, ForbiddenError, UnauthorizedError)
+
+_REFUSING = ("28000", "28P01", "25006", "42501")
+"""SQLSTATEs of a database that does not let somebody write: login, read-only, privilege."""
+
+_READ_ONLY = "SQLITE_READONLY"
+
+
+class Outcome(Enum):
+    """How an attempt to replace the head ended."""
+
+    WON = auto()
+    LOST = auto()
+    """The catalog says no; it may still be wrong, the next head tells."""
+    MAYBE = auto()
+    """The catalog's answer was lost; the next head tells."""
+    REFUSED = auto()
+    """The catalog refuses the request, or one that repeated it; the next head tells."""
+    NOT_SENT = auto()
+    """Its metadata file could not be written, so nothing was asked of the catalog."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """The outcome of a swap, and why it was not won."""
+
+    outcome: Outcome
+    cause: Exception | None = None
+
+
+def is_refusal(error: BaseException) -> bool:
+    """
+    Whether a catalog says of a request that it will not do it.
+
+    A server's, by its class; a database's, by what it tells the driver. Clients that repeat a
+    request by themselves may have landed it before.
+    """
+    if isinstance(error, _REFUSALS):
+        return True
+    if not isinstance(error, DBAPIError) or error.orig is None:
+        return False
+    told = error.orig
+    # psycopg2 and psycopg name it differently; sqlite3 has names of its own.
+    sqlstate = getattr(told, "pgcode", None) or getattr(told, "sqlstate", None)
+    return sqlstate in _REFUSING or getattr(told, "sqlite_errorname", "").startswith(_READ_ONLY)
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether an error of a catalog says nothing about the request: neither ours nor a refusal."""
+    return not (isinstance(error, TxnsError) or is_refusal(error))
