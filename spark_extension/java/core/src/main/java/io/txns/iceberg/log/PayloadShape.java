@@ -253,9 +253,8 @@ final class PayloadShape {
    *
    * @throws IOException saying where
    */
-  static JsonNode checked(JsonNode payload) throws IOException {
+  static void check(JsonNode payload) throws IOException {
     PAYLOAD.at(payload, "payload");
-    return payload;
   }
 
   /** Whether no two of all columns in a type have one id. */

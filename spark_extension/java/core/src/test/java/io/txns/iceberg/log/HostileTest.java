@@ -107,7 +107,7 @@ class HostileTest {
         "{\"table-changes\":[{\"identifier\":{\"namespace\":[],\"name\":\"a\"},\"requirements\":[],"
             + "\"updates\":[%s]}]}";
     JsonNode said = JSON.readTree(String.format(payload, update));
-    assertThatThrownBy(() -> PayloadShape.checked(said)).isInstanceOf(IOException.class);
+    assertThatThrownBy(() -> PayloadShape.check(said)).isInstanceOf(IOException.class);
   }
 
   @ParameterizedTest
