@@ -20,10 +20,10 @@ from txns._iceberg.earlier_schema import with_schema
 from txns._iceberg.snapshots import History
 from txns._identifier import dotted_name
 from txns._log.entry import Isolation
+from txns._log.permitted import HOLD_TAG
 from txns._retry import run_transaction
 from txns._table.loaded import Registered
 from txns._table.logged_state import LoggedHistory, effective_ts
-from txns._table.mark import REF_PREFIX
 from txns._table.overlay import TableView
 from txns.errors import Conflict, InvalidUsage
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from txns._services import Parts
     from txns._table.loaded import Loaded
 
-TAG = f"{REF_PREFIX}hold-"
+TAG = HOLD_TAG
 """Tags of a hold are named this and the hold's name."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)

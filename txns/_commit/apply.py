@@ -6,6 +6,7 @@ In `commit_ts` order, one table commit per entry (docs/spec.md 8.1).
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog.rest import RestCatalog
@@ -24,7 +25,7 @@ from pyiceberg.table.update import (
     UpgradeFormatVersionUpdate,
 )
 
-from txns._iceberg import manifests, timestamps
+from txns._iceberg import manifests, places, timestamps
 from txns._identifier import dotted_name
 from txns._log.entry import Kind, LoggedChange
 from txns._log.state import without_ended
@@ -131,7 +132,9 @@ class Applier:
                 return
             base = real.metadata
             uuid, applied = str(base.table_uuid), _mark.applied_ts(base)
-            left = [one for one in run if one.change.uuid == uuid and one.commit_ts > applied]
+            mine = (one for one in run if one.change.uuid == uuid and one.commit_ts > applied)
+            # A branch of the table leads to what is its own, too.
+            left = [*takewhile(lambda one: not self._misplaced(base, one), mine)]
             if not left or outstanding_branch.is_kept(base, left):
                 return
             manifests.check_writable(base, dotted_name(table))
@@ -150,6 +153,9 @@ class Applier:
                 dotted_name(table),
                 exc_info=True,
             )
+
+    def _misplaced(self, base: TableMetadata, change: LoggedChange) -> list[str]:
+        return places.misplaced_lists(base, self._log.request(change).updates)
 
     def _load(self, table: Identifier) -> Table | None:
         try:

@@ -13,8 +13,9 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from txns._commit.conflict import ConflictChecker
 from txns._commit.leftovers import Leftovers
+from txns._iceberg import places
 from txns._identifier import dotted_name
-from txns._log import limits
+from txns._log import limits, permitted
 from txns._log import payload as _payload
 from txns._log.entry import THIS_ENGINE, Change, Entry, Isolation, Kind, LoggedChange, Operation
 from txns._logger import logger
@@ -22,7 +23,15 @@ from txns._metrics import Count, Metrics, Phase
 from txns._stage import change_builder, kept_tags, restage
 from txns._stage.read_set import ReadSet
 from txns._table import replay
-from txns.errors import TOO_OLD, CommitStateUnknown, Conflict, InvalidUsage, TxnsError, is_final
+from txns.errors import (
+    TOO_OLD,
+    CommitStateUnknown,
+    Conflict,
+    InvalidUsage,
+    TxnsError,
+    Unsupported,
+    is_final,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -348,6 +357,7 @@ class Committer:
         limits.check_tables(len(writes))
         for staged in writes.values():
             change, carried = change_builder.build(staged, txn_id, commit_ts, request.marks)
+            self._check_permitted(staged, change, carried, commit_ts, request)
             self._check_fits(staged, change, carried, commit_ts, request)
             changes.append(change)
             requests.append(carried)
@@ -368,6 +378,34 @@ class Committer:
             changes=tuple(changes),
             payload=payload,
         )
+
+    def _check_permitted(
+        self,
+        staged: StagedTable,
+        change: Change,
+        carried: CommitTableRequest,
+        commit_ts: int,
+        request: Request,
+    ) -> None:
+        """Keep out of the log what nobody would carry out."""
+        probe = LoggedChange(
+            Entry(request.kind, request.key.txn_id, commit_ts, 0, commit_ts), change
+        )
+        name = dotted_name(staged.identifier)
+        if why := permitted.forbidden(probe, carried, self._log.identifier):
+            raise InvalidUsage(
+                "42602",
+                "no transaction does such a thing, and what begins with txns. or txns- is the"
+                f" protocol's own: leave it out, or give it another name; update=`{why}`"
+                f" table=`{name}`",
+            )
+        base = None if staged.create else staged.base
+        for path in places.misplaced_lists(base, carried.updates):
+            raise Unsupported(
+                "the table's manifest lists do not lie below its metadata location, the only place"
+                " where transactions read them: set write.metadata.path in place of a location"
+                f" provider; manifest_list=`{path}` table=`{name}`"
+            )
 
     def _check_fits(
         self,

@@ -28,7 +28,7 @@ from txns._iceberg.manifests import last_sequence_number
 from txns._iceberg.metadata_files import is_unwritten
 from txns._iceberg.snapshots import REPLACE, History, operation_of, summary_value
 from txns._identifier import dotted_name
-from txns._log import commit_table, limits, payload
+from txns._log import commit_table, limits, payload, permitted
 from txns._log import entry as _entry
 from txns._log.state import EMPTY, LogState
 from txns._log.swap import Outcome, Swap, is_refusal
@@ -365,9 +365,11 @@ class CommitLog:
         return self._payloads.requests(entry, table.io, table.metadata.location)
 
     def request(self, logged: LoggedChange) -> CommitTableRequest:
-        """Give the request that carries a logged change out."""
+        """Give the request that carries a logged change out; CorruptLog for a forbidden one."""
         index = logged.entry.changes.index(logged.change)
-        return self.requests(logged.entry)[index]
+        request = self.requests(logged.entry)[index]
+        permitted.refuse_forbidden(logged, request, self.identifier)
+        return request
 
     @property
     def io(self) -> FileIO:

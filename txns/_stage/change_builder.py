@@ -247,6 +247,8 @@ def build(
         mark.SNAPSHOT_TXN_ID: txn_id,
     }
     updates, refs = _split(staged, source, commit_ts, stamp)
+    if not staged.create:
+        updates = [mark.without_unchanged(staged.base, update) for update in updates]
     if staged.create or staged.recreates:
         updates.append(SetPropertiesUpdate(updates={mark.CREATED: str(commit_ts)}))
     updates.extend(refs)

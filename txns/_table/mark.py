@@ -14,7 +14,7 @@ from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
 from txns._iceberg.snapshots import summary_value
 from txns._iceberg.updates import properties_changed, summary_keys
 from txns._identifier import dotted_name
-from txns._log import commit_table, entry, stored
+from txns._log import commit_table, entry, permitted, stored
 from txns.errors import InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
@@ -26,22 +26,19 @@ if TYPE_CHECKING:
 
     from txns._identifier import Identifier
 
-PREFIX = "txns."
-"""What keys of the protocol begin with, of properties and of summaries."""
+PREFIX = permitted.PREFIX
 
 LOG_COLUMNS = {1: "commit_ts", 2: "committed_at", 3: "txn_id", 4: "kind"}
 """The first columns of every commit table, by id (docs/spec.md 3.1)."""
 
-COMMIT_TABLE = "txns.commit-table"
+COMMIT_TABLE = permitted.COMMIT_TABLE
 LOG_ID = commit_table.LOG_ID
 """Of the log that cares for the table; see `commit_table.log_id`."""
-TABLE_UUID = "txns.table-uuid"
-CREATED = "txns.created"
+TABLE_UUID = permitted.TABLE_UUID
+CREATED = permitted.CREATED
 APPLIED = "txns.applied"
-PURGING = "txns.purging"
-"""Which entry claimed a dropped table, to remove it for good."""
-KEYS = (COMMIT_TABLE, LOG_ID, TABLE_UUID, CREATED)
-"""What forget removes; `txns.applied` stays."""
+PURGING = permitted.PURGING
+KEYS = permitted.KEYS
 
 SNAPSHOT_COMMIT_TS = "txns.commit-ts"
 SNAPSHOT_TXN_ID = "txns.txn-id"
@@ -58,11 +55,9 @@ NO_SNAPSHOT = -1
 SNAPSHOT_LOST_ABOVE = "txns.lost-above"
 """On what adopts a table that was set back: the `commit_ts` above which its states are gone."""
 
-REF_PREFIX = "txns-"
-"""What the protocol's branches and tags begin with."""
+REF_PREFIX = permitted.REF_PREFIX
 
-FOREIGN_BRANCH = f"{REF_PREFIX}foreign-"
-"""Branches that keep a stranger's snapshots are named this and the snapshot's id."""
+FOREIGN_BRANCH = permitted.FOREIGN_BRANCH
 
 FOR_EVER_MS = 2**63 - 1
 """The age of refs that no expiry may take, whatever the table's own default is."""
@@ -72,9 +67,8 @@ KEPT_TAG = f"{REF_PREFIX}kept-"
 
 MIN_SNAPSHOTS_TO_KEEP = 10
 MAX_SNAPSHOT_AGE_MS = 24 * 3600 * 1000
-EXPIRE_KEEP = "history.expire.min-snapshots-to-keep"
-EXPIRE_AGE_MS = "history.expire.max-snapshot-age-ms"
-"""What counts where a stranger has set `main` without its retention, as pyiceberg does."""
+EXPIRE_KEEP = permitted.EXPIRE_KEEP
+EXPIRE_AGE_MS = permitted.EXPIRE_AGE_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +150,18 @@ def refuse_reserved_in(
     refuse_reserved(table, summary_keys(updates))
     if mark_of(metadata) is not None:
         refuse_reserved(table, properties_changed(metadata, updates))
+
+
+def without_unchanged(base: TableMetadata, update: TableUpdate) -> TableUpdate:
+    """Leave out reserved properties that a table under care has so already: nobody logs them."""
+    if not isinstance(update, SetPropertiesUpdate) or mark_of(base) is None:
+        return update
+    changed = {
+        key: value
+        for key, value in update.updates.items()
+        if not key.startswith(PREFIX) or base.properties.get(key) != value
+    }
+    return SetPropertiesUpdate(updates=changed)
 
 
 def copied_keys(metadata: TableMetadata) -> list[str]:

@@ -22,6 +22,7 @@ from pyiceberg.table.update import (
 
 from txns._iceberg import fitting_defaults, free_ids, requirements, timestamps
 from txns._iceberg.manifests import WRITABLE_FORMAT, empty_metadata, last_sequence_number
+from txns._iceberg.places import misplaced_lists
 from txns._iceberg.updates import (
     laid_over,
     with_known_references,
@@ -126,6 +127,7 @@ def updates_of(
     Raises:
         Quarantined: The table lacks what the change stands on.
     """
+    refuse_misplaced(base, logged, request)
     source_id = logged.change.from_snapshot_id
     if source_id is not None and base.snapshot_by_id(source_id) is None:
         raise incomplete(
@@ -182,9 +184,37 @@ def creation_updates(
     logged: LoggedChange, request: CommitTableRequest, now_ms: int
 ) -> tuple[TableUpdate, ...]:
     """Give the updates that create a table, with `txns.applied` set to the `commit_ts`."""
+    refuse_misplaced(None, logged, request)
     known = with_known_references(None, request.updates)
     updates = fitted(None, known, now_ms, renumber_in_memory)
     return (*updates, SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}))
+
+
+def refuse_misplaced(
+    base: TableMetadata | None, logged: LoggedChange, request: CommitTableRequest
+) -> None:
+    """
+    Refuse a change that makes a table read manifests that are not its own.
+
+    Whoever lays it over the table may have more rights than who has written the log.
+
+    Args:
+        base: The table; None for a new one.
+        logged: The change.
+        request: Its payload.
+
+    Raises:
+        Quarantined: A manifest list lies elsewhere; with the command that takes the entry away.
+    """
+    for path in misplaced_lists(base, request.updates):
+        raise Quarantined(
+            logged.change.table,
+            "a logged change names a manifest list that does not lie below the table's metadata"
+            f" location, and is not read; manifest_list=`{path}`",
+            f"`txns recover --void {logged.commit_ts}` takes the entry out of the log, then"
+            f" `txns repair adopt {dotted_name(logged.change.table)}` takes the table as it stands;"
+            " look who has written the commit table: whoever may is trusted",
+        )
 
 
 def creates(request: CommitTableRequest) -> bool:

@@ -1,21 +1,38 @@
-"""What somebody who may write the commit table alone makes others do (docs/spec.md 4.5, 10)."""
+"""What somebody who may write the commit table alone makes others do (docs/spec.md 4.5, 7, 10)."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier
 from pyiceberg.table.snapshots import Operation, Summary
-from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertTableUUID,
+    AssignUUIDUpdate,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
+    SetLocationUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+)
 
 import txns
 from tests.txns.lake import ids, rows
+from txns._admin.void import void
+from txns._config import Config
+from txns._iceberg import places
+from txns._iceberg.snapshots import branch_at
 from txns._log import payload
-from txns._log.entry import Change, Kind, Payload
+from txns._log.entry import Change, Entry, Kind, Payload
 from txns._log.entry import Operation as LoggedOperation
+from txns._services import Parts
+from txns._stage.change_builder import main_at
 
 PLACES = [
     "{folder}/victim.json",
@@ -129,6 +146,201 @@ def test_no_record_changes_a_table_that_was_never_under_care(lake, kind):
     assert (main.snapshot_id, [1]) == (shown.metadata.current_snapshot_id, ids(shown))
     handle.catalog().load_table(a).append(rows(3))
     assert [1, 2, 3] == ids(handle.snapshot().load_table(a))
+
+
+def log_forged(handle, table, updates, kind=Kind.COMMIT, operation=LoggedOperation.ALTER) -> int:
+    """Log a snapshot 7 on `main`, with what else is forged; give the `commit_ts`."""
+    log = handle.parts.log
+    head = log.load()
+    ts, main = head.upper + 1, table.current_snapshot()
+    snapshot = main.model_copy(
+        update={
+            "snapshot_id": 7,
+            "parent_snapshot_id": main.snapshot_id,
+            "sequence_number": main.sequence_number + 1,
+            "timestamp_ms": ts,
+            "summary": Summary(
+                Operation.APPEND, **{"txns.commit-ts": str(ts), "txns.txn-id": "forged"}
+            ),
+        }
+    )
+    request = CommitTableRequest(
+        identifier=TableIdentifier(namespace=Namespace(["shop"]), name=table.name()[-1]),
+        requirements=(AssertTableUUID(uuid=table.metadata.table_uuid),),
+        updates=(
+            *(each for each in updates if not isinstance(each, str)),
+            AddSnapshotUpdate(
+                snapshot=snapshot.model_copy(
+                    update={
+                        "manifest_list": next(
+                            (each for each in updates if isinstance(each, str)),
+                            main.manifest_list,
+                        )
+                    }
+                )
+            ),
+            main_at(table.metadata, 7),
+        ),
+    )
+    change = Change(
+        table=table.name(),
+        uuid=str(table.metadata.table_uuid),
+        operation=operation,
+        from_snapshot_id=main.snapshot_id,
+        to_snapshot_id=7,
+        added_records=0,
+        deleted_records=0,
+    )
+    fake = Entry(
+        kind,
+        "forged",
+        upper=ts,
+        tidied_upto=head.state.tidied_upto,
+        commit_ts=ts,
+        prev_ts=head.upper,
+        read_ts=head.upper,
+        changes=(change,),
+        payload=Payload(inline=payload.dump([request])),
+    )
+    log.append(head, [fake])
+    return ts
+
+
+@pytest.fixture
+def victim(lake):
+    return lake.catalog.load_table(lake.table("victim", [66], register=False))
+
+
+@pytest.mark.parametrize(
+    "place", ["{victim}", "{own}/../../victim/metadata/{name}", "{own}x/{name}"]
+)
+def test_no_record_makes_a_table_read_manifests_of_another_one(lake, victim, place):
+    """Readers and appliers may have more rights than who writes the commit table."""
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    handle = lake.open(apply="next")
+    handle.catalog().load_table(a).append(rows(2))
+    handle.apply_le()
+    table = lake.catalog.load_table(a)
+    stolen = victim.current_snapshot().manifest_list
+    own, name = f"{table.location()}/metadata", stolen.rpartition("/")[2]
+    forged_list = place.format(victim=stolen, own=own, name=name)
+    before = handle.upper
+    ts = log_forged(handle, table, [forged_list])
+    assert [("shop", "a")] == handle.apply_le()
+    stood = lake.catalog.load_table(a)
+    assert forged_list not in {each.manifest_list for each in stood.metadata.snapshots}
+    assert [1, 2] == lake.plain_ids(a)
+    assert [1, 2] == ids(handle.snapshot(before).load_table(a))
+    with pytest.raises(txns.errors.Quarantined, match=f"--void {ts}"):
+        handle.snapshot().load_table(a)
+    handle.catalog().load_table(b).append(rows(3))
+    assert [1, 3] == ids(handle.snapshot().load_table(b))
+    void(Parts.of(lake.another_catalog(), Config.of(), lake.clock), ts)
+    again = lake.open()
+    again.repair_adopt(a)
+    assert [1, 2] == ids(again.snapshot().load_table(a))
+    again.catalog().load_table(a).append(rows(4))
+    assert [1, 2, 4] == lake.plain_ids(a)
+
+
+PURGING = SetPropertiesUpdate(updates={"txns.purging": "somebody"})
+FORBIDDEN = [
+    (Kind.COMMIT, AssignUUIDUpdate(uuid=UUID(int=1)), "assign-uuid"),
+    (Kind.COMMIT, SetPropertiesUpdate(updates={"txns.applied": "9"}), "txns.applied"),
+    (Kind.COMMIT, SetPropertiesUpdate(updates={"txns.commit-table": "mine.log"}), "commit-table"),
+    (Kind.COMMIT, SetPropertiesUpdate(updates={"txns.created": "9"}), "txns.created"),
+    (Kind.COMMIT, PURGING, "txns.purging"),
+    (Kind.COMMIT, RemovePropertiesUpdate(removals=["txns.commit-table"]), "txns.commit-table"),
+    (Kind.COMMIT, branch_at("txns-foreign-1", 7), "txns-foreign-1"),
+    (Kind.COMMIT, branch_at("txns-hold-x", 7), "txns-hold-x"),
+    (Kind.FORGET, SetPropertiesUpdate(updates={"owner": "me"}), "set-properties"),
+    (Kind.FORGET, RemovePropertiesUpdate(removals=["txns.applied"]), "txns.applied"),
+    (Kind.FORGET, RemovePropertiesUpdate(removals=["owner"]), "owner"),
+    (Kind.ADOPT, SetPropertiesUpdate(updates={"owner": "me"}), "owner"),
+    (Kind.ADOPT, SetLocationUpdate(location="file:///victim"), "set-location"),
+    (Kind.REPAIR, SetPropertiesUpdate(updates={"txns.table-uuid": "another"}), "txns.table-uuid"),
+    (Kind.REPAIR, RemoveSnapshotRefUpdate(ref_name="users"), "users"),
+    (Kind.REPAIR, RemoveSnapshotsUpdate(snapshot_ids=[1]), "remove-snapshots"),
+]
+
+
+@pytest.mark.parametrize(("kind", "update", "why"), FORBIDDEN)
+def test_no_record_has_an_update_that_the_protocol_does_not_write(lake, kind, update, why):
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    handle = lake.open(apply="next")
+    handle.catalog().load_table(a).append(rows(2))
+    handle.apply_le()
+    table = lake.catalog.load_table(a)
+    own = f"{table.location()}/metadata/snap-7.avro"
+    log_forged(handle, table, [own, update], kind)
+    assert [("shop", "a")] == handle.apply_le()
+    assert table.metadata_location == lake.catalog.load_table(a).metadata_location
+    with pytest.raises(txns.errors.CorruptLog, match=why):
+        handle.parts.log.request(
+            handle.parts.log.load().state.changes(
+                str(table.metadata.table_uuid), after=0, upto=handle.upper
+            )[-1]
+        )
+    handle.catalog().load_table(b).append(rows(3))
+    assert [1, 3] == ids(handle.snapshot().load_table(b))
+
+
+def test_properties_of_the_protocol_that_stay_as_they_are_may_be_named(lake):
+    """Whoever sets all that `SHOW TBLPROPERTIES` gives names those of the protocol, too."""
+    a = lake.table("a", [1])
+    handle = lake.open()
+    table = handle.catalog().load_table(a)
+    with table.transaction() as update:
+        update.set_properties({**table.properties, "owner": "me"})
+    assert "me" == lake.catalog.load_table(a).properties["owner"]
+
+
+def test_a_branch_of_the_protocol_is_not_a_users(lake):
+    a = lake.table("a", [1])
+    table = lake.open().catalog().load_table(a)
+    tag = table.manage_snapshots().create_branch(
+        table.metadata.current_snapshot_id, "txns-foreign-1"
+    )
+    with pytest.raises(txns.errors.InvalidUsage, match="txns-foreign-1"):
+        tag.commit()
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_table_whose_location_changes_reads_its_own_manifests(lake, tmp_path, moves):
+    """By a transaction or outside of it: what was staged before lies where the table was."""
+    a = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    elsewhere = SetLocationUpdate(location=(tmp_path / "elsewhere").as_uri())
+    if moves:
+        with handle.begin() as txn, txn.load_table(a).transaction() as change:
+            change._apply((elsewhere,))
+    handle.catalog().load_table(a).append(rows(2))
+    if not moves:
+        plain = lake.catalog.load_table(a)
+        lake.catalog.commit_table(plain, (), (elsewhere,))
+    assert [] == handle.apply_le()
+    handle.catalog().load_table(a).append(rows(3))
+    assert [1, 2, 3] == ids(handle.snapshot().load_table(a))
+    assert [] == handle.apply_le()
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize(
+    ("path", "folder", "is_below"),
+    [
+        ("s3a://lake/t/metadata/x", "s3://lake/t/metadata/", True),
+        ("file:/t/metadata/x", "file:///t/metadata", True),
+        ("/t/metadata/x", "file:///t//metadata", True),
+        ("s3://lake/t/metadata", "s3://lake/t/metadata", False),
+        ("s3://lake/t/metadatas/x", "s3://lake/t/metadata", False),
+        ("s3://other/t/metadata/x", "s3://lake/t/metadata", False),
+        ("file:///lake/t/x", "s3://lake/t", False),
+        ("s3://lake/t/../u/x", "s3://lake/t", False),
+        ("file:///x", "file:///", True),
+    ],
+)
+def test_what_lies_below_a_place(path, folder, is_below):
+    assert places.is_below(path, folder) is is_below
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.History;
+import io.txns.iceberg.meta.Places;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.KeptTags;
@@ -188,6 +189,7 @@ public final class Applier {
           run.stream()
               .filter(change -> change.change().uuid().equals(base.uuid()))
               .filter(change -> change.commitTs() > TableMark.applied(base))
+              .takeWhile(one -> Places.misplacedLists(base, log.request(one).updates()).isEmpty())
               .toList();
       if (left.isEmpty() || OutstandingBranch.isKept(base, left)) {
         return;
@@ -439,10 +441,7 @@ public final class Applier {
     return real;
   }
 
-  /**
-   * Whether there is nothing left to do: invariant I4, for a table with or without a mark (forget
-   * keeps {@code txns.applied}).
-   */
+  /** Whether there is nothing left to do (I4); a forget leaves {@code txns.applied}. */
   private boolean isMoot(LoggedChange change, TableIdentifier table, TableMetadata metadata) {
     if (!metadata.uuid().equals(change.change().uuid())) {
       throw Stranger.ofTakenName(metadata).quarantined(table);

@@ -21,8 +21,10 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Limits;
 import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.log.Permitted;
 import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.meta.MergedManifests;
+import io.txns.iceberg.meta.Places;
 import io.txns.iceberg.stage.ChangeBuilder;
 import io.txns.iceberg.stage.KeptTags;
 import io.txns.iceberg.stage.Leftovers;
@@ -473,6 +475,28 @@ public final class Committer {
         payload);
   }
 
+  /** What nobody would carry out must not enter the log. */
+  private void checkPermitted(StagedTable staged, LoggedChange change, UpdateTableRequest request) {
+    TableIdentifier table = staged.identifier();
+    Optional<String> forbidden = Permitted.forbidden(change, request, log.identifier());
+    if (forbidden.isPresent()) {
+      throw TxnException.invalidUsage(
+          "42602",
+          String.format(
+              "no transaction does such a thing, and what begins with txns. or txns- is the"
+                  + " protocol's own: leave it out, or give it another name; update=`%s` table=`%s`",
+              forbidden.get(), table));
+    }
+    for (String path :
+        Places.misplacedLists(staged.isCreate() ? null : staged.base(), request.updates())) {
+      throw TxnException.unsupported(
+          String.format(
+              "the table's manifest lists do not lie below its metadata location, the only place"
+                  + " where transactions read them; manifest_list=`%s` table=`%s`",
+              path, table));
+    }
+  }
+
   /** What does not fit its own base must not enter the log: it would quarantine the table. */
   private void checkFits(
       StagedTable staged, ChangeBuilder.Built built, long commitTs, Request request) {
@@ -491,6 +515,7 @@ public final class Committer {
             List.of(built.change()),
             Entry.Payload.NONE);
     LoggedChange change = new LoggedChange(probe, built.change());
+    checkPermitted(staged, change, built.request());
     try {
       if (staged.isCreate()) {
         Overlay.create(change, built.request(), clock.nowMs());

@@ -361,7 +361,8 @@ public final class CommitLog {
   /**
    * The request that carries a logged change out.
    *
-   * @throws TxnException CorruptLog when the payload is not what its entry says
+   * @throws TxnException CorruptLog when the payload is not what its entry says, or has what no
+   *     writer of the protocol logs
    */
   public UpdateTableRequest request(LoggedChange logged) {
     List<Change> changes = logged.entry().changes();
@@ -370,7 +371,9 @@ public final class CommitLog {
       throw TxnException.corruptLog(
           "an entry's payload does not have one request per change: " + logged.entry().txnId());
     }
-    return requests.get(changes.indexOf(logged.change()));
+    UpdateTableRequest request = requests.get(changes.indexOf(logged.change()));
+    Permitted.refuseForbidden(logged, request, identifier);
+    return request;
   }
 
   public FileIO io() {

@@ -5,6 +5,8 @@ import io.txns.iceberg.log.CommitTable;
 import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.log.Permitted;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -28,19 +30,19 @@ import org.apache.iceberg.catalog.TableIdentifier;
  */
 public record TableMark(TableIdentifier commitTable, String logId, long created, long applied) {
   /** What keys of the protocol begin with, of properties and of summaries. */
-  private static final String PREFIX = "txns.";
+  private static final String PREFIX = Permitted.PREFIX;
 
-  public static final String COMMIT_TABLE = "txns.commit-table";
+  public static final String COMMIT_TABLE = Permitted.COMMIT_TABLE;
   public static final String LOG_ID = CommitTable.LOG_ID;
-  static final String TABLE_UUID = "txns.table-uuid";
-  public static final String CREATED = "txns.created";
+  static final String TABLE_UUID = Permitted.TABLE_UUID;
+  public static final String CREATED = Permitted.CREATED;
   public static final String APPLIED = "txns.applied";
 
   /** Which entry claimed a dropped table, to remove it for good. */
-  public static final String PURGING = "txns.purging";
+  public static final String PURGING = Permitted.PURGING;
 
   /** The properties that forget removes; {@link #APPLIED} stays. */
-  public static final Set<String> KEYS = Set.of(COMMIT_TABLE, LOG_ID, TABLE_UUID, CREATED);
+  public static final Set<String> KEYS = Permitted.KEYS;
 
   /** Summary keys of the snapshots that the protocol puts on data tables. */
   public static final String SNAPSHOT_COMMIT_TS = "txns.commit-ts";
@@ -59,13 +61,13 @@ public record TableMark(TableIdentifier commitTable, String logId, long created,
   public static final String SNAPSHOT_LOST_ABOVE = "txns.lost-above";
 
   /** Tags of a hold are named this and the hold's name. */
-  public static final String HOLD_TAG = "txns-hold-";
+  public static final String HOLD_TAG = Permitted.HOLD_TAG;
 
   /** Tags on snapshots whose files came back are named this; see {@code KeptTags}. */
-  public static final String KEPT_TAG = "txns-kept-";
+  public static final String KEPT_TAG = Permitted.REF_PREFIX + "kept-";
 
   /** Branches that keep a stranger's snapshots are named this and the snapshot's id. */
-  public static final String FOREIGN_BRANCH = "txns-foreign-";
+  public static final String FOREIGN_BRANCH = Permitted.FOREIGN_BRANCH;
 
   /**
    * The mark of a table, if it has one of its own.

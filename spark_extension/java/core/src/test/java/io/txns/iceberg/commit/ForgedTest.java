@@ -3,27 +3,42 @@ package io.txns.iceberg.commit;
 import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
 import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+import static org.junit.jupiter.params.provider.Arguments.arguments;
 
+import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.log.Operation;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.stream.Stream;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotParser;
+import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.rest.requests.CommitTransactionRequest;
 import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What somebody who may write the commit table alone makes others do (docs/spec.md, 8.1). */
 class ForgedTest extends TwoTables {
@@ -34,7 +49,7 @@ class ForgedTest extends TwoTables {
   void noRecordChangesATableThatWasNeverUnderCare(EntryKind kind) {
     outside.buildTable(id("shop.c"), Lake.SCHEMA).withProperty("format-version", "2").create();
     append(outside.loadTable(id("shop.c")), 1);
-    TableMetadata plain = metadata();
+    TableMetadata plain = metadata("shop.c");
     UpdateTableRequest request =
         UpdateTableRequest.create(
             id("shop.c"),
@@ -43,26 +58,10 @@ class ForgedTest extends TwoTables {
     long main = plain.currentSnapshot().snapshotId();
     Change change = new Change(id("shop.c"), plain.uuid(), Operation.ALTER, main, main + 1, 0, 0);
     Head head = handle.services().log().load();
-    long ts = head.upper() + 1;
-    String json =
-        CommitTransactionRequestParser.toJson(new CommitTransactionRequest(List.of(request)));
-    Entry forged =
-        new Entry(
-            kind,
-            ts,
-            head.upper(),
-            ts,
-            head.state().tidiedUpto(),
-            head.upper(),
-            "forged",
-            Isolation.SNAPSHOT,
-            "",
-            "",
-            List.of(change),
-            new Entry.Payload(json, null, null));
+    Entry forged = entry(kind, head, request, change);
     handle.services().log().append(head, List.of(forged));
     assertThat(handle.apply()).isEqualTo(1);
-    assertThat(metadata().metadataFileLocation()).isEqualTo(plain.metadataFileLocation());
+    assertThat(metadata("shop.c").metadataFileLocation()).isEqualTo(plain.metadataFileLocation());
     Table shown = handle.catalog(() -> null).loadTable(id("shop.c"));
     assertThat(shown.currentSnapshot().snapshotId()).isEqualTo(main);
     assertThat(shown.properties()).doesNotContainKey("taken");
@@ -70,7 +69,153 @@ class ForgedTest extends TwoTables {
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
   }
 
-  private TableMetadata metadata() {
-    return ((BaseTable) outside.loadTable(id("shop.c"))).operations().current();
+  /** Whoever lays it over the table may have more rights than who writes the commit table. */
+  @ParameterizedTest
+  @ValueSource(strings = {"%1$s", "%2$s/../../b/metadata/%3$s", "%2$sx/%3$s"})
+  void noRecordMakesATableReadManifestsOfAnotherOne(String place) {
+    append(ours.loadTable(id("shop.b")), 66);
+    String stolen = metadata("shop.b").currentSnapshot().manifestListLocation();
+    TableMetadata before = metadata("shop.a");
+    String name = stolen.substring(stolen.lastIndexOf('/') + 1);
+    String list = String.format(place, stolen, before.location() + "/metadata", name);
+    logForged(EntryKind.COMMIT, list, null);
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(metadata("shop.a").snapshots())
+        .noneMatch(one -> list.equals(one.manifestListLocation()));
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+    assertThatThrownBy(() -> lazy.catalog(() -> null).loadTable(id("shop.a")))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED))
+        .hasMessageContaining("txns recover --void");
+    append(lake.open().catalog(() -> null).loadTable(id("shop.b")), 67);
+    assertThat(lake.plainIds("shop.b")).containsExactly(66L, 67L);
+  }
+
+  private static Stream<Arguments> forbidden() {
+    return Stream.of(
+        arguments(EntryKind.COMMIT, new MetadataUpdate.AssignUUID("u"), "AssignUUID"),
+        arguments(EntryKind.COMMIT, set("txns.applied", "9"), "txns.applied"),
+        arguments(EntryKind.COMMIT, set("txns.commit-table", "mine.log"), "txns.commit-table"),
+        arguments(EntryKind.COMMIT, set("txns.created", "9"), "txns.created"),
+        arguments(EntryKind.COMMIT, set("txns.purging", "somebody"), "txns.purging"),
+        arguments(EntryKind.COMMIT, remove("txns.commit-table"), "txns.commit-table"),
+        arguments(EntryKind.COMMIT, branch("txns-foreign-1"), "txns-foreign-1"),
+        arguments(EntryKind.COMMIT, branch("txns-hold-x"), "txns-hold-x"),
+        arguments(EntryKind.FORGET, set("owner", "me"), "SetProperties"),
+        arguments(EntryKind.FORGET, remove("txns.applied"), "txns.applied"),
+        arguments(EntryKind.FORGET, remove("owner"), "owner"),
+        arguments(EntryKind.ADOPT, set("owner", "me"), "owner"),
+        arguments(EntryKind.ADOPT, new MetadataUpdate.SetLocation("file:///v"), "SetLocation"),
+        arguments(EntryKind.REPAIR, set("txns.table-uuid", "another"), "txns.table-uuid"),
+        arguments(EntryKind.REPAIR, new MetadataUpdate.RemoveSnapshotRef("users"), "users"),
+        arguments(
+            EntryKind.REPAIR, new MetadataUpdate.RemoveSnapshots(Set.of(1L)), "RemoveSnapshots"));
+  }
+
+  @ParameterizedTest
+  @MethodSource("forbidden")
+  void noRecordHasAnUpdateThatTheProtocolDoesNotWrite(
+      EntryKind kind, MetadataUpdate update, String why) {
+    TableMetadata before = metadata("shop.a");
+    LoggedChange logged = logForged(kind, before.location() + "/metadata/snap-7.avro", update);
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(metadata("shop.a").metadataFileLocation()).isEqualTo(before.metadataFileLocation());
+    assertThatThrownBy(() -> handle.services().log().request(logged))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CORRUPT_LOG))
+        .hasMessageContaining(why);
+    append(lake.open().catalog(() -> null).loadTable(id("shop.b")), 3);
+    assertThat(lake.plainIds("shop.b")).containsExactly(3L);
+  }
+
+  @Test
+  void aBranchOfTheProtocolIsNotAUsers() {
+    Table table = ours.loadTable(id("shop.a"));
+    long main = table.currentSnapshot().snapshotId();
+    assertThatThrownBy(() -> table.manageSnapshots().createBranch("txns-foreign-1", main).commit())
+        .hasMessageContaining("txns-foreign-1");
+  }
+
+  /** What was staged before lies where the table was. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aTableWhoseLocationChangesReadsItsOwnManifests(boolean moves) {
+    String place = folder.resolve("elsewhere").toUri().toString();
+    if (moves) {
+      lazy.catalog(() -> null).loadTable(id("shop.a")).updateLocation().setLocation(place).commit();
+    }
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
+    if (!moves) {
+      outside.loadTable(id("shop.a")).updateLocation().setLocation(place).commit();
+    }
+    assertThat(handle.apply()).isZero();
+    append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 3);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  /** Log a snapshot 7 on main of shop.a, with what else is forged. */
+  private LoggedChange logForged(EntryKind kind, String list, MetadataUpdate update) {
+    TableMetadata base = metadata("shop.a");
+    Snapshot main = base.currentSnapshot();
+    Head head = handle.services().log().load();
+    long ts = head.upper() + 1;
+    String snapshot =
+        String.format(
+            "{\"snapshot-id\":7,\"parent-snapshot-id\":%d,\"sequence-number\":%d,"
+                + "\"timestamp-ms\":%d,\"schema-id\":0,\"manifest-list\":\"%s\",\"summary\":"
+                + "{\"operation\":\"append\",\"txns.commit-ts\":\"%d\",\"txns.txn-id\":\"forged\"}}",
+            main.snapshotId(), main.sequenceNumber() + 1, ts, list, ts);
+    List<MetadataUpdate> updates = new ArrayList<>();
+    if (update != null) {
+      updates.add(update);
+    }
+    updates.add(new MetadataUpdate.AddSnapshot(SnapshotParser.fromJson(snapshot)));
+    updates.add(
+        new MetadataUpdate.SetSnapshotRef(
+            "main", 7L, SnapshotRef.branchBuilder(7).build().type(), 10, 86_400_000L, null));
+    UpdateTableRequest request =
+        UpdateTableRequest.create(
+            id("shop.a"), List.of(new UpdateRequirement.AssertTableUUID(base.uuid())), updates);
+    Change change =
+        new Change(id("shop.a"), base.uuid(), Operation.ALTER, main.snapshotId(), 7L, 0, 0);
+    Entry forged = entry(kind, head, request, change);
+    handle.services().log().append(head, List.of(forged));
+    return new LoggedChange(forged, change);
+  }
+
+  private static Entry entry(EntryKind kind, Head head, UpdateTableRequest request, Change change) {
+    long ts = head.upper() + 1;
+    String json =
+        CommitTransactionRequestParser.toJson(new CommitTransactionRequest(List.of(request)));
+    return new Entry(
+        kind,
+        ts,
+        head.upper(),
+        ts,
+        head.state().tidiedUpto(),
+        head.upper(),
+        "forged",
+        Isolation.SNAPSHOT,
+        "",
+        "",
+        List.of(change),
+        new Entry.Payload(json, null, null));
+  }
+
+  private static MetadataUpdate set(String key, String value) {
+    return new MetadataUpdate.SetProperties(Map.of(key, value));
+  }
+
+  private static MetadataUpdate remove(String key) {
+    return new MetadataUpdate.RemoveProperties(Set.of(key));
+  }
+
+  private static MetadataUpdate branch(String name) {
+    return new MetadataUpdate.SetSnapshotRef(
+        name, 7L, SnapshotRef.branchBuilder(7).build().type(), null, null, null);
+  }
+
+  private TableMetadata metadata(String table) {
+    return ((BaseTable) outside.loadTable(id(table))).operations().current();
   }
 }

@@ -1,0 +1,208 @@
+package io.txns.iceberg.log;
+
+import io.txns.iceberg.TxnException;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Stream;
+import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.TableProperties;
+import org.apache.iceberg.UpdateRequirement;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
+
+/**
+ * Which updates a logged change may have: those that the protocol itself writes. So a record
+ * changes of a table what a transaction may change, whoever has written it (docs/spec.md, 7); pure.
+ */
+public final class Permitted {
+  /** What keys of the protocol begin with, of properties and of summaries. */
+  public static final String PREFIX = "txns.";
+
+  public static final String COMMIT_TABLE = "txns.commit-table";
+  public static final String TABLE_UUID = "txns.table-uuid";
+  public static final String CREATED = "txns.created";
+
+  /** Which entry claimed a dropped table, to remove it for good. */
+  public static final String PURGING = "txns.purging";
+
+  /** The properties that forget removes; {@code txns.applied} stays. */
+  public static final Set<String> KEYS =
+      Set.of(COMMIT_TABLE, CommitTable.LOG_ID, TABLE_UUID, CREATED);
+
+  /** What the protocol's branches and tags begin with. */
+  public static final String REF_PREFIX = "txns-";
+
+  /** Tags of a hold are named this and the hold's name. */
+  public static final String HOLD_TAG = REF_PREFIX + "hold-";
+
+  /** Branches that keep a stranger's snapshots are named this and the snapshot's id. */
+  public static final String FOREIGN_BRANCH = REF_PREFIX + "foreign-";
+
+  private static final String TAG = "tag";
+
+  /** What counts where a stranger has set main without its retention, as pyiceberg does. */
+  private static final Set<String> RETENTION =
+      Set.of(TableProperties.MIN_SNAPSHOTS_TO_KEEP, TableProperties.MAX_SNAPSHOT_AGE_MS);
+
+  private static final Set<Class<?>> NAMED =
+      Set.of(
+          MetadataUpdate.AddSchema.class,
+          MetadataUpdate.AddPartitionSpec.class,
+          MetadataUpdate.AddSortOrder.class,
+          MetadataUpdate.AddSnapshot.class,
+          MetadataUpdate.SetSnapshotRef.class,
+          MetadataUpdate.AddEncryptionKey.class);
+
+  private static final Set<Class<?>> REPAIRS =
+      and(NAMED, MetadataUpdate.SetProperties.class, MetadataUpdate.RemoveSnapshotRef.class);
+
+  /** The updates of a change, by the kind of its entry. */
+  private static final Map<EntryKind, Set<Class<?>>> ACTIONS =
+      Map.of(
+          EntryKind.COMMIT,
+          and(
+              REPAIRS,
+              MetadataUpdate.AssignUUID.class,
+              MetadataUpdate.UpgradeFormatVersion.class,
+              MetadataUpdate.SetCurrentSchema.class,
+              MetadataUpdate.SetDefaultPartitionSpec.class,
+              MetadataUpdate.SetDefaultSortOrder.class,
+              MetadataUpdate.SetLocation.class,
+              MetadataUpdate.RemoveProperties.class,
+              MetadataUpdate.RemoveSnapshots.class,
+              MetadataUpdate.SetStatistics.class,
+              MetadataUpdate.RemoveStatistics.class,
+              MetadataUpdate.SetPartitionStatistics.class,
+              MetadataUpdate.RemovePartitionStatistics.class,
+              MetadataUpdate.RemovePartitionSpecs.class,
+              MetadataUpdate.RemoveSchemas.class,
+              MetadataUpdate.RemoveEncryptionKey.class),
+          EntryKind.FORGET,
+          and(NAMED, MetadataUpdate.RemoveProperties.class),
+          EntryKind.ADOPT,
+          REPAIRS,
+          EntryKind.REPAIR,
+          REPAIRS);
+
+  private Permitted() {}
+
+  private static Set<Class<?>> and(Set<Class<?>> some, Class<?>... more) {
+    Set<Class<?>> all = new HashSet<>(some);
+    all.addAll(List.of(more));
+    return Set.copyOf(all);
+  }
+
+  /**
+   * Refuse a change that no writer of the protocol logs.
+   *
+   * @param log the commit table
+   * @throws TxnException CorruptLog with the update, and the command that takes the entry away
+   */
+  static void refuseForbidden(
+      LoggedChange logged, UpdateTableRequest request, TableIdentifier log) {
+    Optional<String> why = forbidden(logged, request, log);
+    if (why.isPresent()) {
+      throw TxnException.corruptLog(
+          String.format(
+              "a logged change has an update that no writer of the protocol logs, and is not"
+                  + " carried out; `txns recover --void %d` takes the entry out of the log, then"
+                  + " `txns repair adopt` takes the table as it stands; look who has written the"
+                  + " commit table: whoever may is trusted; update=`%s` txn=`%s` table=`%s`",
+              logged.commitTs(), why.get(), logged.entry().txnId(), logged.change().table()));
+    }
+  }
+
+  /** What of a change no writer of the protocol logs; empty for nothing. */
+  public static Optional<String> forbidden(
+      LoggedChange logged, UpdateTableRequest request, TableIdentifier log) {
+    Change change = logged.change();
+    boolean asserted =
+        request.requirements().stream()
+            .anyMatch(UpdateRequirement.AssertTableDoesNotExist.class::isInstance);
+    if (asserted != creates(change)) {
+      return Optional.of("assert-create");
+    }
+    List<String> uuids =
+        request.updates().stream()
+            .filter(MetadataUpdate.AssignUUID.class::isInstance)
+            .map(update -> ((MetadataUpdate.AssignUUID) update).uuid())
+            .toList();
+    if (!uuids.equals(creates(change) ? List.of(change.uuid()) : List.of())) {
+      return Optional.of("AssignUUID");
+    }
+    return request.updates().stream().flatMap(update -> why(logged, update, log)).findFirst();
+  }
+
+  private static boolean creates(Change change) {
+    return change.operation() == Operation.CREATE && change.fromSnapshotId() == null;
+  }
+
+  private static Stream<String> why(
+      LoggedChange logged, MetadataUpdate update, TableIdentifier log) {
+    EntryKind kind = logged.entry().kind();
+    Stream<String> parts = Stream.of();
+    if (!ACTIONS.getOrDefault(kind, Set.of()).contains(update.getClass())) {
+      parts = Stream.of("");
+    } else if (update instanceof MetadataUpdate.SetProperties set) {
+      parts = notSet(logged, set.updated(), log);
+    } else if (update instanceof MetadataUpdate.RemoveProperties remove) {
+      parts = notRemoved(kind, remove.removed());
+    } else if (update instanceof MetadataUpdate.SetSnapshotRef ref) {
+      parts = Stream.of(ref.name()).filter(name -> !maySet(kind, ref));
+    } else if (update instanceof MetadataUpdate.RemoveSnapshotRef ref) {
+      parts = Stream.of(ref.name()).filter(name -> !mayDrop(kind, name));
+    }
+    String action = update.getClass().getSimpleName();
+    return parts.map(part -> part.isEmpty() ? action : action + " " + part);
+  }
+
+  /** The keys that a change may not set, or not to that. */
+  private static Stream<String> notSet(
+      LoggedChange logged, Map<String, String> updated, TableIdentifier log) {
+    Change change = logged.change();
+    boolean commits = logged.entry().kind() == EntryKind.COMMIT;
+    Map<String, String> fixed = new HashMap<>();
+    if (creates(change) || !commits) {
+      fixed.put(COMMIT_TABLE, log.toString());
+      fixed.put(TABLE_UUID, change.uuid());
+      fixed.put(CommitTable.LOG_ID, updated.get(CommitTable.LOG_ID)); // a recovery renews it
+    }
+    if (commits && change.operation() == Operation.CREATE) {
+      fixed.put(CREATED, Long.toString(logged.commitTs()));
+    }
+    if (commits && change.operation() == Operation.DROP) {
+      fixed.put(PURGING, logged.entry().txnId());
+    }
+    return updated.entrySet().stream()
+        .filter(
+            set ->
+                set.getKey().startsWith(PREFIX)
+                    ? !set.getValue().equals(fixed.get(set.getKey()))
+                    : !commits && !RETENTION.contains(set.getKey()))
+        .map(Map.Entry::getKey);
+  }
+
+  private static Stream<String> notRemoved(EntryKind kind, Collection<String> keys) {
+    return keys.stream()
+        .filter(key -> kind == EntryKind.FORGET ? !KEYS.contains(key) : key.startsWith(PREFIX));
+  }
+
+  private static boolean maySet(EntryKind kind, MetadataUpdate.SetSnapshotRef ref) {
+    if (kind != EntryKind.COMMIT) {
+      return SnapshotRef.MAIN_BRANCH.equals(ref.name());
+    }
+    boolean held = ref.name().startsWith(HOLD_TAG) && TAG.equals(ref.type());
+    return held || !ref.name().startsWith(REF_PREFIX);
+  }
+
+  private static boolean mayDrop(EntryKind kind, String name) {
+    return !SnapshotRef.MAIN_BRANCH.equals(name)
+        && (kind == EntryKind.COMMIT || name.startsWith(FOREIGN_BRANCH));
+  }
+}

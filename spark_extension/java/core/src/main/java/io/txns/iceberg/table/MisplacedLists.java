@@ -1,0 +1,37 @@
+package io.txns.iceberg.table;
+
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.meta.Places;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
+
+/** Changes that make a table read manifests which are not its own (docs/spec.md, 7). */
+final class MisplacedLists {
+  private MisplacedLists() {}
+
+  /**
+   * Refuse such a change: whoever lays it over the table may have more rights than who has written
+   * the log.
+   *
+   * @param base the table; null for a new one
+   * @throws TxnException Quarantined, with the command that takes the entry away
+   */
+  static void refuse(TableMetadata base, LoggedChange logged, UpdateTableRequest request) {
+    TableIdentifier table = logged.change().table();
+    for (String path : Places.misplacedLists(base, request.updates())) {
+      throw TxnException.quarantined(
+          table,
+          String.format(
+              "a logged change names a manifest list that does not lie below the table's metadata"
+                  + " location, and is not read; manifest_list=`%s`",
+              path),
+          String.format(
+              "`txns recover --void %d` takes the entry out of the log, then CALL"
+                  + " system.repair(table => '%s', action => 'adopt') takes the table as it stands;"
+                  + " look who has written the commit table: whoever may is trusted",
+              logged.commitTs(), table));
+    }
+  }
+}

@@ -1,0 +1,180 @@
+"""
+Which updates a logged change may have: those that the protocol itself writes.
+
+So a record changes of a table what a transaction may change, whoever has written it (docs/spec.md
+7). Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.update import (
+    AssertCreate,
+    AssignUUIDUpdate,
+    RemovePropertiesUpdate,
+    RemoveSnapshotRefUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+)
+
+from txns._identifier import dotted_name
+from txns._log.commit_table import LOG_ID
+from txns._log.entry import Kind, Operation
+from txns.errors import CorruptLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyiceberg.table import CommitTableRequest
+    from pyiceberg.table.update import TableUpdate
+
+    from txns._identifier import Identifier
+    from txns._log.entry import LoggedChange
+
+PREFIX = "txns."
+"""What keys of the protocol begin with, of properties and of summaries."""
+
+COMMIT_TABLE = "txns.commit-table"
+TABLE_UUID = "txns.table-uuid"
+CREATED = "txns.created"
+PURGING = "txns.purging"
+"""Which entry claimed a dropped table, to remove it for good."""
+KEYS = (COMMIT_TABLE, LOG_ID, TABLE_UUID, CREATED)
+"""What forget removes; `txns.applied` stays."""
+
+REF_PREFIX = "txns-"
+"""What the protocol's branches and tags begin with."""
+
+FOREIGN_BRANCH = f"{REF_PREFIX}foreign-"
+"""Branches that keep a stranger's snapshots are named this and the snapshot's id."""
+
+HOLD_TAG = f"{REF_PREFIX}hold-"
+"""Tags of a hold are named this and the hold's name."""
+
+EXPIRE_KEEP = "history.expire.min-snapshots-to-keep"
+EXPIRE_AGE_MS = "history.expire.max-snapshot-age-ms"
+"""What counts where a stranger has set `main` without its retention, as pyiceberg does."""
+
+_NAMED = frozenset({"add-schema", "add-spec", "add-sort-order", "add-snapshot", "set-snapshot-ref"})
+_ACTIONS = {
+    Kind.COMMIT: _NAMED
+    | {
+        "assign-uuid",
+        "upgrade-format-version",
+        "set-current-schema",
+        "set-default-spec",
+        "set-default-sort-order",
+        "set-location",
+        "set-properties",
+        "remove-properties",
+        "remove-snapshots",
+        "remove-snapshot-ref",
+        "set-statistics",
+        "remove-statistics",
+        "set-partition-statistics",
+        "remove-partition-statistics",
+        "remove-partition-specs",
+        "remove-schemas",
+    },
+    Kind.FORGET: _NAMED | {"remove-properties"},
+    Kind.ADOPT: _NAMED | {"set-properties", "remove-snapshot-ref"},
+    Kind.REPAIR: _NAMED | {"set-properties", "remove-snapshot-ref"},
+}
+"""The updates of a change, by the kind of its entry."""
+
+
+def refuse_forbidden(logged: LoggedChange, request: CommitTableRequest, log: Identifier) -> None:
+    """
+    Refuse a change that no writer of the protocol logs.
+
+    Args:
+        logged: The change.
+        request: Its payload.
+        log: The commit table.
+
+    Raises:
+        CorruptLog: With the update, and the command that takes the entry away.
+    """
+    if why := forbidden(logged, request, log):
+        raise CorruptLog(
+            "a logged change has an update that no writer of the protocol logs, and is not carried"
+            f" out; `txns recover --void {logged.commit_ts}` takes the entry out of the log, then"
+            " `txns repair adopt` takes the table as it stands; look who has written the commit"
+            f" table: whoever may is trusted; update=`{why}` txn=`{logged.entry.txn_id}`"
+            f" table=`{dotted_name(logged.change.table)}`"
+        )
+
+
+def forbidden(logged: LoggedChange, request: CommitTableRequest, log: Identifier) -> str:
+    """
+    Say what of a change no writer of the protocol logs; "" for nothing.
+
+    Args:
+        logged: The change.
+        request: Its payload.
+        log: The commit table.
+    """
+    change = logged.change
+    creates = change.operation is Operation.CREATE and change.from_snapshot_id is None
+    asserted = any(isinstance(each, AssertCreate) for each in request.requirements)
+    if asserted is not creates:
+        return "assert-create"
+    uuids = [each.uuid for each in request.updates if isinstance(each, AssignUUIDUpdate)]
+    if [str(uuid) for uuid in uuids] != ([change.uuid] if creates else []):
+        return "assign-uuid"
+    return next((why for each in request.updates if (why := _why(logged, each, log))), "")
+
+
+def _why(logged: LoggedChange, update: TableUpdate, log: Identifier) -> str:
+    kind = logged.entry.kind
+    if update.action not in _ACTIONS.get(kind, ()):
+        return update.action
+    match update:
+        case SetPropertiesUpdate():
+            keys = _not_set(logged, update.updates, log)
+        case RemovePropertiesUpdate():
+            keys = (key for key in update.removals if not _may_remove(kind, key))
+        case SetSnapshotRefUpdate() if not _may_set(kind, update):
+            return f"{update.action} {update.ref_name}"
+        case RemoveSnapshotRefUpdate() if not _may_drop(kind, update.ref_name):
+            return f"{update.action} {update.ref_name}"
+        case _:
+            return ""
+    return next((f"{update.action} {key}" for key in keys), "")
+
+
+def _not_set(logged: LoggedChange, updates: Mapping[str, str], log: Identifier) -> Iterator[str]:
+    """Give the keys that a change may not set, or not to that."""
+    entry, change = logged.entry, logged.change
+    creates = change.operation is Operation.CREATE
+    fixed: dict[str, str] = {}
+    if (creates and change.from_snapshot_id is None) or entry.kind is not Kind.COMMIT:
+        fixed |= {COMMIT_TABLE: ".".join(log), TABLE_UUID: change.uuid}
+        fixed |= {LOG_ID: updates.get(LOG_ID, "")}  # a recovery renews it
+    if entry.kind is Kind.COMMIT and creates:
+        fixed[CREATED] = str(entry.commit_ts)
+    if entry.kind is Kind.COMMIT and change.operation is Operation.DROP:
+        fixed[PURGING] = entry.txn_id
+    for key, value in updates.items():
+        if key.startswith(PREFIX):
+            if fixed.get(key) != value:
+                yield key
+        elif entry.kind is not Kind.COMMIT and key not in (EXPIRE_KEEP, EXPIRE_AGE_MS):
+            yield key
+
+
+def _may_remove(kind: Kind, key: str) -> bool:
+    return key in KEYS if kind is Kind.FORGET else not key.startswith(PREFIX)
+
+
+def _may_set(kind: Kind, update: SetSnapshotRefUpdate) -> bool:
+    if kind is not Kind.COMMIT:
+        return update.ref_name == MAIN_BRANCH
+    held = update.ref_name.startswith(HOLD_TAG) and update.type == SnapshotRefType.TAG
+    return held or not update.ref_name.startswith(REF_PREFIX)
+
+
+def _may_drop(kind: Kind, name: str) -> bool:
+    return name != MAIN_BRANCH and (kind is Kind.COMMIT or name.startswith(FOREIGN_BRANCH))
