@@ -19,6 +19,7 @@ from pyiceberg.table.update import SetPropertiesUpdate
 
 from txns._admin.hold import tagged
 from txns._admin.purged_files import PurgedFiles
+from txns._admin.shared_files import used_by_others
 from txns._commit.committer import Request
 from txns._commit.group import Key
 from txns._identifier import dotted_name
@@ -70,11 +71,14 @@ class Purged:
         identifier: The table's name, which is free again.
         deleted_files: How many files are gone, those of metadata included.
         kept_data: Whether the data files stay, because of `gc.enabled` = `false`.
+        kept_files: How many files stay that its metadata names, since they do not lie below its
+            location, or another table uses them.
     """
 
     identifier: Identifier
     deleted_files: int
     kept_data: bool
+    kept_files: int = 0
 
 
 class Purger:
@@ -127,13 +131,18 @@ class Purger:
         self._settle(name)
         claim_id, claimed_ms = self._claim(name), clock.now_ms()
         table = self._claimed(name, claim_id)
-        files = PurgedFiles(table.io, table.metadata)
+        files = self._files(name, table)
         deleted = files.delete_unreachable()
         if clock.now_ms() - claimed_ms > purge_claim.CLAIM_MS // 2:
             claim_id = self._claim(name, claim_id)  # deleting has taken long
         self._claimed(name, claim_id)
         finished = self._finish(self._moved_aside(name), claim_id)
-        return replace(finished, deleted_files=deleted + finished.deleted_files)
+        _report(name, files)
+        return replace(
+            finished,
+            deleted_files=deleted + finished.deleted_files,
+            kept_files=len(files.kept) + finished.kept_files,
+        )
 
     # ---------------------------------------------------------------- may it be?
 
@@ -302,12 +311,17 @@ class Purger:
         if not _is_of(table.metadata, claim_id):
             self._put_back(apart, name)
             raise _written_since(name)
-        files = PurgedFiles(table.io, table.metadata)
+        files = self._files(apart, table)
         deleted = files.delete_unreachable() if claim_id is None else 0
         with suppress(NoSuchTableError):
             catalog.drop_table(apart)
         deleted += files.delete_rest(table.metadata_location)
-        return Purged(name, deleted, files.keeps_data)
+        _report(name, files)
+        return Purged(name, deleted, files.keeps_data, len(files.kept))
+
+    def _files(self, name: Identifier, table: Table) -> PurgedFiles:
+        used = used_by_others(self._parts.catalog, name, table.location())
+        return PurgedFiles(table.io, table.metadata, used)
 
     def _put_back(self, apart: Identifier, name: Identifier) -> None:
         catalog = self._parts.catalog
@@ -324,6 +338,16 @@ class Purger:
                 f" belongs_to=`{dotted_name(name)}`"
             ) from error
         _LOG.warning("%s was not what was to be purged: it is back", dotted_name(name))
+
+
+def _report(name: Identifier, files: PurgedFiles) -> None:
+    if files.kept:
+        _LOG.warning(
+            "%d files that %s names are not its own, and stay, as %s",
+            len(files.kept),
+            dotted_name(name),
+            min(files.kept),
+        )
 
 
 def _is_of(metadata: TableMetadata, claim_id: str | None) -> bool:

@@ -2,7 +2,8 @@
 The files of a dropped table, deleted in an order that a purge which died can be resumed in.
 
 Data files, then the manifests that name them, then the lists that name those; the table's
-marker and its metadata files last, when the catalog has it no more.
+marker and its metadata files last, when the catalog has it no more. Of these only what lies below
+the table's location and no other table uses: what manifests name elsewhere stays.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING
 from pyiceberg.utils.properties import property_as_bool
 
 from txns._iceberg import manifests as _manifests
+from txns._iceberg import places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
@@ -24,9 +27,13 @@ if TYPE_CHECKING:
 class PurgedFiles:
     """The files of one dropped table."""
 
-    def __init__(self, io: FileIO, metadata: TableMetadata) -> None:
+    def __init__(self, io: FileIO, metadata: TableMetadata, used: AbstractSet[str]) -> None:
+        """See the files of a table, of which some are `used_by_others`."""
         self._io = io
         self._metadata = metadata
+        self._used = used
+        self.kept: set[str] = set()
+        """What is named by the table's metadata, and is not the table's to delete."""
         self.keeps_data = not property_as_bool(metadata.properties, "gc.enabled", default=True)
         """Whether other tables may need its data files: then they stay, as in Iceberg itself."""
 
@@ -80,9 +87,16 @@ class PurgedFiles:
     def _delete(self, paths: Iterable[str]) -> int:
         deleted = 0
         for path in paths:
+            if not self._is_own(path):
+                self.kept.add(path)
+                continue
             try:
                 self._io.delete(path)
             except FileNotFoundError:
                 continue
             deleted += 1
         return deleted
+
+    def _is_own(self, path: str) -> bool:
+        below = places.is_below(path, self._metadata.location)
+        return below and places.plain(path) not in self._used

@@ -61,4 +61,6 @@ def _one(purger: Purger, name: Identifier, *, dry_run: bool) -> None:
         return
     purged = purger.purge(name)
     kept = ", its data files stay (gc.enabled=false)" if purged.kept_data else ""
+    if purged.kept_files:
+        kept += f", {purged.kept_files} stay that are not its own (elsewhere, or another table's)"
     say(f"{dotted_name(purged.identifier)} is gone, {purged.deleted_files} files{kept}")

@@ -266,7 +266,7 @@ class DataTables:
             view = overlay.before_forget(identifier, metadata, forget, read_ts)
             return Registered(identifier, table.io, table, view, taken)
         if not lost and not _mark.was_under_care(metadata):
-            # Whoever wrote that into the log need have no right to the table: nothing of it is shown.
+            # Whoever wrote that into the log need have no right to the table: none of it is shown.
             why, cure = NEVER_UNDER_CARE
             main = metadata.current_snapshot_id
             view = TableView(

@@ -206,6 +206,42 @@ def test_a_data_file_that_another_table_has_taken_over_stays(lake, handle):
     assert [1] == ids(lake.catalog.load_table(other))
 
 
+def _write_into(lake: Lake, name: str, *names: str) -> None:
+    """Add files to a table past the protocol, and see them adopted."""
+    lake.catalog.load_table(name).add_files([*names])
+    lake.open().repair_adopt(name)
+
+
+def test_files_that_lie_elsewhere_stay(lake, handle):
+    """A manifest may name what it likes: a purger has the rights to delete more than its table."""
+    name, victim = lake.table("a", [1]), lake.table("victim", [66], register=False)
+    (theirs,) = (task.file for task in lake.catalog.load_table(victim).scan().plan_files())
+    _write_into(lake, name, theirs.file_path)
+    handle.catalog().drop_table(name)
+    lake.clock.sleep(AGE_MS)
+    assert 1 == handle.purge(name).kept_files
+    assert [66] == ids(lake.catalog.load_table(victim))
+    assert not _of(lake)
+
+
+def test_files_of_another_table_in_the_same_place_stay(lake, handle):
+    """After a rename another table may have been made in the place of this one."""
+    name, other = lake.table("a", [1]), "shop.other"
+    place = lake.catalog.load_table(name).location()
+    lake.catalog.create_table(other, SCHEMA, location=place).append(rows(2))
+    (theirs,) = (task.file for task in lake.catalog.load_table(other).scan().plan_files())
+    _write_into(lake, name, theirs.file_path)
+    (own,) = {path for path in _of(lake) if path.endswith(".parquet")} - {
+        theirs.file_path.removeprefix("file://")
+    }
+    handle.catalog().drop_table(name)
+    lake.clock.sleep(AGE_MS)
+    assert 1 == handle.purge(name).kept_files
+    assert not Path(own).exists()
+    assert [2] == ids(lake.catalog.load_table(other))
+    lake.catalog.load_table(other).append(rows(3))
+
+
 def test_data_files_stay_where_garbage_collection_is_off(lake, handle):
     """As Iceberg's own purge does: other tables may refer to them."""
     name = lake.table("a", [1, 2])

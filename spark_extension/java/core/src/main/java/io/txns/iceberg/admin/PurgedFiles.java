@@ -1,5 +1,6 @@
 package io.txns.iceberg.admin;
 
+import io.txns.iceberg.meta.Places;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
@@ -8,6 +9,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import org.apache.iceberg.ContentFile;
 import org.apache.iceberg.ManifestContent;
 import org.apache.iceberg.ManifestFile;
@@ -24,15 +26,29 @@ import org.apache.iceberg.util.PropertyUtil;
 /**
  * The files of a dropped table, deleted in an order that a purge which died can be resumed in: data
  * files, then the manifests that name them, then the lists that name those; the table's marker and
- * its metadata files last, when the catalog has it no more.
+ * its metadata files last, when the catalog has it no more. Of these only what lies below the
+ * table's location and no other table uses: what manifests name elsewhere stays.
  */
 final class PurgedFiles {
   private final FileIO io;
   private final TableMetadata metadata;
+  private final Set<String> used;
+  private final Set<String> kept = new TreeSet<>();
 
-  PurgedFiles(FileIO io, TableMetadata metadata) {
+  /**
+   * The files of a table.
+   *
+   * @param used see {@link SharedFiles}
+   */
+  PurgedFiles(FileIO io, TableMetadata metadata, Set<String> used) {
     this.io = io;
     this.metadata = metadata;
+    this.used = used;
+  }
+
+  /** What is named by the table's metadata, and is not the table's to delete. */
+  Set<String> kept() {
+    return kept;
   }
 
   /** Whether other tables may need its data files: then they stay, as in Iceberg itself. */
@@ -96,15 +112,19 @@ final class PurgedFiles {
         : ManifestFiles.read(manifest, io, metadata.specsById());
   }
 
+  private boolean isOwn(String path) {
+    return Places.isBelow(path, metadata.location()) && !used.contains(Places.plain(path));
+  }
+
   private int delete(Iterable<String> paths) {
     int deleted = 0;
+    List<String> own = new ArrayList<>();
+    paths.forEach(path -> (isOwn(path) ? own : kept).add(path));
     if (io instanceof SupportsBulkOperations bulk) {
-      List<String> all = new ArrayList<>();
-      paths.forEach(all::add);
-      bulk.deleteFiles(all);
-      return all.size();
+      bulk.deleteFiles(own);
+      return own.size();
     }
-    for (String path : paths) {
+    for (String path : own) {
       try {
         io.deleteFile(path);
         deleted++;

@@ -22,6 +22,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
+import java.util.Set;
 import java.util.function.Consumer;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.SnapshotRef;
@@ -77,13 +78,19 @@ public record Purger(Services services, long claimMs, OptionalLong maxAge) {
     String claimId = claim(table, null);
     long claimedMs = services.clock().nowMs();
     TableOperations real = claimed(table, claimId);
-    int deleted = new PurgedFiles(real.io(), real.current()).deleteUnreachable();
+    PurgedFiles files = files(table, real);
+    int deleted = files.deleteUnreachable();
     if (services.clock().nowMs() - claimedMs > claimMs / 2) {
       claimId = claim(table, claimId); // deleting has taken long
     }
     claimed(table, claimId);
     Purged finished = finish(movedAside(table), claimId);
-    return new Purged(table, deleted + finished.deletedFiles(), finished.keptData());
+    report(table, files);
+    return new Purged(
+        table,
+        deleted + finished.deletedFiles(),
+        finished.keptData(),
+        files.kept().size() + finished.keptFiles());
   }
 
   // ---------------------------------------------------------------- may it be?
@@ -277,17 +284,35 @@ public record Purger(Services services, long claimMs, OptionalLong maxAge) {
     try {
       real = operations(aside);
     } catch (NoSuchTableException e) {
-      return new Purged(table, 0, false); // somebody else went on with it
+      return new Purged(table, 0, false, 0); // somebody else went on with it
     }
     TableMetadata metadata = real.current();
     if (!Claim.stands(metadata, claimId)) {
       putBack(aside, table);
       throw writtenSince(table);
     }
-    PurgedFiles files = new PurgedFiles(real.io(), metadata);
+    PurgedFiles files = files(aside, real);
     int deleted = claimId == null ? files.deleteUnreachable() : 0;
     services.delegate().dropTable(aside, false);
-    return new Purged(table, deleted + files.deleteRest(), files.keepsData());
+    deleted += files.deleteRest();
+    report(table, files);
+    return new Purged(table, deleted, files.keepsData(), files.kept().size());
+  }
+
+  private PurgedFiles files(TableIdentifier table, TableOperations real) {
+    TableMetadata metadata = real.current();
+    Set<String> used = SharedFiles.usedByOthers(services.delegate(), table, metadata.location());
+    return new PurgedFiles(real.io(), metadata, used);
+  }
+
+  private static void report(TableIdentifier table, PurgedFiles files) {
+    if (!files.kept().isEmpty()) {
+      LOG.warn(
+          "{} files that {} names are not its own, and stay, as {}",
+          files.kept().size(),
+          table,
+          files.kept().iterator().next());
+    }
   }
 
   private void putBack(TableIdentifier aside, TableIdentifier table) {

@@ -27,13 +27,16 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Stream;
+import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.DataFile;
+import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.AfterEach;
@@ -249,6 +252,46 @@ class PurgeTest {
     clock.aheadMs += AGE_MS;
     assertThat(handle.purge(A, CLAIM_MS).keptData()).isTrue();
     assertThat(files()).allMatch(path -> path.toString().endsWith(".parquet")).hasSize(1);
+  }
+
+  /** A manifest may name what it likes: a purger has the rights to delete more than its table. */
+  @Test
+  void filesThatLieElsewhereStay() {
+    create(1);
+    Table victim = lake.catalog().buildTable(id("shop.victim"), Lake.SCHEMA).create();
+    append(victim, 66);
+    takeFilesOf(victim);
+    assertThat(handle.purge(A, CLAIM_MS).keptFiles()).isEqualTo(1);
+    assertThat(lake.plainIds("shop.victim")).containsExactly(66L);
+    assertThat(files()).isEmpty();
+  }
+
+  /** After a rename another table may have been made in the place of this one. */
+  @Test
+  void filesOfAnotherTableInTheSamePlaceStay() {
+    create(1);
+    String place = lake.catalog().loadTable(A).location();
+    Table other =
+        lake.catalog().buildTable(id("shop.other"), Lake.SCHEMA).withLocation(place).create();
+    append(other, 2);
+    takeFilesOf(other);
+    assertThat(handle.purge(A, CLAIM_MS).keptFiles()).isEqualTo(1);
+    assertThat(lake.plainIds("shop.other")).containsExactly(2L);
+    assertThat(files()).filteredOn(path -> path.toString().endsWith(".parquet")).hasSize(1);
+    append(lake.catalog().loadTable(id("shop.other")), 3);
+  }
+
+  /** Give A what another table has, and drop it long ago. */
+  private void takeFilesOf(Table other) {
+    AppendFiles taken = handle.catalog(() -> null).loadTable(A).newAppend();
+    try (CloseableIterable<FileScanTask> tasks = other.newScan().planFiles()) {
+      tasks.forEach(task -> taken.appendFile(task.file()));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    taken.commit();
+    handle.catalog(() -> null).dropTable(A);
+    clock.aheadMs += AGE_MS;
   }
 
   // ---------------------------------------------------------------- races

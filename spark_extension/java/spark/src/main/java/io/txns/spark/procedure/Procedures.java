@@ -115,7 +115,8 @@ public final class Procedures {
       new StructType()
           .add("table_name", DataTypes.StringType, false)
           .add("deleted_files", DataTypes.IntegerType, false)
-          .add("kept_data", DataTypes.BooleanType, false);
+          .add("kept_data", DataTypes.BooleanType, false)
+          .add("kept_files", DataTypes.IntegerType, false);
 
   private static final StructType SETTINGS =
       new StructType()
@@ -311,7 +312,10 @@ public final class Procedures {
 
   private static InternalRow[] purged(Purged purged) {
     return row(
-        UTF8String.fromString(purged.table().toString()), purged.deletedFiles(), purged.keptData());
+        UTF8String.fromString(purged.table().toString()),
+        purged.deletedFiles(),
+        purged.keptData(),
+        purged.keptFiles());
   }
 
   private static InternalRow[] turnedOn(
