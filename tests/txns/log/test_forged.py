@@ -243,6 +243,83 @@ def test_no_record_makes_a_table_read_manifests_of_another_one(lake, victim, pla
     assert [1, 2, 4] == lake.plain_ids(a)
 
 
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"list": "victim"}, txns.errors.Quarantined),
+        ({"uuid": str(UUID(int=2))}, txns.errors.CorruptLog),
+        ({"commit_table": "mine.log"}, txns.errors.CorruptLog),
+        ({}, None),
+    ],
+)
+def test_no_record_creates_a_table_that_is_not_its_own(lake, victim, changes, error):
+    """Of its own uuid, under this commit table's care, and with its own manifests."""
+    lake.table("a", [1])
+    handle = lake.open(apply="next")
+    schema = lake.catalog.load_table("shop.a").schema()
+    with handle.begin() as txn:
+        txn.create_table("shop.new", schema=schema).append(rows(1))
+    log = handle.parts.log
+    head = log.load()
+    [*_, last] = head.state.entries
+    request, ts = log.requests(last)[0], head.upper + 1
+    uuid, table_uuid = str(UUID(int=1)), changes.get("uuid", str(UUID(int=1)))
+    stolen = victim.current_snapshot().manifest_list
+
+    def as_forged(update):
+        match update:
+            case AssignUUIDUpdate():
+                return AssignUUIDUpdate(uuid=UUID(table_uuid))
+            case SetPropertiesUpdate():
+                keys = {
+                    "txns.table-uuid": uuid,
+                    "txns.created": str(ts),
+                    "txns.commit-table": changes.get("commit_table", "txns.commits"),
+                }
+                known = update.updates.items()
+                return SetPropertiesUpdate(updates={k: keys.get(k, v) for k, v in known})
+            case AddSnapshotUpdate() if "list" in changes:
+                fields = {"snapshot_id": 7, "manifest_list": stolen}
+                return AddSnapshotUpdate(snapshot=update.snapshot.model_copy(update=fields))
+            case AddSnapshotUpdate():
+                other = update.snapshot.model_copy(update={"snapshot_id": 7})
+                return AddSnapshotUpdate(snapshot=other)
+            case SetSnapshotRefUpdate():
+                return update.model_copy(update={"snapshot_id": 7})
+        return update
+
+    fake = replace(
+        last,
+        txn_id="forged",
+        commit_ts=ts,
+        upper=ts,
+        prev_ts=head.upper,
+        read_ts=head.upper,
+        changes=(replace(last.changes[0], table=("shop", "forged"), uuid=uuid, to_snapshot_id=7),),
+        payload=Payload(
+            inline=payload.dump(
+                [
+                    request.model_copy(
+                        update={
+                            "identifier": TableIdentifier(
+                                namespace=Namespace(["shop"]), name="forged"
+                            ),
+                            "updates": tuple(map(as_forged, request.updates)),
+                        }
+                    )
+                ]
+            )
+        ),
+    )
+    log.append(head, [fake])
+    assert ([("shop", "forged")] if error else []) == handle.apply_le()
+    assert lake.catalog.table_exists("shop.forged") is (error is None)
+    assert lake.catalog.table_exists("shop.new")
+    if error:
+        with pytest.raises(error):
+            handle.snapshot().load_table("shop.forged")
+
+
 PURGING = SetPropertiesUpdate(updates={"txns.purging": "somebody"})
 FORBIDDEN = [
     (Kind.COMMIT, AssignUUIDUpdate(uuid=UUID(int=1)), "assign-uuid"),

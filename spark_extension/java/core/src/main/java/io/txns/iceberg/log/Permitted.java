@@ -10,6 +10,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Stream;
 import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.UpdateRequirement;
@@ -149,6 +150,8 @@ public final class Permitted {
     Stream<String> parts = Stream.of();
     if (!ACTIONS.getOrDefault(kind, Set.of()).contains(update.getClass())) {
       parts = Stream.of("");
+    } else if (update instanceof MetadataUpdate.AddSnapshot add) {
+      parts = Stream.of("without manifest-list").filter(why -> hasNoList(add.snapshot()));
     } else if (update instanceof MetadataUpdate.SetProperties set) {
       parts = notSet(logged, set.updated(), log);
     } else if (update instanceof MetadataUpdate.RemoveProperties remove) {
@@ -160,6 +163,11 @@ public final class Permitted {
     }
     String action = update.getClass().getSimpleName();
     return parts.map(part -> part.isEmpty() ? action : action + " " + part);
+  }
+
+  /** Iceberg's Java reads snapshots of format 1, too, which name their manifests themselves. */
+  private static boolean hasNoList(Snapshot snapshot) {
+    return snapshot.manifestListLocation() == null;
   }
 
   /** The keys that a change may not set, or not to that. */

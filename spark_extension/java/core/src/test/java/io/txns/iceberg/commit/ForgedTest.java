@@ -128,6 +128,16 @@ class ForgedTest extends TwoTables {
     assertThat(lake.plainIds("shop.b")).containsExactly(3L);
   }
 
+  /** Of format 1, whose snapshots name their manifests themselves. */
+  @Test
+  void noRecordHasASnapshotWithoutAManifestList() {
+    LoggedChange logged = logForged(EntryKind.COMMIT, null, null);
+    assertThatThrownBy(() -> handle.services().log().request(logged))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CORRUPT_LOG))
+        .hasMessageContaining("manifest-list");
+  }
+
   @Test
   void aBranchOfTheProtocolIsNotAUsers() {
     Table table = ours.loadTable(id("shop.a"));
@@ -159,12 +169,14 @@ class ForgedTest extends TwoTables {
     Snapshot main = base.currentSnapshot();
     Head head = handle.services().log().load();
     long ts = head.upper() + 1;
+    String manifests =
+        list == null ? "\"manifests\":[]" : String.format("\"manifest-list\":\"%s\"", list);
     String snapshot =
         String.format(
             "{\"snapshot-id\":7,\"parent-snapshot-id\":%d,\"sequence-number\":%d,"
-                + "\"timestamp-ms\":%d,\"schema-id\":0,\"manifest-list\":\"%s\",\"summary\":"
+                + "\"timestamp-ms\":%d,\"schema-id\":0,%s,\"summary\":"
                 + "{\"operation\":\"append\",\"txns.commit-ts\":\"%d\",\"txns.txn-id\":\"forged\"}}",
-            main.snapshotId(), main.sequenceNumber() + 1, ts, list, ts);
+            main.snapshotId(), main.sequenceNumber() + 1, ts, manifests, ts);
     List<MetadataUpdate> updates = new ArrayList<>();
     if (update != null) {
       updates.add(update);
