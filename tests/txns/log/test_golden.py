@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyiceberg.catalog.memory import InMemoryCatalog
+from pyiceberg.table import CommitTableRequest
 from pyiceberg.table.metadata import TableMetadataUtil
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation as SnapshotOperation
@@ -16,11 +17,22 @@ from pyiceberg.table.snapshots import Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
 from txns._clock import SystemClock
+from txns._iceberg import places
 from txns._log import commit_table as _commit_table
 from txns._log import entry as _entry
 from txns._log import payload as _payload
+from txns._log import permitted
 from txns._log.commit_log import CommitLog
-from txns._log.entry import Change, Entry, Isolation, Kind, Operation, Payload, derived_id
+from txns._log.entry import (
+    Change,
+    Entry,
+    Isolation,
+    Kind,
+    LoggedChange,
+    Operation,
+    Payload,
+    derived_id,
+)
 from txns._log.settings import Settings
 from txns._table import mark, outstanding_branch
 from txns._table.logged_state import logged_state
@@ -190,6 +202,47 @@ def test_the_logged_state_is_that_of_the_specification() -> None:
         care = mark.TableMark("txns.commits", "", 0, mark.applied_ts(base))
         found = logged_state(base, care).snapshot
         assert golden["loggedSnapshotId"] == (found and found.snapshot_id), golden["why"]
+
+
+PERMITTED = json.loads((GOLDEN / "permitted_changes.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("golden", PERMITTED["changes"], ids=lambda golden: golden["why"])
+def test_a_change_has_the_updates_of_the_specification(golden: dict[str, Any]) -> None:
+    change = Change(
+        ("shop", "a"),
+        PERMITTED["uuid"],
+        Operation(golden["operation"]),
+        golden["fromSnapshotId"],
+        PERMITTED["toSnapshotId"],
+    )
+    ts = PERMITTED["commitTs"]
+    entry = Entry(Kind(golden["kind"]), PERMITTED["txnId"], ts, tidied_upto=0, commit_ts=ts)
+    request = _request(golden["requirements"], golden["updates"])
+    log = tuple(PERMITTED["log"].split("."))
+    why = permitted.forbidden(LoggedChange(entry, change), request, log)
+    assert golden["permitted"] is (why == ""), why
+
+
+@pytest.mark.parametrize(
+    "golden",
+    json.loads((GOLDEN / "manifest_lists.json").read_text("utf-8")),
+    ids=lambda golden: golden["why"],
+)
+def test_manifest_lists_lie_where_the_specification_says(golden: dict[str, Any]) -> None:
+    base = golden["base"] and TableMetadataUtil.parse_obj(golden["base"])
+    updates = _request([], golden["updates"]).updates
+    assert golden["misplaced"] == places.misplaced_lists(base, updates)
+
+
+def _request(requirements: list[Any], updates: list[Any]) -> CommitTableRequest:
+    return CommitTableRequest.model_validate(
+        {
+            "identifier": {"namespace": ["shop"], "name": "a"},
+            "requirements": requirements,
+            "updates": updates,
+        }
+    )
 
 
 def test_every_kind_of_record_has_a_valid_file() -> None:

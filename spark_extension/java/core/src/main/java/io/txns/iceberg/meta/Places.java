@@ -19,7 +19,8 @@ import org.apache.iceberg.TableProperties;
  * are compared as they are written, but for the ways to write one.
  */
 public final class Places {
-  private static final Pattern SCHEME = Pattern.compile("([A-Za-z][A-Za-z0-9+.-]*):(.*)");
+  private static final Pattern SCHEME =
+      Pattern.compile("([A-Za-z][A-Za-z0-9+.-]*):(.*)", Pattern.DOTALL);
   private static final Map<String, String> SAME_SCHEMES = Map.of("s3a", "s3", "s3n", "s3");
 
   private Places() {}
