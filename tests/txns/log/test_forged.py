@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier
+from pyiceberg.table.locations import SimpleLocationProvider
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
@@ -360,6 +361,48 @@ def test_no_record_has_an_update_that_the_protocol_does_not_write(lake, kind, up
         )
     handle.catalog().load_table(b).append(rows(3))
     assert [1, 3] == ids(handle.snapshot().load_table(b))
+
+
+def test_a_forged_record_is_taken_out_of_the_log(lake):
+    """Its error names the commands, and nothing of it is left."""
+    a = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    handle.catalog().load_table(a).append(rows(2))
+    handle.apply_le()
+    table = lake.catalog.load_table(a)
+    own = f"{table.location()}/metadata/snap-7.avro"
+    ts = log_forged(handle, table, [own, SetPropertiesUpdate(updates={"txns.applied": "9"})])
+    with pytest.raises(txns.errors.CorruptLog, match=f"--void {ts}.*repair adopt"):
+        lake.open().snapshot().load_table(a)
+    void(Parts.of(lake.another_catalog(), Config.of(), lake.clock), ts)
+    again = lake.open()
+    again.repair_adopt(a)
+    again.catalog().load_table(a).append(rows(4))
+    assert [1, 2, 4] == lake.plain_ids(a)
+
+
+class Elsewhere(SimpleLocationProvider):
+    """A location provider of a user's own, which lays metadata where no other library does."""
+
+    def new_metadata_location(self, metadata_file_name: str) -> str:
+        return f"{self.table_location}/elsewhere/{metadata_file_name}"
+
+
+def test_a_writer_whose_manifest_lists_lie_elsewhere_is_refused(lake):
+    """Before the swap: nobody else would read what it has committed."""
+    a = lake.table("a", [1])
+    provider = f"{Elsewhere.__module__}.{Elsewhere.__name__}"
+    plain = lake.catalog.load_table(a)
+    with plain.transaction() as change:
+        change.set_properties({"write.py-location-provider.impl": provider})
+    handle = lake.open()
+    with (
+        pytest.raises(txns.errors.Unsupported, match=r"write\.metadata\.path"),
+        handle.begin() as txn,
+    ):
+        txn.load_table(a).append(rows(2))
+    assert [1] == ids(handle.snapshot().load_table(a))
+    assert not [path for path in lake.files() if "/elsewhere/snap-" in path]
 
 
 def test_properties_of_the_protocol_that_stay_as_they_are_may_be_named(lake):
