@@ -563,7 +563,7 @@ def test_stranger_leaves_the_entry_unapplied(own_lake: Callable[..., SparkSessio
     plain.sql("DELETE FROM own.db.a WHERE id = 1")
     assert 1 == one(spark, "CALL own.system.apply()").tables_left
     assert [(1,), (2,)] == rows(plain, "SELECT * FROM own.db.b")
-    inline = own_lake()
+    inline = own_lake(txns_apply="inline")
     assert 1 == affected(inline, "INSERT INTO own.db.b VALUES (3)")
     for session in (spark, inline, own_lake()):
         assert [(1,), (2,)] == rows(session, "SELECT * FROM own.db.a")

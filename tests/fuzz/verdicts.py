@@ -189,7 +189,8 @@ def _payload(given: Input) -> str:
         Change(("shop", "a"), f"u{n}", Operation.APPEND, None, n) for n in range(given["tables"])
     )
     ours = Entry(Kind.COMMIT, "t", 5, 0, 5, 0, 0, changes=changes, payload=stored)
-    requests = _log(_EMPTY, files).requests(ours)
+    log = _log(_EMPTY, files)
+    requests = [log.request(LoggedChange(ours, change)) for change in changes]
     return _line(
         *(
             _line(

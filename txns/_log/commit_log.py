@@ -31,7 +31,7 @@ from txns._identifier import dotted_name
 from txns._log import commit_table, limits, payload, permitted
 from txns._log import entry as _entry
 from txns._log.state import EMPTY, LogState
-from txns._log.swap import Outcome, Swap, is_refusal
+from txns._log.swap import Outcome, Swap, is_denied, is_refusal
 from txns._logger import logger
 from txns.errors import CorruptLog, InvalidUsage
 
@@ -335,6 +335,8 @@ class CommitLog:
                 if is_refusal(error) or isinstance(error, PermissionError):
                     raise
                 return Swap(Outcome.NOT_SENT, error)
+            if is_denied(error):
+                raise
             return Swap(Outcome.REFUSED if is_refusal(error) else Outcome.MAYBE, error)
         self._made(head.table, won)
         return Swap(Outcome.WON)

@@ -47,8 +47,11 @@ def is_refusal(error: BaseException) -> bool:
     A server's, by its class; a database's, by what it tells the driver. Clients that repeat a
     request by themselves may have landed it before.
     """
-    if isinstance(error, _REFUSALS):
-        return True
+    return isinstance(error, _REFUSALS) or is_denied(error)
+
+
+def is_denied(error: BaseException) -> bool:
+    """Whether a database has answered that somebody may not write: then nothing has landed."""
     if not isinstance(error, DBAPIError) or error.orig is None:
         return False
     told = error.orig

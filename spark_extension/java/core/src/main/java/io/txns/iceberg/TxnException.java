@@ -1,6 +1,5 @@
 package io.txns.iceberg;
 
-import java.sql.SQLException;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -145,19 +144,13 @@ public class TxnException extends RuntimeException {
    * may be deleted, since a request before the refused one may still land.
    */
   public static TxnException refused(String txnId, RuntimeException cause) {
-    Throwable told = cause;
-    while (told.getCause() != null && !(told instanceof SQLException)) {
-      told = told.getCause(); // what a database has said stands below Iceberg's own words
-    }
-    boolean database = told instanceof SQLException;
-    boolean denied = database || cause instanceof ForbiddenException;
-    String sqlState = denied ? "42501" : "58000";
+    String sqlState = cause instanceof ForbiddenException ? "42501" : "58000";
     sqlState = cause instanceof NotAuthorizedException ? "28000" : sqlState;
     String message =
         String.format(
             "the catalog refuses to write the commit table: %s; what was staged stays: cure it and"
                 + " COMMIT again, or ROLLBACK; txn=`%s`",
-            (database ? told : cause).getMessage(), txnId);
+            cause.getMessage(), txnId);
     return new TxnException(ErrorKind.INVALID_USAGE, sqlState, message, cause).with(TXN_ID, txnId);
   }
 

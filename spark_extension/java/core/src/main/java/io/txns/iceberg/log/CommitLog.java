@@ -311,6 +311,7 @@ public final class CommitLog {
           }
           return new Swap(Swap.Outcome.NOT_SENT, e);
         }
+        refuseDenied(e);
         return new Swap(isRefusal(e) ? Swap.Outcome.REFUSED : Swap.Outcome.MAYBE, e);
       } catch (Throwable e) {
         writer = null; // it may have come after the swap: the next head tells
@@ -336,19 +337,16 @@ public final class CommitLog {
    * itself may have landed it before.
    */
   public static boolean isRefusal(RuntimeException e) {
-    return isMalformed(e)
-        || e instanceof ForbiddenException
-        || e instanceof NotAuthorizedException
-        || isRefusedByDatabase(e);
+    return isMalformed(e) || e instanceof ForbiddenException || e instanceof NotAuthorizedException;
   }
 
-  private static boolean isRefusedByDatabase(RuntimeException e) {
+  /** What a database says that lets nobody write: it has answered, so nothing has landed. */
+  private static void refuseDenied(RuntimeException e) {
     for (Throwable cause = e; cause != null; cause = cause.getCause()) {
       if (cause instanceof SQLException told && REFUSING.contains("" + told.getSQLState())) {
-        return true;
+        throw new ForbiddenException(e, "%s", told.getMessage());
       }
     }
-    return false;
   }
 
   /** Whether a catalog calls a request malformed, as some do where it stood on an older state. */

@@ -1,5 +1,6 @@
 package io.txns.iceberg.commit;
 
+import static io.txns.iceberg.Lake.append;
 import static io.txns.iceberg.Lake.id;
 import static io.txns.iceberg.Lake.overwrite;
 import static org.assertj.core.api.Assertions.assertThat;
@@ -13,8 +14,10 @@ import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
+import java.sql.SQLException;
 import java.util.List;
 import org.apache.iceberg.exceptions.ForbiddenException;
+import org.apache.iceberg.jdbc.UncheckedSQLException;
 import org.junit.jupiter.api.Test;
 
 /** A COMMIT that the catalog has refused and that has landed: whatever is met later, it stands. */
@@ -50,5 +53,29 @@ class RefusedCommitTest extends TwoTables {
     assertThat(txn.state()).isEqualTo(Transaction.State.COMMITTED);
     assertThat(committed.commitTs()).isEqualTo(lake.open().upper());
     assertThat(lake.txnIds("shop.a")).isEqualTo(List.of(2L));
+  }
+
+  /** A database that lets somebody write nothing has answered: there is nothing to settle. */
+  @Test
+  void aDatabaseThatRefusesIsNoUnknownOutcome() {
+    TxnHandle reader =
+        TxnHandle.open(
+            "lake",
+            HookedOperations.catalog(
+                lake,
+                id("txns.commits"),
+                (real, base, next) -> {
+                  throw new UncheckedSQLException(
+                      new SQLException("permission denied for table iceberg_tables", "42501"),
+                      "Unknown failure");
+                }),
+            Lake.INLINE,
+            Lake.CLOCK);
+    Transaction txn = reader.begin(BeginOptions.defaults());
+    append(reader.catalog(() -> txn).loadTable(id("shop.a")), 2);
+    assertThatThrownBy(txn::commit).hasMessageContaining("permission denied");
+    txn.rollback();
+    assertThat(txn.state()).isEqualTo(Transaction.State.ROLLED_BACK);
+    assertThat(lake.txnIds("shop.a")).isEqualTo(List.of(1L));
   }
 }
