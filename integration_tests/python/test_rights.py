@@ -60,7 +60,7 @@ def _rows(catalog: SqlCatalog, name: str) -> int:
 
 
 def test_a_reader_reads_and_is_refused_at_once(lake):
-    """It is told by the database's own error, which is no outcome; no file of its attempt stays."""
+    """It is told by the database's own error, which is no outcome; a rollback knows that, too."""
     txns.open(lake("postgres")).catalog().load_table("shop.a").append(ROW)
     reader = lake("reader")
     assert 1 == _rows(reader, "shop.a")

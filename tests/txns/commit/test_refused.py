@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import ForbiddenError
+from sqlalchemy.exc import OperationalError
 
 import txns
 from tests.txns.commit.test_commit_loop import COMMITS, Wrapped
@@ -125,3 +127,24 @@ def test_an_attempt_that_was_not_sent_says_nothing_of_an_earlier_one(lake, monke
         txn.rollback()
     assert files <= lake.files()
     assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+
+
+def test_a_database_that_is_read_only_is_no_unknown_outcome(lake):
+    """It has answered that nobody writes: told at once, in its own words, and rolled back whole."""
+    a = lake.table("a", [1])
+    files = lake.files()
+    reader = SqlCatalog(
+        "lake",
+        uri=f"sqlite:///file:{lake.folder}/catalog.db?mode=ro&uri=true",
+        warehouse=f"file://{lake.folder}/warehouse",
+        init_catalog_tables="false",
+    )
+    txn = lake.open(reader).begin(txn_id="mine")
+    txn.load_table(a).append(rows(2))
+    with pytest.raises(OperationalError, match="readonly"):
+        txn.commit()
+    txn.rollback()
+    assert [1] == lake.plain_ids(a)
+    # pyiceberg leaves the metadata file that it asked with: `txns tidy --files` takes it.
+    left = {path for path in lake.files() - files if not path.endswith(".metadata.json")}
+    assert set() == left

@@ -93,7 +93,10 @@ class ForgedTest extends TwoTables {
 
   private static Stream<Arguments> forbidden() {
     return Stream.of(
-        arguments(EntryKind.COMMIT, new MetadataUpdate.AssignUUID("9c12d441-03fe-4693-9a96-a0705ddf69c1"), "AssignUUID"),
+        arguments(
+            EntryKind.COMMIT,
+            new MetadataUpdate.AssignUUID("9c12d441-03fe-4693-9a96-a0705ddf69c1"),
+            "AssignUUID"),
         arguments(EntryKind.COMMIT, set("txns.applied", "9"), "txns.applied"),
         arguments(EntryKind.COMMIT, set("txns.commit-table", "mine.log"), "txns.commit-table"),
         arguments(EntryKind.COMMIT, set("txns.created", "9"), "txns.created"),
