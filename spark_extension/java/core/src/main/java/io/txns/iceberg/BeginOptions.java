@@ -1,7 +1,5 @@
 package io.txns.iceberg;
 
-import io.txns.iceberg.log.EntryParser;
-
 /**
  * How a transaction begins; made by {@link #defaults()} and the {@code with} methods.
  *
@@ -26,7 +24,7 @@ public record BeginOptions(
    * @throws TxnException 42602 for an empty, too long or unprintable one
    */
   public BeginOptions withId(String newId) {
-    if (!EntryParser.isTxnId(newId)) {
+    if (!TxnId.isOne(newId)) {
       throw TxnException.invalidUsage(
           "42602", "a transaction id has 1 to 255 printable characters, not only blanks");
     }

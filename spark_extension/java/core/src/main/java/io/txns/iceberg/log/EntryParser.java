@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnId;
 import io.txns.iceberg.meta.TableNames;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -53,7 +54,6 @@ public final class EntryParser {
   /** Features of the format that this program knows; version 1 has none. */
   private static final Set<String> KNOWN_FEATURES = Set.of();
 
-  private static final int TXN_ID_MAX_CHARACTERS = 255;
   private static final Pattern NUMBER = Pattern.compile("0|[1-9][0-9]{0,18}");
   private static final Pattern ID = Pattern.compile("-?[0-9]{1,19}");
   private static final Pattern SHA256 = Pattern.compile("[0-9a-f]{64}");
@@ -176,19 +176,10 @@ public final class EntryParser {
 
   private static String txnId(Map<String, String> summary) {
     String id = required(summary, TXN_ID);
-    if (!isTxnId(id)) {
+    if (!TxnId.isOne(id)) {
       throw TxnException.corruptLog("a transaction id has 1 to 255 printable characters");
     }
     return id;
-  }
-
-  /** Whether the log can hold an id: 1 to 255 printable characters, not only blanks. */
-  public static boolean isTxnId(String id) {
-    return id.length() <= 2 * TXN_ID_MAX_CHARACTERS
-        && id.codePointCount(0, id.length()) <= TXN_ID_MAX_CHARACTERS
-        && id.codePoints().noneMatch(Character::isISOControl)
-        && !id.codePoints().allMatch(Character::isSpaceChar)
-        && Limits.isUnicode(id);
   }
 
   /** Refuse to write a log that asks for writer features this program does not know. */

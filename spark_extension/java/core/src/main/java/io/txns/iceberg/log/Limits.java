@@ -8,6 +8,7 @@ import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnId;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
@@ -190,21 +191,8 @@ public final class Limits {
       throw new IOException(
           "a text in JSON of the log has at most " + TEXT_MAX_CHARACTERS + " characters");
     }
-    if (!isUnicode(text)) {
+    if (!TxnId.isUnicode(text)) {
       throw new IOException("halves of pairs are no characters, and stand in no UTF-8");
     }
-  }
-
-  /** Whether a text has no half of a pair without the other one. */
-  static boolean isUnicode(String text) {
-    int next;
-    for (int at = 0; at < text.length(); at = next) {
-      int character = text.codePointAt(at);
-      if (character >= Character.MIN_SURROGATE && character <= Character.MAX_SURROGATE) {
-        return false;
-      }
-      next = at + Character.charCount(character);
-    }
-    return true;
   }
 }
