@@ -129,7 +129,7 @@ def test_a_mutation_takes_what_its_target_takes(name: str):
 def test_what_a_mutation_replaces_is_used():
     """A protection that nobody asks is none, and to take it away would prove nothing."""
     with watched() as unused:
-        for seed in range(20):
+        for seed in range(60):
             run(plan(seed, ON))
             run(plan(seed, frozenset()))  # purges go by the clock, and few get far beside all else
             if not unused:
