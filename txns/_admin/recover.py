@@ -33,7 +33,7 @@ from txns._services import Parts
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table.swap import swap
-from txns.errors import Conflict
+from txns.errors import Conflict, Unsupported
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -112,6 +112,9 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
     for shown in tables:
         try:
             _mark(parts, shown.identifier, log_id)
+        except Unsupported as error:
+            by_spark = f"CALL system.repair(table => '{shown.name}', action => 'recover')"
+            left[shown.identifier] = f"{error}; in Spark: {by_spark}"
         except Exception as error:  # noqa: BLE001 -- one table that is broken keeps no other
             _LOG.warning("%s does not belong to the log yet", shown.name, exc_info=True)
             left[shown.identifier] = str(error)

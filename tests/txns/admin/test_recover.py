@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -208,3 +209,14 @@ def test_a_dry_run_writes_nothing(shop):
     found = recoverable(shop.another_catalog(), Config.of(), shop.clock, forward=False)
     assert [shop.last] == _ids(found.found.taken_back)
     assert before == (pointers(shop.catalog), shop.files())
+
+
+def test_a_table_that_pyiceberg_cannot_write_is_left_with_the_command(shop):
+    """Of format 3, for example: Spark brings it into the epoch, with the command that is told."""
+    path = Path(urlparse(pointers(shop.catalog)["shop.b"]).path)
+    stored = json.loads(path.read_text("utf-8"))
+    stored |= {"format-version": 3, "next-row-id": 9}
+    path.write_text(json.dumps(stored), "utf-8")
+    found = _recover(shop)
+    assert (A,) == found.marked
+    assert "CALL system.repair(table => 'shop.b', action => 'recover')" in found.left[B]
