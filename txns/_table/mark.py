@@ -15,7 +15,7 @@ from txns._iceberg.snapshots import summary_value
 from txns._iceberg.updates import properties_changed, summary_keys
 from txns._identifier import dotted_name
 from txns._log import commit_table, entry, permitted, stored
-from txns.errors import InvalidUsage, Unsupported
+from txns.errors import CorruptLog, InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -99,6 +99,8 @@ def mark_of(metadata: TableMetadata) -> TableMark | None:
     commit_table = properties.get(COMMIT_TABLE)
     if commit_table is None or properties.get(TABLE_UUID) != str(metadata.table_uuid):
         return None
+    if not commit_table or commit_table.endswith("."):
+        raise CorruptLog(f"the mark names no commit table; {COMMIT_TABLE}=`{commit_table}`")
     return TableMark(
         commit_table,
         properties.get(LOG_ID, ""),

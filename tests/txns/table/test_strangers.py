@@ -573,3 +573,13 @@ def test_a_table_of_another_commit_table_of_the_name_is_left_alone(lake):
         handle.parts.applier.apply_run(head, ("shop", "a"))
     assert [("shop", "a")] == handle.apply_le()
     assert [1] == lake.plain_ids(a)
+
+
+@pytest.mark.parametrize("name", ["", "txns."])
+def test_a_mark_that_names_no_commit_table(lake, name):
+    """Whoever reads the table is told, and nothing else crashes."""
+    a = lake.table("a", [1])
+    with lake.catalog.load_table(a).transaction() as changes:
+        changes.set_properties({"txns.commit-table": name})
+    with pytest.raises(txns.CorruptLog, match="names no commit table"):
+        lake.open().catalog().load_table(a)

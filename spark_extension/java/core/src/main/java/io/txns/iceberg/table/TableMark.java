@@ -82,10 +82,18 @@ public record TableMark(TableIdentifier commitTable, String logId, long created,
     }
     return Optional.of(
         new TableMark(
-            TableIdentifier.parse(commitTable),
+            commitTable(commitTable),
             properties.get(LOG_ID),
             number(properties, CREATED),
             number(properties, APPLIED)));
+  }
+
+  private static TableIdentifier commitTable(String stored) {
+    if (stored.isEmpty() || stored.endsWith(".")) {
+      throw TxnException.corruptLog(
+          String.format("the mark names no commit table; %s=`%s`", COMMIT_TABLE, stored));
+    }
+    return TableIdentifier.parse(stored);
   }
 
   /**
