@@ -10,11 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
-    AssertRefSnapshotId,
-    AssertTableUUID,
     RemoveSnapshotsUpdate,
     SetPropertiesUpdate,
 )
@@ -23,7 +20,8 @@ from txns._admin.found_log import FoundLog, at_version, find, standing
 from txns._admin.inventory import survey
 from txns._admin.shown import shown_tables
 from txns._commit.tidy import archived
-from txns._iceberg import manifests, timestamps
+from txns._iceberg import manifests
+from txns._identifier import dotted_name
 from txns._log import commit_table
 from txns._log.commit_log import head_of
 from txns._log.entry import THIS_ENGINE, Entry, Kind
@@ -107,6 +105,7 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
     parts = Parts.of(catalog, config, clock)
     tables, left = shown_tables(parts)
     table = standing(parts, tables, dry_run=False)
+    find(table, tables, forward=forward)  # a log that cannot be read is told before all marks
     log_id = f"{table.metadata.table_uuid}-{clock.new_uuid()[:8]}"
     marked = []
     for shown in tables:
@@ -132,21 +131,11 @@ def _mark(parts: Parts, identifier: Identifier, log_id: str) -> None:
     Whoever has begun to apply something to it stands on what it was, and has lost.
     """
     table = parts.catalog.load_table(identifier)
-    metadata, clock = table.metadata, parts.clock
-    manifests.check_writable(metadata, ".".join(identifier))
-    footing = change_builder.footing(StagedTable(identifier, table.io, metadata), clock)
-    now_ms = clock.now_ms()
-    time_ms = timestamps.acceptable_ts(metadata, now_ms, now_ms)
-    here = (
-        AssertTableUUID(uuid=metadata.table_uuid),
-        AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=metadata.current_snapshot_id),
-    )
-    updates = (
-        SetPropertiesUpdate(updates={commit_table.LOG_ID: log_id}),
-        AddSnapshotUpdate(snapshot=change_builder.stamped(footing, {}, time_ms)),
-        change_builder.main_at(metadata, footing.snapshot_id),
-    )
-    swap(parts.catalog, table, here, updates, clock)
+    manifests.check_writable(table.metadata, dotted_name(identifier))
+    staged = StagedTable(identifier, table.io, table.metadata)
+    _, here, footing = change_builder.put_footing(staged, parts.clock)
+    updates = (SetPropertiesUpdate(updates={commit_table.LOG_ID: log_id}), *footing)
+    swap(parts.catalog, table, here, updates, parts.clock)
 
 
 def _begin_epoch(parts: Parts, log_id: str, *, forward: bool) -> FoundLog:

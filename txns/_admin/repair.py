@@ -9,18 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyiceberg.schema import index_by_id
-from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
-    AddSnapshotUpdate,
-    AssertRefSnapshotId,
-    AssertTableUUID,
     RemoveSnapshotRefUpdate,
     SetPropertiesUpdate,
 )
 
 from txns._commit.committer import Request
 from txns._commit.group import Key, Origin
-from txns._iceberg import manifests, timestamps
+from txns._iceberg import manifests
 from txns._iceberg.updates import reads_as
 from txns._identifier import dotted_name
 from txns._log.entry import Isolation, Kind, derived_id
@@ -164,22 +160,12 @@ class Repairer:
         """
         main = table.metadata.current_snapshot_id
         staged = StagedTable(identifier, table.io, table.metadata)
-        footing = change_builder.footing(staged, self._clock)
-        now_ms = self._clock.now_ms()
-        time_ms = timestamps.acceptable_ts(table.metadata, now_ms, now_ms)
-        here = (
-            AssertTableUUID(uuid=table.metadata.table_uuid),
-            AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=main),
-        )
-        updates = (
-            AddSnapshotUpdate(snapshot=change_builder.stamped(footing, {}, time_ms)),
-            change_builder.main_at(table.metadata, footing.snapshot_id),
-        )
+        footing, here, updates = change_builder.put_footing(staged, self._clock)
         try:
             return swap(self._catalog, table, here, updates, self._clock)
         except Exception as error:
             newest = self._catalog.load_table(identifier)
-            if newest.metadata.current_snapshot_id == footing.snapshot_id:
+            if newest.metadata.current_snapshot_id == footing:
                 return newest
             if is_refusal(error) and newest.metadata.current_snapshot_id == main:
                 raise

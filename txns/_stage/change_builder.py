@@ -36,7 +36,7 @@ from pyiceberg.table.update import (
 )
 
 from txns._iceberg import manifests as _manifests
-from txns._iceberg import snapshots
+from txns._iceberg import snapshots, timestamps
 from txns._iceberg.free_ids import naming_all
 from txns._iceberg.snapshots import APPEND, REPLACE
 from txns._identifier import dotted_name
@@ -120,6 +120,21 @@ def footing(staged: StagedTable, clock: Clock) -> Snapshot:
         operation=REPLACE if main else "overwrite",
         summary=snapshots.totals_of(main) | restored,
     )
+
+
+def put_footing(
+    staged: StagedTable, clock: Clock
+) -> tuple[int, tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
+    """Give the id of a footing, and the swap that puts it on `main` where that was loaded."""
+    base, copy = staged.base, footing(staged, clock)
+    now_ms = clock.now_ms()
+    here = (
+        AssertTableUUID(uuid=base.table_uuid),
+        AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=base.current_snapshot_id),
+    )
+    time_ms = timestamps.acceptable_ts(base, now_ms, now_ms)
+    stood = AddSnapshotUpdate(snapshot=stamped(copy, {}, time_ms))
+    return copy.snapshot_id, here, (stood, main_at(base, copy.snapshot_id))
 
 
 def stage_append(

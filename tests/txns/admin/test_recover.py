@@ -220,3 +220,14 @@ def test_a_table_that_pyiceberg_cannot_write_is_left_with_the_command(shop):
     found = _recover(shop)
     assert (A,) == found.marked
     assert "CALL system.repair(table => 'shop.b', action => 'recover')" in found.left[B]
+
+
+def test_a_log_that_cannot_be_read_is_told_before_a_table_is_marked(shop):
+    """Marks of an epoch that the log does not begin would keep everybody from the tables."""
+    path = Path(urlparse(pointers(shop.catalog)[LOG]).path)
+    text = path.read_text("utf-8")
+    path.write_text(text.replace('"txns.kind":"commit"', '"txns.kind":"merge"'), "utf-8")
+    before = pointers(shop.catalog)
+    with pytest.raises(txns.CorruptLog, match="recover --void"):
+        _recover(shop)
+    assert before == pointers(shop.catalog)
