@@ -18,7 +18,7 @@ from txns._logger import logger
 from txns.errors import Conflict, CorruptLog, InvalidUsage, transactions_off
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from txns._clock import Clock
     from txns._commit.group import Key, Member
@@ -99,9 +99,27 @@ class Drafts:
 
     def _check_room(self, entry: Entry) -> None:
         """Refuse a transaction that the head has no room for; what else there is makes some."""
-        size = self._bytes + _record_bytes(entry)
-        if entry.kind is Kind.COMMIT and size > limits.HEAD_MAX_BYTES:
+        own = _record_bytes(entry)
+        size = self._bytes + own
+        if entry.kind is not Kind.COMMIT:
+            return
+        if size > limits.HEAD_MAX_BYTES:
             raise HeadFull(self.head, size)
+        if size <= limits.HEAD_TABLE_MAX_BYTES:
+            return
+        of_table = own + self._most_of_table({each.uuid for each in entry.changes})
+        if of_table > limits.HEAD_TABLE_MAX_BYTES:
+            raise HeadFull(self.head, of_table, limits.HEAD_TABLE_MAX_BYTES)
+
+    def _most_of_table(self, uuids: Collection[str]) -> int:
+        """Give how many bytes of records there are of that table that has most."""
+        sizes = dict.fromkeys(uuids, 0)
+        for entry in self.state.entries:
+            if written := sizes.keys() & {each.uuid for each in entry.changes}:
+                size = _record_bytes(entry)
+                for uuid in written:
+                    sizes[uuid] += size
+        return max(sizes.values(), default=0)
 
     def _add(self, entry: Entry, following: LogState) -> None:
         self.by_id[entry.txn_id], self.state = entry, following

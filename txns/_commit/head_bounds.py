@@ -38,14 +38,21 @@ _NAMED = 5
 class HeadFull(InvalidUsage):
     """A transaction for which the head has no room: what fills it has to leave first."""
 
-    def __init__(self, head: Head, size: int) -> None:
-        """Say what fills a head, and what lets it out."""
+    def __init__(self, head: Head, size: int, most: int = limits.HEAD_MAX_BYTES) -> None:
+        """
+        Say what fills a head, and what lets it out.
+
+        Args:
+            head: The head.
+            size: How many bytes of records it would have, or have of a table.
+            most: How many it may have.
+        """
         super().__init__(
             TOO_MUCH,
             f"the log has no room for the transaction: it holds {len(head.state.entries)} entries,"
             f" most of them not applied to {_most_named(head)}; find out why with `txns status`,"
             " then `txns apply`, or `txns repair` for a table in quarantine, and run the"
-            f" transaction again; bytes=`{size}` most=`{limits.HEAD_MAX_BYTES}`",
+            f" transaction again; bytes=`{size}` most=`{most}`",
         )
 
 

@@ -22,6 +22,8 @@ TABLES_MAX = 1_000
 NESTING_MAX = 64
 PAYLOAD_MAX_BYTES = 64 * 1024 * 1024
 HEAD_MAX_BYTES = 8 * 1024 * 1024
+HEAD_TABLE_MAX_BYTES = HEAD_MAX_BYTES // 2
+"""Of records of one table, so that a table which cannot be applied stops its own writers alone."""
 HEAD_BYTES = 2 * 1024 * 1024
 """Who appends to a larger head applies and tidies first (docs/spec.md, 10)."""
 HEAD_ENTRIES = 256

@@ -153,6 +153,23 @@ def test_a_full_head_takes_no_commit(lake, full):
     assert [] == ids(lake.open().snapshot().load_table(a))
 
 
+def test_a_table_that_cannot_be_applied_stops_its_own_writers_alone(lake, full, monkeypatch):
+    """It has its share of the head, and others have the rest."""
+    handle, _, a, b = full
+    size = handle._parts.log.load().record_bytes
+    monkeypatch.setattr(limits, "HEAD_MAX_BYTES", 4 * size)
+    monkeypatch.setattr(limits, "HEAD_TABLE_MAX_BYTES", size)
+    before = lake.files()
+    with pytest.raises(txns.errors.InvalidUsage, match=f"{b}.*most=`{size}`") as refused:
+        append(handle, b, 5)
+    assert refused.value.sqlstate == "54000"
+    assert before == lake.files()
+    for value in range(10):
+        append(handle, a, value)
+    assert list(range(10)) == ids(handle.snapshot().load_table(a))
+    assert [0, 1, 2, 7] == ids(handle.snapshot().load_table(b))
+
+
 def test_a_full_head_gets_room_by_the_commit_that_needs_it(full):
     """Who can apply what fills it does so, and is not refused."""
     handle, catalog, a, _ = full

@@ -4,11 +4,13 @@ import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
+import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Limits;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -135,12 +137,36 @@ final class Drafts {
 
   /** A transaction that the head has no room for is refused; what else there is makes some. */
   private void checkRoom(CommitGroup.Member member, Entry entry) {
-    long size = bytes + recordBytes(entry);
-    if (entry.kind() == EntryKind.COMMIT && size > Limits.HEAD_MAX_BYTES) {
-      TxnException full = HeadBounds.full(at, size);
+    long own = recordBytes(entry);
+    long size = bytes + own;
+    if (entry.kind() != EntryKind.COMMIT || size <= Limits.HEAD_TABLE_MAX_BYTES) {
+      return;
+    }
+    refuseAbove(Limits.HEAD_MAX_BYTES, size, member);
+    refuseAbove(Limits.HEAD_TABLE_MAX_BYTES, own + mostOfTable(entry), member);
+  }
+
+  private void refuseAbove(long most, long size, CommitGroup.Member member) {
+    if (size > most) {
+      TxnException full = HeadBounds.full(at, size, most);
       member.hasNoRoom(full);
       throw full;
     }
+  }
+
+  /** How many bytes of records there are of that table of an entry that has most. */
+  private long mostOfTable(Entry entry) {
+    Map<String, Long> sizes = new HashMap<>();
+    entry.changes().forEach(change -> sizes.put(change.uuid(), 0L));
+    for (Entry each : at.state().entries()) {
+      List<String> written =
+          each.changes().stream().map(Change::uuid).filter(sizes::containsKey).distinct().toList();
+      if (!written.isEmpty()) {
+        long size = recordBytes(each);
+        written.forEach(uuid -> sizes.merge(uuid, size, Long::sum));
+      }
+    }
+    return sizes.values().stream().mapToLong(Long::longValue).max().orElse(0);
   }
 
   private static long recordBytes(Entry entry) {

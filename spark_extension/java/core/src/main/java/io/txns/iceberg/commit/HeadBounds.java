@@ -115,15 +115,20 @@ public final class HeadBounds {
         || head.recordBytes() > Limits.HEAD_BYTES;
   }
 
-  /** A transaction for which a head has no room: what fills it has to leave first. */
-  static TxnException full(Head head, long size) {
+  /**
+   * A transaction for which a head has no room: what fills it has to leave first.
+   *
+   * @param size how many bytes of records it would have, or have of a table
+   * @param most how many it may have
+   */
+  static TxnException full(Head head, long size, long most) {
     return TxnException.tooMuch(
         String.format(
             "the log has no room for the transaction: it holds %d entries, most of them not applied"
                 + " to %s; find out why with `txns status`, then `txns apply`, or `txns repair` for a"
                 + " table in quarantine (in SQL CALL system.apply() and the repair procedures), and"
                 + " run the transaction again; bytes=`%d` most=`%d`",
-            head.state().entries().size(), mostNamed(head), size, Limits.HEAD_MAX_BYTES));
+            head.state().entries().size(), mostNamed(head), size, most));
   }
 
   /** The tables of most entries. */

@@ -29,6 +29,9 @@ public final class Limits {
   static final int PAYLOAD_MAX_BYTES = 64 * 1024 * 1024;
   public static final long HEAD_MAX_BYTES = 8 * 1024 * 1024;
 
+  /** Of records of one table, so that one which cannot be applied stops its own writers alone. */
+  public static final long HEAD_TABLE_MAX_BYTES = HEAD_MAX_BYTES / 2;
+
   /** Who appends to a larger head applies and tidies first (docs/spec.md, 10). */
   public static final long HEAD_BYTES = 2 * 1024 * 1024;
 

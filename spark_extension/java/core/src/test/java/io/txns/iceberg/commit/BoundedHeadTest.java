@@ -28,6 +28,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.iceberg.Table;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
@@ -56,17 +57,7 @@ class BoundedHeadTest extends TwoTables {
   /** A table that refuses its entries keeps those of the others out of no archive. */
   @Test
   void whatIsAppliedIsTidiedWhileAnotherTableCannotBe() {
-    TxnHandle one =
-        TxnHandle.open(
-            "lake",
-            HookedOperations.catalog(
-                lake,
-                id("shop.b"),
-                (real, base, next) -> {
-                  throw new CommitFailedException("not now");
-                }),
-            TxnConfig.from(Map.of("txns.tidy-after", "4", "txns.apply", "inline")),
-            Lake.CLOCK);
+    TxnHandle one = refusingB("4");
     for (int row = 2; row < 9; row++) {
       append(one.catalog(() -> null).loadTable(id("shop.a")), row);
     }
@@ -156,6 +147,38 @@ class BoundedHeadTest extends TwoTables {
             TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CONFLICT));
     assertThat(kinds()).contains(EntryKind.ABORT);
     assertThat(ids(ours.loadTable(id("shop.a")))).containsExactly(1L, 2L);
+  }
+
+  /** A table that cannot be applied has its share of the head, and others have the rest. */
+  @Test
+  void aTableThatCannotBeAppliedStopsItsOwnWritersAlone() {
+    TxnHandle one = refusingB("1000");
+    Table b = one.catalog(() -> null).loadTable(id("shop.b"));
+    assertThatThrownBy(
+            () -> {
+              for (long i = 0; i <= Limits.HEAD_TABLE_MAX_BYTES / INLINE; i++) {
+                b.updateProperties().set("note", i + "x".repeat(INLINE - 2_000)).commit();
+              }
+            })
+        .hasStackTraceContaining("no room")
+        .hasStackTraceContaining("most=`" + Limits.HEAD_TABLE_MAX_BYTES);
+    assertThat(head().recordBytes()).isGreaterThan(Limits.HEAD_TABLE_MAX_BYTES - 2L * INLINE);
+    append(one.catalog(() -> null).loadTable(id("shop.a")), 2);
+    assertThat(ids(ours.loadTable(id("shop.a")))).containsExactly(1L, 2L);
+  }
+
+  /** A handle to which the catalog refuses every change of a table. */
+  private TxnHandle refusingB(String tidyAfter) {
+    return TxnHandle.open(
+        "lake",
+        HookedOperations.catalog(
+            lake,
+            id("shop.b"),
+            (real, base, next) -> {
+              throw new CommitFailedException("not now");
+            }),
+        TxnConfig.from(Map.of("txns.tidy-after", tidyAfter, "txns.apply", "inline")),
+        Lake.CLOCK);
   }
 
   private interface Filler {
