@@ -278,17 +278,19 @@ class History:
         """
         Note that a table has another name: nothing is promised below, under either one.
 
-        It may be under care: others may have registered it since it was forgotten for this.
+        It may be under care: others may have registered it since it was forgotten for this. Where
+        it is not, the log may name it all the same, as a stranger took its mark: it is still there.
         """
         newest = self.newest(old)
         self.called[old] = new
         self.called.pop(new, None)
         self.renamed[old] = self.renamed[new] = self.upper
         self._versions.pop(new, None)  # of another table, which has gone on under another name
+        if newest is not None:
+            self.add(new, replace(newest, ts=self.upper))
         if newest is not None and newest.cared:
             # What is logged under its old name from now on is applied once somebody registers it.
             self.upset.setdefault(old, self.upper)
-            self.add(new, replace(newest, ts=self.upper))
             self.add(old, replace(newest, ts=self.upper, cared=False))
         self.removed.setdefault(new, set()).update(self.removed.get(old, ()))
 
