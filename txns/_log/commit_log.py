@@ -367,11 +367,20 @@ class CommitLog:
         return self._payloads.requests(entry, table.io, table.metadata.location)
 
     def request(self, logged: LoggedChange) -> CommitTableRequest:
-        """Give the request that carries a logged change out; CorruptLog for a forbidden one."""
+        """
+        Give the request that carries a logged change out; CorruptLog for a forbidden one.
+
+        A mark that it sets names this log as it is now: a recovery may have begun a new epoch since
+        it was logged.
+        """
         index = logged.entry.changes.index(logged.change)
         request = self.requests(logged.entry)[index]
         permitted.refuse_forbidden(logged, request, self.identifier)
-        return request
+        updates = tuple(commit_table.in_epoch(each, self._log_id) for each in request.updates)
+        return request.model_copy(update={"updates": updates})
+
+    def _log_id(self) -> str:
+        return (self._last if self._last.exists else self.load()).log_id
 
     @property
     def io(self) -> FileIO:

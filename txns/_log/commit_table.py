@@ -13,7 +13,7 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
-from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate
+from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, SetPropertiesUpdate
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from txns._iceberg import snapshots
@@ -22,10 +22,10 @@ from txns._log import entry
 from txns._log.entry import THIS_ENGINE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table.update import SetSnapshotRefUpdate
+    from pyiceberg.table.update import SetSnapshotRefUpdate, TableUpdate
 
     from txns._clock import Clock
     from txns._identifier import Identifier
@@ -82,6 +82,13 @@ def log_id(uuid: str, properties: Mapping[str, str]) -> str:
     """
     renewed = properties.get(LOG_ID, "")
     return renewed if renewed.startswith(f"{uuid}-") else uuid
+
+
+def in_epoch(update: TableUpdate, log_id: Callable[[], str]) -> TableUpdate:
+    """Give an update of a data table whose mark, if it sets one, names the log as it is now."""
+    if not isinstance(update, SetPropertiesUpdate) or LOG_ID not in update.updates:
+        return update
+    return SetPropertiesUpdate(updates={**update.updates, LOG_ID: log_id()})
 
 
 def _create_namespace(catalog: Catalog, namespace: Identifier) -> None:

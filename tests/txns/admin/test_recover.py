@@ -12,7 +12,7 @@ import pytest
 
 import txns
 from tests.txns.backups import LOG, pointers, restore
-from tests.txns.lake import ids, rows
+from tests.txns.lake import SCHEMA, ids, rows
 from txns._admin.invariants import check_all
 from txns._admin.recover import Recovered, recover, recoverable
 from txns._config import Config
@@ -231,3 +231,15 @@ def test_a_log_that_cannot_be_read_is_told_before_a_table_is_marked(shop):
     with pytest.raises(txns.CorruptLog, match="recover --void"):
         _recover(shop)
     assert before == pointers(shop.catalog)
+
+
+def test_what_is_applied_after_a_recovery_belongs_to_its_epoch(shop):
+    """A table that is made then is marked with the log as it is, not as it was when logged."""
+    with shop.open(apply="next").begin() as txn:
+        txn.create_table("shop.late", SCHEMA).append(rows(8))
+    assert not shop.catalog.table_exists("shop.late")
+    found = _recover(shop)
+    assert ({}, {}) == (found.left, found.broken)
+    handle = shop.open(shop.another_catalog())
+    assert [8] == ids(handle.snapshot().load_table("shop.late")) == shop.plain_ids("shop.late")
+    assert [] == check_all(handle.parts).violations

@@ -357,7 +357,8 @@ public final class CommitLog {
   }
 
   /**
-   * The request that carries a logged change out.
+   * The request that carries a logged change out. A mark that it sets names this log as it is now:
+   * a recovery may have begun a new epoch since it was logged.
    *
    * @throws TxnException CorruptLog when the payload is not what its entry says, or has what no
    *     writer of the protocol logs
@@ -371,7 +372,12 @@ public final class CommitLog {
     }
     UpdateTableRequest request = requests.get(changes.indexOf(logged.change()));
     Permitted.refuseForbidden(logged, request, identifier);
-    return request;
+    return UpdateTableRequest.create(
+        request.identifier(),
+        request.requirements(),
+        request.updates().stream()
+            .map(one -> CommitTable.inEpoch(one, () -> CommitTable.logId(read().current())))
+            .toList());
   }
 
   public FileIO io() {

@@ -5,8 +5,11 @@ import static org.apache.iceberg.types.Types.NestedField.required;
 
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.TxnClock;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
+import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
@@ -71,6 +74,17 @@ public final class CommitTable {
   static String logId(String uuid, Map<String, String> properties) {
     String renewed = properties.getOrDefault(LOG_ID, "");
     return renewed.startsWith(uuid + "-") ? renewed : uuid;
+  }
+
+  /** An update of a data table whose mark, if it sets one, names the log as it is now. */
+  static MetadataUpdate inEpoch(MetadataUpdate update, Supplier<String> logId) {
+    if (!(update instanceof MetadataUpdate.SetProperties set)
+        || !set.updated().containsKey(LOG_ID)) {
+      return update;
+    }
+    Map<String, String> updated = new HashMap<>(set.updated());
+    updated.put(LOG_ID, logId.get());
+    return new MetadataUpdate.SetProperties(updated);
   }
 
   /** Whether a file lies below a commit table's location, as its metadata writes paths. */

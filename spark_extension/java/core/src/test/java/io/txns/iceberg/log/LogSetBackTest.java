@@ -6,9 +6,11 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
+import java.util.Map;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.Catalog;
@@ -99,6 +101,23 @@ class LogSetBackTest extends TwoTables {
     assertThat(lake.plainIds("shop.b")).containsExactly(8L);
     // What the log lacks is not hidden by a mark.
     assertTold(() -> again.recover(id("shop.a")));
+  }
+
+  /** What was logged before a recovery, and is applied after it, belongs to the log as it is. */
+  @Test
+  void aTableThatIsMadeAfterARecoveryIsOfItsEpoch() {
+    lake.open(Map.of("txns.apply", "next"))
+        .catalog(() -> null)
+        .createTable(id("shop.late"), Lake.SCHEMA);
+    assertThat(outside.tableExists(id("shop.late"))).isFalse();
+    Table log = outside.loadTable(id("txns.commits"));
+    String logId = log.uuid() + "-5f2c9a01";
+    log.updateProperties().set("txns.log-id", logId).commit();
+    Catalog again = lake.open().catalog(() -> null);
+    append(again.loadTable(id("shop.late")), 8);
+    assertThat(outside.loadTable(id("shop.late")).properties())
+        .containsEntry("txns.log-id", logId);
+    assertThat(lake.plainIds("shop.late")).containsExactly(8L);
   }
 
   /** Who registers a table that another log has marked is told: it printed success before. */
