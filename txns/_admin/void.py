@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
@@ -23,10 +23,11 @@ from txns._admin.found_log import at_version
 from txns._commit.tidy import archived
 from txns._iceberg.snapshots import summary_value
 from txns._log import entry as _entry
+from txns._log.archive_scan import ArchiveScan
 from txns._log.commit_log import head_of, record_of
 from txns._log.entry import THIS_ENGINE, Change, Entry, Kind
 from txns._log.stored import number
-from txns.errors import Conflict, CorruptLog, InvalidUsage, Unsupported
+from txns.errors import Conflict, CorruptLog, InvalidUsage, TxnsError, Unsupported
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -54,17 +55,32 @@ class Voided:
 
 def void(parts: Parts, number: int) -> Voided:
     """
-    Take a record out of the log.
+    Take a record out of the log that keeps somebody from reading.
 
     Args:
         parts: Which have loaded no head: it cannot be read.
         number: The record's snapshot id, or its `commit_ts` in ms.
 
     Raises:
-        InvalidUsage: 42704, the log has no such record.
+        InvalidUsage: 42704, the log has no such record; 22023, nobody is kept by it.
         CorruptLog: Another record is broken, too, and is to be made void before.
         Conflict: Others write the log all the time.
     """
+    table = parts.catalog.load_table(parts.log.identifier)
+    bad = _record(table.metadata, number)
+    if _is_sound(parts, table, bad):
+        raise InvalidUsage(
+            "22023",
+            "the record can be read, and so can its tables: what it did would be gone, though it"
+            " was acknowledged; where that is meant, add --sound;"
+            f" snapshot=`{bad.snapshot_id}` commit_ts=`{summary_value(bad, _entry.COMMIT_TS)}`"
+            f" txn=`{summary_value(bad, _entry.TXN_ID)}`",
+        )
+    return void_sound(parts, bad.snapshot_id)
+
+
+def void_sound(parts: Parts, number: int) -> Voided:
+    """Take a record out of the log, also one that keeps nobody; see `void`."""
     for _ in range(ATTEMPTS):
         table = parts.catalog.load_table(parts.log.identifier)
         bad = _record(table.metadata, number)
@@ -92,11 +108,26 @@ def _record(metadata: TableMetadata, number: int) -> Snapshot:
     )
 
 
+def _is_sound(parts: Parts, table: Table, record: Snapshot) -> bool:
+    """Whether the log can be read with a record, and the tables that it names."""
+    try:
+        head = head_of(table)
+        entry = record_of(record)
+        for change in entry.changes:
+            name = head.state.name_of(change)
+            loaded = parts.tables.load_with_dropped(name, head, head.upper)
+            if loaded.stranger and loaded.stranger.cure:
+                return False
+    except (TxnsError, NoSuchTableError):
+        return False
+    return True
+
+
 def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> None:
     """Replace the head by one without the record; it is read before it is sent."""
-    without = _without(table, bad)
+    without = at_version(table, _without(table, bad))
     record = _tidied(parts, without, told)
-    snapshot, updates = archived(at_version(table, without), [told] if told else [], record)
+    snapshot, updates = archived(without, [told] if told else [], record)
     updates.append(RemoveSnapshotsUpdate(snapshot_ids=[bad.snapshot_id]))
     head_of(at_version(table, update_table_metadata(table.metadata, tuple(updates))))
     here = (
@@ -114,13 +145,25 @@ def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> None
 
 
 def _without(table: Table, bad: Snapshot) -> TableMetadata:
-    """Give the log's metadata without a record; `main` stands on the newest other one."""
+    """
+    Give the log's metadata without a record: what has its archive is `main` there.
+
+    That is the newest other record; but a tidy, which has no `commit_ts`, has written an archive
+    that no record before it has.
+    """
     metadata = table.metadata
     left = [each for each in metadata.snapshots if each.snapshot_id != bad.snapshot_id]
     records = [each for each in left if summary_value(each, _entry.KIND) is not None]
-    if not records:
-        raise CorruptLog("the log has no other record: recover it as one that is lost")
-    newest = max(records, key=lambda each: each.sequence_number or 0)
+    newest = max(records, key=lambda each: each.sequence_number or 0, default=bad)
+    was_main = metadata.current_snapshot_id == bad.snapshot_id
+    if was_main and summary_value(bad, _entry.COMMIT_TS) is None:
+        newest = bad.model_copy(update={"summary": None})  # a record no more
+        left.append(newest)
+    elif not records:
+        raise CorruptLog(
+            "the log has no other record: it is lost; take it out of the catalog without purging"
+            " its files, and run `txns recover`"
+        )
     main = metadata.refs[MAIN_BRANCH].model_copy(update={"snapshot_id": newest.snapshot_id})
     return metadata.model_copy(
         update={
@@ -131,31 +174,37 @@ def _without(table: Table, bad: Snapshot) -> TableMetadata:
     )
 
 
-def _tidied(parts: Parts, without: TableMetadata, told: Entry | None) -> Entry:
+def _tidied(parts: Parts, table: Table, told: Entry | None) -> Entry:
     """
     Give the record that follows: the void one has left the head, as entries do that are archived.
 
-    The entry after it chains to it: at and below that the head need not be complete.
+    The entry after it chains to it: at and below that the head need not be complete. Nor is it
+    where the archive has more.
+
+    Args:
+        parts: The clock's.
+        table: The commit table without the void record.
+        told: What can be told of it.
 
     Raises:
         CorruptLog: Another record cannot be read either; with what makes it void.
     """
     records = [
         record_of(each)
-        for each in sorted(without.snapshots, key=lambda one: one.sequence_number or 0)
+        for each in sorted(table.metadata.snapshots, key=lambda one: one.sequence_number or 0)
         if summary_value(each, _entry.KIND) is not None
     ]
-    newest = records[-1]
-    tidied = newest.tidied_upto
+    tidied = max(_archived_upto(table), records[-1].tidied_upto if records else 0)
     entries = [each for each in records if each.kind is not Kind.TIDY]
     previous = tidied
     for each in sorted(entries, key=lambda one: one.commit_ts):
         if each.commit_ts > tidied and each.prev_ts != previous:
             tidied = each.prev_ts
         previous = each.commit_ts
-    last = max([newest.upper, *(each.commit_ts for each in entries)])
-    if told and told.commit_ts > last:
-        tidied = last = told.commit_ts
+    standing = max([tidied, *(each.commit_ts for each in entries)])
+    last = max([standing, *(each.upper for each in records[-1:]), told.commit_ts if told else 0])
+    if last > standing:
+        tidied = last  # the void one was the newest
     return Entry(
         Kind.TIDY,
         parts.clock.new_txn_id(),
@@ -163,6 +212,12 @@ def _tidied(parts: Parts, without: TableMetadata, told: Entry | None) -> Entry:
         tidied_upto=tidied,
         engine=THIS_ENGINE,
     )
+
+
+def _archived_upto(table: Table) -> int:
+    """Give the greatest `commit_ts` in ms that an archive has."""
+    newest = next(ArchiveScan(table).newest_first(("commit_ts",)), None)
+    return newest["commit_ts"][-1].as_py() if newest else 0
 
 
 def _told(bad: Snapshot) -> Entry | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txns._admin import recover as _recover
-from txns._admin.void import void as _void
+from txns._admin import void as _void
 from txns._cli import exit_codes
 from txns._cli.options import TxnsCommand, pass_lake
 from txns._cli.words import complain, say, say_json
@@ -16,6 +16,7 @@ from txns._message import time_of
 
 if TYPE_CHECKING:
     from txns._admin.recover import Recovered
+    from txns._admin.void import Voided
     from txns._cli.options import Lake
     from txns._log.entry import Entry
 
@@ -40,6 +41,11 @@ _WORDS = {
     metavar="RECORD",
     help="Only take one record out of the log that nobody can read: its snapshot, or commit_ts.",
 )
+@click.option(
+    "--sound",
+    is_flag=True,
+    help="With --void: also a record that can be read; what it did is gone.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be done; do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @pass_lake
@@ -47,6 +53,7 @@ def recover(
     lake: Lake,
     forward: bool,  # noqa: FBT001 -- click's flags
     void_number: int | None,
+    sound: bool,  # noqa: FBT001
     dry_run: bool,  # noqa: FBT001
     as_json: bool,  # noqa: FBT001
 ) -> int:
@@ -59,9 +66,12 @@ def recover(
     parts = lake.parts
     if void_number is not None:
         if dry_run or forward:
-            raise click.UsageError("--void goes alone")
-        _say_void(lake, void_number, as_json=as_json)
+            raise click.UsageError("--void goes alone, or with --sound")
+        take_out = _void.void_sound if sound else _void.void
+        _say_void(take_out(parts, void_number), as_json=as_json)
         return exit_codes.FINE
+    if sound:
+        raise click.UsageError("--sound goes with --void")
     given = (parts.catalog, parts.config, parts.clock)
     if dry_run:
         found = _recover.recoverable(*given, forward=forward)
@@ -74,8 +84,7 @@ def recover(
     return exit_codes.VIOLATION if found.left or found.broken else exit_codes.FINE
 
 
-def _say_void(lake: Lake, number: int, *, as_json: bool) -> None:
-    voided = _void(lake.parts, number)
+def _say_void(voided: Voided, *, as_json: bool) -> None:
     told = [] if voided.told is None else [_entry_json(voided.told)]
     if as_json:
         say_json({"void": voided.snapshot_id, "told": told})

@@ -11,7 +11,7 @@ import pytest
 import txns
 from tests.txns.lake import ids, rows
 from txns._admin.invariants import check_all
-from txns._admin.void import void
+from txns._admin.void import void, void_sound
 from txns._config import Config
 from txns._log import entry as _entry
 from txns._log.commit_log import head_of
@@ -93,7 +93,7 @@ def test_entries_above_a_void_one_stay(shop):
     middle = handle.upper
     handle.catalog().load_table("shop.b").append(rows(3))
     snapshot_id = handle.parts.log.load().snapshot_ids[middle]
-    voided = void(_parts(shop), middle)
+    voided = void_sound(_parts(shop), middle)
     assert snapshot_id == voided.snapshot_id
     state = head_of(shop.another_catalog().load_table("txns.commits")).state
     assert middle == state.tidied_upto
@@ -112,7 +112,7 @@ def test_what_is_told_counts(shop):
     handle = shop.open()
     with handle.begin(txn_id="mine") as txn:
         txn.load_table("shop.a").append(rows(2))
-    void(_parts(shop), handle.upper)
+    void_sound(_parts(shop), handle.upper)
     with shop.open(shop.another_catalog()).begin(txn_id="mine") as again:
         again.load_table("shop.a").append(rows(2))
     assert [1, 2] == shop.plain_ids("shop.a")
@@ -133,6 +133,54 @@ def test_two_records_are_made_void_one_by_one(shop, monkeypatch):
     _rewritten(shop, second.snapshot_id, broken)
     with pytest.raises(txns.CorruptLog, match=f"--void {second.snapshot_id}"):
         void(_parts(shop), first)
+
+
+@pytest.mark.parametrize("apply", ["inline", "next"])
+def test_a_tidy_that_cannot_be_read_leaves_its_archive(shop, apply):
+    """Whether entries stand beside it or nothing does: what it has archived counts for ever."""
+    handle = shop.open()
+    with handle.begin(txn_id="mine") as txn:
+        txn.load_table("shop.a").append(rows(2))
+    if apply == "next":
+        lazy = shop.open(apply="next")
+        lazy.catalog().load_table("shop.b").append(rows(2))
+    assert shop.open(apply=apply).tidy()
+    before = shop.open(shop.another_catalog()).transactions()
+    table = shop.another_catalog().load_table("txns.commits")
+    assert (apply == "next") == (len(table.metadata.snapshots) > 1)
+    _rewritten(shop, table.metadata.current_snapshot_id, {_entry.UPPER: "soon"})
+    void(_parts(shop), table.metadata.current_snapshot_id)
+    again = shop.open(shop.another_catalog())
+    assert before == again.transactions()
+    with again.begin(txn_id="mine") as txn:
+        txn.load_table("shop.a").append(rows(2))
+    again.apply_le()
+    assert [1, 2] == shop.plain_ids("shop.a")
+    again.catalog().load_table("shop.b").append(rows(3))
+    assert [] == check_all(again.parts).violations
+
+
+def test_a_tidy_above_a_void_entry_stays(shop):
+    """It has repeated the upper, at which no entry stands any more: the head is complete at it."""
+    handle = shop.open(apply="next")
+    handle.catalog().load_table("shop.b").append(rows(2))
+    handle.apply_le()
+    handle.catalog().load_table("shop.a").append(rows(2))
+    handle.tidy()
+    void_sound(_parts(shop), handle.upper)
+    again = shop.open(shop.another_catalog())
+    assert handle.upper == again.upper
+    again.catalog().load_table("shop.b").append(rows(3))
+    assert [1, 2, 3] == ids(again.snapshot().load_table("shop.b"))
+
+
+def test_a_record_that_keeps_nobody_stays(shop):
+    """It is another one's number, by mistake: what was acknowledged would be gone."""
+    handle = shop.open(apply="next")
+    handle.catalog().load_table("shop.a").append(rows(2))
+    with pytest.raises(txns.InvalidUsage, match="add --sound"):
+        void(_parts(shop), handle.upper)
+    assert [1, 2] == ids(shop.open().snapshot().load_table("shop.a"))
 
 
 def _rewritten(shop, snapshot_id: int, summary: dict[str, str]) -> None:

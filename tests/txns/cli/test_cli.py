@@ -825,7 +825,9 @@ def test_recover_void_takes_a_record_out(shop, cli):
     handle = shop.open()
     handle.catalog().load_table("shop.a").append(rows(3))
     snapshot_id = handle.parts.log.load().snapshot_ids[handle.upper]
-    said = cli("recover", "--void", snapshot_id)
+    refused = cli("recover", "--void", snapshot_id)
+    assert (2, True) == (refused.exit_code, "--sound" in refused.output)
+    said = cli("recover", "--void", snapshot_id, "--sound")
     assert 0 == said.exit_code
     assert f"the record {snapshot_id} is void" in said.stdout
     assert "shop.a" in said.stdout
