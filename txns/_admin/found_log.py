@@ -22,9 +22,10 @@ from txns._iceberg.new_table import plan
 from txns._identifier import dotted_name
 from txns._log import commit_table
 from txns._log.commit_log import head_of
-from txns.errors import CorruptLog
+from txns.errors import CorruptLog, InvalidUsage
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._admin.log_versions import EntryId, Version
@@ -141,18 +142,27 @@ def standing(parts: Parts, tables: list[ShownTable], *, dry_run: bool) -> Table:
 
     Raises:
         CorruptLog: It is lost, and a file that the catalog names as well; or it was a dry run.
+        InvalidUsage: 55000, nothing says that there was one.
     """
     catalog, identifier = parts.catalog, parts.log.identifier
     table, file_is_gone = _load(parts)
     uuids = [each.mark.log_id[:_UUID_DIGITS] for each in tables]
-    meant = max(set(uuids), key=uuids.count, default=None)
+    meant = max(sorted(set(uuids)), key=uuids.count, default=None)
     if table and (meant in {None, str(table.metadata.table_uuid)} or not _is_new(table)):
         return table
-    version = _newest_version(parts, table, tables, meant) if meant else None
+    if meant is None and not file_is_gone:
+        raise InvalidUsage(
+            "55000",
+            "there is no commit table, and no table of the catalog is marked by one of that name,"
+            f" so nothing is recovered; catalog=`{catalog.name}`"
+            f" commit_table=`{dotted_name(identifier)}`",
+        )
+    io, location = _place(parts, table)
+    version = _newest_version(io, location, tables, meant) if meant else None
     if version is None and table:
         return table
     if dry_run or (version is None and file_is_gone):
-        raise _lost(parts, version, file_is_gone=file_is_gone)
+        raise _lost(parts, location, version, file_is_gone=file_is_gone)
     if version is None:
         commit_table.create(catalog, identifier, parts.clock)
         return catalog.load_table(identifier)
@@ -174,7 +184,9 @@ def _load(parts: Parts) -> tuple[Table | None, bool]:
         return None, True
 
 
-def _lost(parts: Parts, version: Version | None, *, file_is_gone: bool) -> CorruptLog:
+def _lost(
+    parts: Parts, location: str, version: Version | None, *, file_is_gone: bool
+) -> CorruptLog:
     where = f"commit_table=`{dotted_name(parts.log.identifier)}`"
     if version is not None:
         return CorruptLog(
@@ -188,26 +200,31 @@ def _lost(parts: Parts, version: Version | None, *, file_is_gone: bool) -> Corru
             f" own means, which gives up the log; {where}"
         )
     return CorruptLog(
-        f"the commit table is lost; a new one would be created, of what tables show; {where}"
+        "the commit table is lost, and where the catalog would put it no version of it is found:"
+        " look whether it stood elsewhere (--warehouse); else a new one would be created, of what"
+        f" tables show; {where} location=`{location}`"
     )
 
 
+def _place(parts: Parts, table: Table | None) -> tuple[FileIO, str]:
+    """Give the files and the location of a commit table, or where the catalog would put one."""
+    if table is not None:
+        return table.io, table.metadata.location
+    planned = plan(
+        parts.catalog,
+        parts.log.identifier,
+        commit_table.SCHEMA,
+        None,
+        UNPARTITIONED_PARTITION_SPEC,
+        UNSORTED_SORT_ORDER,
+    )
+    return planned.io, planned.metadata.location
+
+
 def _newest_version(
-    parts: Parts, table: Table | None, tables: list[ShownTable], uuid: str
+    io: FileIO, location: str, tables: list[ShownTable], uuid: str
 ) -> Version | None:
-    """Find the newest version of the commit table of a uuid where one of its name stands."""
-    if table is None:
-        planned = plan(
-            parts.catalog,
-            parts.log.identifier,
-            commit_table.SCHEMA,
-            None,
-            UNPARTITIONED_PARTITION_SPEC,
-            UNSORTED_SORT_ORDER,
-        )
-        io, location = planned.io, planned.metadata.location
-    else:
-        io, location = table.io, table.metadata.location
+    """Find the newest version of the commit table of a uuid that lies at a place."""
     versions = Versions.of(io, [each.path for each in listed(io, location)], uuid)
     return versions.newest({each for one in tables for each in one.entries})
 

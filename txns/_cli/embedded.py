@@ -65,3 +65,11 @@ def names(catalog: Catalog, commit_table: str) -> list[str]:
     )
     with Session(catalog.engine) as session:
         return sorted(session.scalars(wanted))
+
+
+def all_names(catalog: Catalog) -> list[str]:
+    """Give the catalogs of a database that hold any table; none where there is no database."""
+    if not isinstance(catalog, SqlCatalog):
+        return []
+    with Session(catalog.engine) as session:
+        return sorted(session.scalars(select(IcebergTables.catalog_name).distinct()))

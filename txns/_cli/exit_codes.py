@@ -36,8 +36,8 @@ _CODES: tuple[tuple[type[Exception], int], ...] = (
 )
 
 _NOT_THERE = (
-    ": create it with `txns init`; where it should be there, --catalog must be the name that the"
-    " tables were made under"
+    ": create it with `txns init`; where there was one, --catalog must be the name that the tables"
+    " were made under, and `txns recover` makes a log again of what is left of one that is lost"
 )
 
 

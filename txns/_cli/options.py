@@ -113,18 +113,23 @@ class Lake:
         return embedded.folder(self.warehouse)
 
     def _found(self, name: str, properties: dict[str, str]) -> Catalog:
-        """Open a catalog; in a database, where no name is told, the one with the commit table."""
+        """
+        Open a catalog; in a database, where no name is told, the one with the commit table.
+
+        Where that is lost, the only one that has tables.
+        """
         catalog = self._load(name, properties)
         if self.catalog or PyIcebergConfig().get_catalog_config(name):
             return catalog
-        holders = embedded.names(catalog, self.commit_table)
+        found, hold = embedded.names(catalog, self.commit_table), self.commit_table
+        holders = found or embedded.all_names(catalog)
         if holders in ([], [name]):
             return catalog
         catalog.close()
         if len(holders) > 1:
             raise click.UsageError(
-                f"several catalogs of this database hold {self.commit_table}: give the --catalog,"
-                f" one of {', '.join(holders)}"
+                f"several catalogs of this database hold {hold if found else 'tables'}: give the"
+                f" --catalog, one of {', '.join(holders)}"
             )
         return self._load(holders[0], properties)
 

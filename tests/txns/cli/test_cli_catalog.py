@@ -158,3 +158,25 @@ def test_init_and_configure_find_what_the_other_made(order):
     names = [row[1] for row in _namespaces(Path("txns-warehouse/catalog.db"))]
     assert {"default", "txns"} == set(names)
     assert "lake" == status()["catalog"]
+
+
+def test_a_lost_commit_table_is_looked_for_where_its_tables_are(folder):
+    """Nobody has to know the catalog's name: it said that there was nothing, and made a new log."""
+    lake("prod", folder / "txns-warehouse")
+    with closing(sqlite3.connect(folder / "txns-warehouse" / "catalog.db")) as database, database:
+        database.execute("DELETE FROM iceberg_tables WHERE table_name = 'commits'")
+    assert "`txns recover`" in run("status").stderr
+    options = ("--uri", "sqlite:///txns-warehouse/catalog.db", "--warehouse")
+    elsewhere = run("recover", "--dry-run", *options, f"{folder}/elsewhere")
+    assert (5, True) == (elsewhere.exit_code, f"{folder}/elsewhere/txns" in elsewhere.stderr)
+    found = run("recover", *options, f"{folder}/txns-warehouse")
+    assert (0, True) == (found.exit_code, "1 tables belong to it" in found.stdout)
+    assert "prod" == status()["catalog"]
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_nothing_is_recovered_where_nothing_says_that_there_was_a_log(folder, options):
+    """It is the wrong catalog: a new log there would look like success."""
+    lake("prod", folder / "txns-warehouse")
+    result = run("recover", "--catalog", "lake", *options)
+    assert (2, True) == (result.exit_code, "it is there with --catalog prod" in result.stderr)
