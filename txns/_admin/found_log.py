@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.expressions import GreaterThan, Reference
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
@@ -21,6 +22,7 @@ from txns._admin.shown import told_by
 from txns._iceberg.new_table import plan
 from txns._identifier import dotted_name
 from txns._log import commit_table
+from txns._log.archive_scan import ArchiveScan
 from txns._log.commit_log import head_of
 from txns.errors import CorruptLog, InvalidUsage
 
@@ -50,6 +52,7 @@ class FoundLog:
         gone: Entries that files of the log show to have been committed, and that no table shows:
             with the log, the tables were set back, too.
         unknown: Entries of which nobody can tell whether they have committed.
+        versions: What storage has of it.
     """
 
     target: TableMetadata
@@ -58,9 +61,12 @@ class FoundLog:
     told_by_tables: list[Entry]
     gone: list[Entry]
     unknown: list[Entry]
+    versions: Versions
 
 
-def find(table: Table, tables: list[ShownTable], *, forward: bool) -> FoundLog:
+def find(
+    table: Table, tables: list[ShownTable], *, forward: bool, before: FoundLog | None = None
+) -> FoundLog:
     """
     Hold a log and its tables against each other.
 
@@ -68,23 +74,24 @@ def find(table: Table, tables: list[ShownTable], *, forward: bool) -> FoundLog:
         table: The commit table, as the catalog has it.
         tables: What its tables show.
         forward: Whether a later version is to stand of which no table shows anything.
+        before: What was found before, whose files need not be read again.
 
     Raises:
         CorruptLog: A record cannot be read.
     """
     shown = {each for one in tables for each in one.entries}
     files = [each.path for each in listed(table.io, table.metadata.location)]
-    versions = Versions.of(table.io, files, str(table.metadata.table_uuid))
+    known_versions = before.versions if before else None
+    versions = Versions.of(table.io, files, str(table.metadata.table_uuid), known_versions)
     above, leaves = versions.committed_above(table.metadata_location, shown)
-    least = min((ts for ts, _ in shown), default=0)
-    known = _entries_above(table, least, gone=bool(above or leaves))
+    known = _entries_of(table, shown, gone=bool(above or leaves))
     if known is None and not above and (tidied := versions.tidied(leaves)):
         above, leaves = [tidied], []
     lacking = known is None or any(not set(each.entries) <= known for each in tables)
     more = _brought_in_by(versions, above)
     if above and (forward or lacking):
         target = versions.metadata(above[-1])
-        has = _entries_above(at_version(table, target), least, gone=False)
+        has = _entries_of(at_version(table, target), shown, gone=False)
     else:
         target, has = table.metadata, known
     told = told_by(tables, has or set())
@@ -98,25 +105,28 @@ def find(table: Table, tables: list[ShownTable], *, forward: bool) -> FoundLog:
         told_by_tables=told,
         gone=[] if taken else more,
         unknown=_brought_in_by(versions, leaves),
+        versions=versions,
     )
 
 
-def _entries_above(table: Table, least: int, *, gone: bool) -> set[EntryId] | None:
+def _entries_of(table: Table, shown: set[EntryId], *, gone: bool) -> set[EntryId] | None:
     """
-    Give which entries a version has from a `commit_ts` in ms on, in its head and archive.
+    Give which entries a version has at the `commit_ts` of shown ones, in its head and archive.
 
     None where files of the archive are gone, as they may be of a version that was tidied since.
     """
     known = {(one.commit_ts, one.txn_id) for one in head_of(table).state.entries}
-    condition = GreaterThan(term=Reference("commit_ts"), value=least - 1)
-    scan = table.scan(row_filter=condition, selected_fields=("commit_ts", "txn_id"))
+    wanted = pa.array(sorted({ts for ts, _ in shown}), pa.int64())
+    scan = ArchiveScan(table, least_ts=wanted[0].as_py() if shown else 0)
     try:
-        rows = scan.to_arrow().to_pylist()
+        for window in scan.oldest_first(("commit_ts", "txn_id")):
+            rows = window.filter(pc.is_in(window["commit_ts"], wanted))
+            known |= set(zip(*rows.to_pydict().values(), strict=True))
     except FileNotFoundError:
         if gone:
             return None
         raise
-    return known | {(row["commit_ts"], row["txn_id"]) for row in rows}
+    return known
 
 
 def _brought_in_by(versions: Versions, chain: list[Version]) -> list[Entry]:

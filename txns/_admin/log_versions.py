@@ -8,7 +8,8 @@ that another one stands on was committed, whoever made that, and whatever became
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
 _LOG = logger(__name__)
+
+_AT_ONCE = 8
+"""Files that are read at once: each is far away, and there are thousands."""
+
+_OTHERS = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
+"""What comes of reading something as a version that is none."""
 
 EntryId = tuple[int, str]
 """What tells an entry from all others: its `commit_ts` in ms, and its transaction id."""
@@ -65,20 +72,35 @@ class Versions:
     by_path: dict[str, Version]
 
     @staticmethod
-    def of(io: FileIO, paths: Iterable[str], uuid: str) -> Versions:
-        """Read the metadata files of the table of a uuid; whatever is none of its is left out."""
-        found: dict[str, Version] = {}
-        for path in paths:
-            if not path.endswith(".metadata.json"):
-                continue
-            try:
-                with io.new_input(path).open() as file:
-                    stored = json.loads(file.read())
-                if stored["table-uuid"] == uuid:
-                    found[plain(path)] = _version(path, stored)
-            except (FileNotFoundError, KeyError, TypeError, ValueError, RecursionError):
-                continue  # removed meanwhile, never written to its end, or none of ours
-        return Versions(io, found)
+    def of(io: FileIO, paths: Iterable[str], uuid: str, known: Versions | None = None) -> Versions:
+        """
+        Read the metadata files of the table of a uuid; whatever is none of its is left out.
+
+        Args:
+            io: Its files.
+            paths: Files that there are.
+            uuid: The table's.
+            known: Those that were read before: what is written to its end does not change.
+        """
+        names = [path for path in paths if path.endswith(".metadata.json")]
+        found = {} if known is None else {plain(at): known.by_path.get(plain(at)) for at in names}
+        unread = [path for path in names if found.get(plain(path)) is None]
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            found |= {
+                plain(path): version
+                for path, version in zip(
+                    unread, threads.map(lambda at: _read(io, at, uuid), unread), strict=True
+                )
+            }
+        ids: dict[EntryId, EntryId] = {}  # thousands of versions hold the same
+        return Versions(
+            io,
+            {
+                path: replace(one, entries=tuple(ids.setdefault(id_, id_) for id_ in one.entries))
+                for path, one in found.items()
+                if one is not None
+            },
+        )
 
     @cached_property
     def _above(self) -> dict[str, list[Version]]:
@@ -172,6 +194,15 @@ def entries_of(metadata: TableMetadata) -> list[Entry]:
         if record.kind is not Kind.TIDY:
             found.append(record)
     return sorted(found, key=lambda one: one.commit_ts)
+
+
+def _read(io: FileIO, path: str, uuid: str) -> Version | None:
+    try:
+        with io.new_input(path).open() as file:
+            stored = json.loads(file.read())
+        return _version(path, stored) if stored["table-uuid"] == uuid else None
+    except (FileNotFoundError, *_OTHERS):
+        return None  # removed meanwhile, never written to its end, or none of ours
 
 
 def _version(path: str, stored: dict[str, Any]) -> Version:

@@ -105,7 +105,7 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
     parts = Parts.of(catalog, config, clock)
     tables, left = shown_tables(parts)
     table = standing(parts, tables, dry_run=False)
-    find(table, tables, forward=forward)  # a log that cannot be read is told before all marks
+    before = find(table, tables, forward=forward)  # one that cannot be read is told before all
     log_id = f"{table.metadata.table_uuid}-{clock.new_uuid()[:8]}"
     marked = []
     for shown in tables:
@@ -119,7 +119,7 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
             left[shown.identifier] = str(error)
         else:
             marked.append(shown.identifier)
-    found = _begin_epoch(parts, log_id, forward=forward)
+    found = _begin_epoch(parts, log_id, before, forward=forward)
     broken = _settled(Parts.of(catalog, config, clock))
     return Recovered(found, log_id, tuple(marked), left, broken)
 
@@ -138,13 +138,14 @@ def _mark(parts: Parts, identifier: Identifier, log_id: str) -> None:
     swap(parts.catalog, table, here, updates, parts.clock)
 
 
-def _begin_epoch(parts: Parts, log_id: str, *, forward: bool) -> FoundLog:
+def _begin_epoch(parts: Parts, log_id: str, before: FoundLog, *, forward: bool) -> FoundLog:
     """Swap the log for what it is to be; it is judged anew before each attempt."""
+    found = before
     for _ in range(ATTEMPTS):
         # What was applied until the tables were marked is seen now, and no more is applied.
         tables, _ = shown_tables(parts)
         table = parts.catalog.load_table(parts.log.identifier)
-        found = find(table, tables, forward=forward)
+        found = find(table, tables, forward=forward, before=found)
         if _swapped(parts, table, found, log_id):
             return found
     raise Conflict(
