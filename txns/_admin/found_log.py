@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._admin.log_versions import EntryId, Version
-    from txns._admin.shown import ShownTable
+    from txns._admin.shown import Shown, ShownTable
     from txns._log.entry import Entry
     from txns._services import Parts
 
@@ -65,20 +65,21 @@ class FoundLog:
 
 
 def find(
-    table: Table, tables: list[ShownTable], *, forward: bool, before: FoundLog | None = None
+    table: Table, by_tables: Shown, *, forward: bool, before: FoundLog | None = None
 ) -> FoundLog:
     """
     Hold a log and its tables against each other.
 
     Args:
         table: The commit table, as the catalog has it.
-        tables: What its tables show.
+        by_tables: What its tables show.
         forward: Whether a later version is to stand of which no table shows anything.
         before: What was found before, whose files need not be read again.
 
     Raises:
         CorruptLog: A record cannot be read.
     """
+    tables = by_tables.tables
     shown = {each for one in tables for each in one.entries}
     files = [each.path for each in listed(table.io, table.metadata.location)]
     known_versions = before.versions if before else None
@@ -96,11 +97,10 @@ def find(
         target, has = table.metadata, known
     told = told_by(tables, has or set())
     state = head_of(at_version(table, target)).state
-    newest = max((each.newest for each in tables), default=0)
     taken = target is not table.metadata
     return FoundLog(
         target,
-        max(state.upper, newest),
+        max(state.upper, by_tables.newest),
         taken_back=more if taken else [],
         told_by_tables=told,
         gone=[] if taken else more,

@@ -80,9 +80,9 @@ class Recovered:
 def recoverable(catalog: Catalog, config: Config, clock: Clock, *, forward: bool) -> Recovered:
     """Say what `recover` would find; nothing is written. Raises what that does."""
     parts = Parts.of(catalog, config, clock)
-    tables, left = shown_tables(parts)
-    table = standing(parts, tables, dry_run=True)
-    return Recovered(find(table, tables, forward=forward), left=left)
+    shown = shown_tables(parts)
+    table = standing(parts, shown.tables, dry_run=True)
+    return Recovered(find(table, shown, forward=forward), left=shown.unread)
 
 
 def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = False) -> Recovered:
@@ -103,12 +103,12 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
         Unsupported: The log's files cannot be listed.
     """
     parts = Parts.of(catalog, config, clock)
-    tables, left = shown_tables(parts)
-    table = standing(parts, tables, dry_run=False)
-    before = find(table, tables, forward=forward)  # one that cannot be read is told before all
+    by_tables = shown_tables(parts)
+    table, left = standing(parts, by_tables.tables, dry_run=False), by_tables.unread
+    before = find(table, by_tables, forward=forward)  # one that cannot be read is told before all
     log_id = f"{table.metadata.table_uuid}-{clock.new_uuid()[:8]}"
     marked = []
-    for shown in tables:
+    for shown in by_tables.tables:
         try:
             _mark(parts, shown.identifier, log_id)
         except Unsupported as error:
@@ -143,9 +143,9 @@ def _begin_epoch(parts: Parts, log_id: str, before: FoundLog, *, forward: bool) 
     found = before
     for _ in range(ATTEMPTS):
         # What was applied until the tables were marked is seen now, and no more is applied.
-        tables, _ = shown_tables(parts)
+        by_tables = shown_tables(parts)
         table = parts.catalog.load_table(parts.log.identifier)
-        found = find(table, tables, forward=forward, before=found)
+        found = find(table, by_tables, forward=forward, before=found)
         if _swapped(parts, table, found, log_id):
             return found
     raise Conflict(

@@ -10,6 +10,7 @@ from pyiceberg.table.snapshots import Operation as SnapshotOperation
 from txns._admin.inventory import namespaces
 from txns._iceberg.snapshots import History, operation_of, summary_value
 from txns._identifier import dotted_name
+from txns._log import storage_time
 from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, Operation
 from txns._table import mark as _mark
 
@@ -53,10 +54,33 @@ class ShownTable:
         return max([self.mark.applied, *(ts for ts, _ in self.entries)])
 
 
-def shown_tables(parts: Parts) -> tuple[list[ShownTable], dict[Identifier, str]]:
-    """Give the tables of a catalog that a log of this name has marked; and what cannot be read."""
+@dataclass(frozen=True)
+class Shown:
+    """
+    What the tables of a catalog show of a log.
+
+    Attributes:
+        tables: Those that a log of this name has marked.
+        unread: Those that cannot be read, and why.
+        forgotten_ts: The greatest `commit_ts` in ms at which one was taken from care; not of a
+            clock that was fast, which may be another log's.
+    """
+
+    tables: list[ShownTable]
+    unread: dict[Identifier, str]
+    forgotten_ts: int
+
+    @property
+    def newest(self) -> int:
+        """The greatest `commit_ts` that a table shows, in ms."""
+        return max([self.forgotten_ts, *(each.newest for each in self.tables)])
+
+
+def shown_tables(parts: Parts) -> Shown:
+    """Look at all tables of a catalog."""
     found: list[ShownTable] = []
     unread: dict[Identifier, str] = {}
+    forgotten_ts, most_ts = 0, parts.clock.now_ms() + storage_time.SKEW_MS_MAX
     names = [
         name for space in namespaces(parts.catalog) for name in parts.catalog.list_tables(space)
     ]
@@ -64,11 +88,13 @@ def shown_tables(parts: Parts) -> tuple[list[ShownTable], dict[Identifier, str]]
         try:
             metadata = parts.catalog.load_table(name).metadata
             mark = _mark.mark_of(metadata)
+            if mark is None and forgotten_ts < _mark.applied_ts(metadata) <= most_ts:
+                forgotten_ts = _mark.applied_ts(metadata)
             if mark and mark.commit_table == ".".join(parts.log.identifier):
                 found.append(ShownTable(name, mark, _entries(name, metadata)))
         except Exception as error:  # noqa: BLE001 -- one table that is broken hides no other
             unread[name] = f"{type(error).__name__}: {error}"
-    return found, unread
+    return Shown(found, unread, forgotten_ts)
 
 
 def told_by(tables: list[ShownTable], known: set[EntryId]) -> list[Entry]:

@@ -243,3 +243,20 @@ def test_what_is_applied_after_a_recovery_belongs_to_its_epoch(shop):
     handle = shop.open(shop.another_catalog())
     assert [8] == ids(handle.snapshot().load_table("shop.late")) == shop.plain_ids("shop.late")
     assert [] == check_all(handle.parts).violations
+
+
+def test_a_forget_that_the_log_has_lost(shop):
+    """The table is its owner's; who registers it again, below what it shows, breaks no order."""
+    backup = pointers(shop.catalog)
+    shop.clock.ahead_ms += 1000
+    shop.open().forget("shop.a")
+    restore(shop.catalog, backup, [LOG])
+    _remove_newer_files(backup[LOG])
+    assert (B,) == _recover(shop).marked
+    shop.catalog.load_table("shop.a").append(rows(7))
+    shop.clock.ahead_ms -= 1000
+    handle = shop.open(shop.another_catalog())
+    handle.register("shop.a")
+    handle.catalog().load_table("shop.a").append(rows(8))
+    assert [1, 2, 3, 7, 8] == ids(handle.snapshot().load_table("shop.a"))
+    assert [] == check_all(handle.parts).violations
