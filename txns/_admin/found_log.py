@@ -18,7 +18,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from txns._admin.log_versions import Versions, entries_of
 from txns._admin.orphans import listed
-from txns._admin.shown import told_by
+from txns._admin.shown import moved, told_by
 from txns._iceberg.new_table import plan
 from txns._identifier import dotted_name
 from txns._log import commit_table
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
 
-    from txns._admin.log_versions import EntryId, Version
+    from txns._admin.log_versions import EntryId, Known, Version
     from txns._admin.shown import Shown, ShownTable
     from txns._log.entry import Entry
     from txns._services import Parts
@@ -53,6 +53,7 @@ class FoundLog:
             with the log, the tables were set back, too.
         unknown: Entries of which nobody can tell whether they have committed.
         versions: What storage has of it.
+        moved: To which `commit_ts` in ms entries move that tables show where the log has others.
     """
 
     target: TableMetadata
@@ -62,6 +63,7 @@ class FoundLog:
     gone: list[Entry]
     unknown: list[Entry]
     versions: Versions
+    moved: dict[EntryId, int]
 
 
 def find(
@@ -88,45 +90,50 @@ def find(
     known = _entries_of(table, shown, gone=bool(above or leaves))
     if known is None and not above and (tidied := versions.tidied(leaves)):
         above, leaves = [tidied], []
-    lacking = known is None or any(not set(each.entries) <= known for each in tables)
+    lacking = known is None or any(not each.entries.keys() <= known.keys() for each in tables)
     more = _brought_in_by(versions, above)
     if above and (forward or lacking):
         target = versions.metadata(above[-1])
         has = _entries_of(at_version(table, target), shown, gone=False)
     else:
         target, has = table.metadata, known
-    told = told_by(tables, has or set())
-    state = head_of(at_version(table, target)).state
+    upper = max(head_of(at_version(table, target)).upper, by_tables.newest)
+    moved_to = moved(tables, has or {}, upper)
+    told = told_by(tables, has or {}, moved_to)
     taken = target is not table.metadata
     return FoundLog(
         target,
-        max(state.upper, by_tables.newest),
+        max([upper, *moved_to.values()]),
         taken_back=more if taken else [],
         told_by_tables=told,
         gone=[] if taken else more,
         unknown=_brought_in_by(versions, leaves),
         versions=versions,
+        moved=moved_to,
     )
 
 
-def _entries_of(table: Table, shown: set[EntryId], *, gone: bool) -> set[EntryId] | None:
+def _entries_of(table: Table, shown: set[EntryId], *, gone: bool) -> Known | None:
     """
-    Give which entries a version has at the `commit_ts` of shown ones, in its head and archive.
+    Give which entries a version has: of its archive those at a shown `commit_ts`, or of a shown id.
 
     None where files of the archive are gone, as they may be of a version that was tidied since.
     """
-    known = {(one.commit_ts, one.txn_id) for one in head_of(table).state.entries}
+    known: dict[EntryId, frozenset[str] | None] = {}
     wanted = pa.array(sorted({ts for ts, _ in shown}), pa.int64())
+    ids = pa.array(sorted({txn_id for _, txn_id in shown}), pa.string())
     scan = ArchiveScan(table, least_ts=wanted[0].as_py() if shown else 0)
     try:
-        for window in scan.oldest_first(("commit_ts", "txn_id")):
-            rows = window.filter(pc.is_in(window["commit_ts"], wanted))
-            known |= set(zip(*rows.to_pydict().values(), strict=True))
+        for window in scan.oldest_first(("commit_ts", "txn_id", "table_uuid")):
+            named = pc.is_in(window["txn_id"].cast(pa.string()), ids)
+            rows = window.filter(pc.or_(pc.is_in(window["commit_ts"], wanted), named))
+            for ts, txn_id, uuid in zip(*rows.to_pydict().values(), strict=True):
+                known[ts, txn_id] = (known.get((ts, txn_id)) or frozenset()) | {uuid}
     except FileNotFoundError:
         if gone:
             return None
         raise
-    return known
+    return known | {(one.commit_ts, one.txn_id): None for one in head_of(table).state.entries}
 
 
 def _brought_in_by(versions: Versions, chain: list[Version]) -> list[Entry]:

@@ -21,7 +21,6 @@ from txns._admin.inventory import survey
 from txns._admin.shown import shown_tables
 from txns._commit.tidy import archived
 from txns._iceberg import manifests
-from txns._identifier import dotted_name
 from txns._log import commit_table
 from txns._log.commit_log import head_of
 from txns._log.entry import THIS_ENGINE, Entry, Kind
@@ -30,8 +29,10 @@ from txns._logger import logger
 from txns._services import Parts
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
+from txns._table import mark as _marks
+from txns._table.logged_state import logged_state
 from txns._table.swap import swap
-from txns.errors import Conflict, Unsupported
+from txns.errors import Conflict, Quarantined, Unsupported
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
 
+    from txns._admin.shown import ShownTable
     from txns._clock import Clock
     from txns._config import Config
     from txns._identifier import Identifier
@@ -110,7 +112,7 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
     marked = []
     for shown in by_tables.tables:
         try:
-            _mark(parts, shown.identifier, log_id)
+            _mark(parts, shown, log_id, before)
         except Unsupported as error:
             by_spark = f"CALL system.repair(table => '{shown.name}', action => 'recover')"
             left[shown.identifier] = f"{error}; in Spark: {by_spark}"
@@ -124,18 +126,52 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
     return Recovered(found, log_id, tuple(marked), left, broken)
 
 
-def _mark(parts: Parts, identifier: Identifier, log_id: str) -> None:
+def _mark(parts: Parts, shown: ShownTable, log_id: str, found: FoundLog) -> None:
     """
     Mark a table with the epoch, and put a snapshot on its `main`.
 
-    Whoever has begun to apply something to it stands on what it was, and has lost.
+    Whoever has begun to apply something to it stands on what it was, and has lost. Where the log
+    has another entry at the `commit_ts` of the newest one that the table shows, that snapshot
+    stands for this entry, at its new `commit_ts`.
     """
-    table = parts.catalog.load_table(identifier)
-    manifests.check_writable(table.metadata, dotted_name(identifier))
-    staged = StagedTable(identifier, table.io, table.metadata)
-    _, here, footing = change_builder.put_footing(staged, parts.clock)
-    updates = (SetPropertiesUpdate(updates={commit_table.LOG_ID: log_id}), *footing)
+    table = parts.catalog.load_table(shown.identifier)
+    manifests.check_writable(table.metadata, shown.name)
+    staged = StagedTable(shown.identifier, table.io, table.metadata)
+    marks, stamp = {commit_table.LOG_ID: log_id}, {}
+    newest = shown.newest_entry
+    if newest in found.moved and shown.mark.applied == _marks.applied_ts(table.metadata):
+        stamp = _moved_stamp(shown, table.metadata, found)
+        marks[_marks.APPLIED] = stamp[_marks.SNAPSHOT_COMMIT_TS]
+    _, here, footing = change_builder.put_footing(staged, parts.clock, stamp)
+    updates = (SetPropertiesUpdate(updates=marks), *footing)
     swap(parts.catalog, table, here, updates, parts.clock)
+
+
+def _moved_stamp(shown: ShownTable, metadata: TableMetadata, found: FoundLog) -> dict[str, str]:
+    """
+    Give what a snapshot carries that stands for a table's newest entry at its new `commit_ts`.
+
+    Raises:
+        Quarantined: The table has something else, too, which would become the log's with it.
+    """
+    newest = shown.newest_entry
+    assert newest is not None
+    state = logged_state(metadata, shown.mark)
+    if state.stranger or state.snapshot is None:
+        at = state.snapshot.snapshot_id if state.snapshot else "gone"
+        raise Quarantined(
+            shown.identifier,
+            "the log has another transaction at the timestamp of the newest one that the table"
+            f" shows, and somebody wrote it outside the protocol since; last=`{at}`",
+            "roll `main` back to that snapshot with plain Iceberg, keeping what was written on a"
+            " branch, and run `txns recover` again",
+        )
+    stamp = {
+        _marks.SNAPSHOT_COMMIT_TS: str(found.moved[newest]),
+        _marks.SNAPSHOT_TXN_ID: newest[1],
+    }
+    dropped = {_marks.SNAPSHOT_DROPPED: "true"} if _marks.is_dropped(state.snapshot) else {}
+    return stamp | dropped
 
 
 def _begin_epoch(parts: Parts, log_id: str, before: FoundLog, *, forward: bool) -> FoundLog:

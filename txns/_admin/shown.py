@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from txns._admin.log_versions import EntryId
+    from txns._admin.log_versions import EntryId, Known
     from txns._identifier import Identifier
     from txns._services import Parts
 
@@ -47,6 +47,11 @@ class ShownTable:
     def name(self) -> str:
         """Its name, for people."""
         return dotted_name(self.identifier)
+
+    @property
+    def newest_entry(self) -> EntryId | None:
+        """What was applied to it last; None where its snapshot is gone, or a registration's."""
+        return next((key for key in self.entries if key[0] == self.mark.applied), None)
 
     @property
     def newest(self) -> int:
@@ -97,18 +102,50 @@ def shown_tables(parts: Parts) -> Shown:
     return Shown(found, unread, forgotten_ts)
 
 
-def told_by(tables: list[ShownTable], known: set[EntryId]) -> list[Entry]:
+def moved(tables: list[ShownTable], known: Known, above: int) -> dict[EntryId, int]:
     """
-    Make entries, for the archive, of what tables show and no log has; ascending.
+    Give where entries stand from now on which tables show where the log has others.
 
-    Of two at one `commit_ts` that of the log stands: no archive has both.
+    Args:
+        tables: What they show.
+        known: What the log has at the `commit_ts` of that, and under its ids.
+        above: What the new ones are above, in ms.
+
+    Returns:
+        By entry, its new `commit_ts` in ms. One that an earlier recovery has moved stays there.
+    """
+    taken = {ts for ts, _ in known}
+    shown = {key for table in tables for key in table.entries}
+    free = {key for key in shown if key[0] not in taken}
+    placed = {txn_id: ts for ts, txn_id in sorted({*known, *free})}
+    found = {}
+    for key in sorted(each for each in shown if each[0] in taken and each not in known):
+        ts, txn_id = key
+        if placed.get(txn_id, 0) < ts:
+            above += 1
+            placed[txn_id] = above
+        found[key] = placed[txn_id]
+    return found
+
+
+def told_by(tables: list[ShownTable], known: Known, moved_to: dict[EntryId, int]) -> list[Entry]:
+    """
+    Make entries, for the archive, of what tables show and no log has of them; ascending.
+
+    Of two at one `commit_ts` that of the log stands there, since no archive has both.
     """
     changes: dict[EntryId, list[Change]] = {}
     taken = {ts for ts, _ in known}
     for table in tables:
-        for key, change in table.entries.items():
-            if key[0] not in taken:
-                changes.setdefault(key, []).append(change)
+        newest = {txn_id: ts for ts, txn_id in sorted(table.entries)}
+        for (ts, txn_id), change in table.entries.items():
+            stands = (moved_to.get((ts, txn_id), ts), txn_id)
+            uuids = known.get(stands, frozenset())
+            if uuids is None or change.uuid in uuids or (stands[0] in taken and not uuids):
+                continue
+            if stands[0] > ts and newest[txn_id] > ts:
+                continue  # an earlier recovery has moved it here
+            changes.setdefault(stands, []).append(change)
     return [
         Entry(
             Kind.COMMIT,

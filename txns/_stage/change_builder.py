@@ -123,17 +123,26 @@ def footing(staged: StagedTable, clock: Clock) -> Snapshot:
 
 
 def put_footing(
-    staged: StagedTable, clock: Clock
+    staged: StagedTable, clock: Clock, stamp: Mapping[str, str] | None = None
 ) -> tuple[int, tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
-    """Give the id of a footing, and the swap that puts it on `main` where that was loaded."""
+    """
+    Give the id of a footing, and the swap that puts it on `main` where that was loaded.
+
+    Args:
+        staged: The table.
+        clock: For its id and time.
+        stamp: What its summary says besides, where it is one of ours.
+    """
     base, copy = staged.base, footing(staged, clock)
     now_ms = clock.now_ms()
     here = (
         AssertTableUUID(uuid=base.table_uuid),
         AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=base.current_snapshot_id),
     )
-    time_ms = timestamps.acceptable_ts(base, now_ms, now_ms)
-    stood = AddSnapshotUpdate(snapshot=stamped(copy, {}, time_ms))
+    stamp = stamp or {}
+    wanted_ms = int(stamp.get(mark.SNAPSHOT_COMMIT_TS, now_ms))
+    time_ms = timestamps.acceptable_ts(base, wanted_ms, now_ms)
+    stood = AddSnapshotUpdate(snapshot=stamped(copy, stamp, time_ms))
     return copy.snapshot_id, here, (stood, main_at(base, copy.snapshot_id))
 
 

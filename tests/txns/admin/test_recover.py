@@ -260,3 +260,106 @@ def test_a_forget_that_the_log_has_lost(shop):
     handle.catalog().load_table("shop.a").append(rows(8))
     assert [1, 2, 3, 7, 8] == ids(handle.snapshot().load_table("shop.a"))
     assert [] == check_all(handle.parts).violations
+
+
+def _gone_on_two_ways(lake, *, deed) -> int:
+    """Lose what a deed commits, and let the log have another entry at its `commit_ts`."""
+    backup = pointers(lake.catalog)
+    deed()
+    lost_ts = lake.open().upper
+    restore(lake.catalog, backup, [LOG])
+    _remove_newer_files(backup[LOG])
+    lake.open(lake.another_catalog()).advance(lost_ts)
+    return lost_ts
+
+
+def test_two_entries_at_one_commit_ts(shop):
+    """The log's stands there, and the tables' moves: no command ended that before."""
+    with shop.open().begin(txn_id="mine") as txn:
+        txn.load_table("shop.b").append(rows(4))
+    backup, ours = pointers(shop.catalog), []
+    lost_ts = _gone_on_two_ways(shop, deed=lambda: ours.append(_append(shop, 5)))
+    dry = recoverable(shop.another_catalog(), Config.of(), shop.clock, forward=False)
+    found = _recover(shop)
+    for each in (dry, found):
+        assert ours == _ids(each.found.told_by_tables)
+    assert ({}, {}) == (found.left, found.broken)
+    assert lost_ts < found.found.told_by_tables[0].commit_ts == found.found.upper
+    assert backup[LOG] != pointers(shop.catalog)[LOG]
+    handle = shop.open(shop.another_catalog())
+    assert [1, 2, 3, 5] == ids(handle.snapshot().load_table("shop.a"))
+    with handle.begin(txn_id=ours[0]) as again:
+        again.load_table("shop.a").append(rows(5))
+    assert [1, 2, 3, 5] == shop.plain_ids("shop.a")
+    assert [] == check_all(handle.parts).violations
+    handle.catalog().load_table("shop.a").append(rows(9))
+    assert handle.tidy()
+    assert [] == _ids(_recover(shop).found.told_by_tables)
+    handle = shop.open(shop.another_catalog())
+    assert [1, 2, 3, 5, 9] == ids(handle.snapshot().load_table("shop.a"))
+    assert [1, 2, 3, 4, 5] == ids(handle.snapshot().load_table("shop.b"))
+    assert [] == check_all(handle.parts).violations
+
+
+def test_a_drop_at_the_commit_ts_of_another_entry(shop):
+    """It moves as a drop."""
+    _gone_on_two_ways(shop, deed=lambda: shop.open().catalog().drop_table("shop.a"))
+    assert ({}, {}) == ((found := _recover(shop)).left, found.broken)
+    catalog = shop.open(shop.another_catalog()).catalog()
+    assert not catalog.table_exists("shop.a")
+    catalog.create_table("shop.a", SCHEMA).append(rows(6))
+    assert [6] == ids(catalog.load_table("shop.a"))
+
+
+def test_what_a_stranger_wrote_on_an_entry_that_is_to_move(shop):
+    """It would become the log's: it is set aside first, with the command that is told."""
+    _gone_on_two_ways(shop, deed=lambda: _append(shop, 5))
+    table = shop.catalog.load_table("shop.a")
+    last = table.metadata.current_snapshot_id
+    table.append(rows(66))
+    found = _recover(shop)
+    assert (B,) == found.marked
+    assert f"last=`{last}`" in found.left[A]
+    table = shop.catalog.load_table("shop.a")
+    table.manage_snapshots().rollback_to_snapshot(last).commit()
+    assert ({}, {}) == ((found := _recover(shop)).left, found.broken)
+    _assert_whole(shop, 1, 2, 3, 5)
+
+
+def test_a_recovery_that_died_while_entries_moved(shop):
+    """The next one puts each table's where the first has put it."""
+    _gone_on_two_ways(shop, deed=lambda: _append(shop, 5))
+    dying = shop.another_catalog()
+    commits, commit = [], dying.commit_table
+
+    def once(*args):
+        if commits:
+            raise KeyboardInterrupt
+        commits.append(args)
+        return commit(*args)
+
+    dying.commit_table = once
+    with pytest.raises(KeyboardInterrupt):
+        recover(dying, Config.of(), shop.clock)
+    found = _recover(shop)
+    assert ({}, {}) == (found.left, found.broken)
+    [told] = found.found.told_by_tables
+    assert {A, B} == {change.table for change in told.changes}
+    _assert_whole(shop, 1, 2, 3, 5)
+
+
+def test_a_table_that_could_not_be_read_in_a_recovery(shop):
+    """It shows an entry of which other tables have told: the next recovery takes it in as well."""
+    folder = Path(urlparse(shop.catalog.load_table(LOG).location()).path)
+    shop.catalog.drop_table(LOG)
+    shutil.rmtree(folder)
+    path = Path(urlparse(pointers(shop.catalog)["shop.b"]).path)
+    path.rename(path.with_suffix(".away"))
+    assert (A,) == (found := _recover(shop)).marked
+    assert B in found.left
+    path.with_suffix(".away").rename(path)
+    found = _recover(shop)
+    assert ({}, {}) == (found.left, found.broken)
+    assert shop.last in _ids(found.found.told_by_tables)
+    _assert_whole(shop, 1, 2, 3)
+    assert [] == _ids(_recover(shop).found.told_by_tables)
