@@ -395,9 +395,11 @@ class Committer:
         if why := permitted.forbidden(probe, carried, self._log.identifier):
             raise InvalidUsage(
                 "42602",
-                "no transaction does such a thing, and what begins with txns. or txns- is the"
-                f" protocol's own: leave it out, or give it another name; update=`{why}`"
-                f" table=`{name}`",
+                "no transaction does such a thing: what begins with txns. or txns- is the"
+                " protocol's own, leave it out, or give it another name; a property by which"
+                " libraries load code or reach storage is set with the catalog itself, past the"
+                " protocol;"
+                f" update=`{why}` table=`{name}`",
             )
         base = None if staged.create else staged.base
         for path in places.misplaced_lists(base, carried.updates):

@@ -57,6 +57,11 @@ EXPIRE_KEEP = "history.expire.min-snapshots-to-keep"
 EXPIRE_AGE_MS = "history.expire.max-snapshot-age-ms"
 """What counts where a stranger has set `main` without its retention, as pyiceberg does."""
 
+_RETENTION = (EXPIRE_KEEP, EXPIRE_AGE_MS)
+
+_REACHING = ("adls.", "client.", "gcs.", "hdfs.", "hf.", "oss.", "s3.")
+"""What keys begin with by which libraries reach storage; pyiceberg takes a table's own first."""
+
 _NAMED = frozenset({"add-schema", "add-spec", "add-sort-order", "add-snapshot", "set-snapshot-ref"})
 _ACTIONS = {
     Kind.COMMIT: _NAMED
@@ -161,8 +166,18 @@ def _not_set(logged: LoggedChange, updates: Mapping[str, str], log: Identifier) 
         if key.startswith(PREFIX):
             if fixed.get(key) != value:
                 yield key
-        elif entry.kind is not Kind.COMMIT and key not in (EXPIRE_KEEP, EXPIRE_AGE_MS):
+        elif steers(key) or not (entry.kind is Kind.COMMIT or key in _RETENTION):
             yield key
+
+
+def steers(key: str) -> bool:
+    """
+    Whether a property says which code a library loads, or where it takes a table's files from.
+
+    Who may write the log only would run code of his own, or see the credentials, of all who open
+    the table.
+    """
+    return key == "uri" or key.endswith((".impl", "-impl")) or key.startswith(_REACHING)
 
 
 def _may_remove(kind: Kind, key: str) -> bool:

@@ -155,13 +155,14 @@ def refuse_reserved_in(
 
 
 def without_unchanged(base: TableMetadata, update: TableUpdate) -> TableUpdate:
-    """Leave out reserved properties that a table under care has so already: nobody logs them."""
+    """Leave out properties that nobody logs, and that a table under care has so already."""
     if not isinstance(update, SetPropertiesUpdate) or mark_of(base) is None:
         return update
     changed = {
         key: value
         for key, value in update.updates.items()
-        if not key.startswith(PREFIX) or base.properties.get(key) != value
+        if not (key.startswith(PREFIX) or permitted.steers(key))
+        or base.properties.get(key) != value
     }
     return SetPropertiesUpdate(updates=changed)
 

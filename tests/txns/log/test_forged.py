@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlparse
 from uuid import UUID
 
 import pytest
@@ -379,6 +381,41 @@ def test_a_forged_record_is_taken_out_of_the_log(lake):
     again.repair_adopt(a)
     again.catalog().load_table(a).append(rows(4))
     assert [1, 2, 4] == lake.plain_ids(a)
+
+
+def test_no_record_makes_a_writer_run_code(lake, tmp_path):
+    """What a property of the table names is called by pyiceberg: who may write the log wrote it."""
+    a = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    table = lake.catalog.load_table(a)
+    own = f"{table.location()}/metadata/snap-7.avro"
+    shutil.copy(urlparse(table.current_snapshot().manifest_list).path, urlparse(own).path)
+    ran = tmp_path / "ran"
+    code = SetLocationUpdate(location=f"open({str(ran)!r}, 'w')")
+    calling = SetPropertiesUpdate(updates={"write.py-location-provider.impl": "builtins.exec"})
+    ts = log_forged(handle, table, [own, code, calling])
+    assert [("shop", "a")] == handle.apply_le()
+    with pytest.raises(txns.errors.CorruptLog, match=f"--void {ts}"):
+        lake.open(lake.another_catalog()).catalog().load_table(a).append(rows(3))
+    lake.another_catalog().load_table(a).append(rows(4))
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("key", ["py-io-impl", "s3.endpoint", "uri"])
+def test_a_property_by_which_libraries_reach_storage_is_set_past_the_protocol(lake, key):
+    """There it stays, and whoever names it again as it is changes nothing."""
+    a = lake.table("a", [1])
+    handle = lake.open()
+    table = handle.catalog().load_table(a)
+    with pytest.raises(txns.InvalidUsage, match="with the catalog itself"):
+        table.transaction().set_properties({key: "x"}).commit_transaction()
+    value = lake.catalog.properties.get(key, "x")
+    with lake.catalog.load_table(a).transaction() as plain:
+        plain.set_properties({key: value})
+    table = handle.catalog().load_table(a)
+    with table.transaction() as update:
+        update.set_properties({**table.properties, "owner": "me"})
+    assert {(key, value), ("owner", "me")} <= lake.catalog.load_table(a).properties.items()
 
 
 class Elsewhere(SimpleLocationProvider):

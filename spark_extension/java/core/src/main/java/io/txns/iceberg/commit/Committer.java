@@ -483,8 +483,10 @@ public final class Committer {
       throw TxnException.invalidUsage(
           "42602",
           String.format(
-              "no transaction does such a thing, and what begins with txns. or txns- is the"
-                  + " protocol's own: leave it out, or give it another name; update=`%s` table=`%s`",
+              "no transaction does such a thing: what begins with txns. or txns- is the protocol's"
+                  + " own, leave it out, or give it another name; a property by which libraries load"
+                  + " code or reach storage is set with the catalog itself, past the protocol;"
+                  + " update=`%s` table=`%s`",
               forbidden.get(), table));
     }
     for (String path :

@@ -51,6 +51,10 @@ public final class Permitted {
   private static final Set<String> RETENTION =
       Set.of(TableProperties.MIN_SNAPSHOTS_TO_KEEP, TableProperties.MAX_SNAPSHOT_AGE_MS);
 
+  /** What keys begin with by which libraries reach storage; pyiceberg takes a table's own first. */
+  private static final List<String> REACHING =
+      List.of("adls.", "client.", "gcs.", "hdfs.", "hf.", "oss.", "s3.");
+
   private static final Set<Class<?>> NAMED =
       Set.of(
           MetadataUpdate.AddSchema.class,
@@ -192,8 +196,19 @@ public final class Permitted {
             set ->
                 set.getKey().startsWith(PREFIX)
                     ? !set.getValue().equals(fixed.get(set.getKey()))
-                    : !commits && !RETENTION.contains(set.getKey()))
+                    : steers(set.getKey()) || !commits && !RETENTION.contains(set.getKey()))
         .map(Map.Entry::getKey);
+  }
+
+  /**
+   * Whether a property says which code a library loads, or where it takes a table's files from. Who
+   * may write the log only would run code of his own, or see the credentials, of all who open it.
+   */
+  private static boolean steers(String key) {
+    return key.equals("uri")
+        || key.endsWith(".impl")
+        || key.endsWith("-impl")
+        || REACHING.stream().anyMatch(key::startsWith);
   }
 
   private static Stream<String> notRemoved(EntryKind kind, Collection<String> keys) {
