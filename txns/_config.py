@@ -10,6 +10,8 @@ from txns._log.settings import INLINE, NEXT, Settings
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from txns._identifier import Identifier
 
 _DAY_MS = 24 * 3600 * 1000
@@ -33,6 +35,8 @@ class Config:
         max_age_ms: The greatest age of its own transactions, in ms; None for the log's.
         id_retention_ms: How far back it searches the archive for a caller's id, in ms; None for as
             far as the log says.
+        create_locations: Folders below which tables may stand beside their catalog's own places;
+            None for what the catalog's property `txns.create-locations` says.
     """
 
     commit_table: Identifier
@@ -42,6 +46,7 @@ class Config:
     tidy_after: int
     max_age_ms: int | None
     id_retention_ms: int | None
+    create_locations: tuple[str, ...] | None
 
     @staticmethod
     def of(
@@ -53,6 +58,7 @@ class Config:
         tidy_after: int = 16,
         max_age_s: int | None = None,
         id_retention_days: int | None = None,
+        create_locations: str | Iterable[str] | None = None,
     ) -> Config:
         """
         Check options as a user writes them.
@@ -86,6 +92,7 @@ class Config:
             tidy_after=tidy_after,
             max_age_ms=None if max_age_s is None else 1000 * max_age_s,
             id_retention_ms=None if id_retention_days is None else _DAY_MS * id_retention_days,
+            create_locations=None if create_locations is None else folders_of(create_locations),
         )
 
     def within(self, log: Settings) -> Settings:
@@ -113,3 +120,9 @@ def _choice(name: str, value: str, known: tuple[str, ...]) -> None:
         raise InvalidUsage(
             "42000", f"unknown value of an option; {name}=`{value}` known=`{', '.join(known)}`"
         )
+
+
+def folders_of(named: str | Iterable[str]) -> tuple[str, ...]:
+    """Give folders as a user names them: one by one, or in a text with commas between."""
+    each = named.split(",") if isinstance(named, str) else named
+    return tuple(filter(None, (folder.strip() for folder in each)))

@@ -52,6 +52,7 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
     tidy_after: int = 16,
     max_age_s: int | None = None,
     id_retention_days: int | None = None,
+    create_locations: str | Iterable[str] | None = None,
     clock: Clock | None = None,
 ) -> Handle:
     """
@@ -70,6 +71,8 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
             the log's.
         id_retention_days: How far back a caller's transaction id is looked for, where it is more
             than the log's.
+        create_locations: Folders below which tables may stand beside their catalog's own places;
+            the catalog's property `txns.create-locations` where it is not given.
         clock: The source of time and ids; the system's where it is not given.
 
     Raises:
@@ -85,6 +88,7 @@ def open(  # noqa: A001 -- txns.open() is how a user says it
         tidy_after=tidy_after,
         max_age_s=max_age_s,
         id_retention_days=id_retention_days,
+        create_locations=create_locations,
     )
     parts = Parts.of(catalog, config, clock or SystemClock())
     head = parts.log.load_or_create()

@@ -21,6 +21,7 @@ from txns._log.timeline import Timeline
 from txns._logger import logger
 from txns._stage.create_table import NewTables
 from txns._table import retention
+from txns._table.allowed_places import AllowedPlaces
 from txns._table.data_tables import DataTables
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Parts:
     clock: Clock
     log: CommitLog
     tables: DataTables
+    places: AllowedPlaces
     new_tables: NewTables
     timeline: Timeline
     loop: CommitLoop
@@ -60,7 +62,8 @@ class Parts:
         log = CommitLog(catalog, config.commit_table, clock)
         timeline = Timeline(Archive(log))
         tables = DataTables(catalog, log, timeline, clock)
-        applier = Applier(catalog, log, tables, clock)
+        places = AllowedPlaces(catalog, config)
+        applier = Applier(catalog, log, tables, places, clock)
         tidier = Tidier(config, log, tables, clock)
         loop = CommitLoop(log, timeline, HeadBounds(log, applier, tidier, clock), clock)
         committer = Committer(catalog, config, log, loop, timeline, tables, applier, tidier, clock)
@@ -71,7 +74,8 @@ class Parts:
             clock,
             log,
             tables,
-            NewTables(catalog, config, log, clock),
+            places,
+            NewTables(catalog, config, log, places, clock),
             timeline,
             loop,
             applier,

@@ -178,6 +178,7 @@ class AutocommitCatalog(TxnCatalog):
             return self._commit_unregistered(table, requirements, updates)
         loaded = loaded.writable()
         base = table.metadata
+        self._parts.places.refuse_to_stage(name, base, updates)
         for requirement in requirements:
             # Whether main has moved since is the log's to say, but it is built on this base.
             requirement.validate(base if is_about_main(requirement) else loaded.metadata)
@@ -327,6 +328,7 @@ class AutocommitCatalog(TxnCatalog):
 
     def _create(self, table: Table, updates: tuple[TableUpdate, ...]) -> CommitTableResponse:
         name = table.name()
+        self._parts.places.refuse_to_stage(name, table.metadata, updates)
         head = self._parts.log.load_or_create()
         staged = _create_table.staged_creation(table, updates, self._dropped(name, head))
         try:

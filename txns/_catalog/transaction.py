@@ -215,6 +215,7 @@ class Transaction(TxnCatalog):
             self._check_writable()
             self._refuse_commit_table(name)
             refuse_reserved_in(name, table.metadata, updates)
+            self._parts.places.refuse_to_stage(name, table.metadata, updates)
             if any(isinstance(requirement, AssertCreate) for requirement in requirements):
                 staged = self._write_set.stage_create(table, updates)
             else:

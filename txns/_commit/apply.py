@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import CommitTableRequest
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog, Head
+    from txns._table.allowed_places import AllowedPlaces
     from txns._table.data_tables import DataTables
 
 _LOG = logger(__name__)
@@ -60,10 +62,18 @@ _REFUSED_FOR_MS = 3_600_000
 class Applier:
     """Applies what stands in a head."""
 
-    def __init__(self, catalog: Catalog, log: CommitLog, tables: DataTables, clock: Clock) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        log: CommitLog,
+        tables: DataTables,
+        places: AllowedPlaces,
+        clock: Clock,
+    ) -> None:
         self._catalog = catalog
         self._log = log
         self._tables = tables
+        self._places = places
         self._clock = clock
 
     def apply_all(
@@ -134,7 +144,7 @@ class Applier:
             uuid, applied = str(base.table_uuid), _mark.applied_ts(base)
             mine = (one for one in run if one.change.uuid == uuid and one.commit_ts > applied)
             # A branch of the table leads to what is its own, too.
-            left = [*takewhile(lambda one: not self._misplaced(base, one), mine)]
+            left = [*takewhile(lambda one: self._is_its_own(table, base, one), mine)]
             if not left or outstanding_branch.is_kept(base, left):
                 return
             manifests.check_writable(base, dotted_name(table))
@@ -154,8 +164,10 @@ class Applier:
                 exc_info=True,
             )
 
-    def _misplaced(self, base: TableMetadata, change: LoggedChange) -> list[str]:
-        return places.misplaced_lists(base, self._log.request(change).updates)
+    def _is_its_own(self, table: Identifier, base: TableMetadata, change: LoggedChange) -> bool:
+        updates = self._log.request(change).updates
+        elsewhere = self._places.forbidden(table, base, updates)
+        return elsewhere is None and not places.misplaced_lists(base, updates)
 
     def _load(self, table: Identifier) -> Table | None:
         try:
@@ -252,10 +264,7 @@ class Applier:
         stranger = logged_state(base, mark, [change]).stranger
         if stranger and not (stranger.adoptable or repaired or forgets):
             raise Quarantined(table, stranger.reason)
-        request = self._log.request(change)
-        for update in request.updates:
-            if isinstance(update, UpgradeFormatVersionUpdate):
-                manifests.check_writable_format(update.format_version, dotted_name(table))
+        request = self._request(table, base, change)
         now_ms = self._clock.now_ms()
         renumber = self._on_storage(real)
         source = change.change.from_snapshot_id
@@ -284,6 +293,17 @@ class Applier:
         except CommitFailedException:
             replay.refuse_unfit(base, change, updates)  # what no other try would change
             raise
+
+    def _request(
+        self, table: Identifier, base: TableMetadata, change: LoggedChange
+    ) -> CommitTableRequest:
+        """Give what carries a change out, where that may be done here."""
+        request = self._log.request(change)
+        self._places.refuse_to_apply(table, base, request.updates, change.commit_ts)
+        for update in request.updates:
+            if isinstance(update, UpgradeFormatVersionUpdate):
+                manifests.check_writable_format(update.format_version, dotted_name(table))
+        return request
 
     def _whole(self, table: Identifier, forget: LoggedChange, head: Head) -> Table:
         """
@@ -329,6 +349,7 @@ class Applier:
         request = self._log.request(change)
         if not replay.creates(request) or self._was_there(change):
             raise Quarantined(table, *MISSING)
+        self._places.refuse_to_apply(table, None, request.updates, change.commit_ts)
         now_ms = self._clock.now_ms()
         metadata = replay.create(change, request, now_ms)
         manifests.check_writable(metadata, dotted_name(table))

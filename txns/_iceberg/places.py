@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import posixpath
 import re
+from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pyiceberg.table import TableProperties
@@ -24,14 +26,41 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
 
+    from txns._identifier import Identifier
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _SAME_SCHEMES = {"": "file", "s3a": "s3", "s3n": "s3"}
 _METADATA_PATH = TableProperties.WRITE_METADATA_PATH
+_UNIQUE = re.compile(r"[-_]([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+"""What catalogs add to a table's name that are to give each table a place of its own."""
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a file lies below a folder; what has `..` in it lies below none."""
-    return ".." not in path.split("/") and plain(path).startswith(f"{plain(folder)}/")
+    """Whether a file lies below a folder; what has `..` in it, be it `%2e%2e`, lies below none."""
+    return not _goes_up(path) and plain(path).startswith(f"{plain(folder)}/")
+
+
+def _is_in(path: str, folder: str) -> bool:
+    """Whether a file lies in a folder itself, and not in one inside; see `is_below`."""
+    return not _goes_up(path) and posixpath.dirname(plain(path)) == plain(folder)
+
+
+def is_at_or_below(path: str, folder: str) -> bool:
+    """Whether a place is a folder, or lies below it; see `is_below`."""
+    return is_below(path, folder) or (not _goes_up(path) and plain(path) == plain(folder))
+
+
+def is_own(path: str, folder: str, name: str) -> bool:
+    """Whether a place is that of a table's name in a folder, be it made unique with an uuid."""
+    if not _is_in(path, folder):
+        return False
+    last = posixpath.basename(plain(path))
+    rest = last.removeprefix(name)
+    return last == name or (rest != last and _UNIQUE.fullmatch(rest) is not None)
+
+
+def _goes_up(path: str) -> bool:
+    return ".." in re.split(r"[/\\]", re.sub("%2e", ".", path, flags=re.IGNORECASE))
 
 
 def plain(location: str) -> str:
@@ -41,6 +70,90 @@ def plain(location: str) -> str:
     rest = location[match.end() :] if match else location
     path = posixpath.normpath("/" + rest.strip("/"))
     return f"{_SAME_SCHEMES.get(scheme, scheme)}:{'' if path == '/' else path}"
+
+
+def spellings(folder: str, namespace: Identifier) -> tuple[str, ...]:
+    """Give a namespace's folder as libraries write it: its levels joined by slashes, or by dots."""
+    plainly, slashes, dots = plain(folder), "/".join(namespace), ".".join(namespace)
+    for suffix in (slashes, dots):
+        if plainly.endswith(f"/{suffix}"):
+            above = plainly.removesuffix(suffix)
+            return tuple(dict.fromkeys((f"{above}{slashes}", f"{above}{dots}")))
+    return (plainly,)
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """
+    Where updates put a table, of what it does not have yet.
+
+    Attributes:
+        locations: Its places, one after the other.
+        metadata_paths: Its folders of metadata that are not `metadata` in one of its places.
+    """
+
+    locations: tuple[str, ...]
+    metadata_paths: tuple[str, ...]
+
+
+def moves(base: TableMetadata | None, updates: Iterable[TableUpdate]) -> Moves:
+    """
+    Give where updates put a table.
+
+    Args:
+        base: The table; None for one that the updates create.
+        updates: What is laid over it.
+    """
+    every = list(updates)
+    location = base.location if base else None
+    known = (base.properties if base else {}).get(_METADATA_PATH)
+    new = [each.location for each in every if isinstance(each, SetLocationUpdate)]
+    stands = [*new, *((location,) if location else ())]
+    sets = (each.updates for each in every if isinstance(each, SetPropertiesUpdate))
+    paths = (keys[_METADATA_PATH] for keys in sets if _METADATA_PATH in keys)
+    return Moves(
+        tuple(one for one in new if location is None or not _same(one, location)),
+        tuple(
+            path
+            for path in paths
+            if path != known and not any(_same(path, f"{one}/metadata") for one in stands)
+        ),
+    )
+
+
+def elsewhere(to: Moves, name: str, allowed: Iterable[str], own: Iterable[str]) -> str | None:
+    """
+    Give the first place of a table that is neither its catalog's own for its name nor allowed.
+
+    None for none.
+
+    Args:
+        to: Where the table is put.
+        name: Its name, without the namespace.
+        allowed: Folders below which any place will do.
+        own: The folders in which its catalog puts tables of its namespace; taken as needed.
+    """
+    named, taken, waiting = list(allowed), list[str](), iter(own)
+
+    def is_default(place: str) -> bool:
+        if any(is_own(place, folder, name) for folder in taken):
+            return True
+        for folder in waiting:
+            taken.append(folder)
+            if is_own(place, folder, name):
+                return True
+        return False
+
+    def is_named(place: str) -> bool:
+        return any(is_at_or_below(place, folder) for folder in named)
+
+    refused = (path for path in to.metadata_paths if not is_named(path))
+    moved = (place for place in to.locations if not (is_named(place) or is_default(place)))
+    return next(chain(refused, moved), None)
+
+
+def _same(one: str, other: str) -> bool:
+    return not _goes_up(one) and plain(one) == plain(other)
 
 
 def misplaced_lists(base: TableMetadata | None, updates: Iterable[TableUpdate]) -> list[str]:

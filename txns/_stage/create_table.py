@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import TableAlreadyExistsError
 from pyiceberg.table import CreateTableTransaction
 from pyiceberg.table import StagedTable as PlannedTable
-from pyiceberg.table.update import AssignUUIDUpdate, update_table_metadata
+from pyiceberg.table.update import (
+    AssignUUIDUpdate,
+    SetLocationUpdate,
+    update_table_metadata,
+)
 
 from txns._iceberg import manifests
 from txns._iceberg.new_table import has_view, plan
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from txns._config import Config
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog
+    from txns._table.allowed_places import AllowedPlaces
     from txns._table.loaded import Loaded
 
 
@@ -63,6 +68,7 @@ class NewTables:
     catalog: Catalog
     config: Config
     log: CommitLog
+    places: AllowedPlaces
     clock: Clock
 
     def plan(
@@ -85,7 +91,8 @@ class NewTables:
 
         Raises:
             TableAlreadyExistsError: A view has the name: the catalog would never create the table.
-            Unsupported: New tables do not come under care here, or format 3 is asked for.
+            Unsupported: New tables do not come under care here, or not where it is asked for, or
+                format 3 is asked for.
         """
         if self.config.register == "none":
             raise Unsupported(
@@ -93,6 +100,10 @@ class NewTables:
                 f" register='created', or create it outside; table=`{dotted_name(identifier)}`"
             )
         users = _mark.without_reserved(properties)
+        if location:
+            asked = SetLocationUpdate(location=location)
+            base = dropped.current if dropped else None
+            self.places.refuse_to_stage(identifier, base, (asked,))
         # A server plans no table of a name that it has.
         unused = (*identifier[:-1], f"{identifier[-1]}-{self.clock.new_uuid()}")
         name = identifier if dropped is None else unused

@@ -117,10 +117,10 @@ def test_a_plain_table_comes_under_care_while_it_is_open(lake: Lake) -> None:
     assert [2] == ids(handle.catalog().load_table("shop.orders"))
 
 
-def test_a_staged_table_stands_where_its_metadata_goes(handle: Handle, lake: Lake) -> None:
+def test_a_staged_table_stands_where_its_metadata_goes(lake: Lake) -> None:
     """The place of metadata that the user chose holds before the commit as well."""
     path = f"file://{lake.folder}/elsewhere"
-    txn = handle.begin()
+    txn = lake.open(create_locations=path).begin()
 
     table = txn.create_table("shop.orders", SCHEMA, properties={"write.metadata.path": path})
 

@@ -258,7 +258,7 @@ def test_no_record_makes_a_table_read_manifests_of_another_one(lake, victim, pla
 def test_no_record_creates_a_table_that_is_not_its_own(lake, victim, changes, error):
     """Of its own uuid, under this commit table's care, and with its own manifests."""
     lake.table("a", [1])
-    handle = lake.open(apply="next")
+    handle = lake.open(apply="next", create_locations=f"{lake.folder}/warehouse/shop/new")
     schema = lake.catalog.load_table("shop.a").schema()
     with handle.begin() as txn:
         txn.create_table("shop.new", schema=schema).append(rows(1))
@@ -466,7 +466,7 @@ def test_a_branch_of_the_protocol_is_not_a_users(lake):
 def test_a_table_whose_location_changes_reads_its_own_manifests(lake, tmp_path, moves):
     """By a transaction or outside of it: what was staged before lies where the table was."""
     a = lake.table("a", [1])
-    handle = lake.open(apply="next")
+    handle = lake.open(apply="next", create_locations=tmp_path.as_uri())
     elsewhere = SetLocationUpdate(location=(tmp_path / "elsewhere").as_uri())
     if moves:
         with handle.begin() as txn, txn.load_table(a).transaction() as change:

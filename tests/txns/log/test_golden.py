@@ -235,6 +235,22 @@ def test_manifest_lists_lie_where_the_specification_says(golden: dict[str, Any])
     assert golden["misplaced"] == places.misplaced_lists(base, updates)
 
 
+PLACES = json.loads((GOLDEN / "table_places.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("golden", PLACES["changes"], ids=lambda golden: golden["why"])
+def test_tables_stand_where_the_specification_says(golden: dict[str, Any]) -> None:
+    base = None if golden["creates"] else TableMetadataUtil.parse_obj(PLACES["base"])
+    *namespace, name = golden["table"]
+    folders = [
+        spelled
+        for each in golden["folders"]
+        for spelled in places.spellings(each, tuple(namespace))
+    ]
+    moves = places.moves(base, _request([], golden["updates"]).updates)
+    assert golden["elsewhere"] == places.elsewhere(moves, name, golden["allowed"], folders)
+
+
 def _request(requirements: list[Any], updates: list[Any]) -> CommitTableRequest:
     return CommitTableRequest.model_validate(
         {

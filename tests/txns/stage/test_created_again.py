@@ -225,10 +225,10 @@ def test_an_equal_spec_is_taken_whatever_the_ids_of_its_fields(lake):
 
 
 def test_files_go_where_they_are_asked_to(lake):
-    catalog = lake.open().catalog()
+    place = f"file://{lake.folder}/elsewhere"
+    catalog = lake.open(create_locations=place).catalog()
     first = catalog.create_table(A, columns("id")).location()
     catalog.drop_table(A)
-    place = f"file://{lake.folder}/elsewhere"
     table = catalog.create_table(A, columns("id"), location=f"{place}/")
     table.append(a_row(columns("id"), 5))
     assert place == table.location() == lake.another_catalog().load_table(A).location()

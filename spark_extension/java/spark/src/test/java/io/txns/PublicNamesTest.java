@@ -68,13 +68,13 @@ class PublicNamesTest {
   }
 
   @Test
-  void catalogOptionsAreTheseEight() {
+  void catalogOptionsAreTheseNine() {
     assertThatThrownBy(() -> TxnConfig.from(Map.of("txns.nonsense", "")))
         .isInstanceOf(TxnException.class)
         .hasMessageContaining(
             "known=`[txns.apply, txns.autocommit-isolation, txns.commit-table,"
-                + " txns.id-retention-days, txns.isolation, txns.max-age-s, txns.register,"
-                + " txns.tidy-after]`");
+                + " txns.create-locations, txns.id-retention-days, txns.isolation,"
+                + " txns.max-age-s, txns.register, txns.tidy-after]`");
   }
 
   /** Each stands in the sources as users write it, so that whoever looks for it finds it. */

@@ -23,6 +23,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * @param maxAgeMs the greatest age of its own transactions, in ms; null for the log's
  * @param idRetentionMs how far back it searches the archive for a caller's transaction id, in ms;
  *     null for as far as the log says
+ * @param createLocations folders below which tables may stand beside their catalog's own places
  */
 public record TxnConfig(
     TableIdentifier commitTable,
@@ -32,7 +33,8 @@ public record TxnConfig(
     Apply apply,
     int tidyAfter,
     Long maxAgeMs,
-    Long idRetentionMs) {
+    Long idRetentionMs,
+    List<String> createLocations) {
 
   /** Which tables come under care without {@code register}. */
   public enum Register {
@@ -76,7 +78,8 @@ public record TxnConfig(
           "txns.apply",
           "txns.tidy-after",
           "txns.max-age-s",
-          "txns.id-retention-days");
+          "txns.id-retention-days",
+          "txns.create-locations");
 
   /** What holds where nothing is said. */
   public static TxnConfig defaults() {
@@ -109,7 +112,11 @@ public record TxnConfig(
         choice(options, "txns.apply", null, Apply.values()),
         number(options, "txns.tidy-after").map(Long::intValue).orElse(16),
         number(options, "txns.max-age-s").map(seconds -> 1000 * seconds).orElse(null),
-        number(options, "txns.id-retention-days").map(days -> DAY_MS * days).orElse(null));
+        number(options, "txns.id-retention-days").map(days -> DAY_MS * days).orElse(null),
+        Arrays.stream(options.getOrDefault("txns.create-locations", "").split(","))
+            .map(String::trim)
+            .filter(folder -> !folder.isEmpty())
+            .toList());
   }
 
   /** What this process goes by under a log's settings: its own where it is stricter. */

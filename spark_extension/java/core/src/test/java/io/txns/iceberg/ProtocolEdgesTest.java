@@ -90,7 +90,11 @@ class ProtocolEdgesTest extends TwoTables {
     Head head = handle.services().log().load();
     Applier applier =
         new Applier(
-            lake.catalog(), handle.services().log(), handle.services().tables(), Lake.CLOCK);
+            lake.catalog(),
+            handle.services().log(),
+            handle.services().tables(),
+            handle.services().places(),
+            Lake.CLOCK);
     assertThatThrownBy(() -> applier.applyRun(head, id("shop.a")))
         .isInstanceOfSatisfying(
             TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CORRUPT_LOG));

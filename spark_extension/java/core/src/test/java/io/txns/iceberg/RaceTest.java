@@ -262,7 +262,13 @@ class RaceTest {
     handle.register(id("shop.a"));
     List<Long> before = lake.plainIds("shop.a");
     DataTables tables = handle.services().tables();
-    Applier slow = new Applier(lake.catalog(), handle.services().log(), tables, Lake.CLOCK);
+    Applier slow =
+        new Applier(
+            lake.catalog(),
+            handle.services().log(),
+            tables,
+            handle.services().places(),
+            Lake.CLOCK);
     assertThat(slow.apply(old, id("shop.a"))).isTrue();
     assertThat(lake.plainIds("shop.a")).isEqualTo(before);
   }

@@ -14,6 +14,7 @@ import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.stage.WriteChecks;
+import io.txns.iceberg.table.AllowedPlaces;
 import io.txns.iceberg.table.DataTables;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -36,6 +37,7 @@ public record Services(
     DataTables tables,
     NewestTables newest,
     WriteChecks checks,
+    AllowedPlaces places,
     CommitLoop loop,
     Applier applier,
     Tidier tidier,
@@ -59,8 +61,9 @@ public record Services(
     CommitLog log = new CommitLog(delegate, config.get().commitTable(), clock);
     Timeline timeline = new Timeline(new Archive(log));
     DataTables tables = new DataTables(delegate, log, timeline, clock);
-    WriteChecks checks = new WriteChecks(catalogName, config, log, tables, clock);
-    Applier applier = new Applier(delegate, log, tables, clock);
+    AllowedPlaces places = new AllowedPlaces(delegate, config);
+    WriteChecks checks = new WriteChecks(catalogName, config, log, tables, places, clock);
+    Applier applier = new Applier(delegate, log, tables, places, clock);
     Tidier tidier = new Tidier(config, log, tables, clock);
     HeadBounds bounds = new HeadBounds(log, applier, tidier, clock);
     CommitLoop loop = new CommitLoop(log, timeline, bounds, clock, groups);
@@ -76,6 +79,7 @@ public record Services(
         tables,
         new NewestTables(log, tables, applier),
         checks,
+        places,
         loop,
         applier,
         tidier,

@@ -208,6 +208,7 @@ public final class TxnTableBuilder implements TableBuilder {
     if (head.state().off() && !isExplicit()) {
       return orReplace ? plain.createOrReplaceTransaction() : delegate;
     }
+    services.checks().refuseElsewhere(identifier, null, location);
     TableMetadata planned = delegate.currentMetadata();
     TableMetadata first =
         TableMetadata.buildFrom(planned)
@@ -227,6 +228,7 @@ public final class TxnTableBuilder implements TableBuilder {
         existing == null ? running().writeSet().table(identifier).real() : existing.real();
     TxnTableOperations operations = tables.operations(identifier, existing, real).replacing();
     TableMetadata base = operations.current();
+    services.checks().refuseElsewhere(identifier, base, location);
     return replacing(operations, orCreate, replaced(base, replacedProperties(real, base)));
   }
 
@@ -239,6 +241,7 @@ public final class TxnTableBuilder implements TableBuilder {
             .recreating(new Recreation(identifier, orReplace))
             .replacing();
     TableMetadata base = operations.current();
+    services.checks().refuseElsewhere(identifier, base, location);
     String place = location == null ? base.location() : location;
     Map<String, String> wanted = replacedProperties(real, base);
     TableMetadata replaced = Recreation.replaced(base, schema, spec, sortOrder, place, wanted);

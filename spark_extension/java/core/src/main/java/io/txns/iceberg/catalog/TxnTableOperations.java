@@ -237,6 +237,7 @@ final class TxnTableOperations extends DelegatingOperations {
       throw Replacement.moved(); // it was to be created: its columns have the ids of a new table
     }
     TableMark.refuseReserved(identifier, base, metadata.changes());
+    checks.refuseElsewhere(identifier, base, metadata);
     checks.refuseWrongClock(metadata.changes());
     Transaction running = transaction.get();
     Transaction explicit = explicit();

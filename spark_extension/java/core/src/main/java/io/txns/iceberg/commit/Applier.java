@@ -16,6 +16,7 @@ import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.KeptTags;
 import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.table.AllowedPlaces;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.ForeignBranches;
 import io.txns.iceberg.table.LoggedState;
@@ -32,6 +33,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
@@ -60,15 +62,24 @@ public final class Applier {
   private final Catalog delegate;
   private final CommitLog log;
   private final DataTables tables;
+  private final AllowedPlaces places;
   private final TxnClock clock;
   private final ApplyPool pool;
 
-  public Applier(Catalog delegate, CommitLog log, DataTables tables, TxnClock clock) {
-    this(delegate, log, tables, clock, new ApplyPool());
+  public Applier(
+      Catalog delegate, CommitLog log, DataTables tables, AllowedPlaces places, TxnClock clock) {
+    this(delegate, log, tables, places, clock, new ApplyPool());
   }
 
-  Applier(Catalog delegate, CommitLog log, DataTables tables, TxnClock clock, ApplyPool pool) {
+  Applier(
+      Catalog delegate,
+      CommitLog log,
+      DataTables tables,
+      AllowedPlaces places,
+      TxnClock clock,
+      ApplyPool pool) {
     this.pool = pool;
+    this.places = places;
     this.delegate = delegate;
     this.log = log;
     this.tables = tables;
@@ -189,7 +200,7 @@ public final class Applier {
           run.stream()
               .filter(change -> change.change().uuid().equals(base.uuid()))
               .filter(change -> change.commitTs() > TableMark.applied(base))
-              .takeWhile(one -> Places.misplacedLists(base, log.request(one).updates()).isEmpty())
+              .takeWhile(one -> isItsOwn(table, base, log.request(one).updates()))
               .toList();
       if (left.isEmpty() || OutstandingBranch.isKept(base, left)) {
         return;
@@ -214,6 +225,13 @@ public final class Applier {
           table,
           LoggedFailure.of(e));
     }
+  }
+
+  /** A branch of the table leads to what is its own, too. */
+  private boolean isItsOwn(
+      TableIdentifier table, TableMetadata base, List<MetadataUpdate> updates) {
+    return places.forbidden(table, base, updates).isEmpty()
+        && Places.misplacedLists(base, updates).isEmpty();
   }
 
   /** Refuses a table that is marked by this log, and does not belong to it (spec 8.1, 2). */
@@ -328,6 +346,7 @@ public final class Applier {
     }
     TableMark.refuseCommitTable(table, base);
     UpdateTableRequest request = log.request(change);
+    places.refuseToApply(table, base, request.updates(), change.commitTs());
     if (TableMark.of(base).isEmpty() && !OurSnapshots.haveBeenIn(base)) {
       throw TxnException.quarantined(table, Stranger.NEVER_UNDER_CARE, Stranger.LOOK);
     }
@@ -431,6 +450,7 @@ public final class Applier {
     if (!Overlay.creates(request) || wasThere(change)) {
       throw TxnException.missing(table);
     }
+    places.refuseToApply(table, null, request.updates(), change.commitTs());
     TableMetadata metadata = Overlay.create(change, request, clock.nowMs());
     TableOperations real = tables.operationsToCreate(table, metadata);
     String list = metadata.currentSnapshot().manifestListLocation();

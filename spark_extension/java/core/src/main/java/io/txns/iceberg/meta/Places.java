@@ -6,9 +6,12 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
@@ -23,12 +26,48 @@ public final class Places {
       Pattern.compile("([A-Za-z][A-Za-z0-9+.-]*):(.*)", Pattern.DOTALL);
   private static final Map<String, String> SAME_SCHEMES = Map.of("s3a", "s3", "s3n", "s3");
 
+  /** What catalogs add to a table's name that are to give each table a place of its own. */
+  private static final Pattern UNIQUE =
+      Pattern.compile("[-_]([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})");
+
+  private static final Pattern DOT = Pattern.compile("%2e", Pattern.CASE_INSENSITIVE);
+
   private Places() {}
 
-  /** Whether a file lies below a folder; what has {@code ..} in it lies below none. */
+  /**
+   * Whether a file lies below a folder; what has {@code ..} in it, be it {@code %2e%2e}, lies below
+   * none.
+   */
   public static boolean isBelow(String path, String folder) {
-    return !List.of(path.split("/", -1)).contains("..")
-        && plain(path).startsWith(plain(folder) + "/");
+    return !goesUp(path) && plain(path).startsWith(plain(folder) + "/");
+  }
+
+  private static boolean isAtOrBelow(String path, String folder) {
+    return isBelow(path, folder) || same(path, folder);
+  }
+
+  private static boolean same(String one, String other) {
+    return !goesUp(one) && plain(one).equals(plain(other));
+  }
+
+  private static boolean goesUp(String path) {
+    return List.of(DOT.matcher(path).replaceAll(".").split("[/\\\\]", -1)).contains("..");
+  }
+
+  /** Whether a place is that of a table's name in a folder, be it made unique with an uuid. */
+  private static boolean isOwn(String path, String folder, String name) {
+    String place = plain(path);
+    String last = place.substring(place.lastIndexOf('/') + 1);
+    return !goesUp(path)
+        && parent(path).equals(plain(folder))
+        && last.startsWith(name)
+        && (last.equals(name) || UNIQUE.matcher(last.substring(name.length())).matches());
+  }
+
+  /** The folder that a place lies in, as {@link #plain} writes it. */
+  public static String parent(String location) {
+    String place = plain(location);
+    return place.contains("/") ? place.substring(0, place.lastIndexOf('/')) : place;
   }
 
   /** A location in one way: s3 and s3a are one file, and so are file:/, file:/// and /. */
@@ -47,6 +86,80 @@ public final class Places {
     StringBuilder plain = new StringBuilder(SAME_SCHEMES.getOrDefault(scheme, scheme)).append(':');
     parts.forEach(part -> plain.append('/').append(part));
     return plain.toString();
+  }
+
+  /**
+   * A namespace's folder as libraries write it: its levels joined by slashes, or by dots.
+   *
+   * @param levels of the namespace
+   */
+  public static Set<String> spellings(String folder, String... levels) {
+    String plain = plain(folder);
+    String slashes = String.join("/", levels);
+    String dots = String.join(".", levels);
+    for (String suffix : List.of(slashes, dots)) {
+      if (plain.endsWith("/" + suffix)) {
+        String above = plain.substring(0, plain.length() - suffix.length());
+        return new LinkedHashSet<>(List.of(above + slashes, above + dots));
+      }
+    }
+    return Set.of(plain);
+  }
+
+  /**
+   * Where updates put a table, of what it does not have yet.
+   *
+   * @param locations its places, one after the other
+   * @param metadataPaths its folders of metadata that are not {@code metadata} in one of its places
+   */
+  public record Moves(List<String> locations, List<String> metadataPaths) {
+    /**
+     * Where updates put a table.
+     *
+     * @param base the table; null for one that the updates create
+     */
+    public static Moves of(TableMetadata base, List<MetadataUpdate> updates) {
+      List<String> locations = new ArrayList<>();
+      List<String> paths = new ArrayList<>();
+      for (MetadataUpdate update : updates) {
+        if (update instanceof MetadataUpdate.SetLocation set) {
+          locations.add(set.location());
+        } else if (update instanceof MetadataUpdate.SetProperties set
+            && set.updated().containsKey(TableProperties.WRITE_METADATA_LOCATION)) {
+          paths.add(set.updated().get(TableProperties.WRITE_METADATA_LOCATION));
+        }
+      }
+      String location = base == null ? null : base.location();
+      String known =
+          base == null ? null : base.property(TableProperties.WRITE_METADATA_LOCATION, null);
+      List<String> stands = new ArrayList<>(locations);
+      if (location != null) {
+        stands.add(location);
+      }
+      locations.removeIf(one -> location != null && same(one, location));
+      paths.removeIf(
+          path ->
+              path.equals(known) || stands.stream().anyMatch(one -> same(path, one + "/metadata")));
+      return new Moves(List.copyOf(locations), List.copyOf(paths));
+    }
+
+    /**
+     * The first place that is neither the catalog's own for a table's name nor allowed.
+     *
+     * @param name the table's, without its namespace
+     * @param allowed folders below which any place will do
+     * @param own whether one of the catalog's own folders is as it asks
+     */
+    public Optional<String> elsewhere(
+        String name, List<String> allowed, Predicate<Predicate<String>> own) {
+      Predicate<String> isNamed =
+          place -> allowed.stream().anyMatch(folder -> isAtOrBelow(place, folder));
+      Predicate<String> isDefault = place -> own.test(folder -> isOwn(place, folder, name));
+      return Stream.concat(
+              metadataPaths.stream().filter(isNamed.negate()),
+              locations.stream().filter(isNamed.or(isDefault).negate()))
+          .findFirst();
+    }
   }
 
   /**

@@ -7,9 +7,11 @@ import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.StorageTime;
+import io.txns.iceberg.table.AllowedPlaces;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.TableMark;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Supplier;
 import org.apache.iceberg.MetadataUpdate;
@@ -24,6 +26,7 @@ public final class WriteChecks {
   private final Supplier<TxnConfig> config;
   private final CommitLog log;
   private final DataTables tables;
+  private final AllowedPlaces places;
   private final TxnClock clock;
 
   public WriteChecks(
@@ -31,11 +34,13 @@ public final class WriteChecks {
       Supplier<TxnConfig> config,
       CommitLog log,
       DataTables tables,
+      AllowedPlaces places,
       TxnClock clock) {
     this.catalogName = catalogName;
     this.config = config;
     this.log = log;
     this.tables = tables;
+    this.places = places;
     this.clock = clock;
   }
 
@@ -97,6 +102,34 @@ public final class WriteChecks {
   public void refuseWrongClock(List<MetadataUpdate> changes) {
     if (changes.stream().anyMatch(MetadataUpdate.RemoveSnapshots.class::isInstance)) {
       new StorageTime(log, clock).checkedNowMs(log.load());
+    }
+  }
+
+  /**
+   * Refuse to put a table where nobody would create it.
+   *
+   * @param base what the change stands on; null for a new table
+   * @throws TxnException 0A000
+   */
+  public void refuseElsewhere(TableIdentifier table, TableMetadata base, TableMetadata to) {
+    List<MetadataUpdate> updates = new ArrayList<>(to.changes());
+    if (base == null) { // its changes are those since it was planned
+      updates.add(new MetadataUpdate.SetLocation(to.location()));
+      updates.add(new MetadataUpdate.SetProperties(to.properties()));
+    }
+    places.refuseToStage(table, base, updates);
+  }
+
+  /**
+   * Refuse a place that is asked for, before anything is written there.
+   *
+   * @param base the table that is replaced; null for a new one
+   * @param location null where none is asked for
+   * @throws TxnException 0A000
+   */
+  public void refuseElsewhere(TableIdentifier table, TableMetadata base, String location) {
+    if (location != null) {
+      places.refuseToStage(table, base, List.of(new MetadataUpdate.SetLocation(location)));
     }
   }
 

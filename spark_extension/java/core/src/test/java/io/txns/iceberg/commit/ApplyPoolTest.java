@@ -10,6 +10,7 @@ import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.table.AllowedPlaces;
 import io.txns.iceberg.table.DataTables;
 import java.time.Duration;
 import java.util.HashSet;
@@ -150,7 +151,8 @@ class ApplyPoolTest extends TwoTables {
             });
     CommitLog log = handle.services().log();
     DataTables tables = handle.services().tables();
-    Applier applier = new Applier(catalog, log, tables, Lake.CLOCK, new ApplyPool(WAIT_MS));
+    AllowedPlaces places = handle.services().places();
+    Applier applier = new Applier(catalog, log, tables, places, Lake.CLOCK, new ApplyPool(WAIT_MS));
     Head head = log.load();
     assertThat(applier.applyAll(head, Set.of(id("shop.a"), id("shop.b"))))
         .containsExactly(id("shop.a"));

@@ -11,6 +11,7 @@ import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
@@ -18,21 +19,26 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.log.Operation;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Stream;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.MetadataUpdate;
+import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotParser;
 import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.rest.requests.CommitTransactionRequest;
 import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
+import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -141,6 +147,104 @@ class ForgedTest extends TwoTables {
         .hasMessageContaining("manifest-list");
   }
 
+  /** Readers would see rows of the other one, and writers lay files beside its. */
+  @ParameterizedTest
+  @ValueSource(strings = {"%s", "%s/sub", "%s/../c/../b"})
+  void noRecordCreatesATableOverAnotherOnesFiles(String place) {
+    append(ours.loadTable(id("shop.b")), 66);
+    String stolen = metadata("shop.b").currentSnapshot().manifestListLocation();
+    String victim = metadata("shop.b").location();
+    logCreation(String.format(place, victim), stolen, Map.of());
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(outside.tableExists(id("shop.forged"))).isFalse();
+    append(lake.open().catalog(() -> null).loadTable(id("shop.b")), 67);
+    assertThat(lake.plainIds("shop.b")).containsExactly(66L, 67L);
+  }
+
+  @Test
+  void noRecordCreatesATableWhoseMetadataIsAnotherOnes() {
+    append(ours.loadTable(id("shop.b")), 66);
+    TableMetadata victim = metadata("shop.b");
+    logCreation(
+        victim.location().replace("/b", "/forged"),
+        victim.currentSnapshot().manifestListLocation(),
+        Map.of(TableProperties.WRITE_METADATA_LOCATION, victim.location() + "/metadata"));
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(outside.tableExists(id("shop.forged"))).isFalse();
+  }
+
+  /** Nor is a branch of what is not applied put on the other one's manifests. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void noRecordMovesATableOverAnotherOnesFiles(boolean location) {
+    append(ours.loadTable(id("shop.b")), 66);
+    TableMetadata victim = metadata("shop.b");
+    TableMetadata before = metadata("shop.a");
+    MetadataUpdate moves =
+        location
+            ? new MetadataUpdate.SetLocation(victim.location())
+            : set(TableProperties.WRITE_METADATA_LOCATION, victim.location() + "/metadata");
+    logForged(EntryKind.COMMIT, victim.currentSnapshot().manifestListLocation(), moves);
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(metadata("shop.a").metadataFileLocation()).isEqualTo(before.metadataFileLocation());
+  }
+
+  @Test
+  void aCreationAtAPlaceThatTheApplierAllowsIsApplied() {
+    String place = folder.resolve("elsewhere").toUri() + "/x";
+    TxnHandle allows =
+        lake.open(Map.of("txns.create-locations", "s3://other, " + folder.resolve("elsewhere")));
+    TxnHandle leaves =
+        lake.open(
+            Map.of(
+                "txns.create-locations",
+                folder.resolve("elsewhere").toString(),
+                "txns.apply",
+                "next"));
+    Table made =
+        leaves
+            .catalog(() -> null)
+            .buildTable(id("shop.x"), Lake.SCHEMA)
+            .withLocation(place)
+            .create();
+    append(made, 1);
+    TxnHandle none = lake.open();
+    assertThat(none.apply()).isEqualTo(1);
+    assertThat(outside.tableExists(id("shop.x"))).isFalse();
+    assertThat(none.catalog(() -> null).loadTable(id("shop.x")).location()).isEqualTo(place);
+    assertThat(allows.apply()).isZero();
+    assertThat(outside.loadTable(id("shop.x")).location()).isEqualTo(place);
+    assertThat(lake.plainIds("shop.x")).containsExactly(1L);
+  }
+
+  @Test
+  void aTableAtAPlaceOfItsOwnNeedsTheOption() {
+    String place = folder.resolve("elsewhere").toUri() + "/x";
+    needsOption(() -> ours.buildTable(id("shop.x"), Lake.SCHEMA).withLocation(place).create());
+    needsOption(() -> ours.loadTable(id("shop.a")).updateLocation().setLocation(place).commit());
+    needsOption(
+        () ->
+            ours.loadTable(id("shop.a"))
+                .updateProperties()
+                .set(TableProperties.WRITE_METADATA_LOCATION, place)
+                .commit());
+    needsOption(
+        () -> ours.buildTable(id("shop.a"), Lake.SCHEMA).withLocation(place).replaceTransaction());
+    ours.dropTable(id("shop.b"));
+    needsOption(() -> ours.buildTable(id("shop.b"), Lake.SCHEMA).withLocation(place).create());
+    assertThat(outside.tableExists(id("shop.x"))).isFalse();
+    String own = "file:" + lake.files() + "/shop/y/";
+    ours.buildTable(id("shop.y"), Lake.SCHEMA).withLocation(own).create();
+    assertThat(outside.tableExists(id("shop.y"))).isTrue();
+  }
+
+  private static void needsOption(ThrowingCallable call) {
+    assertThatThrownBy(call)
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.UNSUPPORTED))
+        .hasMessageContaining("txns.create-locations");
+  }
+
   @Test
   void aBranchOfTheProtocolIsNotAUsers() {
     Table table = ours.loadTable(id("shop.a"));
@@ -154,16 +258,63 @@ class ForgedTest extends TwoTables {
   @ValueSource(booleans = {true, false})
   void aTableWhoseLocationChangesReadsItsOwnManifests(boolean moves) {
     String place = folder.resolve("elsewhere").toUri().toString();
+    String allowed = folder.toString();
+    TxnHandle moving = lake.open(Map.of("txns.apply", "next", "txns.create-locations", allowed));
+    TxnHandle applying = lake.open(Map.of("txns.create-locations", allowed));
     if (moves) {
-      lazy.catalog(() -> null).loadTable(id("shop.a")).updateLocation().setLocation(place).commit();
+      moving
+          .catalog(() -> null)
+          .loadTable(id("shop.a"))
+          .updateLocation()
+          .setLocation(place)
+          .commit();
     }
     append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
     if (!moves) {
       outside.loadTable(id("shop.a")).updateLocation().setLocation(place).commit();
     }
-    assertThat(handle.apply()).isZero();
+    assertThat(applying.apply()).isZero();
     append(lake.open().catalog(() -> null).loadTable(id("shop.a")), 3);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L, 3L);
+  }
+
+  /** Log the creation of shop.forged with a snapshot 7, at a place. */
+  private void logCreation(String location, String list, Map<String, String> properties) {
+    String uuid = "00000000-0000-0000-0000-000000000001";
+    Head head = handle.services().log().load();
+    long ts = head.upper() + 1;
+    Map<String, String> all = new HashMap<>(properties);
+    all.put("txns.commit-table", "txns.commits");
+    all.put("txns.log-id", head.logId());
+    all.put("txns.table-uuid", uuid);
+    all.put("txns.created", Long.toString(ts));
+    List<MetadataUpdate> updates =
+        List.of(
+            new MetadataUpdate.AssignUUID(uuid),
+            new MetadataUpdate.UpgradeFormatVersion(2),
+            new MetadataUpdate.AddSchema(Lake.SCHEMA),
+            new MetadataUpdate.SetCurrentSchema(-1),
+            new MetadataUpdate.AddPartitionSpec(PartitionSpec.unpartitioned()),
+            new MetadataUpdate.SetDefaultPartitionSpec(-1),
+            new MetadataUpdate.AddSortOrder(SortOrder.unsorted()),
+            new MetadataUpdate.SetDefaultSortOrder(-1),
+            new MetadataUpdate.SetLocation(location),
+            new MetadataUpdate.SetProperties(all),
+            new MetadataUpdate.AddSnapshot(
+                SnapshotParser.fromJson(
+                    String.format(
+                        "{\"snapshot-id\":7,\"sequence-number\":1,\"timestamp-ms\":%d,"
+                            + "\"schema-id\":0,\"manifest-list\":\"%s\",\"summary\":"
+                            + "{\"operation\":\"append\",\"txns.commit-ts\":\"%d\","
+                            + "\"txns.txn-id\":\"forged\"}}",
+                        ts, list, ts))),
+            new MetadataUpdate.SetSnapshotRef(
+                "main", 7L, SnapshotRef.branchBuilder(7).build().type(), 10, 86_400_000L, null));
+    UpdateTableRequest request =
+        UpdateTableRequest.create(
+            id("shop.forged"), List.of(new UpdateRequirement.AssertTableDoesNotExist()), updates);
+    Change change = new Change(id("shop.forged"), uuid, Operation.CREATE, null, 7L, 0, 0);
+    handle.services().log().append(head, List.of(entry(EntryKind.COMMIT, head, request, change)));
   }
 
   /** Log a snapshot 7 on main of shop.a, with what else is forged. */

@@ -96,6 +96,36 @@ class PermittedTest {
     assertThat(JSON.<JsonNode>valueToTree(misplaced)).isEqualTo(golden.get("misplaced"));
   }
 
+  static Stream<Named<JsonNode>> places() throws IOException {
+    return named(file("table_places.json").get("changes"));
+  }
+
+  @ParameterizedTest
+  @MethodSource("places")
+  void tablesStandWhereTheSpecificationSays(JsonNode golden) throws IOException {
+    String json = file("table_places.json").get("base").toString();
+    TableMetadata base =
+        golden.get("creates").asBoolean() ? null : TableMetadataParser.fromJson(json);
+    List<String> table = texts(golden.get("table"));
+    String[] levels = table.subList(0, table.size() - 1).toArray(String[]::new);
+    List<String> folders =
+        texts(golden.get("folders")).stream()
+            .flatMap(each -> Places.spellings(each, levels).stream())
+            .toList();
+    UpdateTableRequest request = request(JSON.createArrayNode(), golden.get("updates"));
+    Optional<String> elsewhere =
+        Places.Moves.of(base, request.updates())
+            .elsewhere(
+                table.get(levels.length),
+                texts(golden.get("allowed")),
+                isOwn -> folders.stream().anyMatch(isOwn));
+    assertThat(elsewhere).isEqualTo(Optional.ofNullable(golden.get("elsewhere").textValue()));
+  }
+
+  private static List<String> texts(JsonNode array) {
+    return StreamSupport.stream(array.spliterator(), false).map(JsonNode::asText).toList();
+  }
+
   private static UpdateTableRequest request(JsonNode requirements, JsonNode updates)
       throws IOException {
     ObjectNode request = JSON.createObjectNode();

@@ -402,6 +402,8 @@ class ReplacedTableTest extends TwoTables {
   void aReplacementOfOursHasTheLocationThatWasAskedFor() {
     String asked = current("shop.a").location() + "-asked";
     String altered = current("shop.a").location() + "-altered";
+    String allowed = folder.toString();
+    TxnCatalog ours = lake.open(Map.of("txns.create-locations", allowed)).catalog(() -> null);
     var asking = ours.buildTable(id("shop.a"), Lake.SCHEMA).withLocation(asked);
     var replacing = asking.createOrReplaceTransaction();
     append(ours.loadTable(id("shop.a")), 2);

@@ -448,7 +448,12 @@ class AlteredTableTest extends TwoTables {
         .hasMessageContaining("nothing to repair");
     assertThat(lake.txnIds("shop.a")).containsExactly(1L, 2L, 50L);
     Applier unaware =
-        new Applier(outside, handle.services().log(), handle.services().tables(), Lake.CLOCK);
+        new Applier(
+            outside,
+            handle.services().log(),
+            handle.services().tables(),
+            handle.services().places(),
+            Lake.CLOCK);
     assertThat(unaware.applyRun(before, id("shop.a"))).isTrue();
     assertThat(outside.loadTable(id("shop.a")).refs()).hasSize(2);
     assertThatThrownBy(() -> forbidden.repairAdopt(id("shop.a")))

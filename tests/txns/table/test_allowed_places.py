@@ -1,0 +1,249 @@
+"""Where tables of the log may stand, whoever has written it (docs/spec.md 7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from pyiceberg.table import TableIdentifier
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssignUUIDUpdate,
+    SetLocationUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+)
+
+import txns
+from tests.txns.lake import SCHEMA, ids, lake_catalog, rows
+from tests.txns.log.test_forged import log_forged
+from txns._admin.void import void
+from txns._config import Config
+from txns._log import payload
+from txns._log.entry import Payload
+from txns._services import Parts
+
+METADATA_PATH = "write.metadata.path"
+UUID_1 = str(UUID(int=1))
+
+
+@pytest.fixture
+def victim(lake):
+    return lake.catalog.load_table(lake.table("victim", [66], register=False))
+
+
+@pytest.fixture
+def log(lake):
+    """Give a handle whose log holds the creation of `shop.new`, not applied."""
+    lake.table("a", [1])
+    handle = lake.open(apply="next")
+    with handle.begin() as txn:
+        txn.create_table("shop.new", schema=SCHEMA).append(rows(1))
+    return handle
+
+
+def log_creation(handle, location: str, manifest_list: str | None = None, **properties) -> int:
+    """Log the creation of `shop.new` once more, as `shop.forged` at a place; give its time."""
+    log = handle.parts.log
+    head = log.load()
+    [*_, last] = (entry for entry in head.state.entries if entry.applies)
+    request, ts = log.requests(last)[0], head.upper + 1
+
+    def as_forged(update):
+        match update:
+            case AssignUUIDUpdate():
+                return AssignUUIDUpdate(uuid=UUID(UUID_1))
+            case SetLocationUpdate():
+                return SetLocationUpdate(location=location)
+            case SetPropertiesUpdate():
+                keys = {"txns.table-uuid": UUID_1, "txns.created": str(ts)}
+                known = update.updates.items()
+                own = {key: keys.get(key, value) for key, value in known}
+                return SetPropertiesUpdate(updates={**own, **properties})
+            case AddSnapshotUpdate():
+                fields = {"snapshot_id": 7}
+                if manifest_list:
+                    fields["manifest_list"] = manifest_list
+                return AddSnapshotUpdate(snapshot=update.snapshot.model_copy(update=fields))
+            case SetSnapshotRefUpdate():
+                return update.model_copy(update={"snapshot_id": 7})
+        return update
+
+    name = TableIdentifier(namespace=request.identifier.namespace, name="forged")
+    updates = tuple(map(as_forged, request.updates))
+    forged = request.model_copy(update={"identifier": name, "updates": updates})
+    change = replace(last.changes[0], table=("shop", "forged"), uuid=UUID_1, to_snapshot_id=7)
+    fake = replace(
+        last,
+        txn_id="forged",
+        commit_ts=ts,
+        upper=ts,
+        prev_ts=head.upper,
+        read_ts=head.upper,
+        changes=(change,),
+        payload=Payload(inline=payload.dump([forged])),
+    )
+    log.append(head, [fake])
+    return ts
+
+
+@pytest.mark.parametrize("place", ["{0}", "{0}/sub", "{0}/metadata/../../forged/../victim"])
+def test_no_record_creates_a_table_over_another_ones_files(lake, victim, log, place):
+    """Readers of it would see rows of the other one, and writers would lay files beside its."""
+    stolen = victim.current_snapshot().manifest_list
+    before = lake.files()
+    ts = log_creation(log, place.format(victim.location()), stolen)
+    assert [("shop", "forged")] == log.apply_le()
+    assert not lake.catalog.table_exists("shop.forged")
+    assert lake.catalog.table_exists("shop.new")
+    assert not [path for path in lake.files() - before if "/victim/" in path]
+    log.catalog().load_table("shop.a").append(rows(2))
+    assert [1, 2] == ids(log.snapshot().load_table("shop.a"))
+    void(Parts.of(lake.another_catalog(), Config.of(), lake.clock), ts)
+    assert [] == lake.open().apply_le()
+
+
+def test_no_record_creates_a_table_whose_metadata_is_another_ones(lake, victim, log):
+    stolen = victim.current_snapshot().manifest_list
+    own = victim.location().replace("/victim", "/forged")
+    keys = {METADATA_PATH: f"{victim.location()}/metadata"}
+    log_creation(log, own, stolen, **keys)
+    before = lake.files()
+    assert [("shop", "forged")] == log.apply_le()
+    assert not [path for path in lake.files() - before if "/victim/" in path]
+    assert not lake.catalog.table_exists("shop.forged")
+
+
+@pytest.mark.parametrize("by", ["option", "property"])
+def test_a_creation_at_a_place_that_the_applier_allows_is_applied(lake, log, by, caplog):
+    """Its error names the option, which stands in the handle or in the catalog."""
+    [*_, last] = (entry for entry in log.parts.log.load().state.entries if entry.applies)
+    snapshot = next(
+        each.snapshot
+        for each in log.parts.log.requests(last)[0].updates
+        if isinstance(each, AddSnapshotUpdate)
+    )
+    elsewhere = f"file://{lake.folder}/elsewhere"
+    with lake.catalog._load_file_io().new_input(snapshot.manifest_list).open() as old:
+        moved = f"{elsewhere}/x/metadata/list.avro"
+        with lake.catalog._load_file_io().new_output(moved).create() as new:
+            new.write(old.read())
+    log_creation(log, f"{elsewhere}/x", moved)
+    assert [("shop", "forged")] == log.apply_le()
+    assert "create_locations" in caplog.text
+    assert "txns.create-locations" in caplog.text
+    assert [1] == ids(log.snapshot().load_table("shop.forged"))
+    if by == "option":
+        handle = lake.open(create_locations=["s3://other", elsewhere])
+    else:
+        catalog = lake_catalog(lake.folder)
+        catalog.properties["txns.create-locations"] = f"s3://other, {elsewhere}/"
+        handle = lake.open(catalog)
+    assert [] == handle.apply_le()
+    assert f"{elsewhere}/x" == lake.catalog.load_table("shop.forged").location()
+
+
+@pytest.mark.parametrize("what", ["location", "metadata"])
+def test_no_record_moves_a_table_over_another_ones_files(lake, victim, log, what):
+    """Nor is a branch of what is not applied put on the other one's manifests."""
+    log.apply_le()
+    table = lake.catalog.load_table("shop.a")
+    stolen = victim.current_snapshot().manifest_list
+    to = (
+        SetLocationUpdate(location=victim.location())
+        if what == "location"
+        else SetPropertiesUpdate(updates={METADATA_PATH: f"{victim.location()}/metadata"})
+    )
+    before = lake.files()
+    log_forged(log, table, [stolen, to])
+    assert [("shop", "a")] == log.apply_le()
+    stood = lake.catalog.load_table("shop.a")
+    assert table.metadata_location == stood.metadata_location
+    assert not [path for path in lake.files() - before if "/victim/" in path]
+
+
+def refused(call) -> None:
+    with pytest.raises(txns.errors.Unsupported, match=r"create_locations.*create-locations"):
+        call()
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+def test_a_table_at_a_place_of_its_own_needs_an_option(lake, explicit):
+    place = f"file://{lake.folder}/elsewhere/x"
+
+    def create(handle):
+        if not explicit:
+            handle.catalog().create_table("shop.x", SCHEMA, location=place).append(rows(1))
+            return
+        with handle.begin() as txn:
+            txn.create_table("shop.x", SCHEMA, location=place).append(rows(1))
+
+    refused(lambda: create(lake.open()))
+    assert not lake.catalog.table_exists("shop.x")
+    create(lake.open(create_locations=f"file://{lake.folder}/elsewhere"))
+    assert place == lake.catalog.load_table("shop.x").location()
+    assert [1] == lake.plain_ids("shop.x")
+
+
+def test_a_table_at_its_own_place_needs_none(lake):
+    """Whether it is asked for or not; nor does one whose namespace has a place of its own."""
+    lake.catalog.create_namespace("other", {"location": f"file://{lake.folder}/mine"})
+    catalog = lake.open().catalog()
+    asked = f"file:{lake.folder}/warehouse/shop/x/"
+    catalog.create_table("shop.x", SCHEMA, location=asked)
+    catalog.create_table("other.y", SCHEMA)
+    catalog.create_table("other.z", SCHEMA, location=f"{lake.folder}/mine/z")
+    assert asked.rstrip("/") == lake.catalog.load_table("shop.x").location()
+    assert lake.catalog.load_table("other.y").location().endswith("/mine/y")
+    assert lake.catalog.table_exists("other.z")
+
+
+def test_a_catalog_without_places_needs_the_option(lake):
+    """Whoever may write the log alone could move all that is known of where tables are."""
+    catalog = lake_catalog(lake.folder)
+    del catalog.properties["warehouse"]
+    lake.open()  # the log is there: a catalog without places could not make it
+    place = f"file://{lake.folder}/warehouse/shop/x"
+    handle = lake.open(catalog)
+    refused(lambda: handle.catalog().create_table("shop.x", SCHEMA, location=place))
+    handle = lake.open(catalog, create_locations=[f"file://{lake.folder}/warehouse/"])
+    handle.catalog().create_table("shop.x", SCHEMA, location=place)
+    assert place == lake.catalog.load_table("shop.x").location()
+
+
+@pytest.mark.parametrize("explicit", [True, False])
+@pytest.mark.parametrize("key", ["location", METADATA_PATH])
+def test_a_table_that_moves_needs_the_option(lake, explicit, key):
+    a = lake.table("a", [1])
+    place = f"file://{lake.folder}/elsewhere/x"
+    update = (
+        SetLocationUpdate(location=place)
+        if key == "location"
+        else SetPropertiesUpdate(updates={key: place})
+    )
+
+    def move(handle):
+        if not explicit:
+            with handle.catalog().load_table(a).transaction() as change:
+                change._apply((update,))
+            return
+        with handle.begin() as txn, txn.load_table(a).transaction() as change:
+            change._apply((update,))
+
+    refused(lambda: move(lake.open()))
+    handle = lake.open(create_locations=[f"file://{lake.folder}/elsewhere"])
+    move(handle)
+    handle.catalog().load_table(a).append(rows(2))
+    assert [1, 2] == lake.plain_ids(a)
+    assert "/elsewhere/x/" in lake.catalog.load_table(a).current_snapshot().manifest_list
+
+
+def test_a_dropped_name_that_is_created_again_elsewhere_needs_the_option(lake):
+    handle = lake.open()
+    lake.table("a", [1])
+    handle.catalog().drop_table("shop.a")
+    place = f"file://{lake.folder}/elsewhere/x"
+    refused(lambda: handle.catalog().create_table("shop.a", SCHEMA, location=place))
+    lake.open(create_locations=[place]).catalog().create_table("shop.a", SCHEMA, location=place)
+    assert place == lake.catalog.load_table("shop.a").location()
