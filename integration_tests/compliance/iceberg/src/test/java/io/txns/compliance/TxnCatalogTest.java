@@ -42,6 +42,7 @@ class TxnCatalogTest extends CatalogTests<TxnCatalog> {
   protected TxnCatalog initCatalog(String name, Map<String, String> more) {
     Map<String, String> options = new HashMap<>();
     options.put(DELEGATE + "catalog-impl", JdbcCatalog.class.getName());
+    options.put("txns.create-locations", "file:///"); // the suite puts tables where it likes
     Lakes.options(folder).forEach((key, value) -> options.put(DELEGATE + key, value));
     more.forEach((key, value) -> options.put(DELEGATE + key, value));
     TxnCatalog opened = new TxnCatalog();

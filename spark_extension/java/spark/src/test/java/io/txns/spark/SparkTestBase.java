@@ -61,6 +61,8 @@ public abstract class SparkTestBase {
     catalog(builder, "second", TxnSparkCatalog.class.getName(), directory.resolve("second"));
     catalog(builder, "uncached", TxnSparkCatalog.class.getName(), directory.resolve("uncached"));
     builder.config("spark.sql.catalog.uncached.cache-enabled", "false");
+    builder.config(
+        "spark.sql.catalog.lake.txns.create-locations", System.getProperty("java.io.tmpdir"));
     return builder.getOrCreate();
   }
 
