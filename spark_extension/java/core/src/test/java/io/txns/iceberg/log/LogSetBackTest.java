@@ -115,8 +115,7 @@ class LogSetBackTest extends TwoTables {
     log.updateProperties().set("txns.log-id", logId).commit();
     Catalog again = lake.open().catalog(() -> null);
     append(again.loadTable(id("shop.late")), 8);
-    assertThat(outside.loadTable(id("shop.late")).properties())
-        .containsEntry("txns.log-id", logId);
+    assertThat(outside.loadTable(id("shop.late")).properties()).containsEntry("txns.log-id", logId);
     assertThat(lake.plainIds("shop.late")).containsExactly(8L);
   }
 
