@@ -25,8 +25,9 @@ from txns._iceberg.snapshots import summary_value
 from txns._log import entry as _entry
 from txns._log.archive_scan import ArchiveScan
 from txns._log.commit_log import head_of, record_of
-from txns._log.entry import THIS_ENGINE, Change, Entry, Kind
+from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, LoggedChange
 from txns._log.stored import number
+from txns._table.mark import applied_ts
 from txns.errors import Conflict, CorruptLog, InvalidUsage, TxnsError, Unsupported
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
+    from txns._log.commit_log import Head
     from txns._services import Parts
 
 ATTEMPTS = 5
@@ -109,18 +111,26 @@ def _record(metadata: TableMetadata, number: int) -> Snapshot:
 
 
 def _is_sound(parts: Parts, table: Table, record: Snapshot) -> bool:
-    """Whether the log can be read with a record, and the tables that it names."""
+    """Whether the log can be read with a record, and its tables, and is carried out by us."""
     try:
         head = head_of(table)
         entry = record_of(record)
-        for change in entry.changes:
-            name = head.state.name_of(change)
-            loaded = parts.tables.load_with_dropped(name, head, head.upper)
-            if loaded.stranger and loaded.stranger.cure:
-                return False
+        return not any(
+            _is_in_the_way(parts, head, LoggedChange(entry, each)) for each in entry.changes
+        )
     except (TxnsError, NoSuchTableError):
         return False
-    return True
+
+
+def _is_in_the_way(parts: Parts, head: Head, logged: LoggedChange) -> bool:
+    name = head.state.name_of(logged.change)
+    loaded = parts.tables.load_with_dropped(name, head, head.upper)
+    if loaded.stranger and loaded.stranger.cure:
+        return True
+    base = loaded.table.metadata if loaded.table else None
+    if not logged.entry.applies or (base and applied_ts(base) >= logged.commit_ts):
+        return False
+    return parts.places.forbidden(name, base, parts.log.request(logged).updates) is not None
 
 
 def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> None:

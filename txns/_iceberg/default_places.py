@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import LOCATION, WAREHOUSE_LOCATION, Catalog, MetastoreCatalog
@@ -10,7 +9,7 @@ from pyiceberg.exceptions import RESTError
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from txns._iceberg.places import plain, spellings
+from txns._iceberg.places import own_folders, spellings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +43,7 @@ def namespace_folders(catalog: Catalog, table: Identifier) -> Iterator[str]:
             own = catalog._resolve_table_location(None, name, table[-1])  # noqa: SLF001 -- its rules
         except ValueError:  # neither the namespace nor the catalog has a place
             return
-        yield from spellings(posixpath.dirname(plain(own)), namespace)
+        yield from own_folders(own, namespace)
 
 
 def planned_folders(catalog: Catalog, table: Identifier) -> Iterator[str]:
@@ -58,4 +57,4 @@ def planned_folders(catalog: Catalog, table: Identifier) -> Iterator[str]:
     """
     if not isinstance(catalog, MetastoreCatalog):
         planned = catalog.create_table_transaction(table, _ANY)
-        yield from spellings(posixpath.dirname(plain(planned.table_metadata.location)), table[:-1])
+        yield from own_folders(planned.table_metadata.location, table[:-1])

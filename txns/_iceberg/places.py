@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _SAME_SCHEMES = {"": "file", "s3a": "s3", "s3n": "s3"}
 _METADATA_PATH = TableProperties.WRITE_METADATA_PATH
-_UNIQUE = re.compile(r"[-_]([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+_BY_UUID = "/*"
+_UUID = re.compile("[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UNIQUE = re.compile(f"[-_]({_UUID.pattern})")
 """What catalogs add to a table's name that are to give each table a place of its own."""
 
 
@@ -51,12 +53,29 @@ def is_at_or_below(path: str, folder: str) -> bool:
 
 
 def is_own(path: str, folder: str, name: str) -> bool:
-    """Whether a place is that of a table's name in a folder, be it made unique with an uuid."""
-    if not _is_in(path, folder):
+    """
+    Whether a place is that of a table's name in a folder, be it made unique with an uuid.
+
+    Or an uuid alone, in a folder with `/*` behind it (`own_folders`).
+    """
+    if not _is_in(path, folder.removesuffix(_BY_UUID)):
         return False
     last = posixpath.basename(plain(path))
+    if folder.endswith(_BY_UUID) and _UUID.fullmatch(last):
+        return True
     rest = last.removeprefix(name)
     return last == name or (rest != last and _UNIQUE.fullmatch(rest) is not None)
+
+
+def own_folders(place: str, namespace: Identifier) -> tuple[str, ...]:
+    """
+    Give the folders in which a catalog puts tables that would put one at a place.
+
+    With `/*` behind them where it calls them by uuids alone, as some servers do.
+    """
+    folder, last = posixpath.split(plain(place))
+    by_uuid = _BY_UUID if _UUID.fullmatch(last) else ""
+    return tuple(f"{each}{by_uuid}" for each in spellings(folder, namespace))
 
 
 def _goes_up(path: str) -> bool:

@@ -11,6 +11,7 @@ import java.util.Set;
 import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
@@ -26,9 +27,13 @@ public final class Places {
       Pattern.compile("([A-Za-z][A-Za-z0-9+.-]*):(.*)", Pattern.DOTALL);
   private static final Map<String, String> SAME_SCHEMES = Map.of("s3a", "s3", "s3n", "s3");
 
+  private static final Pattern UUID =
+      Pattern.compile("[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}");
+
   /** What catalogs add to a table's name that are to give each table a place of its own. */
-  private static final Pattern UNIQUE =
-      Pattern.compile("[-_]([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})");
+  private static final Pattern UNIQUE = Pattern.compile("[-_](" + UUID.pattern() + ")");
+
+  private static final String BY_UUID = "/*";
 
   private static final Pattern DOT = Pattern.compile("%2e", Pattern.CASE_INSENSITIVE);
 
@@ -54,18 +59,42 @@ public final class Places {
     return List.of(DOT.matcher(path).replaceAll(".").split("[/\\\\]", -1)).contains("..");
   }
 
-  /** Whether a place is that of a table's name in a folder, be it made unique with an uuid. */
+  /**
+   * Whether a place is that of a table's name in a folder, be it made unique with an uuid. Or an
+   * uuid alone, in a folder with {@code /*} behind it ({@link #ownFolders}).
+   */
   private static boolean isOwn(String path, String folder, String name) {
-    String place = plain(path);
-    String last = place.substring(place.lastIndexOf('/') + 1);
-    return !goesUp(path)
-        && parent(path).equals(plain(folder))
-        && last.startsWith(name)
-        && (last.equals(name) || UNIQUE.matcher(last.substring(name.length())).matches());
+    boolean byUuid = folder.endsWith(BY_UUID);
+    String above = byUuid ? folder.substring(0, folder.length() - BY_UUID.length()) : folder;
+    String last = last(path);
+    if (goesUp(path) || !parent(path).equals(plain(above))) {
+      return false;
+    }
+    return last.equals(name)
+        || (byUuid && UUID.matcher(last).matches())
+        || (last.startsWith(name) && UNIQUE.matcher(last.substring(name.length())).matches());
+  }
+
+  private static String last(String location) {
+    String place = plain(location);
+    return place.substring(place.lastIndexOf('/') + 1);
+  }
+
+  /**
+   * The folders in which a catalog puts tables that would put one at a place; with {@code /*}
+   * behind them where it calls them by uuids alone, as some servers do.
+   *
+   * @param levels of the namespace
+   */
+  public static Set<String> ownFolders(String place, String... levels) {
+    String byUuid = UUID.matcher(last(place)).matches() ? BY_UUID : "";
+    return spellings(parent(place), levels).stream()
+        .map(each -> each + byUuid)
+        .collect(Collectors.toCollection(LinkedHashSet::new));
   }
 
   /** The folder that a place lies in, as {@link #plain} writes it. */
-  public static String parent(String location) {
+  private static String parent(String location) {
     String place = plain(location);
     return place.contains("/") ? place.substring(0, place.lastIndexOf('/')) : place;
   }

@@ -19,6 +19,7 @@ import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.exceptions.RESTException;
 import org.apache.iceberg.types.Types;
 
@@ -106,38 +107,39 @@ public final class AllowedPlaces {
         known.computeIfAbsent(table.namespace(), any -> ConcurrentHashMap.newKeySet());
     // Whoever may write the log alone does not move a namespace.
     return folders.stream().anyMatch(isOwn)
-        || namespaceLocation(table).filter(one -> matches(one, table, isOwn)).isPresent()
-        || planned(table, creates).filter(one -> matches(one, table, isOwn)).isPresent();
+        || matches(namespaceFolders(table), table, isOwn)
+        || matches(planned(table, creates), table, isOwn);
   }
 
-  private boolean matches(String folder, TableIdentifier table, Predicate<String> isOwn) {
-    Set<String> spelled = Places.spellings(folder, table.namespace().levels());
-    known.get(table.namespace()).addAll(spelled);
-    return spelled.stream().anyMatch(isOwn);
+  private boolean matches(Set<String> folders, TableIdentifier table, Predicate<String> isOwn) {
+    known.get(table.namespace()).addAll(folders);
+    return folders.stream().anyMatch(isOwn);
   }
 
-  private Optional<String> namespaceLocation(TableIdentifier table) {
+  private Set<String> namespaceFolders(TableIdentifier table) {
     if (!(delegate instanceof SupportsNamespaces namespaces)) {
-      return Optional.empty();
+      return Set.of();
     }
+    Namespace of = table.namespace();
     try {
-      return Optional.ofNullable(namespaces.loadNamespaceMetadata(table.namespace()).get(LOCATION));
-    } catch (UnsupportedOperationException | RESTException e) {
-      return Optional.empty(); // it has none, or none that we may see
+      String location = namespaces.loadNamespaceMetadata(of).get(LOCATION);
+      return location == null ? Set.of() : Places.spellings(location, of.levels());
+    } catch (UnsupportedOperationException | NoSuchNamespaceException | RESTException e) {
+      return Set.of(); // it has none, or none that we may see
     }
   }
 
-  /** The folder in which the catalog itself puts a table: its rules are its own. */
-  private Optional<String> planned(TableIdentifier table, boolean creates) {
+  /** The folders in which the catalog itself puts a table: its rules are its own. */
+  private Set<String> planned(TableIdentifier table, boolean creates) {
     try {
       BaseTransaction creation =
           (BaseTransaction) delegate.buildTable(table, ANY).createTransaction();
-      return Optional.of(Places.parent(creation.currentMetadata().location()));
+      return Places.ownFolders(creation.currentMetadata().location(), table.namespace().levels());
     } catch (AlreadyExistsException e) {
       if (creates) {
         throw e;
       }
-      return Optional.empty();
+      return Set.of();
     }
   }
 }
