@@ -15,7 +15,7 @@ from pyiceberg.table import TableProperties
 from txns._admin.inventory import namespaces
 from txns._iceberg import manifests, places
 from txns._identifier import dotted_name
-from txns._logger import logger
+from txns.errors import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from txns._identifier import Identifier
 
-_LOG = logger(__name__)
 _PLACES = (TableProperties.WRITE_METADATA_PATH, TableProperties.WRITE_DATA_PATH)
 
 
@@ -43,6 +42,7 @@ def used_by_others(catalog: Catalog, name: Identifier, location: str) -> set[str
 
     Raises:
         OSError: A file cannot be read that tells what another table uses.
+        Unsupported: Another table cannot be loaded, though it is there.
     """
     used: set[str] = set()
     for table in _others(catalog, name):
@@ -59,12 +59,15 @@ def _others(catalog: Catalog, name: Identifier) -> Iterator[Table]:
                 continue
             try:
                 yield catalog.load_table(other)
-            except NoSuchTableError:
-                continue
-            except Exception:  # noqa: BLE001 -- one table that is broken keeps no other
-                _LOG.warning(
-                    "nobody can tell which files %s uses", dotted_name(other), exc_info=True
-                )
+            except (NoSuchTableError, FileNotFoundError):
+                continue  # its metadata is gone: nobody reads anything of it
+            except Exception as error:
+                raise Unsupported(
+                    "another table cannot be loaded, and may use files of this one, so nothing is"
+                    " deleted: run it again in 10 minutes, with the right to read that one, or"
+                    f" take it out of the catalog; table=`{dotted_name(name)}`"
+                    f" other=`{dotted_name(other)}`"
+                ) from error
 
 
 def _overlap(one: str, other: str) -> bool:

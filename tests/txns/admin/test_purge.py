@@ -15,7 +15,7 @@ from tests.txns.lake import SCHEMA, ids, rows
 from txns._admin.purge import Purger
 from txns._admin.purged_files import PurgedFiles
 from txns._cli import main
-from txns._table import mark
+from txns._table import mark, purge_claim
 from txns.errors import Conflict, ForeignWrite, InvalidUsage, Quarantined, Unsupported
 
 if TYPE_CHECKING:
@@ -240,6 +240,34 @@ def test_files_of_another_table_in_the_same_place_stay(lake, handle):
     assert not Path(own).exists()
     assert [2] == ids(lake.catalog.load_table(other))
     lake.catalog.load_table(other).append(rows(3))
+
+
+def test_nothing_is_deleted_while_another_table_cannot_be_loaded(lake, handle, monkeypatch):
+    """It may use the same files, and be back in a moment; one whose metadata is gone keeps none."""
+    name, other = lake.table("a", [1]), "shop.other"
+    place = lake.catalog.load_table(name).location()
+    lake.catalog.create_table(other, SCHEMA, location=place).append(rows(2))
+    (theirs,) = (task.file for task in lake.catalog.load_table(other).scan().plan_files())
+    _write_into(lake, name, theirs.file_path)
+    gone = lake.catalog.load_table(lake.table("gone", [1], register=False)).metadata_location
+    Path(gone.removeprefix("file://")).unlink()
+    handle.catalog().drop_table(name)
+    lake.clock.sleep(AGE_MS)
+    load = type(lake.catalog).load_table
+
+    def slow_down(self, identifier):
+        if self.identifier_to_tuple(identifier)[-1] == "other":
+            raise OSError("AWS Error SLOW_DOWN during GetObject")
+        return load(self, identifier)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(lake.catalog), "load_table", slow_down)
+        with pytest.raises(Unsupported, match=r"other=`shop\.other`"):
+            handle.purge(name)
+    assert [2] == ids(lake.catalog.load_table(other))
+    lake.clock.sleep(purge_claim.CLAIM_MS)
+    assert 1 == handle.purge(name).kept_files
+    assert [2] == ids(lake.catalog.load_table(other))
 
 
 def test_data_files_stay_where_garbage_collection_is_off(lake, handle):

@@ -1,6 +1,7 @@
 package io.txns.iceberg.admin;
 
 import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.TxnException;
 import io.txns.iceberg.meta.Places;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -26,6 +27,7 @@ import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.exceptions.NotFoundException;
 import org.apache.iceberg.io.CloseableIterable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -46,11 +48,12 @@ final class SharedFiles {
    * @param table the one that is left out
    * @param location its
    * @return paths as {@link Places#plain} writes them
+   * @throws TxnException Unsupported where another table cannot be loaded, though it is there
    */
   static Set<String> usedByOthers(Catalog catalog, TableIdentifier table, String location) {
     Set<String> used = new HashSet<>();
     for (TableIdentifier other : tables(catalog)) {
-      TableOperations real = other.equals(table) ? null : load(catalog, other);
+      TableOperations real = other.equals(table) ? null : load(catalog, other, table);
       if (real != null && roots(real.current()).anyMatch(root -> overlap(root, location))) {
         files(real).forEach(path -> used.add(Places.plain(path)));
       }
@@ -73,14 +76,19 @@ final class SharedFiles {
     return tables;
   }
 
-  private static TableOperations load(Catalog catalog, TableIdentifier table) {
+  private static TableOperations load(Catalog catalog, TableIdentifier table, TableIdentifier own) {
     try {
       return ((BaseTable) catalog.loadTable(table)).operations();
-    } catch (NoSuchTableException e) {
-      return null;
+    } catch (NoSuchTableException | NotFoundException e) {
+      return null; // its metadata is gone: nobody reads anything of it
     } catch (RuntimeException e) {
-      LOG.warn("nobody can tell which files {} uses", table, LoggedFailure.of(e));
-      return null;
+      LOG.warn("cannot load {}", table, LoggedFailure.of(e));
+      throw TxnException.unsupported(
+          String.format(
+              "another table cannot be loaded, and may use files of this one, so nothing is"
+                  + " deleted: run it again in 10 minutes, with the right to read that one, or take"
+                  + " it out of the catalog; table=`%s` other=`%s`",
+              own, table));
     }
   }
 

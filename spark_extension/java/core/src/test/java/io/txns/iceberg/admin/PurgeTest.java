@@ -281,6 +281,35 @@ class PurgeTest {
     append(lake.catalog().loadTable(id("shop.other")), 3);
   }
 
+  /** It may use the same files, and be back in a moment; one whose metadata is gone keeps none. */
+  @Test
+  void nothingIsDeletedWhileAnotherTableCannotBeLoaded() {
+    assumeFalse(Lake.isRest(), "the load is caught inside the JDBC catalog");
+    create(1);
+    String place = lake.catalog().loadTable(A).location();
+    Table other =
+        lake.catalog().buildTable(id("shop.other"), Lake.SCHEMA).withLocation(place).create();
+    append(other, 2);
+    takeFilesOf(other);
+    JdbcCatalog slow =
+        new JdbcCatalog() {
+          @Override
+          public Table loadTable(TableIdentifier table) {
+            if (table.equals(id("shop.other"))) {
+              throw new UncheckedIOException(new IOException("slow down"));
+            }
+            return super.loadTable(table);
+          }
+        };
+    slow.initialize("lake", lake.options());
+    TxnHandle slowed = open(slow);
+    assertRefused(() -> slowed.purge(A, CLAIM_MS), ErrorKind.UNSUPPORTED, "other=`shop.other`");
+    assertThat(lake.plainIds("shop.other")).containsExactly(2L);
+    clock.aheadMs += CLAIM_MS;
+    assertThat(handle.purge(A, CLAIM_MS).keptFiles()).isEqualTo(1);
+    assertThat(lake.plainIds("shop.other")).containsExactly(2L);
+  }
+
   /** Give A what another table has, and drop it long ago. */
   private void takeFilesOf(Table other) {
     AppendFiles taken = handle.catalog(() -> null).loadTable(A).newAppend();
