@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import txns_spark
-from integration_tests import bank, sessions
-from txns_spark.errors import TransactionConflict, translated
+from integration_tests import bank, fault_program, sessions
+from txns_spark.errors import CommitStateUnknown, TransactionConflict, translated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,6 +93,41 @@ def _bank(spark: SparkSession, name: str) -> None:
         _say("committed", move.label)
 
 
+def _append(spark: SparkSession, name: str) -> None:
+    """Append to the tables of a test of faults, as fault_program does; it says the same."""
+    tables = spark.conf.get("spark.txns.test.tables").split()
+    stopped = fault_program.stop_at_line()
+    for number in count(1):
+        if stopped.is_set():
+            return
+        _append_until_known(spark, f"{name}/{number}", tables)
+
+
+def _append_until_known(spark: SparkSession, txn_id: str, tables: list[str]) -> None:
+    while True:
+        try:
+            with translated():
+                spark.sql(f"BEGIN ID '{txn_id}'")
+                for table in tables:
+                    spark.sql(f"INSERT INTO lake.{table} VALUES ('{txn_id}')")
+                spark.sql("COMMIT")
+        except TransactionConflict:
+            fault_program.say("refused", txn_id)
+            spark.sql("ROLLBACK")
+            return
+        except CommitStateUnknown:
+            fault_program.say("unknown", txn_id)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is no outcome
+            words = " ".join(str(error).split())[:600]
+            fault_program.say("failed", txn_id, type(error).__name__, words)
+        else:
+            fault_program.say("committed", txn_id)
+            return
+        with suppress(Exception):  # it says 08007 and 25000 where the commit may have landed
+            spark.sql("ROLLBACK")
+        time.sleep(fault_program.PAUSE_S)
+
+
 def _warm(spark: SparkSession, name: str) -> None:
     """Do once what tests do: tables, rows, a transaction, reads."""
     spark.sql("CREATE NAMESPACE lake.db")
@@ -123,6 +160,7 @@ def main() -> None:
         "batches": _batches,
         "bank": _bank,
         "warm": _warm,
+        "append": _append,
     }
     parts[what](spark, name)
     sys.stdin.read()
