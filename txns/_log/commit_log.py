@@ -31,7 +31,7 @@ from txns._identifier import dotted_name
 from txns._log import commit_table, limits, payload, permitted
 from txns._log import entry as _entry
 from txns._log.state import EMPTY, LogState
-from txns._log.swap import Outcome, Swap, is_denied, is_refusal
+from txns._log.swap import Outcome, Swap, is_denied, is_full, is_refusal
 from txns._logger import logger
 from txns.errors import CorruptLog, InvalidUsage
 
@@ -337,6 +337,8 @@ class CommitLog:
                 return Swap(Outcome.NOT_SENT, error)
             if is_denied(error):
                 raise
+            if is_full(error):
+                return Swap(Outcome.NOT_SENT, error)
             return Swap(Outcome.REFUSED if is_refusal(error) else Outcome.MAYBE, error)
         self._made(head.table, won)
         return Swap(Outcome.WON)

@@ -17,6 +17,9 @@ _REFUSING = ("28000", "28P01", "25006", "42501")
 
 _READ_ONLY = "SQLITE_READONLY"
 
+_FULL = ("53100", "SQLITE_FULL")
+"""What a database says that has no room on its disk, and has undone what it was asked for."""
+
 
 class Outcome(Enum):
     """How an attempt to replace the head ended."""
@@ -29,7 +32,7 @@ class Outcome(Enum):
     REFUSED = auto()
     """The catalog refuses the request, or one that repeated it; the next head tells."""
     NOT_SENT = auto()
-    """Its metadata file could not be written, so nothing was asked of the catalog."""
+    """Nothing was asked of the catalog, or nothing done: a disk had no room, or was not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,21 @@ def is_refusal(error: BaseException) -> bool:
 
 def is_denied(error: BaseException) -> bool:
     """Whether a database has answered that somebody may not write: then nothing has landed."""
+    return any(told in _REFUSING or told.startswith(_READ_ONLY) for told in _told(error))
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a database has answered that it has no room: then nothing has landed."""
+    return any(told in _FULL for told in _told(error))
+
+
+def _told(error: BaseException) -> list[str]:
+    """Give the codes that a database has told its driver."""
     if not isinstance(error, DBAPIError) or error.orig is None:
-        return False
-    told = error.orig
+        return []
     # psycopg2 and psycopg name it differently; sqlite3 has names of its own.
-    sqlstate = getattr(told, "pgcode", None) or getattr(told, "sqlstate", None)
-    return sqlstate in _REFUSING or getattr(told, "sqlite_errorname", "").startswith(_READ_ONLY)
+    names = ("pgcode", "sqlstate", "sqlite_errorname")
+    return [told for name in names if (told := getattr(error.orig, name, None))]
 
 
 def is_transient(error: Exception) -> bool:

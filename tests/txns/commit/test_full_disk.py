@@ -9,6 +9,8 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 
 import txns
 from tests.txns.commit.test_commit_loop import Wrapped, staged
@@ -171,3 +173,37 @@ def test_attempts_end_in_time(lake, monkeypatch):
         txn.commit()
     assert 28_000 <= tried[-1] < 32_000
     assert [1] == ids(lake.open().snapshot().load_table(a))
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_database_without_room_is_no_outcome(lake, again):
+    """
+    What it says it has no room for has not landed: that is told, and there is nothing to settle.
+
+    An update of the catalog writes a large row as well, and the database may not grow.
+    """
+    catalog = SqlCatalog("lake", **lake.catalog.properties)
+    a = lake.table("a", [1])
+    txn = staged(lake.open(catalog), a, 2)
+    with lake.catalog.engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE ballast (bytes BLOB)")
+        connection.exec_driver_sql(
+            "CREATE TRIGGER fills AFTER UPDATE ON iceberg_tables"
+            " BEGIN INSERT INTO ballast VALUES (zeroblob(10000000)); END"
+        )
+    catalog.engine.dispose()
+
+    @event.listens_for(catalog.engine, "connect")
+    def limit(connection, _record):
+        connection.execute("PRAGMA max_page_count = 200")
+
+    with pytest.raises(OperationalError, match="full"):
+        txn.commit()
+    assert txns.State.ACTIVE is txn.state
+    with lake.catalog.engine.begin() as connection:
+        connection.exec_driver_sql("DROP TRIGGER fills")
+    if again:
+        txn.commit()
+    else:
+        txn.rollback()
+    assert ([1, 2] if again else [1]) == ids(lake.open().snapshot().load_table(a))

@@ -9,12 +9,10 @@ import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.MetadataFiles;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
-import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataOperations;
@@ -47,9 +45,6 @@ import org.slf4j.LoggerFactory;
  */
 public final class CommitLog {
   private static final Logger LOG = LoggerFactory.getLogger(CommitLog.class);
-
-  /** SQLSTATEs of a database that does not let somebody write: login, read-only, privilege. */
-  private static final Set<String> REFUSING = Set.of("28000", "28P01", "25006", "42501");
 
   /** How often the head is loaded until it is as new as one that was seen. */
   private static final int LOADS = 3;
@@ -85,8 +80,8 @@ public final class CommitLog {
       /** The catalog refuses the request, or one that repeated it; the next head tells. */
       REFUSED,
       /**
-       * The catalog was not asked: the head had moved already, which has no cause, or the new
-       * metadata file could not be written.
+       * The catalog was not asked, or has done nothing: the head had moved already, which has no
+       * cause, the new metadata file could not be written, or a database had no room.
        */
       NOT_SENT
     }
@@ -96,7 +91,7 @@ public final class CommitLog {
       return outcome == Outcome.MAYBE || isUnwritten();
     }
 
-    /** Whether nothing was asked of the catalog since a file could not be written. */
+    /** Whether nothing was done since a file, or a row, could not be written. */
     public boolean isUnwritten() {
       return outcome == Outcome.NOT_SENT && cause != null;
     }
@@ -311,7 +306,10 @@ public final class CommitLog {
           }
           return new Swap(Swap.Outcome.NOT_SENT, e);
         }
-        refuseDenied(e);
+        DatabaseAnswer.refuseDenied(e);
+        if (DatabaseAnswer.isFull(e)) {
+          return new Swap(Swap.Outcome.NOT_SENT, e);
+        }
         return new Swap(isRefusal(e) ? Swap.Outcome.REFUSED : Swap.Outcome.MAYBE, e);
       } catch (Throwable e) {
         writer = null; // it may have come after the swap: the next head tells
@@ -338,15 +336,6 @@ public final class CommitLog {
    */
   public static boolean isRefusal(RuntimeException e) {
     return isMalformed(e) || e instanceof ForbiddenException || e instanceof NotAuthorizedException;
-  }
-
-  /** What a database says that lets nobody write: it has answered, so nothing has landed. */
-  private static void refuseDenied(RuntimeException e) {
-    for (Throwable cause = e; cause != null; cause = cause.getCause()) {
-      if (cause instanceof SQLException told && REFUSING.contains("" + told.getSQLState())) {
-        throw new ForbiddenException(e, "%s", told.getMessage());
-      }
-    }
   }
 
   /** Whether a catalog calls a request malformed, as some do where it stood on an older state. */

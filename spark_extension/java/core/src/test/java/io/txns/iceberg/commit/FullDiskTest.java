@@ -9,6 +9,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.HookedDriver;
 import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnClock;
@@ -20,6 +21,7 @@ import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.sql.SQLException;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
@@ -37,6 +39,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.sqlite.SQLiteErrorCode;
+import org.sqlite.SQLiteException;
 
 /**
  * A storage that fails in the swap is no unknown outcome, and is given time (docs/spec.md 11.1).
@@ -206,5 +210,29 @@ class FullDiskTest extends TwoTables {
           .filter(path -> path.toString().endsWith(".avro"))
           .collect(Collectors.toSet());
     }
+  }
+
+  /** What it says it has no room for has not landed: that is told, and nothing is to settle. */
+  @ParameterizedTest
+  @ValueSource(strings = {"postgresql", "sqlite"})
+  void aDatabaseWithoutRoomIsNoOutcome(String database) throws IOException {
+    full =
+        TxnHandle.open(
+            "lake",
+            HookedDriver.catalog(lake),
+            TxnConfig.from(Map.of("txns.apply", "next")),
+            pauses);
+    Transaction txn = appending(BeginOptions.defaults(), 2);
+    HookedDriver.hook(
+        update -> {
+          throw database.equals("sqlite")
+              ? new SQLiteException("[SQLITE_FULL] no room", SQLiteErrorCode.SQLITE_FULL)
+              : new SQLException("no room to extend the file", "53100");
+        });
+    assertThatThrownBy(txn::commit)
+        .isNotInstanceOf(TxnException.class)
+        .hasStackTraceContaining("no room");
+    txn.rollback();
+    assertThat(ids(ours.loadTable(id("shop.a")))).containsExactly(1L);
   }
 }

@@ -8,6 +8,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.BeginOptions;
 import io.txns.iceberg.Committed;
+import io.txns.iceberg.HookedDriver;
 import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
@@ -74,6 +75,49 @@ class RefusedCommitTest extends TwoTables {
     Transaction txn = reader.begin(BeginOptions.defaults());
     append(reader.catalog(() -> txn).loadTable(id("shop.a")), 2);
     assertThatThrownBy(txn::commit).hasMessageContaining("permission denied");
+    txn.rollback();
+    assertThat(txn.state()).isEqualTo(Transaction.State.ROLLED_BACK);
+    assertThat(lake.txnIds("shop.a")).isEqualTo(List.of(1L));
+  }
+
+  /**
+   * What a database refuses may have landed before: Iceberg's client repeats what broke off, and
+   * then tells the first error, which says nothing.
+   *
+   * <p>1. T's update is done, and its answer is lost. 2. The database is another one now, a standby
+   * that may not write. 3. The client connects again, and repeats the update.
+   */
+  @Test
+  void aRefusalOfARepeatedUpdateIsSettledByTheLog() {
+    TxnHandle ours = TxnHandle.open("lake", HookedDriver.catalog(lake), Lake.INLINE, Lake.CLOCK);
+    Transaction txn = ours.begin(BeginOptions.defaults());
+    append(ours.catalog(() -> txn).loadTable(id("shop.a")), 2);
+    HookedDriver.hook(
+        landed -> {
+          landed.run();
+          HookedDriver.hook(
+              refused -> {
+                HookedDriver.hook(HookedDriver.Update::run);
+                throw new SQLException("cannot execute UPDATE in a read-only transaction", "25006");
+              });
+          throw new SQLException("an I/O error occurred", "08006");
+        });
+    txn.commit();
+    assertThat(txn.state()).isEqualTo(Transaction.State.COMMITTED);
+    assertThat(lake.txnIds("shop.a")).isEqualTo(List.of(1L, 2L));
+  }
+
+  /** Of an update that was sent once, the database's answer is the outcome. */
+  @Test
+  void aDatabaseThatIsReadOnlyIsNoUnknownOutcome() {
+    TxnHandle ours = TxnHandle.open("lake", HookedDriver.catalog(lake), Lake.INLINE, Lake.CLOCK);
+    Transaction txn = ours.begin(BeginOptions.defaults());
+    append(ours.catalog(() -> txn).loadTable(id("shop.a")), 2);
+    HookedDriver.hook(
+        refused -> {
+          throw new SQLException("cannot execute UPDATE in a read-only transaction", "25006");
+        });
+    assertThatThrownBy(txn::commit).hasMessageContaining("read-only");
     txn.rollback();
     assertThat(txn.state()).isEqualTo(Transaction.State.ROLLED_BACK);
     assertThat(lake.txnIds("shop.a")).isEqualTo(List.of(1L));

@@ -1,0 +1,57 @@
+package io.txns.iceberg.log;
+
+import java.sql.SQLException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import org.apache.iceberg.exceptions.ForbiddenException;
+
+/**
+ * What a catalog's database has answered to an update that it has not done.
+ *
+ * <p>Iceberg's client repeats what broke off, and where that fails, too, tells the first error: so
+ * an answer is one to the first request, and none has landed before it.
+ */
+final class DatabaseAnswer {
+  /** SQLSTATEs of a database that does not let somebody write: login, read-only, privilege. */
+  private static final Set<String> REFUSING = Set.of("28000", "28P01", "25006", "42501");
+
+  /** What a database says that has no room on its disk, and has undone what it was asked for. */
+  private static final String DISK_FULL = "53100";
+
+  private static final String SQLITE_FULL = "[SQLITE_FULL]";
+
+  private DatabaseAnswer() {}
+
+  /**
+   * Refuse what a database refuses.
+   *
+   * @throws ForbiddenException it lets nobody write
+   */
+  static void refuseDenied(RuntimeException e) {
+    for (SQLException told : told(e)) {
+      if (REFUSING.contains("" + told.getSQLState())) {
+        throw new ForbiddenException(e, "%s", told.getMessage());
+      }
+    }
+  }
+
+  /** Whether it has no room. */
+  static boolean isFull(RuntimeException e) {
+    return told(e).stream()
+        .anyMatch(
+            told ->
+                DISK_FULL.equals(told.getSQLState())
+                    || ("" + told.getMessage()).contains(SQLITE_FULL));
+  }
+
+  private static List<SQLException> told(RuntimeException e) {
+    List<SQLException> all = new ArrayList<>();
+    for (Throwable cause = e; cause != null; cause = cause.getCause()) {
+      if (cause instanceof SQLException told) {
+        all.add(told);
+      }
+    }
+    return all;
+  }
+}
