@@ -128,6 +128,26 @@ def _append_until_known(spark: SparkSession, txn_id: str, tables: list[str]) -> 
         time.sleep(fault_program.PAUSE_S)
 
 
+def _roles(spark: SparkSession, name: str) -> None:
+    """Run statements, a line of JSON each: a role of the database, and the statement of it."""
+    del name
+    of_role: dict[str, SparkSession] = {}
+    uri = spark.conf.get("spark.sql.catalog.lake.uri")
+    for line in sys.stdin:
+        role, statement = json.loads(line)
+        if role not in of_role:
+            of_role[role] = spark.newSession()
+            own = uri.replace("user=postgres", f"user={role}")
+            of_role[role].conf.set("spark.sql.catalog.lake.uri", own)
+            initialize = str(role == "postgres").lower()
+            of_role[role].conf.set("spark.sql.catalog.lake.jdbc.init-catalog-tables", initialize)
+        try:
+            found = [tuple(row) for row in of_role[role].sql(statement).collect()]
+            print(json.dumps(["rows", found], default=str), flush=True)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is what a user sees
+            print(json.dumps(["error", str(error)]), flush=True)
+
+
 def _warm(spark: SparkSession, name: str) -> None:
     """Do once what tests do: tables, rows, a transaction, reads."""
     spark.sql("CREATE NAMESPACE lake.db")
@@ -161,6 +181,7 @@ def main() -> None:
         "bank": _bank,
         "warm": _warm,
         "append": _append,
+        "roles": _roles,
     }
     parts[what](spark, name)
     sys.stdin.read()

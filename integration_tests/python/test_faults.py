@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 WRITERS = 4
+FULL = ("files", "database")
 _NUMBERS = itertools.count(1)
 
 
@@ -62,28 +63,37 @@ def _start(lake: Lake, stack: ExitStack, count: int = WRITERS, **options):
     ]
 
 
-@pytest.mark.parametrize("full", ["files", "files-and-database"])
-def test_the_disk_is_full(full, writers, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("full", "lasts_s"),
+    [
+        ("both", 4),
+        pytest.param("files", 4, marks=pytest.mark.slow),
+        # Longer than attempts go on: what a database has told is no unknown outcome.
+        pytest.param("database", 34, marks=pytest.mark.slow),
+    ],
+)
+def test_the_disk_is_full(full, lasts_s, writers, tmp_path: Path):
     """
     What cannot be written is told as the disk's own error; with room again all go on.
 
-    The disk is a tmpfs of 48 MiB, for the warehouse, or for SQLite's database as well.
+    The disk is a tmpfs of 48 MiB, for the warehouse, SQLite's database, or both.
     """
     try:
         disk = writers.enter_context(small_filesystem(tmp_path / "disk", 48))
     except PermissionError as error:
         pytest.skip(f"a small file system has to be mounted: {error}")
-    where = disk if full == "files-and-database" else tmp_path
-    uri = f"sqlite:///{where}/catalog.db?timeout=60"
-    lake = Lake(tmp_path, uri, warehouse=f"file://{disk}/files").make()
+    files, database = (disk if full in {"both", each} else tmp_path for each in FULL)
+    uri = f"sqlite:///{database}/catalog.db?timeout=60"
+    lake = Lake(tmp_path, uri, warehouse=f"file://{files}/files").make()
     running = _start(lake, writers)
-    course = carry_out(lake, running, lambda: fill(disk), (disk / "filler").unlink, lasts_s=4)
+    course = carry_out(lake, running, lambda: fill(disk), (disk / "filler").unlink, lasts_s=lasts_s)
     end(lake, running)
     print(course)
     assert course.failed
     assert (0, 0) == (course.unknown, course.refused)
 
 
+@pytest.mark.slow
 def test_a_storage_call_hangs(writers, tmp_path: Path):
     """
     It ends by its time-out, and who writes other tables goes on all the while.
