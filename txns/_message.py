@@ -46,6 +46,7 @@ _BEARER = re.compile(r"\b(bearer|basic) +[A-Za-z0-9._~+/-]{8,}=*", re.IGNORECASE
 _CONTROL = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+_QUOTING = frozenset(" \"'`=\\")
 _BYTES = 256
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -95,6 +96,19 @@ def printable(text: str) -> str:
     halves of pairs, which no terminal takes.
     """
     return _CONTROL.sub(_escaped, text)
+
+
+def field(value: str) -> str:
+    r"""
+    Write a value as it stands behind `name=` in a line of a log.
+
+    Printable, and in double quotes where it is empty, or has a space, a quote, `=` or `\`; there
+    `"` and `\` have a `\` before them.
+    """
+    shown = printable(value)
+    if shown and not _QUOTING.intersection(shown):
+        return shown
+    return '"' + shown.replace("\\", r"\\").replace('"', r"\"") + '"'
 
 
 def message(text: str) -> str:

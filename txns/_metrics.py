@@ -9,13 +9,17 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING
+
+from txns._logger import about, fields, logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from txns._clock import Clock
+
+_LOG = logger(__name__)
 
 
 class Count(Enum):
@@ -33,7 +37,7 @@ class Count(Enum):
         return f"txns_transactions_{self.name.lower()}"
 
 
-class Phase(Enum):
+class Phase(StrEnum):
     """What a transaction spends its time on; `docs/architecture.md`, Phases."""
 
     STAGE = "stage"
@@ -75,13 +79,15 @@ class Metrics:
         with self._lock:
             last = self._took[phase]
             self._took[phase] = Took(last.count + 1, last.sum_ms + ms, max(last.max_ms, ms))
+        _LOG.debug("a phase has ended", extra=fields(phase=phase, ms=ms))
 
     @contextmanager
     def phase(self, phase: Phase) -> Iterator[None]:
         """Note how long a block takes, also where it ends with an error."""
         began_ms = self._clock.now_ms()
         try:
-            yield
+            with about(phase=phase):
+                yield
         finally:
             self.took(phase, self._clock.now_ms() - began_ms)
 

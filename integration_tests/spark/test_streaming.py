@@ -143,8 +143,9 @@ def test_a_new_checkpoint_under_an_old_name(
         named = txns_spark.foreach_batch(write, query_id=sink)
         _stream(spark, tmp_path, checkpoint).foreachBatch(named).start().awaitTermination()
     assert 10 == count(spark, sink)
-    [warning] = [each.getMessage() for each in caplog.records if "query_id" in each.getMessage()]
-    assert f"stream/{sink}/0" in warning
+    [warning] = [each for each in caplog.records if "query_id" in each.getMessage()]
+    assert f"stream/{sink}/0" == warning.txn
+    assert warning.getMessage().endswith(f" txn=stream/{sink}/0")
 
 
 def test_a_batch_that_fails(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from functools import wraps
 from typing import TYPE_CHECKING
 
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)  # noqa: TID251 -- of names and numbers alone
 _SKIPPED = (
-    "batch %d has committed before, as %s%d, and is skipped; if the query has a new checkpoint, "
-    "give foreach_batch a new query_id"
+    "batch %d has committed before, and is skipped; if the query has a new checkpoint, give "
+    "foreach_batch a new query_id txn=%s"
 )
 _FIRST_WAIT_MS = 400
 _WAIT_MS_MAX = 5000
@@ -98,11 +100,18 @@ def _run_once(
             if begun is None or begun.state != "committed":
                 callback(batch, batch_id)
             else:
-                _LOG.warning(_SKIPPED, batch_id, query, batch_id)
+                txn_id = f"{query}{batch_id}"
+                _LOG.warning(_SKIPPED, batch_id, _field(txn_id), extra={"txn": txn_id})
             session.sql("COMMIT")
         except BaseException:
             session.sql("ROLLBACK")
             raise
+
+
+def _field(txn_id: str) -> str:
+    """Return an id, which is printable, as a line of the log has it: docs/operations.md."""
+    plain = not re.search(r"[\s\"'`=\\]", txn_id)
+    return txn_id if plain else json.dumps(txn_id, ensure_ascii=False)
 
 
 def _end_what_was_left(session: SparkSession, query: str) -> None:

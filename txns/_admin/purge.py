@@ -25,7 +25,7 @@ from txns._commit.group import Key
 from txns._identifier import dotted_name
 from txns._log import storage_time
 from txns._log.entry import Kind
-from txns._logger import logger
+from txns._logger import fields, logger
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table import mark, purge_claim, purge_name
@@ -337,16 +337,18 @@ class Purger:
                 f" the catalog itself; table=`{dotted_name(apart)}`"
                 f" belongs_to=`{dotted_name(name)}`"
             ) from error
-        _LOG.warning("%s was not what was to be purged: it is back", dotted_name(name))
+        _LOG.warning(
+            "the table was not what was to be purged: it is back", extra=fields(table=name)
+        )
 
 
 def _report(name: Identifier, files: PurgedFiles) -> None:
     if files.kept:
         _LOG.warning(
-            "%d files that %s names are not its own, and stay, as %s",
+            "%d files that the table names are not its own, and stay, as %s",
             len(files.kept),
-            dotted_name(name),
             min(files.kept),
+            extra=fields(table=name),
         )
 
 

@@ -25,7 +25,7 @@ from txns._log import commit_table
 from txns._log.commit_log import head_of
 from txns._log.entry import THIS_ENGINE, Entry, Kind
 from txns._log.swap import Outcome
-from txns._logger import logger
+from txns._logger import fields, logger
 from txns._services import Parts
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
@@ -117,7 +117,11 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
             by_spark = f"CALL system.repair(table => '{shown.name}', action => 'recover')"
             left[shown.identifier] = f"{error}; in Spark: {by_spark}"
         except Exception as error:  # noqa: BLE001 -- one table that is broken keeps no other
-            _LOG.warning("%s does not belong to the log yet", shown.name, exc_info=True)
+            _LOG.warning(
+                "the table does not belong to the log yet",
+                exc_info=True,
+                extra=fields(table=shown.identifier),
+            )
             left[shown.identifier] = str(error)
         else:
             marked.append(shown.identifier)

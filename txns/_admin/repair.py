@@ -21,7 +21,7 @@ from txns._iceberg.updates import reads_as
 from txns._identifier import dotted_name
 from txns._log.entry import Isolation, Kind, derived_id
 from txns._log.swap import is_refusal
-from txns._logger import logger
+from txns._logger import fields, logger
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
@@ -206,7 +206,7 @@ class Repairer:
     def _newest(self, identifier: Identifier) -> tuple[Head, Loaded]:
         head = self._log.load_if_exists()
         if head.exists and not self._applier.apply(head, identifier):
-            _LOG.info("entries of %s stay unapplied before its repair", dotted_name(identifier))
+            _LOG.info("entries stay unapplied before a repair", extra=fields(table=identifier))
         newest = self._log.load_if_exists()
         loaded = self._tables.load_with_dropped(identifier, newest, newest.upper)
         stranger = loaded.stranger

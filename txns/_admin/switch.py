@@ -9,9 +9,8 @@ from txns._admin.inventory import Surveyed, survey
 from txns._admin.repair import Repairer
 from txns._commit.drafts import checked_ts, control_entry
 from txns._commit.group import Key
-from txns._identifier import dotted_name
 from txns._log.entry import Entry, Kind
-from txns._logger import logger
+from txns._logger import fields, logger
 from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
@@ -85,13 +84,14 @@ def on(parts: Parts) -> list[Identifier]:
 def _adopts(parts: Parts, table: Surveyed) -> bool:
     """Adopt a table; one that lacks what was acknowledged is left to a person."""
     stranger = table.loaded.stranger if table.loaded else None
+    which = fields(table=table.identifier)
     if stranger and stranger.lost:
-        _LOG.warning("%s is not adopted: %s", dotted_name(table.identifier), stranger.reason)
+        _LOG.warning("the table is not adopted: %s", stranger.reason, extra=which)
         return False
     try:
         Repairer(parts).adopt(table.identifier)
     except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
-        _LOG.warning("%s is not adopted: %s", dotted_name(table.identifier), error)
+        _LOG.warning("the table is not adopted: %s", error, extra=which)
         return False
     return True
 

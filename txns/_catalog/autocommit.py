@@ -31,7 +31,7 @@ from txns._iceberg.updates import laid_over
 from txns._identifier import dotted_name
 from txns._log.entry import Kind
 from txns._log.settings import INLINE
-from txns._logger import logger
+from txns._logger import about, fields, logger
 from txns._stage import change_builder
 from txns._stage import create_table as _create_table
 from txns._stage.staged_table import StagedTable
@@ -186,7 +186,9 @@ class AutocommitCatalog(TxnCatalog):
         staged.check_base(updates)
         # What is no append pyiceberg validates on the newer state, as on a plain table.
         appended = table.made_by_appends(updates)
-        staged.stage(self._parts.kept_by_expiry(base, updates), appended=appended)
+        with about(table=name):
+            kept = self._parts.kept_by_expiry(base, updates)
+        staged.stage(kept, appended=appended)
         if staged.changed:
             self._commit(staged, table.read_ts_of(base))
         return self._committed(table, staged)
@@ -197,7 +199,11 @@ class AutocommitCatalog(TxnCatalog):
         try:
             newest = self._load(staged.identifier)
         except Exception:  # noqa: BLE001 -- whatever it was, it has committed
-            _LOG.warning("committed, but it cannot be loaded now", exc_info=True)
+            _LOG.warning(
+                "committed, but it cannot be loaded now",
+                exc_info=True,
+                extra=fields(table=staged.identifier),
+            )
             return CommitTableResponse(metadata=staged.current, metadata_location=location)
         if isinstance(table, TxnTable):
             if not table.is_same(newest.metadata):
@@ -408,7 +414,8 @@ class AutocommitCatalog(TxnCatalog):
                     "the table has come under care, or transactions were turned on, since it was"
                     f" loaded: load it again; {dotted_name(name)}"
                 )
-            updates = self._parts.kept_by_expiry(plain.metadata, updates)
+            with about(table=name):
+                updates = self._parts.kept_by_expiry(plain.metadata, updates)
         if timestamps.is_ahead(plain.metadata, clock.now_ms()):
             for requirement in requirements:
                 requirement.validate(plain.metadata)

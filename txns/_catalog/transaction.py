@@ -21,7 +21,8 @@ from txns._commit.leftovers import Leftovers
 from txns._identifier import dotted_name, folded
 from txns._log.entry import Entry, Isolation, Kind
 from txns._log.settings import INLINE
-from txns._metrics import Count
+from txns._logger import about
+from txns._metrics import Count, Phase
 from txns._stage import change_builder
 from txns._stage.read_set import ReadSet
 from txns._stage.savepoints import Savepoints
@@ -211,7 +212,7 @@ class Transaction(TxnCatalog):
     ) -> CommitTableResponse:
         """Stage changes of a table; pyiceberg's operations call it."""
         name = table.name()
-        with self._lock:
+        with self._lock, about(txn=self.txn_id, table=name, phase=Phase.STAGE):
             self._check_writable()
             self._refuse_commit_table(name)
             refuse_reserved_in(name, table.metadata, updates)
@@ -317,7 +318,7 @@ class Transaction(TxnCatalog):
             Exception: Of the catalog or the storage: what was staged stays, commit again or roll
                 back.
         """
-        with self._lock:
+        with self._lock, about(txn=self.txn_id):
             if self.committed is not None:
                 self._write_set.discard()
                 self.state = State.COMMITTED
@@ -378,7 +379,7 @@ class Transaction(TxnCatalog):
             InvalidUsage: 25000, a commit that was refused has landed all the same.
             CommitStateUnknown: It may have committed, or may still: nothing is undone or deleted.
         """
-        with self._lock:
+        with self._lock, about(txn=self.txn_id, phase=Phase.STAGE):
             if self.state is State.ACTIVE and self._attempts.stood_on is not None:
                 self._settle_refused()
             if self.state is State.UNKNOWN:
@@ -430,7 +431,7 @@ class Transaction(TxnCatalog):
         Raises:
             InvalidUsage: 3B001 for an unknown savepoint.
         """
-        with self._lock:
+        with self._lock, about(txn=self.txn_id, phase=Phase.STAGE):
             self._check_unattempted()
             staged, undone = self._savepoints.back_to(name, self._write_set.staged)
             self._write_set.restore(staged)

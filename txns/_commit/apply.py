@@ -29,7 +29,8 @@ from txns._iceberg import manifests, places, timestamps
 from txns._identifier import dotted_name
 from txns._log.entry import Kind, LoggedChange
 from txns._log.state import without_ended
-from txns._logger import logger
+from txns._logger import about, logger
+from txns._metrics import Phase
 from txns._stage import change_builder, kept_tags
 from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
@@ -89,17 +90,14 @@ class Applier:
 
     def apply(self, head: Head, table: Identifier, upto: int | None = None) -> bool:
         """Apply what a head holds for a table; give whether nothing is left."""
-        try:
-            return self.apply_run(head, table, upto)
-        except TxnsError as error:
-            _LOG.warning("entries of %s stay unapplied: %s", dotted_name(table), error)
-        except Exception:  # noqa: BLE001 -- whatever it was, the entry stays for the next writer
-            _LOG.warning(
-                "entries of %s stay unapplied, the next writer tries again",
-                dotted_name(table),
-                exc_info=True,
-            )
-        return False
+        with about(table=table, phase=Phase.APPLY):
+            try:
+                return self.apply_run(head, table, upto)
+            except TxnsError as error:
+                _LOG.warning("entries stay unapplied: %s", error)
+            except Exception:  # noqa: BLE001 -- whatever it was, the next writer looks
+                _LOG.warning("entries stay unapplied, the next writer tries again", exc_info=True)
+            return False
 
     def apply_run(self, head: Head, table: Identifier, upto: int | None = None) -> bool:
         """
@@ -108,6 +106,10 @@ class Applier:
         Raises:
             Quarantined: A change cannot be applied.
         """
+        with about(table=table, phase=Phase.APPLY):
+            return self._apply_due(head, table, upto)
+
+    def _apply_due(self, head: Head, table: Identifier, upto: int | None) -> bool:
         if not any(entry.applies for entry in head.state.entries):
             return True
         real = self._load(table)
@@ -121,7 +123,8 @@ class Applier:
             self._check_mark(table, head, real)
             repaired = change.commit_ts <= repaired_at
             try:
-                real = self._apply_one(table, change, real, head, repaired=repaired)
+                with about(txn=change.entry.txn_id):  # which may be another's than the caller's
+                    real = self._apply_one(table, change, real, head, repaired=repaired)
             except (Quarantined, Unsupported):
                 self._keep_reachable(table, run)
                 raise
@@ -158,11 +161,7 @@ class Applier:
                 updates = outstanding_branch.put(base, outstanding, self._clock.now_ms())
                 swap(self._catalog, real, outstanding_branch.here(base), updates, self._clock)
         except Exception:  # noqa: BLE001 -- whatever it was, the table is as it was
-            _LOG.warning(
-                "an orphan removal may take files of %s that are not applied",
-                dotted_name(table),
-                exc_info=True,
-            )
+            _LOG.warning("an orphan removal may take files that are not applied", exc_info=True)
 
     def _is_its_own(self, table: Identifier, base: TableMetadata, change: LoggedChange) -> bool:
         updates = self._log.request(change).updates
@@ -224,7 +223,7 @@ class Applier:
         try:
             return self._try(table, change, real, head, repaired=repaired)
         except (CommitFailedException, TableAlreadyExistsError):
-            _LOG.debug("somebody else changed %s first", dotted_name(table), exc_info=True)
+            _LOG.debug("somebody else changed the table first", exc_info=True)
         real = self._load(table)
         try:
             return self._try(table, change, real, head, repaired=repaired)
@@ -234,9 +233,8 @@ class Applier:
                 return newest
             if _main_id(newest) == _main_id(real):
                 _LOG.warning(
-                    "entries of %s stay unapplied: the catalog refuses the swap, though nobody"
-                    " has moved main",
-                    dotted_name(table),
+                    "entries stay unapplied: the catalog refuses the swap, though nobody has"
+                    " moved main",
                     exc_info=True,
                 )
             return None

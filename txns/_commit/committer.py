@@ -18,7 +18,7 @@ from txns._identifier import dotted_name
 from txns._log import limits, permitted
 from txns._log import payload as _payload
 from txns._log.entry import THIS_ENGINE, Change, Entry, Isolation, Kind, LoggedChange, Operation
-from txns._logger import logger
+from txns._logger import about, logger
 from txns._metrics import Count, Metrics, Phase
 from txns._stage import change_builder, kept_tags, restage
 from txns._stage.read_set import ReadSet
@@ -127,18 +127,23 @@ class Committer:
             Quarantined: A table that it overwrites has changes that cannot be applied.
             Exception: Of the catalog or the storage, which is no outcome: what was staged stays.
         """
-        if request.kind is not Kind.COMMIT:
-            return self._commit(request)
+        with about(txn=request.key.txn_id):
+            return self._counted(request) if request.kind is Kind.COMMIT else self._commit(request)
+
+    def _counted(self, request: Request) -> Entry:
         self.metrics.took(Phase.STAGE, self._clock.now_ms() - request.born_ms)
         try:
             entry = self._commit(request)
-        except Conflict:
+        except Conflict as conflict:
             self.metrics.count(Count.CONFLICTED)
+            _LOG.info("not committed: %s", conflict)
             raise
         except CommitStateUnknown:
             self.metrics.count(Count.UNKNOWN)
+            _LOG.warning("nobody knows yet whether it has committed", exc_info=True)
             raise
         self.metrics.count(Count.COMMITTED)
+        _LOG.debug("committed at %d", entry.commit_ts)
         return entry
 
     def _commit(self, request: Request) -> Entry:
@@ -172,15 +177,17 @@ class Committer:
 
         def measured(state: LogState, head: Head, commit_ts: int) -> Entry:
             began_ms = self._clock.now_ms()
-            try:
-                return attempt(state, head, commit_ts)
-            finally:
-                spent_ms.append(self._clock.now_ms() - began_ms)
-                self.metrics.took(Phase.VALIDATE, spent_ms[-1])
+            with about(txn=key.txn_id, phase=Phase.VALIDATE):  # it may be another's thread
+                try:
+                    return attempt(state, head, commit_ts)
+                finally:
+                    spent_ms.append(self._clock.now_ms() - began_ms)
+                    self.metrics.took(Phase.VALIDATE, spent_ms[-1])
 
         began_ms = self._clock.now_ms()
         try:
-            return self._loop.append(key, measured)
+            with about(phase=Phase.SWAP):
+                return self._loop.append(key, measured)
         finally:
             took_ms = self._clock.now_ms() - began_ms - sum(spent_ms)
             self.metrics.took(Phase.SWAP, took_ms)
@@ -201,8 +208,9 @@ class Committer:
             raise
         except Exception:
             if request.key.attempts.stood_on is None:
-                request.leftovers.remove(self._log, None)
-                _delete_staged(request)
+                with about(txn=request.key.txn_id):
+                    request.leftovers.remove(self._log, None)
+                    _delete_staged(request)
             raise
 
     def _prepare(self, request: Request) -> TxnsError | None:
@@ -235,20 +243,20 @@ class Committer:
         Returns:
             Whether it is applied everywhere. It has committed whatever happens here.
         """
-        try:
-            head = self._log.load()
-            with self.metrics.phase(Phase.APPLY):
-                left = self._applier.apply_all(head, map(head.state.name_of, entry.changes))
-            began_ms = self._clock.now_ms()
-            if self._tidier.tidy_when_due(head):
-                self.metrics.took(Phase.TIDY, self._clock.now_ms() - began_ms)
-        except Exception:  # noqa: BLE001 -- it has committed, whatever happens here
-            _LOG.warning(
-                "committed, but not applied: the next writer does; txn=%s",
-                entry.txn_id,
-                exc_info=True,
-            )
-            return False
+        with about(txn=entry.txn_id):
+            try:
+                return self._applied(entry)
+            except Exception:  # noqa: BLE001 -- it has committed, whatever happens here
+                _LOG.warning("committed, but not applied: the next writer does", exc_info=True)
+                return False
+
+    def _applied(self, entry: Entry) -> bool:
+        head = self._log.load()
+        with self.metrics.phase(Phase.APPLY):
+            left = self._applier.apply_all(head, map(head.state.name_of, entry.changes))
+        began_ms = self._clock.now_ms()
+        if self._tidier.tidy_when_due(head):
+            self.metrics.took(Phase.TIDY, self._clock.now_ms() - began_ms)
         return not left
 
     def leave(self) -> None:

@@ -14,7 +14,7 @@ from txns._commit.group import Origin
 from txns._commit.head_bounds import HeadFull
 from txns._log import limits
 from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, to_summary
-from txns._logger import logger
+from txns._logger import fields, logger
 from txns.errors import Conflict, CorruptLog, InvalidUsage, transactions_off
 
 if TYPE_CHECKING:
@@ -143,7 +143,8 @@ class Drafts:
         now_ms, state = self.clock.now_ms(), self.state
         if state.upper > now_ms + MAX_SKEW_MS:
             _LOG.warning(
-                "the log is %d ms ahead of this clock: some clock is fast", state.upper - now_ms
+                "the log is ahead of this clock: some clock is fast",
+                extra=fields(txn=member.key.txn_id, ms=state.upper - now_ms),
             )
         commit_ts = max(now_ms, state.upper + 1)
         if member.key.commit_ts is not None:

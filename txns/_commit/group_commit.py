@@ -18,7 +18,7 @@ from txns._commit.group import CommitGroup, Member, Origin
 from txns._commit.head_bounds import HeadFull
 from txns._log.state import aborted_ts, committed
 from txns._log.swap import Outcome, is_transient
-from txns._logger import logger
+from txns._logger import fields, logger
 from txns.errors import CommitStateUnknown, Conflict
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class CommitLoop:
         except Exception as error:
             unsettled = any(member.attempts.stood_on for member in _open(members))
             if (unsettled or failed) and is_transient(error):
-                _LOG.debug("the log cannot be asked, trying again", exc_info=True)
+                _tell(members, "the log cannot be asked, trying again", error)
                 return None
             raise
         return head
@@ -170,7 +170,7 @@ class CommitLoop:
                 member.entry = entry
             return None
         # Who was refused stays as well: it may have been because of entries that did not land.
-        _LOG.debug("a swap was not won: %s", swap.outcome, exc_info=swap.cause)
+        _tell(drafts.members, f"the swap was not won: {swap.outcome.name}", swap.cause)
         for member in drafts.members:
             member.cause, member.unsent = swap.cause, swap.outcome is Outcome.NOT_SENT
         if swap.outcome is Outcome.REFUSED:
@@ -231,6 +231,13 @@ class CommitLoop:
                     txn_id=member.key.txn_id,
                     least_ts=head.upper,
                 )
+
+
+def _tell(members: list[Member], what: str, cause: Exception | None) -> None:
+    """Log what has become of an attempt of several: a line for each, and the cause once."""
+    for member in members:
+        _LOG.info(what, extra=fields(txn=member.key.txn_id))
+    _LOG.debug("why: %s", cause, exc_info=cause)
 
 
 def _not_sent(members: list[Member]) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from txns._identifier import dotted_name
 from txns._log.entry import Kind
-from txns._logger import logger
+from txns._logger import fields, logger
 from txns._table.data_tables import LESS_THAN_ALL, UNKNOWN
 
 if TYPE_CHECKING:
@@ -54,7 +53,9 @@ class AppliedTo:
             return self.tables.applied_ts(name, uuid)
         except Exception:  # noqa: BLE001 -- whatever it was: what it has is not known
             _LOG.warning(
-                "%s cannot be read: its entries stay in the head", dotted_name(name), exc_info=True
+                "the table cannot be read: its entries stay in the head",
+                exc_info=True,
+                extra=fields(table=name),
             )
             return UNKNOWN
 

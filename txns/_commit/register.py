@@ -24,7 +24,7 @@ from txns._commit.group import Key, Origin
 from txns._iceberg import manifests, timestamps
 from txns._identifier import dotted_name
 from txns._log.entry import Change, Entry, Kind, Operation
-from txns._logger import logger
+from txns._logger import fields, logger
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
@@ -172,7 +172,11 @@ class Registrar:
         try:
             return self._mark(identifier, table)
         except CommitFailedException:
-            _LOG.debug("somebody else changed %s first", dotted_name(identifier), exc_info=True)
+            _LOG.debug(
+                "somebody else changed the table first",
+                exc_info=True,
+                extra=fields(table=identifier),
+            )
         table = self._catalog.load_table(identifier)
         self._check_registrable(identifier, table, uuid)
         if _mark.mark_of(table.metadata) is None:

@@ -27,7 +27,8 @@ from txns._log import entry as _entry
 from txns._log.entry import THIS_ENGINE, Entry, Kind
 from txns._log.payload import is_at_its_place
 from txns._log.swap import Outcome
-from txns._logger import logger
+from txns._logger import about, logger
+from txns._metrics import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,16 +96,20 @@ class Tidier:
         standing = len(head.state.entries)
         if standing - self._kept_by_last <= self._config.tidy_after:
             return False
-        try:
-            self._kept_by_last = standing - self._tidy(head)
-        except Exception:  # noqa: BLE001 -- nothing depends on a tidy
-            _LOG.warning("the log stays untidied, the next committer tries again", exc_info=True)
+        with about(phase=Phase.TIDY):
+            try:
+                self._kept_by_last = standing - self._tidy(head)
+            except Exception:  # noqa: BLE001 -- nothing depends on a tidy
+                _LOG.warning(
+                    "the log stays untidied, the next committer tries again", exc_info=True
+                )
         return True
 
     def tidy(self) -> int:
         """Archive every entry that is applied everywhere; give how many left the head."""
-        head = self._log.load_if_exists()
-        return self._tidy(head) if head.exists else 0
+        with about(phase=Phase.TIDY):
+            head = self._log.load_if_exists()
+            return self._tidy(head) if head.exists else 0
 
     def due(self, head: Head) -> int:
         """Give how many entries of a head a tidy would archive."""
@@ -121,7 +126,8 @@ class Tidier:
         if swap.outcome is Outcome.WON:
             self._log.supersede(*attempt.superseded)
             return len(done)
-        _LOG.debug("lost the swap of a tidy", exc_info=swap.cause)
+        _LOG.info("the swap of a tidy was not won: %s", swap.outcome.name)
+        _LOG.debug("why: %s", swap.cause, exc_info=swap.cause)
         if swap.outcome is Outcome.NOT_SENT:
             attempt.io.delete_created()
             return 0

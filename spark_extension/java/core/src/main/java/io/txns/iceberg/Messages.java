@@ -12,6 +12,7 @@ import java.util.regex.Pattern;
  */
 public final class Messages {
   private static final String HIDDEN = "***";
+  private static final String QUOTING = " \"'`=\\";
   // Loops over characters, not over alternatives, for which Java takes a frame each.
   private static final String BARE = "[^\\s,;&\"'`)\\]}]";
   // What follows a comma at once, and is no option of its own, is still the value.
@@ -108,6 +109,19 @@ public final class Messages {
     StringBuilder printable = new StringBuilder(text.length());
     text.codePoints().forEach(character -> append(printable, character));
     return printable.toString();
+  }
+
+  /**
+   * Writes a value as it stands behind {@code name=} in a line of a log: printable, and in double
+   * quotes where it is empty, or has a space, a quote, {@code =} or a backslash; there a backslash
+   * stands before double quotes and backslashes.
+   */
+  static String field(String value) {
+    String shown = printable(value);
+    if (!shown.isEmpty() && shown.chars().noneMatch(each -> QUOTING.indexOf(each) >= 0)) {
+      return shown;
+    }
+    return '"' + shown.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
   }
 
   private static void append(StringBuilder text, int character) {

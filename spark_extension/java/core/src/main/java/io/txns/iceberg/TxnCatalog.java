@@ -33,8 +33,6 @@ import org.apache.iceberg.hadoop.Configurable;
 import org.apache.iceberg.hadoop.HadoopCatalog;
 import org.apache.iceberg.view.View;
 import org.apache.iceberg.view.ViewBuilder;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Tables as a transaction sees them, or as of the newest head outside one.
@@ -45,7 +43,7 @@ import org.slf4j.LoggerFactory;
  */
 public final class TxnCatalog
     implements Catalog, SupportsNamespaces, ViewCatalog, Configurable<Object>, Closeable {
-  private static final Logger LOG = LoggerFactory.getLogger(TxnCatalog.class);
+  private static final TxnLogger LOG = TxnLogger.of(TxnCatalog.class);
 
   private TxnHandle handle;
   private TableLoading loading;
@@ -217,7 +215,8 @@ public final class TxnCatalog
       if (e.kind() != ErrorKind.QUARANTINED) {
         throw e;
       }
-      LOG.warn("{} is registered to end its quarantine: {}", identifier, e.getMessage());
+      LOG.warn(
+          LogFields.of(identifier), "it is registered to end its quarantine: {}", e.getMessage());
     }
     return delegate().registerTable(identifier, metadataFileLocation);
   }

@@ -24,8 +24,6 @@ import java.util.function.Supplier;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The protocol over one catalog: begin transactions, put tables under care, apply, tidy, repair.
@@ -36,7 +34,7 @@ import org.slf4j.LoggerFactory;
 public final class TxnHandle implements Closeable {
   private static final long BASIS_POLL_MS = 50;
 
-  private static final Logger LOG = LoggerFactory.getLogger(TxnHandle.class);
+  private static final TxnLogger LOG = TxnLogger.of(TxnHandle.class);
 
   private final Services services;
   private final AtomicBoolean warned = new AtomicBoolean();

@@ -1,8 +1,9 @@
 package io.txns.iceberg.admin;
 
 import io.txns.iceberg.ErrorKind;
-import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.log.EntryKind;
@@ -22,12 +23,10 @@ import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /** Turns the protocol's writers away, and lets them in again: the way out in an incident. */
 public record OffSwitch(Services services) {
-  private static final Logger LOG = LoggerFactory.getLogger(OffSwitch.class);
+  private static final TxnLogger LOG = TxnLogger.of(OffSwitch.class);
 
   /** Turns them away. */
   public void off() {
@@ -47,7 +46,7 @@ public record OffSwitch(Services services) {
           new Repairer(services).adopt(table);
         }
       } catch (RuntimeException e) { // one that is broken keeps no other from it
-        LOG.warn("{} is not adopted", table, LoggedFailure.of(e));
+        LOG.warn(LogFields.of(table), "the table is not adopted", e);
         left.put(table, e.getMessage());
       }
     }

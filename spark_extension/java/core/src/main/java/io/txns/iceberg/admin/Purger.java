@@ -1,8 +1,10 @@
 package io.txns.iceberg.admin;
 
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.Purged;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.TableDrop;
 import io.txns.iceberg.commit.CommitGroup;
@@ -31,8 +33,6 @@ import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Takes a dropped table out of the catalog for good, and deletes its files (docs/spec.md 6.8).
@@ -45,7 +45,7 @@ import org.slf4j.LoggerFactory;
  * @param maxAge the greatest age in ms of transactions; empty for what the log says
  */
 public record Purger(Services services, long claimMs, OptionalLong maxAge) {
-  private static final Logger LOG = LoggerFactory.getLogger(Purger.class);
+  private static final TxnLogger LOG = TxnLogger.of(Purger.class);
   private static final int SETTLE_ATTEMPTS = 5;
 
   /** Remove a dropped table and its files; see {@code TxnHandle}. */
@@ -308,9 +308,9 @@ public record Purger(Services services, long claimMs, OptionalLong maxAge) {
   private static void report(TableIdentifier table, PurgedFiles files) {
     if (!files.kept().isEmpty()) {
       LOG.warn(
-          "{} files that {} names are not its own, and stay, as {}",
+          LogFields.of(table),
+          "{} files that the table names are not its own, and stay, as {}",
           files.kept().size(),
-          table,
           files.kept().iterator().next());
     }
   }
@@ -318,9 +318,9 @@ public record Purger(Services services, long claimMs, OptionalLong maxAge) {
   private void putBack(TableIdentifier aside, TableIdentifier table) {
     try {
       services.delegate().renameTable(aside, table);
-      LOG.warn("{} was not what was to be purged: it is back", table);
+      LOG.warn(LogFields.of(table), "the table was not what was to be purged: it is back");
     } catch (NoSuchTableException e) {
-      LOG.info("somebody else has put {} back", table);
+      LOG.info(LogFields.of(table), "somebody else has put the table back");
     } catch (AlreadyExistsException e) {
       if (services.delegate().tableExists(aside)) {
         throw TxnException.unsupported(

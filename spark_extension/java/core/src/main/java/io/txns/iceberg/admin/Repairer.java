@@ -2,8 +2,10 @@ package io.txns.iceberg.admin;
 
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.TableDrop;
@@ -45,12 +47,10 @@ import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.types.TypeUtil;
 import org.apache.iceberg.types.Types;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /** Ends what strangers did to a table: takes it in, or puts the logged state back. */
 public final class Repairer {
-  private static final Logger LOG = LoggerFactory.getLogger(Repairer.class);
+  private static final TxnLogger LOG = TxnLogger.of(Repairer.class);
 
   private final CommitLog log;
   private final DataTables tables;
@@ -386,7 +386,7 @@ public final class Repairer {
   private Newest newest(TableIdentifier identifier) {
     Head head = log.loadIfExists();
     if (head.exists() && !applier.apply(head, identifier)) {
-      LOG.info("entries of {} stay unapplied before its repair", identifier);
+      LOG.info(LogFields.of(identifier), "entries stay unapplied before a repair");
     }
     Head newest = log.loadIfExists();
     Loaded loaded = tables.loadWithDropped(identifier, newest, newest.upper());

@@ -1,7 +1,8 @@
 package io.txns.iceberg.admin;
 
-import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.meta.Places;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -29,8 +30,6 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.exceptions.NotFoundException;
 import org.apache.iceberg.io.CloseableIterable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Files below a table's location that another table of the catalog uses. Locations go by names in
@@ -38,7 +37,7 @@ import org.slf4j.LoggerFactory;
  * give a table the place of another one (docs/spec.md, 6.8).
  */
 final class SharedFiles {
-  private static final Logger LOG = LoggerFactory.getLogger(SharedFiles.class);
+  private static final TxnLogger LOG = TxnLogger.of(SharedFiles.class);
 
   private SharedFiles() {}
 
@@ -82,7 +81,7 @@ final class SharedFiles {
     } catch (NoSuchTableException | NotFoundException e) {
       return null; // its metadata is gone: nobody reads anything of it
     } catch (RuntimeException e) {
-      LOG.warn("cannot load {}", table, LoggedFailure.of(e));
+      LOG.warn(LogFields.of(table), "nobody can tell which files the table uses", e);
       throw TxnException.unsupported(
           String.format(
               "another table cannot be loaded, and may use files of this one, so nothing is"

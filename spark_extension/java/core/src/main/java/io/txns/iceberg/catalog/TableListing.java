@@ -1,6 +1,7 @@
 package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
@@ -8,7 +9,6 @@ import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Operation;
 import io.txns.iceberg.log.Timeline;
-import io.txns.iceberg.meta.TableNames;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.NameAside;

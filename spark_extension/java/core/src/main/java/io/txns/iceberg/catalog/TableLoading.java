@@ -1,7 +1,9 @@
 package io.txns.iceberg.catalog;
 
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.stage.WriteSet;
@@ -18,8 +20,6 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.metrics.LoggingMetricsReporter;
 import org.apache.iceberg.metrics.MetricsReporter;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Tables as Iceberg knows them: as a transaction sees them, or as of the newest head outside one.
@@ -29,7 +29,7 @@ import org.slf4j.LoggerFactory;
  */
 public record TableLoading(
     Services services, Supplier<Transaction> transaction, boolean notesReads) {
-  private static final Logger LOG = LoggerFactory.getLogger(TableLoading.class);
+  private static final TxnLogger LOG = TxnLogger.of(TableLoading.class);
 
   /** Load a table, or a metadata table of one. */
   public Table load(TableIdentifier identifier) {
@@ -134,8 +134,8 @@ public record TableLoading(
         .ifPresent(
             stranger ->
                 LOG.warn(
-                    "{} is read as the log has it, without what strangers did: {}",
-                    identifier,
+                    LogFields.of(identifier),
+                    "it is read as the log has it, without what strangers did: {}",
                     stranger.quarantined(identifier).getMessage()));
     MetricsReporter reporter =
         loaded.table() instanceof BaseTable base

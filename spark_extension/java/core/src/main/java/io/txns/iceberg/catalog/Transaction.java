@@ -3,7 +3,9 @@ package io.txns.iceberg.catalog;
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnMetrics.Phase;
 import io.txns.iceberg.commit.CommitLoop;
 import io.txns.iceberg.commit.Committer;
 import io.txns.iceberg.log.CommitLog;
@@ -203,7 +205,7 @@ public final class Transaction {
         throw TxnException.invalidUsage("25P01", "there is no transaction: start one with BEGIN");
       }
       attempts.checkNoneMayLand();
-      writeSet.backTo(name);
+      LogFields.of(id()).in(Phase.STAGE).during(() -> writeSet.backTo(name));
       state = State.ACTIVE;
     }
   }
@@ -230,6 +232,10 @@ public final class Transaction {
    *     to be committed again or rolled back
    */
   public Committed commit() {
+    return LogFields.of(id()).during(this::committing);
+  }
+
+  private Committed committing() {
     synchronized (writeSet) {
       if (state == State.COMMITTED) {
         return committed;
@@ -280,6 +286,10 @@ public final class Transaction {
    *     have, or may still, and nothing is undone or deleted
    */
   public void rollback() {
+    LogFields.of(id()).in(Phase.STAGE).during(this::undo);
+  }
+
+  private void undo() {
     synchronized (writeSet) {
       if (state != State.ACTIVE && state != State.ABORTED) {
         return;

@@ -1,8 +1,10 @@
 package io.txns.iceberg.commit;
 
-import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
+import io.txns.iceberg.TxnMetrics.Phase;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
@@ -46,15 +48,13 @@ import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Carries logged changes over to their data tables, in {@code commit_ts} order, one table commit
  * per entry; idempotent, by anyone.
  */
 public final class Applier {
-  private static final Logger LOG = LoggerFactory.getLogger(Applier.class);
+  private static final TxnLogger LOG = TxnLogger.of(Applier.class);
 
   /** After how long what a catalog refuses is no matter of clocks: orphans are days old. */
   private static final long REFUSED_FOR_MS = 3_600_000;
@@ -136,20 +136,30 @@ public final class Applier {
    * @return whether nothing is left to apply to it
    */
   public boolean apply(Head head, TableIdentifier table) {
+    return about(table).during(() -> isApplied(head, table));
+  }
+
+  private static LogFields about(TableIdentifier table) {
+    return LogFields.of(table).in(Phase.APPLY);
+  }
+
+  private boolean isApplied(Head head, TableIdentifier table) {
     try {
       return applyRun(head, table);
     } catch (TxnException e) {
-      LOG.warn("entries of {} stay unapplied: {}", table, e.getMessage());
-      return false;
+      LOG.warn("entries stay unapplied: {}", e.getMessage());
     } catch (RuntimeException e) {
-      LOG.warn(
-          "entries of {} stay unapplied, the next writer tries again", table, LoggedFailure.of(e));
-      return false;
+      LOG.warn("entries stay unapplied, the next writer tries again", e);
     }
+    return false;
   }
 
   /** Apply, for a writer that has to have it done before it goes on; errors reach the caller. */
   public boolean applyRun(Head head, TableIdentifier table) {
+    return about(table).during(() -> applyDue(head, table));
+  }
+
+  private boolean applyDue(Head head, TableIdentifier table) {
     if (head.state().entries().stream().noneMatch(Entry::applies)) {
       return true;
     }
@@ -220,10 +230,7 @@ public final class Applier {
             real, base, nowMs, seen -> OutstandingBranch.put(seen, outstanding, nowMs));
       }
     } catch (RuntimeException e) {
-      LOG.warn(
-          "an orphan removal may take files of {} that are not applied",
-          table,
-          LoggedFailure.of(e));
+      LOG.warn("an orphan removal may take files that are not applied", e);
     }
   }
 
@@ -297,10 +304,20 @@ public final class Applier {
       TableOperations real,
       Head head,
       boolean repaired) {
+    return LogFields.of(change.entry().txnId()) // which may be another's than the caller's
+        .during(() -> appliedOne(change, table, real, head, repaired));
+  }
+
+  private Optional<TableOperations> appliedOne(
+      LoggedChange change,
+      TableIdentifier table,
+      TableOperations real,
+      Head head,
+      boolean repaired) {
     try {
       return Optional.of(tryApply(change, table, real, head, repaired));
     } catch (CommitFailedException | AlreadyExistsException e) {
-      LOG.debug("somebody else changed {} first", table, LoggedFailure.of(e));
+      LOG.debug("somebody else changed the table first", e);
     }
     TableOperations again = load(table);
     Long main = mainId(again);
@@ -313,10 +330,8 @@ public final class Applier {
       }
       if (Objects.equals(mainId(last), main)) {
         LOG.warn(
-            "entries of {} stay unapplied: the catalog refuses the swap, though nobody has moved"
-                + " main",
-            table,
-            LoggedFailure.of(e));
+            "entries stay unapplied: the catalog refuses the swap, though nobody has moved main",
+            e);
       }
       return Optional.empty();
     }

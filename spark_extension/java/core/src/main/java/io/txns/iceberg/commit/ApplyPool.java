@@ -1,6 +1,8 @@
 package io.txns.iceberg.commit;
 
-import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.LogFields;
+import io.txns.iceberg.TxnLogger;
+import io.txns.iceberg.TxnMetrics.Phase;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.Queue;
@@ -12,8 +14,6 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Applies tables side by side, for one client of a catalog: each waits for its own calls, and a
@@ -23,7 +23,7 @@ import org.slf4j.LoggerFactory;
  * nothing to do for a minute. What they have not done in time may be late: the next writer looks.
  */
 final class ApplyPool {
-  private static final Logger LOG = LoggerFactory.getLogger(ApplyPool.class);
+  private static final TxnLogger LOG = TxnLogger.of(ApplyPool.class);
   private static final int AT_ONCE = 4;
 
   /** How long nothing may be done until those who wait go on without the rest. */
@@ -62,8 +62,9 @@ final class ApplyPool {
     }
     int due = run.waiting.size();
     ClassLoader classes = Thread.currentThread().getContextClassLoader();
+    LogFields callers = LogFields.here();
     for (int thread = 0; thread < Math.min(due, AT_ONCE); thread++) {
-      threads.execute(() -> within(classes, run::work));
+      threads.execute(() -> within(classes, () -> callers.during(run::work)));
     }
     Set<TableIdentifier> left = new LinkedHashSet<>(tables);
     for (; due > 0; due--) {
@@ -122,7 +123,7 @@ final class ApplyPool {
         try {
           complete = apply.test(table);
         } catch (RuntimeException | LinkageError e) { // failures are told by its answer
-          LOG.warn("entries of {} stay unapplied", table, LoggedFailure.of(e));
+          LOG.warn(LogFields.of(table).in(Phase.APPLY), "entries stay unapplied", e);
         } finally {
           end(table);
           done.add(new Done(table, complete));
@@ -162,8 +163,10 @@ final class ApplyPool {
       synchronized (hanging) {
         waiting.clear();
         hanging.addAll(running);
-        if (!running.isEmpty()) {
-          LOG.warn("applying {} takes long: going on without, the next writer looks", running);
+        for (TableIdentifier table : running) {
+          LOG.warn(
+              LogFields.of(table).in(Phase.APPLY).took(waitMs),
+              "applying takes long: going on without, the next writer looks");
         }
       }
     }

@@ -1,18 +1,18 @@
 package io.txns.iceberg.commit;
 
-import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Timeline;
+import java.util.Collection;
 import java.util.List;
 import java.util.Optional;
 import java.util.function.Function;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Appends entries to the log: the only retry loop of the protocol.
@@ -22,7 +22,7 @@ import org.slf4j.LoggerFactory;
  * under a caller's own id is told when an abort stands under it: earlier tries may be on their way.
  */
 public final class CommitLoop {
-  private static final Logger LOG = LoggerFactory.getLogger(CommitLoop.class);
+  private static final TxnLogger LOG = TxnLogger.of(CommitLoop.class);
   private static final int MAX_ATTEMPTS = 50;
   private static final long MAX_MS = 30_000;
 
@@ -95,7 +95,7 @@ public final class CommitLoop {
     try {
       log.saw(holder);
     } catch (RuntimeException e) {
-      LOG.warn("an entry was appended, and its head is not this log's", LoggedFailure.of(e));
+      LOG.warn("an entry was appended, and its head is not this log's", e);
     }
   }
 
@@ -149,7 +149,7 @@ public final class CommitLoop {
       if (cancelled || !unsettled || e instanceof TxnException || CommitLog.isRefusal(e)) {
         throw e;
       }
-      LOG.debug("the log cannot be asked, trying again", LoggedFailure.of(e));
+      tell(members, "the log cannot be asked, trying again", e);
       return Optional.empty();
     }
   }
@@ -167,7 +167,7 @@ public final class CommitLoop {
       drafts.entries().forEach((member, entry) -> member.committed(entry, log.newest()));
       return Optional.empty();
     }
-    LOG.debug("a swap was not won: {}", swap.outcome(), swap.cause());
+    tell(drafts.members(), "the swap was not won: " + swap.outcome(), swap.cause());
     // Who was refused stays as well: it may have been because of entries that have not landed.
     drafts.members().forEach(member -> member.attempts().notWon(swap.cause()));
     drafts.members().forEach(member -> member.isUnsent(swap.isUnwritten() ? swap.cause() : null));
@@ -176,6 +176,13 @@ public final class CommitLoop {
       drafts.members().forEach(member -> member.refused(own));
     }
     return Optional.of(swap);
+  }
+
+  /** What has become of an attempt of several: a line for each, and the cause once. */
+  private static void tell(
+      Collection<CommitGroup.Member> members, String what, RuntimeException cause) {
+    members.forEach(member -> LOG.info(LogFields.of(member.key().txnId()), what));
+    LOG.debug("why", cause);
   }
 
   /** Noted before it is sent: its thread may be stopped before it knows what became of it. */

@@ -1,8 +1,10 @@
 package io.txns.iceberg.commit;
 
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.TxnMetrics;
 import io.txns.iceberg.TxnMetrics.Count;
 import io.txns.iceberg.TxnMetrics.Phase;
@@ -16,39 +18,43 @@ import java.util.function.BooleanSupplier;
  * @param to where it is counted
  */
 record CommitMetrics(TxnMetrics to, TxnClock clock) {
+  private static final TxnLogger LOG = TxnLogger.of(CommitMetrics.class);
 
   /** Note how long a phase takes, whatever it ends with. */
   boolean during(Phase phase, BooleanSupplier work) {
     long beganMs = clock.nowMs();
     try {
-      return work.getAsBoolean();
+      return LogFields.of(phase).during(work::getAsBoolean);
     } finally {
       took(phase, beganMs);
     }
   }
 
   void took(Phase phase, long beganMs) {
-    to.took(phase, Math.max(0, clock.nowMs() - beganMs));
+    long ms = Math.max(0, clock.nowMs() - beganMs);
+    to.took(phase, ms);
+    LOG.debug(LogFields.of(phase).took(ms), "a phase has ended");
   }
 
   /** Append an entry; note how long its attempts took, and what validated them. */
   Entry append(CommitLoop loop, CommitGroup.Key key, CommitGroup.Attempt attempt) {
     AtomicLong attempts = new AtomicLong();
     AtomicLong validatingMs = new AtomicLong();
+    LogFields validates = LogFields.of(key.txnId()).in(Phase.VALIDATE); // in another's thread
+    CommitGroup.Attempt measured =
+        (head, commitTs) -> {
+          attempts.incrementAndGet();
+          long validatedFromMs = clock.nowMs();
+          try {
+            return validates.during(() -> attempt.at(head, commitTs));
+          } finally {
+            validatingMs.addAndGet(clock.nowMs() - validatedFromMs);
+            validates.during(() -> took(Phase.VALIDATE, validatedFromMs));
+          }
+        };
     long beganMs = clock.nowMs();
     try {
-      return loop.append(
-          key,
-          (head, commitTs) -> {
-            attempts.incrementAndGet();
-            long validatedFromMs = clock.nowMs();
-            try {
-              return attempt.at(head, commitTs);
-            } finally {
-              validatingMs.addAndGet(clock.nowMs() - validatedFromMs);
-              took(Phase.VALIDATE, validatedFromMs);
-            }
-          });
+      return LogFields.of(Phase.SWAP).during(() -> loop.append(key, measured));
     } finally {
       took(Phase.SWAP, beganMs + validatingMs.get());
       to.count(Count.RETRIED, Math.max(0, attempts.get() - 1));
@@ -59,9 +65,17 @@ record CommitMetrics(TxnMetrics to, TxnClock clock) {
   void refused(RuntimeException failure) {
     if (failure instanceof TxnException known && known.kind() == ErrorKind.CONFLICT) {
       to.count(Count.CONFLICTED, 1);
+      LOG.info(LogFields.NONE, "not committed: {}", known.getMessage());
     }
     if (failure instanceof TxnException known && known.kind() == ErrorKind.COMMIT_STATE_UNKNOWN) {
       to.count(Count.UNKNOWN, 1);
+      LOG.warn("nobody knows yet whether it has committed", known);
     }
+  }
+
+  /** Count a transaction that has committed. */
+  void committed(Entry entry) {
+    to.count(Count.COMMITTED, 1);
+    LOG.debug("committed at {}", entry.commitTs());
   }
 }

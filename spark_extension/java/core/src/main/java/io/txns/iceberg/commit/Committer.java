@@ -3,11 +3,12 @@ package io.txns.iceberg.commit;
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.LogSettings;
-import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.TxnMetrics;
 import io.txns.iceberg.TxnMetrics.Count;
 import io.txns.iceberg.TxnMetrics.Phase;
@@ -52,8 +53,6 @@ import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.rest.requests.CommitTransactionRequest;
 import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Takes staged changes through the phases: validate, restage, swap, apply, tidy.
@@ -62,7 +61,7 @@ import org.slf4j.LoggerFactory;
  * committed.
  */
 public final class Committer {
-  private static final Logger LOG = LoggerFactory.getLogger(Committer.class);
+  private static final TxnLogger LOG = TxnLogger.of(Committer.class);
 
   private final Supplier<TxnConfig> config;
   private final CommitLog log;
@@ -162,6 +161,10 @@ public final class Committer {
    *     stays
    */
   public Committed commit(Request request) {
+    return LogFields.of(request.key().txnId()).during(() -> committed(request));
+  }
+
+  private Committed committed(Request request) {
     if (request.kind() != EntryKind.COMMIT) {
       return finish(append(request), request);
     }
@@ -173,7 +176,7 @@ public final class Committer {
       metrics.refused(e);
       throw e;
     }
-    metrics.to().count(Count.COMMITTED, 1);
+    metrics.committed(entry);
     return finish(entry, request);
   }
 
@@ -208,6 +211,10 @@ public final class Committer {
    * @throws RuntimeException see {@link #commit}
    */
   public Committed commitOnce(Request request, List<Snapshot> engines) {
+    return LogFields.of(request.key().txnId()).during(() -> committedOnce(request, engines));
+  }
+
+  private Committed committedOnce(Request request, List<Snapshot> engines) {
     Committed committed;
     if (request.kind() == EntryKind.COMMIT) {
       metrics.to().count(Count.STARTED, 1);
@@ -271,10 +278,7 @@ public final class Committer {
         metrics.took(Phase.TIDY, tidiedFromMs);
       }
     } catch (Throwable e) { // for any other answer the engine would delete what has committed
-      LOG.warn(
-          "committed, but not applied: the next writer does; txn={}",
-          entry.txnId(),
-          LoggedFailure.of(e));
+      LOG.warn("committed, but not applied: the next writer does", e);
     }
     return entry.committed(applied);
   }
@@ -286,9 +290,7 @@ public final class Committer {
       applied = new AppliedTo(tables, log.loadIfExists().state()).everywhere(entry);
     } catch (RuntimeException e) {
       LOG.warn(
-          "committed, but whether it is applied cannot be told; txn={}",
-          entry.txnId(),
-          LoggedFailure.of(e));
+          LogFields.of(entry.txnId()), "committed, but whether it is applied cannot be told", e);
     }
     return entry.committed(applied);
   }

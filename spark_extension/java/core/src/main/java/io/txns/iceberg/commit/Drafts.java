@@ -1,8 +1,10 @@
 package io.txns.iceberg.commit;
 
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Entry;
@@ -17,8 +19,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * What one swap is to append: an entry per id, made by the members that wait for it, each validated
@@ -26,7 +26,7 @@ import org.slf4j.LoggerFactory;
  * it: then that is what is drafted.
  */
 final class Drafts {
-  private static final Logger LOG = LoggerFactory.getLogger(Drafts.class);
+  private static final TxnLogger LOG = TxnLogger.of(Drafts.class);
   private static final long SKEW_WARNING_MS = 60_000;
 
   private final TableIdentifier log;
@@ -97,7 +97,7 @@ final class Drafts {
   private Entry draft(CommitGroup.Member member) {
     String txnId = member.key().txnId();
     if (!byId.containsKey(txnId)) {
-      long commitTs = nextTs();
+      long commitTs = LogFields.of(txnId).during(this::nextTs);
       Limits.checkCommitTs(Math.max(commitTs, at.upper())); // one more than int64 is below it
       Entry entry = member.attempt().at(at, commitTs);
       refuseWhenOff(entry);
@@ -123,7 +123,7 @@ final class Drafts {
     if (at.state().off()) {
       refused.put(member, TxnException.off()); // which says nothing of other tries
     } else if (!byId.containsKey(key.txnId())) {
-      add(at.abort(nextTs(), key.txnId(), key.sinceTs()));
+      add(at.abort(LogFields.of(key.txnId()).during(this::nextTs), key.txnId(), key.sinceTs()));
       aborting.add(member);
       member.aborting(error);
     }
@@ -176,7 +176,9 @@ final class Drafts {
   private long nextTs() {
     long nowMs = clock.nowMs();
     if (at.upper() > nowMs + SKEW_WARNING_MS) {
-      LOG.warn("the log is {} ms ahead of this clock: some clock is fast", at.upper() - nowMs);
+      LOG.warn(
+          LogFields.NONE.took(at.upper() - nowMs),
+          "the log is ahead of this clock: some clock is fast");
     }
     return Math.max(nowMs, at.upper() + 1);
   }

@@ -1,8 +1,8 @@
 package io.txns.iceberg.commit;
 
-import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
@@ -12,8 +12,6 @@ import java.util.Map;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.stream.Collectors;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Keeps the head bounded: whoever meets a large one applies and tidies before the swap.
@@ -24,7 +22,7 @@ import org.slf4j.LoggerFactory;
  * all who commit in one group know of each other's tries.
  */
 public final class HeadBounds {
-  private static final Logger LOG = LoggerFactory.getLogger(HeadBounds.class);
+  private static final TxnLogger LOG = TxnLogger.of(HeadBounds.class);
 
   /** The part of a bound by which a head has to grow until it is tried again. */
   private static final int PART = 16;
@@ -104,7 +102,7 @@ public final class HeadBounds {
         tidier.tidy(); // it takes longer than a commit, and may have lost against one
       }
     } catch (RuntimeException e) {
-      LOG.warn("the log stays large, the next who meets it tries again", LoggedFailure.of(e));
+      LOG.warn("the log stays large, the next who meets it tries again", e);
     }
     Head head = log.newest();
     tries.left = new Left(head.state().entries().size(), head.recordBytes(), clock.nowMs());

@@ -1,9 +1,10 @@
 package io.txns.iceberg.commit;
 
 import io.txns.iceberg.Isolation;
-import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
@@ -35,12 +36,10 @@ import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /** Puts tables under care, and takes them from it. */
 public final class Registrar {
-  private static final Logger LOG = LoggerFactory.getLogger(Registrar.class);
+  private static final TxnLogger LOG = TxnLogger.of(Registrar.class);
 
   private final Catalog delegate;
   private final CommitLog log;
@@ -97,7 +96,7 @@ public final class Registrar {
     try {
       base = marked(identifier, uuid, head);
     } catch (CommitFailedException e) {
-      LOG.debug("somebody else changed {} first", identifier, LoggedFailure.of(e));
+      LOG.debug(LogFields.of(identifier), "somebody else changed the table first", e);
       base = markedOrConflict(identifier, uuid);
     }
     Snapshot marking = markSnapshot(base);

@@ -1,9 +1,11 @@
 package io.txns.iceberg.commit;
 
 import io.txns.iceberg.Isolation;
-import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
+import io.txns.iceberg.TxnLogger;
+import io.txns.iceberg.TxnMetrics.Phase;
 import io.txns.iceberg.log.Archive;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.CommitTable;
@@ -60,8 +62,6 @@ import org.apache.iceberg.io.DataWriter;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.types.Conversions;
 import org.apache.iceberg.types.Types;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Moves applied entries out of the head into the commit table's rows, in one swap.
@@ -70,7 +70,7 @@ import org.slf4j.LoggerFactory;
  * has written goes once a newer head tells that it is lost, and stays until then.
  */
 public final class Tidier {
-  private static final Logger LOG = LoggerFactory.getLogger(Tidier.class);
+  private static final TxnLogger LOG = TxnLogger.of(Tidier.class);
 
   /** Files of the archive below this size are merged into the next one. */
   private static final long SMALL_FILE_BYTES = 256 * 1024;
@@ -100,6 +100,10 @@ public final class Tidier {
    * due.
    */
   boolean tidyWhenDue() {
+    return LogFields.of(Phase.TIDY).during(this::isTidiedWhenDue);
+  }
+
+  private boolean isTidiedWhenDue() {
     try {
       if (!isDue(log.newest())) {
         return false;
@@ -108,7 +112,7 @@ public final class Tidier {
       int standing = head.state().entries().size();
       keptByLast = standing - tidy(head);
     } catch (RuntimeException e) {
-      LOG.warn("the log stays untidied, the next committer tries again", LoggedFailure.of(e));
+      LOG.warn("the log stays untidied, the next one tries again", e);
     }
     return true;
   }
@@ -123,7 +127,7 @@ public final class Tidier {
    * @return how many entries left the head
    */
   public int tidy() {
-    return tidy(log.load());
+    return LogFields.of(Phase.TIDY).during(() -> tidy(log.load()));
   }
 
   private int tidy(Head head) {
@@ -141,7 +145,8 @@ public final class Tidier {
       attempt.superseded().forEach(log::supersede);
       return done.size();
     }
-    LOG.debug("lost the swap of a tidy", swap.cause());
+    LOG.info(LogFields.NONE, "the swap of a tidy was not won: {}", swap.outcome());
+    LOG.debug("why", swap.cause());
     if (swap.outcome() == CommitLog.Swap.Outcome.NOT_SENT) {
       attempt.delete();
       return 0;
@@ -150,9 +155,7 @@ public final class Tidier {
     try {
       return settle(log.load()).contains(attempt) ? done.size() : 0;
     } catch (RuntimeException e) {
-      LOG.debug(
-          "the log cannot be asked what became of a tidy, the next one asks again",
-          LoggedFailure.of(e));
+      LOG.debug("the log cannot be asked what became of a tidy, the next one asks again", e);
       return 0;
     }
   }

@@ -1,8 +1,8 @@
 package io.txns.iceberg.log;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.meta.TableNames;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;

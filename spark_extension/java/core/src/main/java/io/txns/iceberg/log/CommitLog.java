@@ -1,9 +1,9 @@
 package io.txns.iceberg.log;
 
 import io.txns.iceberg.ErrorKind;
-import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.meta.Cleaning;
 import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.MetadataFiles;
@@ -34,8 +34,6 @@ import org.apache.iceberg.exceptions.NotFoundException;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The commit table: load its head, and replace it by the next one if nobody else did.
@@ -44,7 +42,7 @@ import org.slf4j.LoggerFactory;
  * own.
  */
 public final class CommitLog {
-  private static final Logger LOG = LoggerFactory.getLogger(CommitLog.class);
+  private static final TxnLogger LOG = TxnLogger.of(CommitLog.class);
 
   /** How often the head is loaded until it is as new as one that was seen. */
   private static final int LOADS = 3;
@@ -326,7 +324,7 @@ public final class CommitLog {
       remember(updated);
       superseded.add(writer.io(), base.metadataFileLocation());
     } catch (Throwable e) {
-      LOG.warn("the log was written, and cannot be read", LoggedFailure.of(e));
+      LOG.warn("the log was written, and cannot be read", e);
     }
   }
 
@@ -404,9 +402,7 @@ public final class CommitLog {
       ops.refresh();
       return ops;
     } catch (NotFoundException | IllegalStateException e) {
-      LOG.debug(
-          "the head's file has been removed, or the table replaced: loading it anew",
-          LoggedFailure.of(e));
+      LOG.debug("the head's file has been removed, or the table replaced: loading it anew", e);
       return ((HasTableOperations) delegate.loadTable(identifier)).operations();
     }
   }

@@ -1,8 +1,8 @@
 package io.txns.iceberg.log;
 
 import io.txns.iceberg.LogSettings;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnException;
-import io.txns.iceberg.meta.TableNames;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;

@@ -1,8 +1,8 @@
 package io.txns.iceberg.log;
 
-import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.meta.Cleaning;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -12,15 +12,13 @@ import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.io.FileInfo;
 import org.apache.iceberg.io.PositionOutputStream;
 import org.apache.iceberg.io.SupportsPrefixOperations;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * What time it is for those who destroy something by its age: the storage is asked, not the clock,
  * which would take for old what somebody has just made (docs/spec.md 10).
  */
 public record StorageTime(CommitLog log, TxnClock clock) {
-  private static final Logger LOG = LoggerFactory.getLogger(StorageTime.class);
+  private static final TxnLogger LOG = TxnLogger.of(StorageTime.class);
 
   /** By so much a clock may differ from the storage's. */
   private static final long SKEW_MS_MAX = 60_000;
@@ -77,7 +75,7 @@ public record StorageTime(CommitLog log, TxnClock clock) {
         return OptionalLong.of(one.createdAtMillis());
       }
     } catch (RuntimeException e) {
-      LOG.warn("the storage does not tell when a file was written", LoggedFailure.of(e));
+      LOG.warn("the storage does not tell when a file was written", e);
     } finally {
       Cleaning.of(path, () -> io.deleteFile(path));
     }

@@ -1,14 +1,12 @@
 package io.txns.iceberg.log;
 
-import io.txns.iceberg.LoggedFailure;
 import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnLogger;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import org.apache.iceberg.io.FileIO;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Removes files that the commit table has superseded, a grace period after their time: metadata
@@ -18,7 +16,7 @@ import org.slf4j.LoggerFactory;
  * twice as slow. Files whose committer died stay until {@code txns tidy --files}.
  */
 final class SupersededFiles {
-  private static final Logger LOG = LoggerFactory.getLogger(SupersededFiles.class);
+  private static final TxnLogger LOG = TxnLogger.of(SupersededFiles.class);
   private static final ExecutorService BACKGROUND =
       Executors.newSingleThreadExecutor(
           task -> {
@@ -52,7 +50,7 @@ final class SupersededFiles {
     try {
       due.io().deleteFile(due.location());
     } catch (RuntimeException e) {
-      LOG.debug("a superseded file stays: {}", due.location(), LoggedFailure.of(e));
+      LOG.debug("a superseded file stays: {}", due.location(), e);
     }
   }
 }

@@ -1,15 +1,13 @@
 package io.txns.iceberg.meta;
 
-import io.txns.iceberg.LoggedFailure;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import io.txns.iceberg.TxnLogger;
 
 /**
  * Deletes what nobody needs. It never decides an answer: what stays harms nobody, and a conflict
  * that it hid, or a success that it turned into an error, would.
  */
 public final class Cleaning {
-  private static final Logger LOG = LoggerFactory.getLogger(Cleaning.class);
+  private static final TxnLogger LOG = TxnLogger.of(Cleaning.class);
 
   private Cleaning() {}
 
@@ -18,7 +16,7 @@ public final class Cleaning {
     try {
       deletion.run();
     } catch (RuntimeException | Error e) {
-      LOG.warn("it may stay, which harms nobody: {}", what, LoggedFailure.of(e));
+      LOG.warn("it may stay, which harms nobody: {}", what, e);
     }
   }
 }

@@ -1,7 +1,7 @@
 package io.txns.iceberg.stage;
 
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.log.Change;
-import io.txns.iceberg.meta.TableNames;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;

@@ -1,6 +1,7 @@
 package io.txns.iceberg.stage;
 
-import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.LogFields;
+import io.txns.iceberg.TxnLogger;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.OptionalLong;
@@ -15,12 +16,10 @@ import org.apache.iceberg.StaticTableOperations;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.io.FileIO;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /** A snapshot that a statement has made, and what its files tell of rows. */
 public final class WrittenSnapshot {
-  private static final Logger LOG = LoggerFactory.getLogger(WrittenSnapshot.class);
+  private static final TxnLogger LOG = TxnLogger.of(WrittenSnapshot.class);
 
   private final Snapshot snapshot;
   private final Table table;
@@ -65,10 +64,7 @@ public final class WrittenSnapshot {
       return removed();
     } catch (RuntimeException e) {
       // What the statement has written stands: only its count is not known.
-      LOG.warn(
-          "the rows that a statement removed are not known; table=`{}`",
-          table.name(),
-          LoggedFailure.of(e));
+      LOG.warn(LogFields.named(table.name()), "the rows that a statement removed are not known", e);
       return OptionalLong.empty();
     }
   }

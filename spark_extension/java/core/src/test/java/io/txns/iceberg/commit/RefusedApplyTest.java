@@ -6,46 +6,18 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.txns.iceberg.BeforeCommit;
 import io.txns.iceberg.Lake;
+import io.txns.iceberg.LoggedLines;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnHandle;
-import java.util.ArrayList;
-import java.util.List;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.logging.log4j.Level;
-import org.apache.logging.log4j.LogManager;
-import org.apache.logging.log4j.core.LogEvent;
-import org.apache.logging.log4j.core.Logger;
-import org.apache.logging.log4j.core.appender.AbstractAppender;
-import org.apache.logging.log4j.core.config.Property;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What people are told of a change that no swap can apply. */
 class RefusedApplyTest extends TwoTables {
-  private final List<String> warnings = new ArrayList<>();
-  private final Logger logger = (Logger) LogManager.getLogger(Applier.class);
-  private final AbstractAppender appender =
-      new AbstractAppender("warnings", null, null, true, Property.EMPTY_ARRAY) {
-        @Override
-        public void append(LogEvent event) {
-          if (event.getLevel().isMoreSpecificThan(Level.WARN)) {
-            warnings.add(event.getMessage().getFormattedMessage());
-          }
-        }
-      };
-
-  @BeforeEach
-  void listen() {
-    appender.start();
-    logger.addAppender(appender);
-  }
-
-  @AfterEach
-  void listenNoMore() {
-    logger.removeAppender(appender);
-  }
+  @RegisterExtension final LoggedLines logged = new LoggedLines();
 
   /** A swap that is refused while nobody moves the table is no lost race: people see why. */
   @ParameterizedTest
@@ -64,7 +36,9 @@ class RefusedApplyTest extends TwoTables {
             });
     TxnHandle refused = TxnHandle.open("lake", refusing, Lake.INLINE, Lake.CLOCK);
     assertThat(refused.apply()).isEqualTo(1);
-    assertThat(warnings).hasSize(moved ? 0 : 1);
-    assertThat(warnings).allMatch(each -> each.contains("shop.a stay unapplied"));
+    assertThat(logged.of(Level.WARN))
+        .hasSize(moved ? 0 : 1)
+        .allMatch(line -> line.text().startsWith("entries stay unapplied"))
+        .allMatch(line -> "shop.a".equals(line.context().get("table")));
   }
 }

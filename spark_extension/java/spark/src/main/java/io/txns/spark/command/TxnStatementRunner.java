@@ -1,7 +1,8 @@
 package io.txns.spark.command;
 
-import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.spark.TxnSqlException;
 import io.txns.spark.session.Catalogs;
 import io.txns.spark.session.IdleTimeout;
@@ -20,13 +21,11 @@ import java.util.concurrent.TimeUnit;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /** Carries out transaction statements in one session. */
 final class TxnStatementRunner {
 
-  private static final Logger LOG = LoggerFactory.getLogger(TxnStatementRunner.class);
+  private static final TxnLogger LOG = TxnLogger.of(TxnStatementRunner.class);
   private static final int ATOMIC_ATTEMPTS = 10;
   private static final long BACK_OFF_MS = 20;
   private static final long PAUSE_MAX_MS = 10_000;
@@ -209,7 +208,10 @@ final class TxnStatementRunner {
     try {
       PlanCaches.refresh(session, transaction.catalog());
     } catch (Exception e) {
-      LOG.warn("what is cached could not be read again and is dropped", LoggedFailure.of(e));
+      LOG.warn(
+          LogFields.of(transaction.transaction().id()),
+          "what is cached could not be read again and is dropped",
+          e);
       PlanCaches.drop(session, List.of(transaction.catalog()));
     }
   }

@@ -1,6 +1,7 @@
 package io.txns.spark.compat;
 
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -17,14 +18,12 @@ import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.types.DataTypes;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import scala.Tuple3;
 
 /** What this jar was tested with. Another minor version fails later in worse ways. */
 public final class Versions {
 
-  private static final Logger LOG = LoggerFactory.getLogger(Versions.class);
+  private static final TxnLogger LOG = TxnLogger.of(Versions.class);
   private static final Pattern VERSION = Pattern.compile("((\\d+\\.\\d+)\\.\\d+).*");
   // The same as in txns_spark's _versions.py.
   static final List<String> SPARK_TESTED = List.of("4.1.4", "4.1.3");

@@ -1,20 +1,18 @@
 package io.txns.spark.session;
 
-import io.txns.iceberg.LoggedFailure;
+import io.txns.iceberg.TxnLogger;
 import java.util.List;
 import java.util.TreeSet;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Finds the catalogs of ours that a session has configured. */
 public final class Catalogs {
 
-  private static final Logger LOG = LoggerFactory.getLogger(Catalogs.class);
+  private static final TxnLogger LOG = TxnLogger.of(Catalogs.class);
   private static final String PREFIX = "spark.sql.catalog.";
 
   private Catalogs() {}
@@ -55,7 +53,7 @@ public final class Catalogs {
         ours.attach(session);
       }
     } catch (RuntimeException e) {
-      LOG.debug("catalog {} is not usable; who touches it is told why", name, LoggedFailure.of(e));
+      LOG.debug("catalog {} is not usable; who touches it is told why", name, e);
     }
   }
 

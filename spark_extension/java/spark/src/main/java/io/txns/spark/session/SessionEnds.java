@@ -1,6 +1,5 @@
 package io.txns.spark.session;
 
-import io.txns.iceberg.LoggedFailure;
 import java.util.Collections;
 import java.util.Map;
 import java.util.WeakHashMap;
@@ -11,8 +10,6 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerEvent;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 import scala.Product;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -25,7 +22,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * classes are the servers' own and perhaps not on the class path, so they are known by name.
  */
 public final class SessionEnds extends SparkListener {
-  private static final Logger LOG = LoggerFactory.getLogger(SessionEnds.class);
 
   private static final String CONNECT = "org.apache.spark.sql.connect.service.SparkListenerConnect";
   private static final String THRIFT =
@@ -96,7 +92,7 @@ public final class SessionEnds extends SparkListener {
     } else if (name.equals(THRIFT + "SessionClosed") || name.equals(CONNECT + "SessionClosed")) {
       TxnSession state = sessions.remove(text(event, 0));
       if (state != null) {
-        Undoing.soon(() -> abandon(state));
+        Undoing.soon(state::abandon);
       }
     }
   }
@@ -107,15 +103,6 @@ public final class SessionEnds extends SparkListener {
 
   @Override
   public void onApplicationEnd(SparkListenerApplicationEnd end) {
-    TxnSession.inTransaction().forEach(SessionEnds::abandon);
-  }
-
-  /** Nobody is there any more to be told what becomes of it. */
-  private static void abandon(TxnSession state) {
-    try {
-      state.abandon();
-    } catch (RuntimeException e) {
-      LOG.warn("a session has ended, and its transaction could not be undone", LoggedFailure.of(e));
-    }
+    TxnSession.inTransaction().forEach(TxnSession::abandon);
   }
 }

@@ -1,8 +1,10 @@
 package io.txns.spark.session;
 
 import io.txns.iceberg.Committed;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.spark.sql.TxnModes;
 import java.lang.ref.WeakReference;
@@ -27,6 +29,7 @@ import org.apache.spark.sql.internal.SQLConf;
  * Connect and the Thrift server change threads between writes.
  */
 public final class TxnSession {
+  private static final TxnLogger LOG = TxnLogger.of(TxnSession.class);
 
   /** What Spark sets in the threads of a streaming query. */
   private static final String STREAMING_QUERY = "sql.streaming.queryId";
@@ -110,7 +113,17 @@ public final class TxnSession {
       setOpen(null);
     }
     if (left != null && left.isBound() && left.alreadyCommitted().isEmpty()) {
-      left.transaction().rollback();
+      undo(left.transaction());
+    }
+  }
+
+  /** Nobody is there any more to be told what becomes of it. */
+  private static void undo(Transaction left) {
+    try {
+      left.rollback();
+    } catch (RuntimeException e) {
+      LOG.warn(
+          LogFields.of(left.id()), "a session has ended, and its transaction is not undone", e);
     }
   }
 

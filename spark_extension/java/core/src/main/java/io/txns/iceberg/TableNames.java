@@ -1,4 +1,4 @@
-package io.txns.iceberg.meta;
+package io.txns.iceberg;
 
 import java.util.ArrayList;
 import java.util.List;
