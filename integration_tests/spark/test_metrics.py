@@ -72,6 +72,13 @@ def test_a_driver_shows_what_its_sessions_count(tmp_path: Path, plugin: str) -> 
     }
     expected = {"started": 4, "committed": 3, "conflicted": 1, "retried": 0, "unknown": 0}
     assert expected == counts
+    gauges = {name.removesuffix(".lake.txns.commits"): each for name, each in found.items()}
+    assert 3 <= gauges["txns_head_entries"] <= 6
+    assert gauges["txns_head_bytes"] > 1000
+    assert 0 <= gauges["txns_oldest_maybe_unapplied_age_seconds"] < 300
+    assert -300 < gauges["txns_clock_skew_seconds"] < 1
+    assert gauges["txns_upper_timestamp_seconds"] > 1.7e9
+    assert 0 == gauges["txns_off"]
     assert 4 == found["txns_phase_seconds_count.stage"]
     assert found["txns_phase_seconds_count.swap"] >= 3
     assert 0 < found["txns_phase_seconds_max.swap"] <= found["txns_phase_seconds_sum.swap"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from txns._log.entry import KIND
-
 if TYPE_CHECKING:
     from txns._log.commit_log import Head
     from txns._log.entry import Entry
@@ -32,14 +30,8 @@ class Probe:
 
     @property
     def bytes(self) -> int:
-        """How many bytes of UTF-8 its records have, keys and values."""
-        return sum(
-            len(text.encode())
-            for snapshot in self.head.metadata.snapshots
-            if snapshot.summary and KIND in (said := snapshot.summary.additional_properties)
-            for pair in said.items()
-            for text in pair
-        )
+        """What its records count for (docs/spec.md 4.7), in bytes."""
+        return self.head.record_bytes
 
     @property
     def oldest(self) -> Entry | None:

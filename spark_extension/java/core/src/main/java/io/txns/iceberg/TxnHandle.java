@@ -12,6 +12,7 @@ import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.table.Claim;
 import java.io.Closeable;
 import java.io.IOException;
@@ -359,6 +360,22 @@ public final class TxnHandle implements Closeable {
   /** The greatest {@code commit_ts}, in ms; 0 before the first. */
   public long upper() {
     return log().loadIfExists().upper();
+  }
+
+  /** What the newest head says that this handle has loaded or made; loads nothing. */
+  public SeenHead seen() {
+    Head head = log().newest();
+    if (!head.exists()) {
+      return SeenHead.NONE;
+    }
+    LogState state = head.state();
+    return new SeenHead(
+        head.metadata().lastSequenceNumber(),
+        state.entries().size(),
+        head.recordBytes(),
+        state.upper(),
+        state.oldestMaybeUnapplied(),
+        state.off());
   }
 
   private CommitLog log() {

@@ -9,8 +9,9 @@ import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.api.plugin.SparkPlugin;
 
 /**
- * Shows what transactions count in Spark's metrics system ({@code spark.plugins}): in whatever sink
- * it has, under {@code <application>.driver.plugin.io.txns.spark.TxnMetricsPlugin}.
+ * Shows what transactions count, and the heads that sessions have loaded, in Spark's metrics system
+ * ({@code spark.plugins}): in whatever sink it has, under {@code
+ * <application>.driver.plugin.io.txns.spark.TxnMetricsPlugin}.
  *
  * <p>Nothing else needs it.
  */

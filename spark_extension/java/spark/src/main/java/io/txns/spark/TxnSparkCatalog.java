@@ -90,6 +90,7 @@ public final class TxnSparkCatalog extends IcebergCatalog implements Transaction
                   this::config,
                   TxnClock.system(),
                   DriverMetrics.INSTANCE);
+          DriverMetrics.INSTANCE.watch(name, configured.commitTable().toString(), handle);
           // Most often the session that this instance belongs to; see attach.
           session = TxnSession.of(SparkSession.active());
           session.add(this);

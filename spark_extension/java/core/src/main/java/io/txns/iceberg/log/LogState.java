@@ -10,6 +10,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import org.apache.iceberg.catalog.TableIdentifier;
 
@@ -318,6 +319,21 @@ public final class LogState {
   /** What the log is set to. */
   public LogSettings settings() {
     return settingsEntry().map(Entry::settings).orElse(LogSettings.DEFAULTS);
+  }
+
+  /**
+   * The {@code commit_ts} of the oldest entry that tables may not show yet, as far as the head
+   * tells: those below it are applied.
+   */
+  public OptionalLong oldestMaybeUnapplied() {
+    return entries.stream()
+        .filter(Entry::applies)
+        .filter(
+            entry ->
+                entry.changes().stream()
+                    .anyMatch(one -> forgottenTs(one.uuid()) <= entry.commitTs()))
+        .mapToLong(Entry::commitTs)
+        .findFirst();
   }
 
   /** Whether the protocol's writers are turned away ({@code off}). */

@@ -3,14 +3,17 @@ package io.txns.spark.session;
 import com.codahale.metrics.Counter;
 import com.codahale.metrics.Gauge;
 import com.codahale.metrics.MetricRegistry;
+import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.TxnMetrics;
 import java.util.EnumMap;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * What all sessions of this driver count; shown by Spark's metrics system where the plugin {@code
- * io.txns.spark.TxnMetricsPlugin} is on, and counted without it all the same.
+ * What all sessions of this driver count, and the heads that they have loaded; shown by Spark's
+ * metrics system where the plugin {@code io.txns.spark.TxnMetricsPlugin} is on, and counted without
+ * it all the same.
  */
 public final class DriverMetrics implements TxnMetrics {
   /** Those of this driver. */
@@ -20,6 +23,8 @@ public final class DriverMetrics implements TxnMetrics {
 
   private final Map<Count, Counter> counts = new EnumMap<>(Count.class);
   private final Map<Phase, Took> took = new EnumMap<>(Phase.class);
+  private final Map<String, WatchedLake> lakes = new HashMap<>();
+  private MetricRegistry shown;
 
   private record Took(AtomicLong count, AtomicLong sumMs, AtomicLong maxMs) {}
 
@@ -45,8 +50,32 @@ public final class DriverMetrics implements TxnMetrics {
     of.maxMs().accumulateAndGet(ms, Math::max);
   }
 
+  /**
+   * Show what the heads of a lake say that its sessions have loaded; nothing is loaded for that.
+   *
+   * @param commitTable its name in the catalog
+   */
+  public synchronized void watch(String catalog, String commitTable, TxnHandle handle) {
+    String name = "." + catalog + "." + commitTable;
+    WatchedLake lake = lakes.get(name);
+    if (lake == null) {
+      lake = new WatchedLake();
+      lakes.put(name, lake);
+      show(name, lake);
+    }
+    lake.add(handle);
+  }
+
+  private void show(String lake, WatchedLake watched) {
+    if (shown != null) {
+      watched.gauges().forEach((name, gauge) -> gauge(shown, name + lake, gauge));
+    }
+  }
+
   /** Show them in a registry; the names are those of docs/operations.md, labels behind a dot. */
-  public void register(MetricRegistry registry) {
+  public synchronized void register(MetricRegistry registry) {
+    shown = registry;
+    lakes.forEach(this::show);
     counts.forEach((each, counter) -> registry.register(each.metric(), counter));
     took.forEach(
         (phase, of) -> {
