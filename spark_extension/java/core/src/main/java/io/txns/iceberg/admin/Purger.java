@@ -8,7 +8,7 @@ import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.TableDrop;
 import io.txns.iceberg.commit.CommitGroup;
-import io.txns.iceberg.commit.Committer;
+import io.txns.iceberg.commit.CommitRequest;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
@@ -202,7 +202,7 @@ public record Purger(Services services, long claimMs, OptionalLong maxAge) {
     services
         .committer()
         .commitOnce(
-            new Committer.Request(
+            new CommitRequest(
                 EntryKind.COMMIT,
                 CommitGroup.Key.fresh(txnId),
                 loaded.readTs(),

@@ -11,6 +11,7 @@ import io.txns.iceberg.catalog.Services;
 import io.txns.iceberg.catalog.TableDrop;
 import io.txns.iceberg.commit.Applier;
 import io.txns.iceberg.commit.CommitGroup;
+import io.txns.iceberg.commit.CommitRequest;
 import io.txns.iceberg.commit.Committer;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
@@ -198,7 +199,7 @@ public final class Repairer {
       EntryKind kind, String txnId, Loaded loaded, StagedTable staged, Map<String, String> marks) {
     return committer
         .commitOnce(
-            new Committer.Request(
+            new CommitRequest(
                 kind,
                 new CommitGroup.Key(txnId, 0, CommitGroup.Origin.DERIVED),
                 loaded.readTs(),

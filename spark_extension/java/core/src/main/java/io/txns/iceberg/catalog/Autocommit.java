@@ -7,6 +7,7 @@ import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.commit.CommitGroup;
+import io.txns.iceberg.commit.CommitRequest;
 import io.txns.iceberg.commit.Committer;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.EntryKind;
@@ -142,7 +143,7 @@ public final class Autocommit {
     boolean strict = implicit != null && options.autocommitIsolation() != null;
     Committed committed =
         committer.commitOnce(
-            new Committer.Request(
+            new CommitRequest(
                 EntryKind.COMMIT,
                 key(staged),
                 strict ? implicit.readTs() : readTs,

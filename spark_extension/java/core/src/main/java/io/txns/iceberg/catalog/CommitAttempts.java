@@ -6,6 +6,7 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnMetrics;
 import io.txns.iceberg.commit.CommitGroup;
 import io.txns.iceberg.commit.CommitLoop;
+import io.txns.iceberg.commit.CommitRequest;
 import io.txns.iceberg.commit.Committer;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.stage.Leftovers;
@@ -44,7 +45,7 @@ final class CommitAttempts {
   /** Commit what is staged; see {@link Committer#commit}. */
   Committed commit(Map<TableIdentifier, StagedTable> changes, Isolation isolation, String comment) {
     return committer.commit(
-        new Committer.Request(
+        new CommitRequest(
             EntryKind.COMMIT,
             key(),
             writeSet.readTs(),

@@ -24,7 +24,7 @@ import io.txns.iceberg.table.ForeignBranches;
 import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.OutstandingBranch;
-import io.txns.iceberg.table.Overlay;
+import io.txns.iceberg.table.Replay;
 import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
 import java.util.LinkedHashSet;
@@ -386,13 +386,13 @@ public final class Applier {
           KeptTags.removeDone(builder, base);
           OutstandingBranch.removeDone(builder, base, change.commitTs());
         };
-    Overlay.Renumber renumber = onStorage(change, real, repaired);
+    Replay.Renumber renumber = onStorage(change, real, repaired);
     long nowMs = clock.nowMs();
     Timestamps.commit(
         real,
         base,
         nowMs,
-        seen -> Overlay.applied(seen, change, request, nowMs, renumber, repaired, branches));
+        seen -> Replay.applied(seen, change, request, nowMs, renumber, repaired, branches));
     return real;
   }
 
@@ -462,11 +462,11 @@ public final class Applier {
 
   private TableOperations create(LoggedChange change, TableIdentifier table) {
     UpdateTableRequest request = log.request(change);
-    if (!Overlay.creates(request) || wasThere(change)) {
+    if (!Replay.creates(request) || wasThere(change)) {
       throw TxnException.missing(table);
     }
     places.refuseToApply(table, null, request.updates(), change.commitTs());
-    TableMetadata metadata = Overlay.create(change, request, clock.nowMs());
+    TableMetadata metadata = Replay.create(change, request, clock.nowMs());
     TableOperations real = tables.operationsToCreate(table, metadata);
     String list = metadata.currentSnapshot().manifestListLocation();
     if (!real.io().newInputFile(list).exists()) {
@@ -489,7 +489,7 @@ public final class Applier {
   }
 
   /** Renumbered snapshots get a manifest list of their own in storage. */
-  private Overlay.Renumber onStorage(LoggedChange change, TableOperations real, boolean repaired) {
+  private Replay.Renumber onStorage(LoggedChange change, TableOperations real, boolean repaired) {
     return new Renumbering(log, clock, change, real, repaired);
   }
 }

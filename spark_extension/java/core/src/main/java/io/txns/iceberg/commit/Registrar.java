@@ -205,7 +205,7 @@ public final class Registrar {
         TableMetadata.buildFrom(staged.current()).removeProperties(TableMark.KEYS).build());
     return committer
         .commitOnce(
-            new Committer.Request(
+            new CommitRequest(
                 EntryKind.FORGET,
                 CommitGroup.Key.fresh(clock.newTxnId()),
                 loaded.readTs(),

@@ -7,7 +7,7 @@ import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.MergedManifests;
 import io.txns.iceberg.meta.SnapshotEdit;
-import io.txns.iceberg.table.Overlay;
+import io.txns.iceberg.table.Replay;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -27,7 +27,7 @@ import org.apache.iceberg.TableOperations;
  */
 record Renumbering(
     CommitLog log, TxnClock clock, LoggedChange change, TableOperations real, boolean repaired)
-    implements Overlay.Renumber {
+    implements Replay.Renumber {
   /** The parent may have been renumbered after this one was staged on it. */
   @Override
   public boolean hasOtherRowIds(Snapshot parent, Snapshot staged) {
@@ -40,7 +40,7 @@ record Renumbering(
   }
 
   @Override
-  public Snapshot renumbered(Snapshot parent, Snapshot staged, Overlay.Numbers numbers) {
+  public Snapshot renumbered(Snapshot parent, Snapshot staged, Replay.Numbers numbers) {
     refuseMaterialisedRowIds(staged, numbers);
     String name = "snap-%d-%d-%s.avro";
     String location =
@@ -84,7 +84,7 @@ record Renumbering(
    * their manifests, writes their row ids into files: such a run takes no others, unless a repair
    * has decided that its rows count more than their ids.
    */
-  private void refuseMaterialisedRowIds(Snapshot staged, Overlay.Numbers numbers) {
+  private void refuseMaterialisedRowIds(Snapshot staged, Replay.Numbers numbers) {
     if (repaired
         || staged.firstRowId() == null
         || staged.firstRowId().equals(numbers.firstRowId())) {

@@ -56,13 +56,13 @@ record LoggedTables(Catalog delegate, CommitLog log, TxnClock clock) {
     }
     List<LoggedChange> run = head.state().changes(creation.get().change().uuid(), 0, readTs);
     UpdateTableRequest first = log.request(run.get(0));
-    if (!Overlay.creates(first)) {
+    if (!Replay.creates(first)) {
       throw TxnException.missing(identifier);
     }
     Overlay.checkChain(identifier, run);
-    TableMetadata metadata = Overlay.create(run.get(0), first, clock.nowMs());
+    TableMetadata metadata = Replay.create(run.get(0), first, clock.nowMs());
     for (LoggedChange change : run.subList(1, run.size())) {
-      metadata = Overlay.replay(metadata, change, log.request(change), clock.nowMs());
+      metadata = Replay.replay(metadata, change, log.request(change), clock.nowMs());
     }
     return Optional.of(metadata);
   }

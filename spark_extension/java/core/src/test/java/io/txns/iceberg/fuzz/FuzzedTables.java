@@ -17,6 +17,7 @@ import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.OutstandingBranch;
 import io.txns.iceberg.table.Overlay;
+import io.txns.iceberg.table.Replay;
 import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
@@ -132,12 +133,12 @@ final class FuzzedTables {
       TableMetadata base = metadata;
       Optional<Stranger> foreign = stranger;
       metadata =
-          Overlay.applied(
+          Replay.applied(
               base,
               change,
               request,
               NOW_MS,
-              Overlay.Renumber.IN_MEMORY,
+              Replay.Renumber.IN_MEMORY,
               repaired,
               builder -> ForeignBranches.set(builder, base, request, foreign, repaired));
       stranger = Optional.empty();
@@ -152,10 +153,10 @@ final class FuzzedTables {
     LoggedChange logged =
         new LoggedChange(FuzzedLog.entry(EntryKind.COMMIT, 5, List.of(change), payload), change);
     UpdateTableRequest request = log(empty).request(logged);
-    if (!Overlay.creates(request)) {
+    if (!Replay.creates(request)) {
       throw TxnException.missing(TABLE);
     }
-    return view(Overlay.create(logged, request, NOW_MS));
+    return view(Replay.create(logged, request, NOW_MS));
   }
 
   private static CommitLog log(TableMetadata empty) {

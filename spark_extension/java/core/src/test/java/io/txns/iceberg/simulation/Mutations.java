@@ -10,7 +10,7 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.admin.Purger;
 import io.txns.iceberg.commit.CommitGroup;
-import io.txns.iceberg.commit.Committer;
+import io.txns.iceberg.commit.CommitRequest;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
@@ -24,7 +24,7 @@ import io.txns.iceberg.stage.SnapshotCopy;
 import io.txns.iceberg.stage.StagedFiles;
 import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.LoggedState;
-import io.txns.iceberg.table.Overlay;
+import io.txns.iceberg.table.Replay;
 import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -49,7 +49,7 @@ final class Mutations {
 
   private static final String APPLIER_RUN = "List run(Head, TableIdentifier, TableOperations)";
   private static final String RESTAGED =
-      "StagedTable restaged(Committer.Request, Head, StagedTable, Winner, Leftovers)";
+      "StagedTable restaged(CommitRequest, Head, StagedTable, Winner, Leftovers)";
   private static final String SET_PROPERTIES =
       "TableMetadata.Builder: TableMetadata.Builder setProperties(Map)";
 
@@ -125,7 +125,7 @@ final class Mutations {
                   "String writeClash(Entry, Change)",
                   (clash, a) -> butForWrittenOver((String) clash.of(a))),
               call(
-                  "commit.Committer",
+                  "commit.Validation",
                   RESTAGED,
                   "StagedTable: boolean isAppendOnly()",
                   answer(true)),
@@ -146,7 +146,7 @@ final class Mutations {
                   (clash, a) ->
                       ((Change) a[2]).operation() == Operation.CREATE ? null : clash.of(a)),
               method(
-                  "commit.Committer",
+                  "commit.Validation",
                   RESTAGED,
                   (restaged, a) -> ((StagedTable) a[3]).isCreate() ? a[3] : restaged.of(a))),
           Mutation.of(
@@ -168,12 +168,12 @@ final class Mutations {
               "what is put on other rows gets another id (schedule 3)",
               method(
                   "commit.Applier",
-                  "Overlay.Renumber onStorage(LoggedChange, TableOperations, boolean)",
+                  "Replay.Renumber onStorage(LoggedChange, TableOperations, boolean)",
                   (onStorage, a) -> onStrangersRows((TableOperations) a[2]))),
           Mutation.of(
               "restage_forgotten",
               "an append is committed on the newest base (I3)",
-              method("commit.Committer", RESTAGED, (restaged, a) -> a[3]),
+              method("commit.Validation", RESTAGED, (restaged, a) -> a[3]),
               DRAFTS_UNCHECKED,
               LOG_UNCHECKED),
           Mutation.of(
@@ -204,13 +204,13 @@ final class Mutations {
               "applied_not_set",
               "txns.applied is set in the swap that applies (I4)",
               call(
-                  "table.Overlay",
+                  "table.Replay",
                   "TableMetadata replay(TableMetadata, LoggedChange, UpdateTableRequest, long,"
-                      + " Overlay.Renumber, Set, Consumer)",
+                      + " Replay.Renumber, Set, Consumer)",
                   SET_PROPERTIES,
                   (setProperties, a) -> a[0]),
               call(
-                  "table.Overlay",
+                  "table.Replay",
                   "TableMetadata create(LoggedChange, UpdateTableRequest, long)",
                   SET_PROPERTIES,
                   (setProperties, a) -> a[0])),
@@ -219,8 +219,8 @@ final class Mutations {
               "a renumbered snapshot has a manifest list with its numbers (8.2)",
               method(
                   "commit.Applier",
-                  "Overlay.Renumber onStorage(LoggedChange, TableOperations, boolean)",
-                  (onStorage, a) -> Overlay.Renumber.IN_MEMORY)),
+                  "Replay.Renumber onStorage(LoggedChange, TableOperations, boolean)",
+                  (onStorage, a) -> Replay.Renumber.IN_MEMORY)),
           Mutation.of(
               "ids_as_staged",
               "a schema that a change names has the id that it has in the table (7)",
@@ -233,8 +233,8 @@ final class Mutations {
               "rows of format 3 keep the ids that apply has given them (8.2)",
               method(
                   "commit.Applier",
-                  "Overlay.Renumber onStorage(LoggedChange, TableOperations, boolean)",
-                  (onStorage, a) -> withoutParents((Overlay.Renumber) onStorage.of(a)))),
+                  "Replay.Renumber onStorage(LoggedChange, TableOperations, boolean)",
+                  (onStorage, a) -> withoutParents((Replay.Renumber) onStorage.of(a)))),
           Mutation.of(
               "commit_ts_of_the_clock",
               "commit_ts is above the upper, whatever the clock says (I1)",
@@ -247,9 +247,7 @@ final class Mutations {
               "files_removed_after_a_maybe",
               "what may have committed keeps its files (I8)",
               method(
-                  "commit.Committer",
-                  "Committed commit(Committer.Request)",
-                  Mutations::removingFiles)),
+                  "commit.Committer", "Committed commit(CommitRequest)", Mutations::removingFiles)),
           Mutation.of(
               "conflict_without_abort",
               "a conflict under a caller's own id is told when an abort stands there (I8)",
@@ -396,12 +394,12 @@ final class Mutations {
     return main == null ? logged : new LoggedState(main, logged.stranger());
   }
 
-  private static Overlay.Renumber withoutParents(Overlay.Renumber renumber) {
+  private static Replay.Renumber withoutParents(Replay.Renumber renumber) {
     return (parent, staged, numbers) -> renumber.renumbered(null, staged, numbers);
   }
 
   /** An applied snapshot with the rows of {@code main} besides its own, under its own id. */
-  private static Overlay.Renumber onStrangersRows(TableOperations real) {
+  private static Replay.Renumber onStrangersRows(TableOperations real) {
     return (parent, staged, numbers) -> {
       Snapshot main = real.current().currentSnapshot();
       long own = staged.snapshotId();
@@ -423,7 +421,7 @@ final class Mutations {
   }
 
   private static Object removingFiles(Original commit, Object[] a) throws Throwable {
-    Committer.Request request = (Committer.Request) a[1];
+    CommitRequest request = (CommitRequest) a[1];
     try {
       return commit.of(a);
     } catch (TxnException e) {

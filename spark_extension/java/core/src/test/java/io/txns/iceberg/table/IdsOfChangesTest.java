@@ -71,12 +71,12 @@ class IdsOfChangesTest {
     request.putObject("identifier").put("name", "a").putArray("namespace").add("shop");
     request.set("requirements", golden.get("requirements"));
     request.set("updates", golden.get("updates"));
-    return Overlay.applied(
+    return Replay.applied(
         base,
         new LoggedChange(entry(change), change),
         JSON.treeToValue(request, UpdateTableRequest.class),
         COMMIT_TS,
-        Overlay.Renumber.IN_MEMORY,
+        Replay.Renumber.IN_MEMORY,
         golden.get("repaired").asBoolean(),
         builder -> {});
   }

@@ -1,0 +1,65 @@
+package io.txns.iceberg.commit;
+
+import io.txns.iceberg.Isolation;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.LogState;
+import io.txns.iceberg.stage.Leftovers;
+import io.txns.iceberg.stage.ReadSet;
+import io.txns.iceberg.stage.StagedTable;
+import java.util.Map;
+import java.util.function.Consumer;
+import org.apache.iceberg.catalog.TableIdentifier;
+
+/**
+ * What is to be committed.
+ *
+ * @param kind of the entry
+ * @param key the idempotence key
+ * @param readTs what everything was read at, in ms
+ * @param bornMs when it began, in ms of the wall clock
+ * @param isolation what is validated
+ * @param comment the user's words
+ * @param reads what was read
+ * @param writes what was staged, by table; at least one
+ * @param marks summary keys and values for the data tables' snapshots
+ * @param leftovers of its attempts; whoever may commit again hands them on
+ * @param judge throws what forbids it as of a state that it is validated against
+ */
+public record CommitRequest(
+    EntryKind kind,
+    CommitGroup.Key key,
+    long readTs,
+    long bornMs,
+    Isolation isolation,
+    String comment,
+    ReadSet reads,
+    Map<TableIdentifier, StagedTable> writes,
+    Map<String, String> marks,
+    Leftovers leftovers,
+    Consumer<LogState> judge) {
+  /** A request that nothing forbids but what it clashes with. */
+  public CommitRequest(
+      EntryKind kind,
+      CommitGroup.Key key,
+      long readTs,
+      long bornMs,
+      Isolation isolation,
+      String comment,
+      ReadSet reads,
+      Map<TableIdentifier, StagedTable> writes,
+      Map<String, String> marks,
+      Leftovers leftovers) {
+    this(
+        kind,
+        key,
+        readTs,
+        bornMs,
+        isolation,
+        comment,
+        reads,
+        writes,
+        marks,
+        leftovers,
+        state -> {});
+  }
+}

@@ -1,0 +1,254 @@
+package io.txns.iceberg.commit;
+
+import io.txns.iceberg.TxnClock;
+import io.txns.iceberg.TxnConfig;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.Winner;
+import io.txns.iceberg.log.Change;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.Engine;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Limits;
+import io.txns.iceberg.log.LogState;
+import io.txns.iceberg.log.LoggedChange;
+import io.txns.iceberg.log.Permitted;
+import io.txns.iceberg.log.Timeline;
+import io.txns.iceberg.meta.MergedManifests;
+import io.txns.iceberg.meta.Places;
+import io.txns.iceberg.stage.ChangeBuilder;
+import io.txns.iceberg.stage.Leftovers;
+import io.txns.iceberg.stage.Restager;
+import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Overlay;
+import io.txns.iceberg.table.Replay;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Supplier;
+import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.rest.requests.CommitTransactionRequest;
+import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
+import org.apache.iceberg.rest.requests.UpdateTableRequest;
+
+/**
+ * One attempt of a commit: what was staged validated on top of a head, what has moved restaged, and
+ * the entry made, or why not.
+ */
+final class Validation {
+  private final Supplier<TxnConfig> config;
+  private final CommitLog log;
+  private final Timeline timeline;
+  private final DataTables tables;
+  private final TxnClock clock;
+
+  Validation(
+      Supplier<TxnConfig> config,
+      CommitLog log,
+      Timeline timeline,
+      DataTables tables,
+      TxnClock clock) {
+    this.config = config;
+    this.log = log;
+    this.timeline = timeline;
+    this.tables = tables;
+    this.clock = clock;
+  }
+
+  /**
+   * Make the entry that follows a head.
+   *
+   * @throws TxnException 40001, 25P04, or what else refuses it there; it is not committed
+   */
+  Entry entry(CommitRequest request, Head head, long commitTs) {
+    refuseOld(request, head.state());
+    request.judge().accept(head.state());
+    Leftovers leftovers = request.leftovers();
+    Map<TableIdentifier, StagedTable> writes = validated(request, head, leftovers);
+    return entry(request, head, commitTs, writes, leftovers);
+  }
+
+  private void refuseOld(CommitRequest request, LogState state) {
+    long ageMs = clock.nowMs() - request.bornMs();
+    long maxAgeMs = config.get().within(state.settings()).maxAgeMs();
+    if (ageMs > maxAgeMs) {
+      throw TxnException.overAge(request.key().txnId(), ageMs, maxAgeMs);
+    }
+  }
+
+  /**
+   * What is to be written on top of {@code head}: as it was staged, or restaged. Every attempt
+   * starts from what was staged, since the head of a lost one may have held entries that never
+   * landed.
+   */
+  private Map<TableIdentifier, StagedTable> validated(
+      CommitRequest request, Head head, Leftovers leftovers) {
+    Map<TableIdentifier, StagedTable> writes = new LinkedHashMap<>(request.writes());
+    List<Entry> newer = timeline.above(head.state(), request.readTs());
+    String txnId = request.key().txnId();
+    new ConflictChecker(txnId, request.isolation(), request.reads(), writes).validate(newer);
+    Map<TableIdentifier, Winner> moved = new LinkedHashMap<>();
+    newer.forEach(
+        entry -> entry.changes().forEach(change -> moved.put(change.table(), entry.winner())));
+    moved.keySet().retainAll(writes.keySet());
+    moved.forEach(
+        (table, winner) ->
+            writes.put(table, restaged(request, head, writes.get(table), winner, leftovers)));
+    writes.replaceAll(
+        (table, write) ->
+            mergesUnapplied(write)
+                ? restagedOn(request, write, write.base(), Winner.NOBODY, head, leftovers)
+                : write);
+    return writes;
+  }
+
+  /**
+   * Whether inserts have written row ids of what is not applied into a manifest: Iceberg decides on
+   * a merge when it makes the operation, on an older state than that which it commits on.
+   */
+  private static boolean mergesUnapplied(StagedTable write) {
+    if (!write.isInsertOnly() || write.current().formatVersion() < 3) {
+      return false;
+    }
+    boolean allApplied =
+        Overlay.unappliedWithRowIds(write.real().current(), write.base()).isEmpty();
+    return write.snapshots().stream()
+        .skip(allApplied ? 1 : 0) // the others stand on the first one
+        .anyMatch(one -> MergedManifests.areIn(one, write.real().io()));
+  }
+
+  private StagedTable restaged(
+      CommitRequest request, Head head, StagedTable staged, Winner winner, Leftovers leftovers) {
+    TableIdentifier table = staged.identifier();
+    String txnId = request.key().txnId();
+    TableMetadata newBase;
+    try {
+      newBase = tables.load(table, head, head.upper()).metadata();
+    } catch (NoSuchTableException e) {
+      throw TxnException.conflict(
+          table, txnId, winner, head.upper(), "a table that it appended to was dropped");
+    }
+    if (newBase.currentSnapshot().snapshotId() == staged.base().currentSnapshot().snapshotId()) {
+      return staged;
+    }
+    // What it adopts may have been adopted since, or stand on a branch of its own now.
+    if (!staged.isAppendOnly() || request.kind() == EntryKind.ADOPT) {
+      throw TxnException.conflict(
+          table, txnId, winner, head.upper(), "a table that it wrote was written");
+    }
+    return restagedOn(request, staged, newBase, winner, head, leftovers);
+  }
+
+  private static StagedTable restagedOn(
+      CommitRequest request,
+      StagedTable staged,
+      TableMetadata newBase,
+      Winner winner,
+      Head head,
+      Leftovers leftovers) {
+    leftovers.versionOf(staged);
+    StagedTable restaged =
+        Restager.restage(staged, newBase, request.key().txnId(), winner, head.upper());
+    leftovers.versionOf(restaged);
+    return restaged;
+  }
+
+  private Entry entry(
+      CommitRequest request,
+      Head head,
+      long commitTs,
+      Map<TableIdentifier, StagedTable> writes,
+      Leftovers leftovers) {
+    Limits.checkTables(writes.size());
+    List<Change> changes = new ArrayList<>();
+    List<UpdateTableRequest> requests = new ArrayList<>();
+    for (StagedTable staged : writes.values()) {
+      ChangeBuilder.Built built =
+          ChangeBuilder.build(staged, request.key().txnId(), commitTs, request.marks());
+      checkFits(staged, built, commitTs, request);
+      changes.add(built.change());
+      requests.add(built.request());
+    }
+    String json = CommitTransactionRequestParser.toJson(new CommitTransactionRequest(requests));
+    Limits.checkPayload(json);
+    Entry.Payload payload = leftovers.store(head, request.key().txnId(), json, clock.nowMs());
+    return new Entry(
+        request.kind(),
+        commitTs,
+        head.upper(),
+        commitTs,
+        head.state().tidiedUpto(),
+        request.readTs(),
+        request.key().txnId(),
+        request.isolation(),
+        Engine.name(),
+        request.comment(),
+        changes,
+        payload);
+  }
+
+  /** What nobody would carry out must not enter the log. */
+  private void checkPermitted(StagedTable staged, LoggedChange change, UpdateTableRequest request) {
+    TableIdentifier table = staged.identifier();
+    Optional<String> forbidden = Permitted.forbidden(change, request, log.identifier());
+    if (forbidden.isPresent()) {
+      throw TxnException.invalidUsage(
+          "42602",
+          String.format(
+              "no transaction does such a thing: what begins with txns. or txns- is the protocol's"
+                  + " own, leave it out, or give it another name; a property by which libraries load"
+                  + " code or reach storage is set with the catalog itself, past the protocol;"
+                  + " update=`%s` table=`%s`",
+              forbidden.get(), table));
+    }
+    for (String path :
+        Places.misplacedLists(staged.isCreate() ? null : staged.base(), request.updates())) {
+      throw TxnException.unsupported(
+          String.format(
+              "the table's manifest lists do not lie below its metadata location, the only place"
+                  + " where transactions read them; manifest_list=`%s` table=`%s`",
+              path, table));
+    }
+  }
+
+  /** What does not fit its own base must not enter the log: it would quarantine the table. */
+  private void checkFits(
+      StagedTable staged, ChangeBuilder.Built built, long commitTs, CommitRequest request) {
+    Entry probe =
+        new Entry(
+            request.kind(),
+            commitTs,
+            0,
+            commitTs,
+            0,
+            request.readTs(),
+            request.key().txnId(),
+            request.isolation(),
+            "",
+            "",
+            List.of(built.change()),
+            Entry.Payload.NONE);
+    LoggedChange change = new LoggedChange(probe, built.change());
+    checkPermitted(staged, change, built.request());
+    try {
+      if (staged.isCreate()) {
+        Replay.create(change, built.request(), clock.nowMs());
+      } else {
+        Replay.replay(staged.base(), change, built.request(), clock.nowMs());
+      }
+    } catch (TxnException | IllegalArgumentException e) {
+      throw TxnException.conflict(
+          staged.identifier(),
+          request.key().txnId(),
+          Winner.NOBODY,
+          commitTs,
+          "its change does not fit the table: " + e.getMessage());
+    }
+  }
+}
