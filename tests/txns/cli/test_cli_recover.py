@@ -1,0 +1,47 @@
+"""`txns recover`: what it has found, and what it takes out."""
+
+from __future__ import annotations
+
+import json
+
+from tests.txns.backups import LOG, pointers, restore
+from tests.txns.lake import rows
+
+
+def test_recover_says_what_it_has_found(shop, cli):
+    """The dry run, and the run, which is the last one that has something to do."""
+    backup = pointers(shop.catalog)
+    with shop.open().begin() as txn:
+        txn.load_table("shop.a").append(rows(3))
+    restore(shop.catalog, backup, [LOG])
+    assert 5 == cli("check").exit_code or "txns recover" in cli("check").output
+    dry = cli("recover", "--dry-run")
+    assert (0, True) == (dry.exit_code, "1 taken back into the log" in dry.stdout)
+    assert txn.txn_id in dry.stdout
+    done = cli("recover")
+    assert 0 == done.exit_code
+    assert "2 tables belong to it" in done.stdout
+    found = json.loads(cli("recover", "--json").stdout)
+    assert ([], [], [], []) == (
+        found["taken_back"],
+        found["told_by_tables"],
+        found["gone"],
+        found["unknown"],
+    )
+    assert ["shop.a", "shop.b"] == found["marked"]
+    assert 0 == cli("check").exit_code
+
+
+def test_recover_void_takes_a_record_out(shop, cli):
+    """Its tables are named, with the command that ends their quarantine."""
+    handle = shop.open()
+    handle.catalog().load_table("shop.a").append(rows(3))
+    snapshot_id = handle.parts.log.load().snapshot_ids[handle.upper]
+    refused = cli("recover", "--void", snapshot_id)
+    assert (2, True) == (refused.exit_code, "--sound" in refused.output)
+    said = cli("recover", "--void", snapshot_id, "--sound")
+    assert 0 == said.exit_code
+    assert f"the record {snapshot_id} is void" in said.stdout
+    assert "shop.a" in said.stdout
+    assert 2 == cli("recover", "--void", "17").exit_code
+    assert 2 == cli("recover", "--void", "17", "--dry-run").exit_code
