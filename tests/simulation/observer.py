@@ -277,8 +277,8 @@ class Observer:
         archived = self._archived_ts(new)
         for snapshot in gone:
             logged = self.entries.get(int(_key(snapshot, "txns.commit-ts")))
-        if logged is None:
-            return  # its swap was judged to break a promise: what follows is on the way out
+            if logged is None:
+                continue  # its swap was judged to break a promise: what follows is on the way out
             if logged.commit_ts not in archived:
                 raise Violation("I6", f"{logged.commit_ts} left the head and is not archived")
             self.standing.discard(logged.commit_ts)

@@ -14,6 +14,7 @@ from tests.simulation.contents import File, Manifest
 from tests.simulation.history import History, Version
 from tests.simulation.scheduler import DAY_MS, Violation
 from tests.simulation.stage import A, Stage, staged
+from txns._commit import outstanding
 
 if TYPE_CHECKING:
     from tests.simulation.contents import Contents
@@ -62,6 +63,33 @@ def test_a_timestamp_that_nothing_clamped_is_the_commit_ts(stage: Stage, monkeyp
     monkeypatch.setattr("txns._iceberg.timestamps.acceptable_ts", lambda _base, ts, _now_ms: ts + 1)
     with pytest.raises(Violation, match="I7"):
         handle.apply_le()
+
+
+@pytest.mark.parametrize("lacking", ["table", "archive"])
+def test_an_entry_that_leaves_the_head_too_early_is_found(stage: Stage, monkeypatch, lacking: str):
+    """The table has to show it, and the archive to have it (I6)."""
+    handle = stage.handle()
+    txn = stage.begin(handle)
+    txn.append(A)
+    txn.commit_at()
+    if lacking == "table":
+        monkeypatch.setattr(outstanding.AppliedTo, "everywhere", lambda *_a, **_k: True)
+    else:
+        handle.apply_le()
+        monkeypatch.setattr(stage.observer, "_archived_ts", lambda _new: set())
+    with pytest.raises(Violation, match="I6"):
+        handle.tidy()
+
+
+def test_a_table_that_goes_away_without_its_mark_and_comes_back_is_the_same():
+    """Who began while it had its mark may commit to it (seed 50209)."""
+    name, elsewhere, history = ("lake", "t0"), ("lake", "x0"), History()
+    history.add(name, Version(10, exists=True, cared=False))
+    history.rename(name, elsewhere)
+    history.rename(elsewhere, name)
+    newest = history.newest(name)
+    assert newest is not None
+    assert newest.exists
 
 
 def test_care_that_was_interrupted_is_no_care():
