@@ -7,7 +7,7 @@ in quarantine, as set back, until somebody adopts them as they are. Everything e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
@@ -20,6 +20,7 @@ from pyiceberg.table.update import (
 )
 
 from txns._admin.found_log import at_version
+from txns._admin.shown import shown_tables
 from txns._commit.tidy import archived
 from txns._iceberg.snapshots import summary_value
 from txns._log import entry as _entry
@@ -87,6 +88,8 @@ def void_sound(parts: Parts, number: int) -> Voided:
         table = parts.catalog.load_table(parts.log.identifier)
         bad = _record(table.metadata, number)
         told = _told(bad)
+        if told and not told.changes:  # what tables show of it, the archive has to have
+            told = replace(told, changes=_shown(parts, told))
         try:
             _swap(parts, table, bad, told)
         except CommitFailedException:
@@ -252,6 +255,13 @@ def _told(bad: Snapshot) -> Entry | None:
         comment="void: the record could not be read",
         changes=_tables(summary.get(_entry.TABLES) or ""),
     )
+
+
+def _shown(parts: Parts, told: Entry) -> tuple[Change, ...]:
+    """Give what tables show of an entry whose record does not say which ones it changed."""
+    key = (told.commit_ts, told.txn_id)
+    tables = shown_tables(parts).tables
+    return tuple(one.entries[key] for one in tables if key in one.entries)
 
 
 def _tables(stored: str) -> tuple[Change, ...]:

@@ -202,6 +202,19 @@ def test_the_file_that_the_catalog_names_is_gone(shop):
     _assert_whole(shop, 1, 2, 3)
 
 
+def test_a_table_that_is_created_after_a_recovery_belongs_to_it(shop):
+    """Its payload has the mark of the epoch in which it was logged."""
+    with shop.open(apply="next").begin() as txn:
+        txn.create_table("shop.new", schema=shop.catalog.load_table("shop.a").schema())
+        txn.load_table("shop.new").append(rows(7))
+    _recover(shop)
+    handle = shop.open(shop.another_catalog())
+    assert [] == handle.apply_le()
+    assert [7] == ids(handle.snapshot().load_table("shop.new"))
+    handle.catalog().load_table("shop.new").append(rows(8))
+    assert [7, 8] == shop.plain_ids("shop.new")
+
+
 def test_a_dry_run_writes_nothing(shop):
     """It says what it has found."""
     restore(shop.catalog, shop.backup, [LOG])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlparse
 
 import pytest
 
@@ -192,3 +193,27 @@ def _rewritten(shop, snapshot_id: int, summary: dict[str, str]) -> None:
         if each["snapshot-id"] == snapshot_id:
             each["summary"] |= summary
     path.write_text(json.dumps(stored), "utf-8")
+
+
+def test_what_a_table_shows_of_a_void_record_stays_in_the_log(shop):
+    """Its tables cannot be read; the archive has it for those that show it, which go on."""
+    a = shop.catalog.load_table("shop.a").name()
+    handle = shop.open()
+    with handle.begin() as txn:
+        txn.load_table(a).append(rows(2))
+    log = shop.catalog.load_table("txns.commits")
+    path = Path(urlparse(log.metadata_location).path)
+    stored = json.loads(path.read_text())
+    bad = next(
+        one for one in stored["snapshots"] if one["summary"].get("txns.txn-id") == txn.txn_id
+    )
+    bad["summary"]["txns.tables"] = "{"
+    path.write_text(json.dumps(stored))
+    voided = void(_parts(shop), bad["snapshot-id"])
+    assert voided.told is not None
+    assert [a] == [change.table for change in voided.told.changes]
+    again = shop.open(shop.another_catalog())
+    assert [1, 2] == ids(again.snapshot().load_table(a))
+    again.catalog().load_table(a).append(rows(3))
+    assert [1, 2, 3] == shop.plain_ids(a)
+    assert [] == check_all(again.parts).violations
