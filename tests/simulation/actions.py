@@ -99,7 +99,9 @@ def transact(
         return
     attempt.txn_id, attempt.read_ts = txn.txn_id, txn.read_ts
     attempt.tell(f"begins {txn.txn_id}, {isolation}, at {txn.read_ts}")
-    if as_of is None and attempt.read_ts < attempt.began_above and not worker.process.stale:
+    judges = worker.lake.judges(worker.process)
+    lags = attempt.read_ts < attempt.began_above and not worker.process.stale
+    if as_of is None and lags and judges:
         raise Violation("strict", f"{attempt.key} reads below {attempt.began_above}")
     if as_of is None:
         if attempt.read_ts < seen_ts:
@@ -217,6 +219,8 @@ def _refused(worker: Worker, attempt: Attempt, barred: list[Attempt]) -> None:
 
 def _acknowledge(worker: Worker, attempt: Attempt, commit_ts: int | None) -> None:
     history = worker.lake.observer.history
+    if not worker.lake.judges(worker.process):  # what it is told of may be gone since
+        return
     attempt.acknowledged = commit_ts
     attempt.tell(f"is told that it stands at {commit_ts}")
     worker.lake.world.occurred[coverage.COMMITTED] += 1
@@ -327,7 +331,7 @@ def _write_key(worker: Worker, catalog: Any, attempt: Attempt, name: Identifier,
 def _list(worker: Worker, catalog: Any, attempt: Attempt) -> None:
     lake = worker.lake
     names = frozenset(folded(tuple(name)) for name in catalog.list_tables(lake.namespace))
-    if attempt.isolation != "autocommit":
+    if attempt.isolation != "autocommit" and lake.judges(worker.process):
         seen = Listing((lake.namespace,), names, tuple(attempt.operations))
         lake.observer.history.judge_listing(attempt, seen, attempt.read_ts, "snapshot read")
         attempt.listed.append(seen)
@@ -361,7 +365,7 @@ def _saw(
     columns: frozenset[str] | None = None,
 ) -> Rows | None:
     attempt.tell(f"finds {show(rows)} in {'.'.join(folded(name))}")
-    if attempt.isolation == "autocommit":
+    if attempt.isolation == "autocommit" or not worker.lake.judges(worker.process):
         return rows
     seen = Read(folded(name), rows, tuple(attempt.operations), columns)
     worker.lake.observer.history.judge_read(attempt, seen)
@@ -504,11 +508,13 @@ def autocommit(worker: Worker) -> None:
     except (CommitStateUnknown, CommitStateUnknownException):
         raise
     except Exception as error:
-        if attempt.logged_ts is not None:
+        if attempt.logged_ts is not None and worker.lake.judges(worker.process):
             raise Violation("unknown", f"{attempt.key} committed, and said {error!r}") from error
         raise
     # What a table held that came under care in between may have the change already.
     cared = all(history.cared_since(name, attempt.began_above) for name in attempt.tables)
     in_the_log = attempt.logged_ts is not None or attempt.passes_the_log
+    if not worker.lake.judges(worker.process):
+        return
     if cared and not in_the_log and attempt.changed(history):
         raise Violation("durability", f"{attempt.key} returned, and is not in the log")

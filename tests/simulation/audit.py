@@ -36,6 +36,7 @@ def audit(lake: Lake, *, reject: bool) -> None:
         reject: Whether what strangers did is set aside; adopted otherwise.
     """
     lake.world.auditor.begin_action(lake.world.seed, "audit", lake.world.now_ms)
+    lake.world.auditor.epoch = lake.world.epoch
     handle = lake.open()
     switch._append(handle.parts, Kind.ON)  # without adoption: what strangers did is still there
     _read_everything(lake, handle)  # before: strangers and entries that are not applied

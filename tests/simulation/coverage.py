@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.faults import Fault
 from txns._log.entry import Kind, Operation
-from txns.errors import CommitStateUnknown, Conflict, InvalidUsage, Quarantined, Unsupported
+from txns.errors import (
+    CommitStateUnknown,
+    Conflict,
+    InvalidUsage,
+    Quarantined,
+    Unsupported,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tests.simulation.disaster import Drill
     from tests.simulation.faults import FaultPlan
     from tests.simulation.worker import Lake
 
@@ -27,6 +34,11 @@ _NO_ENTRIES = {Kind.TIDY.value, Kind.QUARANTINE.value}
 def action(key: str) -> str:
     """Give what an action is counted under."""
     return f"action {key.rsplit('.', 1)[1]}"
+
+
+def drill(drill: Drill) -> str:
+    """Give what a strike is counted under."""
+    return f"drill {drill.value}"
 
 
 def told(error: Exception) -> str:

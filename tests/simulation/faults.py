@@ -124,7 +124,7 @@ class FaultPlan:
     def _draw(self, process: Process, kind: str, *, stale: bool) -> Fault | None:
         rng = process.fault_rng
         chance, choice, older = rng.random(), rng.random(), rng.random()
-        if process.stranger and not self._may_fail(process):
+        if process.spared or (process.stranger and not self._may_fail(process)):
             return None
         if slow := self._draw_slow(process):
             return slow

@@ -235,6 +235,8 @@ class History:
         """Tables whose `main` strangers have moved to an earlier snapshot."""
         self.renamed: dict[Identifier, int] = {}
         self.holds: dict[str, tuple[tuple[Identifier, ...], int]] = {}
+        self.lost: dict[Identifier, list[tuple[int, int]]] = {}
+        """Between which timestamps in ms, both exclusive, a recovery has left nothing of tables."""
         self.upper = 0
 
     def tables(self) -> list[Identifier]:
@@ -273,6 +275,14 @@ class History:
                 versions.pop()
         versions.append(version)
         versions.sort(key=lambda one: one.ts)
+
+    def replace(self, table: Identifier, versions: list[Version]) -> None:
+        """Let a table have other versions, ascending: a recovery has left no others."""
+        self._versions[table] = versions
+
+    def is_lost(self, table: Identifier, ts: int) -> bool:
+        """Whether a recovery has left nothing of a table at a timestamp in ms."""
+        return any(low < ts < high for low, high in self.lost.get(table, ()))
 
     def rename(self, old: Identifier, new: Identifier) -> None:
         """
@@ -322,7 +332,9 @@ class History:
         return [attempt for attempt in self.attempts if attempt.txn_id == txn_id]
 
     def may_be_unreadable(self, table: Identifier, ts: int) -> bool:
-        """Whether a table may be too old to read at a timestamp: expired, or made again."""
+        """Whether a table may be too old to read at a timestamp: expired, lost, or made again."""
+        if self.is_lost(table, ts):
+            return True
         since = max(self.since.get(table, 0), self.renamed.get(table, 0))
         if table in self.rootless:  # unreadable below the first change after the expiry
             later = [one.ts for one in self.versions(table) if one.ts > since]
@@ -346,7 +358,7 @@ class History:
     def judge_read(self, attempt: Attempt, read: Read) -> None:
         """Check a read against the state at `read_ts` and the transaction's own changes."""
         base = self.at(read.table, attempt.read_ts)
-        if base is None or not base.cared:
+        if base is None or not base.cared or self.is_lost(read.table, attempt.read_ts):
             return
         if read.rows is None and self.renamed.get(read.table, 0) >= attempt.read_ts:
             return  # catalogs know a table by its newest name only

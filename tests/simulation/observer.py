@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from tests.simulation.catalogs import Registry
+    from tests.simulation.disaster import Disaster
     from tests.simulation.rows import Rows
 
 Identifier = tuple[str, ...]
@@ -70,6 +71,8 @@ class Observer:
         """The newest entry under each id."""
         self.stood: dict[tuple[int, str], Identifier] = {}
         """The name that a table had when an entry changed it, by `commit_ts` and uuid."""
+        self.disaster: Disaster | None = None
+        """What the lake has not been recovered from yet."""
         self.off = False
         self.on_ts = 0
         """When transactions were turned on last, as `commit_ts` in ms."""
@@ -89,10 +92,69 @@ class Observer:
         ours = name == COMMIT_TABLE or (is_marked(new) and name not in self.history.upset)
         if ours and not self.world.actor.stranger:
             java_rules.check(name, old, new)
-        if name == COMMIT_TABLE:
+        cared = name == COMMIT_TABLE or (old is not None and is_marked(old))
+        late = self.world.actor.epoch < self.world.epoch and not self.world.actor.stranger
+        if cared and late:
+            raise Violation("recovery", f"{name} is changed by who has not seen the recovery")
+        if self.disaster is not None:
+            self._changed_in_disaster(self.disaster, name, old, new)
+        elif name == COMMIT_TABLE:
             self._log_changed(old, new)
         else:
             self.checks.changed(name, old, new)
+
+    def _changed_in_disaster(
+        self,
+        disaster: Disaster,
+        name: Identifier,
+        old: TableMetadata | None,
+        new: TableMetadata,
+    ) -> None:
+        """Note a swap; what is judged is what a recovery makes of them all."""
+        actor = self.world.actor
+        is_admins = actor.epoch > self.world.epoch
+        if name != COMMIT_TABLE:
+            if is_admins and old is not None and not actor.repairing:
+                self.checks.nothing_vanishes(name, old, new)
+            return
+        known = {(each.commit_ts, each.txn_id) for each in self.entries.values()}
+        known |= {(each.commit_ts, each.txn_id) for each in self.decoded(old)}
+        for logged in self.decoded(new):
+            key = (logged.commit_ts, logged.txn_id)
+            if key in known or (disaster.void_ids[1] == logged.commit_ts):
+                continue
+            self.world.note(f"entry {logged.kind} {logged.commit_ts} {logged.txn_id}, unjudged")
+            disaster.written[key] = logged
+            if is_admins:
+                disaster.by_admin.add(key)
+                continue
+            if logged.kind == "commit" and (attempt := self._attempt_of(logged)):
+                attempt.logged_ts, attempt.txn_id = logged.commit_ts, logged.txn_id
+            self._versions_in_disaster(disaster, logged)
+
+    def _versions_in_disaster(self, disaster: Disaster, logged: Logged) -> None:
+        """Let the model have what an entry means, if it stands on what the model has."""
+        for table, change in zip(logged.tables, logged.changes, strict=False):
+            try:
+                self._version(logged, table, change)
+            except (Violation, AssertionError):
+                disaster.unsure.add(self._stands_under(table))
+
+    def decoded(self, metadata: TableMetadata | None) -> list[Logged]:
+        """Give the entries that stand in a version of the log."""
+        broken = self.disaster.void_ids[0] if self.disaster else 0
+        return [
+            self._decode(snapshot)
+            for snapshot in _records(metadata).values()
+            if _key(snapshot, "txns.kind") != "tidy" and snapshot.snapshot_id != broken
+        ]
+
+    @staticmethod
+    def upper_of(metadata: TableMetadata) -> int:
+        """Give the upper that a version of the log has."""
+        main = _newest_record(metadata)
+        assert main is not None
+        return int(_key(main, "txns.upper"))
 
     # ------------------------------------------------------------ the log
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.simulation import (
     actions,
+    drills,
     other_log,
     races,
     strangers,
@@ -18,6 +19,7 @@ from tests.simulation import (
     upsets,
 )
 from tests.simulation.damage import Damage, strike
+from tests.simulation.disaster import Drill
 from tests.simulation.scheduler import DAY_MS, MINUTE_MS
 from tests.simulation.settings import ON, Core, Settings, Switch
 from tests.simulation.worker import Worker
@@ -67,6 +69,20 @@ _PURGER = "p"
 _DAMAGE, _DAMAGE_VERB = "d", "damage-"
 _REPLACEMENT, _ORPHANS = "stranger-replacement", "stranger-orphans"
 _USER_NAMES = ("a", "b", "c")
+_BACKUP, _STRIKE, _RECOVERY = "backup", "strike-", "recovery"
+_BESIDE_DAMAGE = frozenset(
+    {
+        Switch.DAMAGED,
+        Switch.FALSE_REFUSALS,
+        Switch.SHARED_IDS,
+        Switch.KEYS,
+        Switch.HUNG_CALLS,
+        Switch.MIXED_SETTINGS,
+        Switch.PAYLOAD_FILES,
+        Switch.DELETE_FILES,
+    }
+)
+"""What else a seed may have that is damaged: with others it is hard to say what is lost."""
 _PURGES = 0.3
 """How many seeds have purges."""
 _SETS = 0.3
@@ -97,6 +113,8 @@ _KNOWN = (
     | {_DAYS: (upkeep.let_days_pass, 0.0), _TIDY_FILES: (upkeep.tidy_files, 0.0)}
     | {_COMPACTED_LOG: (strangers.compact_log, 0.0), _SET: (upkeep.change_settings, 0.0)}
     | {f"{_DAMAGE_VERB}{kind.value}": (strike(kind), 0.0) for kind in Damage}
+    | {f"{_STRIKE}{drill.value}": (drills.strike(drill), 0.0) for drill in Drill}
+    | {_BACKUP: (drills.take_backup, 0.0), _RECOVERY: (drills.recovery, 0.0)}
 )
 
 
@@ -196,8 +214,10 @@ def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
         workers = {name: (f"{name}.first.{_RACE}", *keys) for name, keys in workers.items()}
     purges = random.Random(f"{seed}/purges")
     # What removes for good goes by the clock, which has to be right for it.
-    if purges.random() < _PURGES and not settings.has(
-        Switch.CLOCKS
+    if (
+        purges.random() < _PURGES
+        and not settings.has(Switch.CLOCKS)
+        and not settings.has(Switch.DAMAGED)
     ):  # of a name that has some lives just then, and of others
         lives = {name: purges.randint(1, 3) for name in workers}
         workers = {
@@ -222,6 +242,8 @@ def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
         keys = (f"s.alter{number}.{_ALTER}" for number in range(described.randint(5, 9)))
         workers["s"] = _mixed(described, workers.get("s", ()), tuple(keys))
     workers = _with_company(seed, settings, workers)
+    if settings.has(Switch.DAMAGED):
+        workers = _with_drill(seed, workers)
     return Plan(
         seed=seed,
         server=rng.random() < 0.5,
@@ -229,7 +251,8 @@ def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
         fault_rate=fault_rate,
         delay_rate=rng.choice((0.0, 0.01, 0.03)),
         workers=workers,
-        skews_ms={name: rng.choice((0, 0, 3, -2000, 4000, 90_000)) for name in workers},
+        skews_ms={name: rng.choice((0, 0, 3, -2000, 4000, 90_000)) for name in workers}
+        | {drills.NAME: 0},  # who creates a log by a wrong clock is refused by its server
         options={
             "apply": rng.choice(
                 ("next",)  # what is described anew before it is applied is what matters there
@@ -276,6 +299,21 @@ def _with_company(
     return workers
 
 
+def _with_drill(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Let something happen to the lake, and somebody recover it, while users have more to do."""
+    rng = random.Random(f"{seed}/drill")
+    workers = {
+        name: (*keys, *_keys(rng, f"{name}.after", _USERS, rng.randint(2, 4)))
+        for name, keys in workers.items()
+        if name in _USER_NAMES
+    }
+    drill = rng.choice(list(Drill))
+    verbs = [_BACKUP] if drill.needs_backup else []
+    verbs += [f"{_STRIKE}{drill.value}", _RECOVERY]
+    admin = drills.NAME
+    return {**workers, admin: tuple(f"{admin}.{at}.{verb}" for at, verb in enumerate(verbs))}
+
+
 def _own_options(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, dict[str, object]]:
     """Draw options for each user."""
     rng = random.Random(f"{seed}/own-options")
@@ -309,6 +347,8 @@ def _settings(seed: int, only: frozenset[Switch] | None) -> Settings:
     """Draw what a seed has of what is on; what one switch brings changes nothing else."""
     chances = {one: random.Random(f"{seed}/{one.value}").random() for one in Switch}
     drawn = frozenset(one for one in ON if chances[one] < _SHARE) if only is None else only
+    if Switch.DAMAGED in drawn:
+        drawn |= frozenset(one for one in _BESIDE_DAMAGE if chances[one] < _SHARE)
     stale_rate = random.Random(f"{seed}/stale-rate").choice((0.03, 0.3))
     skew_ms_max = random.Random(f"{seed}/skew").choice(_SKEWS_MS_MAX)
     return Settings(drawn, stale_rate, skew_ms_max)
@@ -347,7 +387,8 @@ def _keys(
 
 def verbs() -> list[str]:
     """Give the names of all actions that ordinary runs may have."""
-    return [name for name in _KNOWN if not name.startswith(_DAMAGE_VERB)]
+    drills_ = (_DAMAGE_VERB, _BACKUP, _STRIKE, _RECOVERY)
+    return [name for name in _KNOWN if not name.startswith(drills_)]
 
 
 def action_of(key: str) -> Action:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from tests.simulation import coverage, formats, jvm, other_log, story
+from tests.simulation import coverage, drills, formats, jvm, other_log, story
 from tests.simulation.actions import SCHEMA
 from tests.simulation.audit import audit
 from tests.simulation.catalogs import Registry, ServerCatalog, SwapCatalog
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tests.simulation.catalogs import Identifier
 
-STRANGERS = frozenset({"s", "u", "l", "d"})
+STRANGERS = frozenset({"s", "u", "l", "d", drills.NAME})
 """The workers that know nothing of the protocol."""
 _REGISTERED = (("lake", "t0"), ("lake", "t1"), ("lake", "t2"))
 _CREATABLE = (("lake", "n0"), ("lake", "n1"))
@@ -213,7 +213,7 @@ def _start(plan: Plan, lake: Lake) -> None:
     if plan.settings.has(Switch.TWO_LOGS):
         other_log.prepare(lake)
     for name, keys in plan.workers.items():
-        Worker(
+        worker = Worker(
             lake,
             name,
             [(key, action_of(key)) for key in keys],
@@ -221,7 +221,10 @@ def _start(plan: Plan, lake: Lake) -> None:
             options=plan.own_options.get(name, {}),
             skew_ms=plan.skews_ms[name],
             stranger=name in STRANGERS,
-        ).start()
+        )
+        lake.workers.append(worker)
+    for each in lake.workers:
+        each.start()
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +19,7 @@ import greenlet
 from tests.simulation.faults import CUTS_OFF, Fault, FaultPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 T = TypeVar("T")
 
@@ -69,6 +70,9 @@ class Process:
         stale: Whether a load of its action gave an older version.
         cut_off_until: Until when all of its steps fail, in ms.
         mates: The other threads of the same process, which die with it.
+        epoch: How many recoveries there had been when it last opened a handle (`drills`).
+        stands: Whether somebody has stopped it, without ending it.
+        spared: Whether none of its steps go wrong.
         seen: The greatest timestamp that a handle has read at or was told, by the handle.
     """
 
@@ -92,6 +96,9 @@ class Process:
     stale: bool = False
     cut_off_until: int = 0
     mates: list[Process] = field(default_factory=list)
+    epoch: int = 0
+    stands: bool = False
+    spared: bool = False
     seen: dict[Any, int] = field(default_factory=dict)
 
     def saw(self, handle: Any, ts: int) -> None:
@@ -127,12 +134,15 @@ class World:
         self.keep_trace = False
         self.seen: Callable[[Any], Iterable[str]] = lambda _result: ()
         """What a trace says of what a step gave."""
+        self.epoch = 0
+        """How many recoveries of the log there have been."""
         self._digest = hashlib.sha256()
         self._rng = random.Random(f"{seed}/schedule")
         self._ids = random.Random(f"{seed}/ids")
         self._switch = switch
         self.closed = False
         self._hub = greenlet.getcurrent()
+        self._still = False
 
     # ------------------------------------------------------------ processes
 
@@ -173,7 +183,9 @@ class World:
         self.current = None
 
     def _next(self, alive: list[Process], last: Process | None) -> Process:
-        may = [one for one in alive if one.waits_for is None or one.waits_for()]
+        may = [
+            one for one in alive if not one.stands and (one.waits_for is None or one.waits_for())
+        ]
         if not may:
             raise Violation("progress", f"all wait for each other: {[one.doing for one in alive]}")
         awake = [one for one in may if one.wakes_at <= self.now_ms]
@@ -208,7 +220,7 @@ class World:
             older: Gives what a replica answers that lags behind.
         """
         process = self.current
-        if process is None or greenlet.getcurrent() is self._hub:
+        if process is None or self._still or greenlet.getcurrent() is self._hub:
             return effect()
         process.pending = (kind, label)
         self._yield(process)
@@ -283,6 +295,7 @@ class World:
         courier = Process(f"late request of {process.name}", doing=f"{process.doing}.late")
         courier.attempt, courier.repairing = process.attempt, process.repairing
         courier.stranger, courier.began_ms = process.stranger, process.began_ms
+        courier.epoch = process.epoch
         courier.mates = [process, *process.mates]
         courier.wakes_at = self.now_ms + process.fault_rng.randint(1, 3000)
 
@@ -296,10 +309,19 @@ class World:
         self.now_ms += self._rng.choice((0, 0, 1, 1, 2, 4))
         self._hub.switch()
 
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Let the current process do something in one step, of which nothing goes wrong."""
+        self._still = True
+        try:
+            yield
+        finally:
+            self._still = False
+
     def sleep(self, ms: int) -> None:
         """Let the current process sleep; without one, time passes."""
         process = self.current
-        if process is None:
+        if process is None or self._still:
             self.now_ms += ms
             return
         process.wakes_at = self.now_ms + ms

@@ -58,10 +58,12 @@ class Switch(Enum):
     """Strangers compact the commit table."""
     DESCRIBED_ANEW = "described-anew"
     """Users and strangers change columns, partitions and orders again and again."""
+    DAMAGED = "damaged"
+    """The log, a table or the catalog is lost or set back, and recovered, while users go on."""
 
 
-ON = frozenset(Switch)
-"""What runs have that are not told otherwise."""
+ON = frozenset(Switch) - {Switch.DAMAGED}
+"""What runs have that are not told otherwise: a lake is damaged with `--only damaged`."""
 
 
 @dataclass(frozen=True)

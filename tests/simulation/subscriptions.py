@@ -42,8 +42,13 @@ class Replay:
     def __init__(self, lake: Lake, tables: tuple[Identifier, ...], as_of: int) -> None:
         self._lake = lake
         self._as_of = self.done = as_of
+        self._began = self._now()
         history = lake.observer.history
         self._rows = {name: (history.at(name, as_of) or ABSENT).rows for name in tables}
+
+    def _now(self) -> tuple[int, bool]:
+        """Give how often the log has been recovered, and whether it has to be."""
+        return self._lake.world.actor.epoch, self._lake.judges(self._lake.world.actor)
 
     def follow(self, handle: Any, until: int) -> None:
         """Take deliveries up to a timestamp."""
@@ -52,12 +57,13 @@ class Replay:
                 self._take(delivery)
         except Conflict:
             history = self._lake.observer.history
-            if not any(name in history.since or name in history.upset for name in self._rows):
+            known = (*history.since, *history.upset, *history.lost)
+            if not any(name in known for name in self._rows) and self._began == self._now():
                 raise Violation(
                     "subscribe", "too old, and nothing was expired or set back"
                 ) from None
             raise
-        if self.done != until:
+        if self.done != until and self._began == self._now():
             raise Violation("subscribe", f"ends at {self.done}, and until was {until}")
 
     def _take(self, delivery: Any) -> None:
@@ -95,7 +101,7 @@ class Replay:
     def _is_followed(self, name: Identifier) -> bool:
         """Whether a table was under care all the time: others' writes are not delivered."""
         history = self._lake.observer.history
-        if name in history.unmarked:
+        if name in history.unmarked or name in history.lost or self._began != self._now():
             return False
         if history.at(name, self._as_of) is None:
             return name in self._lake.creatable

@@ -63,10 +63,10 @@ class TableChecks:
         self._sequence_numbers(name, old, new)
         row_lineage.check(name, old, new, self._contents)
         if old is not None and is_marked(old):
-            self._nothing_vanishes(name, old, new)
+            self.nothing_vanishes(name, old, new)
         if is_marked(new) and self._comes_under_care(name, old, new):
             self._registered(name, old, new)
-        elif _applied(new) != _applied(old):
+        elif applied_of(new) != applied_of(old):
             self._applied(name, old, new)
         elif is_marked(new) and _main(new) != _main(old) and not self._is_footing(old, new):
             raise Violation("I4", f"the protocol moved main of {name} without txns.applied")
@@ -91,7 +91,7 @@ class TableChecks:
         known = {one.snapshot_id for one in old.snapshots}
         added = [one for one in new.snapshots if one.snapshot_id not in known]
         stamped = any(_summary(one, "txns.commit-ts") is not None for one in added)
-        if stamped or not (is_marked(old) and is_marked(new)) or _applied(old) != _applied(new):
+        if stamped or not (is_marked(old) and is_marked(new)) or applied_of(old) != applied_of(new):
             return False
         passes = self._observer.off or self._observer.on_ts > attempt.began_above
         attempt.passes_the_log |= passes
@@ -121,7 +121,7 @@ class TableChecks:
                 raise Violation("purge", f"{at} is dropped with {sorted(lost)} of a stranger")
         for logged in self._observer.entries.values():
             for table in logged.tables if logged.changes else ():
-                if table["uuid"] == uuid and logged.commit_ts > _applied(metadata):
+                if table["uuid"] == uuid and logged.commit_ts > applied_of(metadata):
                     raise Violation("purge", f"{at} is dropped, {logged.commit_ts} is in the log")
         self.purged.add(uuid)
 
@@ -150,7 +150,7 @@ class TableChecks:
         elif ours is not None:
             self._history.since[name] = int(ours)
         else:  # a compaction whose parents are gone stands for whatever was applied last
-            self._history.since[name] = _applied(new)
+            self._history.since[name] = applied_of(new)
             self._history.rootless.add(name)
             # Nothing tells of which state, where strangers have put another one there before.
             if name in self._history.put_back and all(
@@ -194,7 +194,7 @@ class TableChecks:
                         f"{name}: a manifest of {snapshot.sequence_number} carries {number}",
                     )
 
-    def _nothing_vanishes(self, name: Identifier, old: TableMetadata, new: TableMetadata) -> None:
+    def nothing_vanishes(self, name: Identifier, old: TableMetadata, new: TableMetadata) -> None:
         """Rows that some branch reached stay reachable, unless the log removed them."""
         lost = self._reachable(old) - self._reachable(new)
         lost -= self._history.removed.get(name, set())
@@ -224,9 +224,9 @@ class TableChecks:
         rows = self._contents.rows(main)
         if old is not None and rows != self._contents.rows(old.current_snapshot()):
             raise Violation("register", f"the mark of {name} changed its rows")
-        if main is None or _summary(main, "txns.commit-ts") != str(_applied(new)):
+        if main is None or _summary(main, "txns.commit-ts") != str(applied_of(new)):
             raise Violation("I7", f"the mark of {name} carries no txns.commit-ts")
-        if _applied(new) < _applied(old):
+        if applied_of(new) < applied_of(old):
             raise Violation("I4", f"the mark of {name} turned txns.applied back")
         columns = schemas.columns(new.schema(), new.spec())
         branches = tuple(
@@ -235,11 +235,13 @@ class TableChecks:
             if ref != "main" and at.snapshot_ref_type.value == "branch"
             if not ref.startswith("txns-foreign-")  # which an adoption takes away
         )
-        version = Version(_applied(new), exists=True, rows=rows, columns=columns, branches=branches)
+        version = Version(
+            applied_of(new), exists=True, rows=rows, columns=columns, branches=branches
+        )
         self._history.add(name, version)
 
     def _applied(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
-        before, after = _applied(old), _applied(new)
+        before, after = applied_of(old), applied_of(new)
         if after < before:
             raise Violation("I4", f"txns.applied of {name} went from {before} to {after}")
         due = [
@@ -280,7 +282,7 @@ class TableChecks:
         while at is not None:
             commit_ts = _summary(at, "txns.commit-ts")
             if commit_ts is not None:
-                return int(commit_ts) < _applied(old)
+                return int(commit_ts) < applied_of(old)
             if at.summary is None or at.summary.operation.value not in {"append", "replace"}:
                 return True
             parent = at.parent_snapshot_id
@@ -368,9 +370,20 @@ class TableChecks:
             return True
         known = (registry.metadata(name) for name in registry.pointers)
         return any(
-            _applied(metadata) >= logged.commit_ts
+            applied_of(metadata) >= logged.commit_ts
             for metadata in known
             if str(metadata.table_uuid) == table["uuid"]
+        )
+
+    @staticmethod
+    def shows(metadata: TableMetadata, commit_ts: int, txn_id: str) -> bool:
+        """Whether a table has a snapshot of an entry, since it came under care the last time."""
+        marked = [one.sequence_number or 0 for one in metadata.snapshots if _is_mark(metadata, one)]
+        return any(
+            (_summary(one, "txns.commit-ts"), _summary(one, "txns.txn-id"))
+            == (str(commit_ts), txn_id)
+            for one in metadata.snapshots
+            if (one.sequence_number or 0) >= max(marked, default=0)
         )
 
     @staticmethod
@@ -380,7 +393,7 @@ class TableChecks:
         at = metadata.current_snapshot()
         while at is not None and at.summary and at.summary.operation.value == "replace":
             at = by_id.get(at.parent_snapshot_id or -1)
-        return at is not None and _summary(at, "txns.commit-ts") == str(_applied(metadata))
+        return at is not None and _summary(at, "txns.commit-ts") == str(applied_of(metadata))
 
     def outstanding(self, name: Identifier) -> bool:
         """Whether an entry names a table and the table does not show it."""
@@ -450,18 +463,24 @@ def _created(new: TableMetadata) -> bool:
 
 
 def _marks(metadata: TableMetadata) -> bool:
-    """Whether `main` is on the snapshot of a mark, which is known by the id derived from it."""
+    """Whether `main` is on the snapshot of a mark."""
     main = metadata.current_snapshot()
-    text = f"register:{metadata.table_uuid}:{main.snapshot_id if main else 0}"
+    return main is not None and _is_mark(metadata, main)
+
+
+def _is_mark(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Whether a snapshot is that of a mark, which is known by the id derived from it."""
+    text = f"register:{metadata.table_uuid}:{snapshot.snapshot_id}"
     derived = UUID(bytes=md5(text.encode(), usedforsecurity=False).digest(), version=3)
-    return main is not None and _summary(main, "txns.txn-id") == str(derived)
+    return _summary(snapshot, "txns.txn-id") == str(derived)
 
 
 def _ids(metadata: TableMetadata) -> list[int]:
     return [snapshot.snapshot_id for snapshot in metadata.snapshots]
 
 
-def _applied(metadata: TableMetadata | None) -> int:
+def applied_of(metadata: TableMetadata | None) -> int:
+    """Give the `commit_ts` in ms that a table says has been applied to it; 0 for none."""
     return int(metadata.properties.get("txns.applied", "0")) if metadata else 0
 
 

@@ -37,6 +37,7 @@ def _thread(worker: Worker, number: int) -> Worker:
     process = Process(f"{worker.process.name}/t{number}", skew_ms=worker.process.skew_ms)
     process.begin_action(world.seed, f"{worker.process.doing}.t{number}", world.now_ms)
     process.began_above = worker.process.began_above
+    process.epoch = worker.process.epoch
     thread = Worker(
         worker.lake,
         worker.name,

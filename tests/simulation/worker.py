@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.table import Table
 
+    from tests.simulation.backup import Backup
     from tests.simulation.history import Attempt, Identifier
     from tests.simulation.observer import Observer
     from tests.simulation.rows import Rows
@@ -86,6 +87,9 @@ class Lake:
         has_other_log: Whether another commit table has tables of its own in the catalog.
         others_meant: Rows that its transactions were to bring.
         others_acknowledged: Those of which it was said that they are there.
+        workers: All of them.
+        halted: Whether an administrator has users begin no process.
+        backup: The backup that he has taken last.
     """
 
     world: World
@@ -105,11 +109,18 @@ class Lake:
     has_other_log: bool = False
     others_meant: set[int] = field(default_factory=set)
     others_acknowledged: set[int] = field(default_factory=set)
+    workers: list[Worker] = field(default_factory=list)
+    halted: bool = False
+    backup: Backup | None = None
 
     def new_row(self) -> int:
         """Give a row that nobody has."""
         self.rows_made += 1
         return self.rows_made
+
+    def judges(self, process: Process) -> bool:
+        """Whether what a process sees is held against the model: not what a recovery is behind."""
+        return self.observer.disaster is None and process.epoch == self.world.epoch
 
     def open(self, **own: Any) -> Any:
         """Open a handle as a process of its own does; with options of its own, if it has any."""
@@ -171,6 +182,7 @@ class Worker:
         java: Whether its processes have Java's core.
         options: Options of its handles, over those of the lake.
         again: The transaction that has to be tried again under its id.
+        opens_again: Whether an error has told its process to open the catalog again.
     """
 
     lake: Lake
@@ -184,6 +196,7 @@ class Worker:
     repeats: int = 0
     handle: Any = None
     again: Attempt | None = None
+    opens_again: bool = False
 
     def start(self) -> None:
         """Let a new process work off what is left."""
@@ -193,7 +206,26 @@ class Worker:
         )
         self.lake.world.spawn(self.process, self._live)
 
+    def all_of_it(self) -> list[Process]:
+        """Give its process, and the threads of that."""
+        threads = f"{self.process.name}/"
+        return [
+            each
+            for each in self.lake.world.processes
+            if not each.dead and (each is self.process or each.name.startswith(threads))
+        ]
+
+    def end(self) -> None:
+        """Let its process do nothing any more, whatever it is at; another one takes over."""
+        for each in self.all_of_it():
+            each.dead = True
+        self.deaths += 1
+        self.start()
+
     def _live(self) -> None:
+        if self.lake.halted and not self.stranger:
+            self.lake.world.wait_for(lambda: not self.lake.halted)
+        self.process.epoch = self.lake.world.epoch
         try:
             while self.actions:
                 self._act()
@@ -213,6 +245,9 @@ class Worker:
         self.process.began_above = self.lake.observer.history.upper
         self.process.attempt = None
         self.process.repairing = ""
+        if self.opens_again and not self.lake.observer.disaster:
+            self.opens_again, self.handle = False, None
+            self.process.epoch = world.epoch
         world.occurred[coverage.action(key)] += 1
         before = self.deaths
         self.repeats += 1
@@ -238,7 +273,9 @@ class Worker:
                 self.handle = self._open()
             action(self)
         except CorruptLog as error:
-            raise Violation("corrupt", f"{key}: {error}") from error
+            if self.lake.judges(self.process):
+                raise Violation("corrupt", f"{key}: {error}") from error
+            self._told(error)
         except FileNotFoundError as error:
             self._judge_missing(key, error)
             self._ended(error)
@@ -253,7 +290,7 @@ class Worker:
 
     def _judge_missing(self, key: str, error: FileNotFoundError) -> None:
         """Judge that a file was not there: those of the log are, for who has not stood still."""
-        if self.has(Switch.CLOCKS):
+        if self.has(Switch.CLOCKS) or not self.lake.judges(self.process):
             return  # ages are by them
         world, process = self.lake.world, self.process
         since_ms = world.now_ms - (process.began_ms - process.skew_ms)
@@ -262,15 +299,33 @@ class Worker:
 
     def _ended(self, error: Exception) -> None:
         """Note an error that a user has to expect, if there was reason for it."""
-        refusals.judge(self, error)
         world = self.lake.world
+        if not self.lake.judges(self.process):
+            self._told(error)
+            return
+        refusals.judge(self, error)
         world.occurred[coverage.told(error)] += 1
         world.note(f"ended {type(error).__name__} {error}")
         world.sleep(max(0, self.process.cut_off_until - world.now_ms))
 
+    def _told(self, error: Exception) -> None:
+        """Stop until a lake is recovered, of which an error says that it has to be."""
+        world, disaster = self.lake.world, self.lake.observer.disaster
+        world.note(f"is told {type(error).__name__} {error}")
+        if not isinstance(error, TxnsError):
+            world.sleep(max(0, self.process.cut_off_until - world.now_ms))
+            return
+        self.opens_again = True
+        if disaster is not None:
+            world.occurred[coverage.told(error)] += 1
+            disaster.told += 1
+            world.wait_for(lambda: self.lake.observer.disaster is None)
+
     def _open(self) -> Any:
         """Open a handle of a new process."""
-        return self._opened(self.lake.open_java if self.java else self.lake.open, self.options)
+        opened = self._opened(self.lake.open_java if self.java else self.lake.open, self.options)
+        self.process.epoch = self.lake.world.epoch
+        return opened
 
     def command_line(self) -> Any:
         """Give the handle of what Python's core alone can do; beside Java it applies nothing."""
@@ -280,7 +335,10 @@ class Worker:
     def _opened(self, opens: Callable[..., Any], options: dict[str, Any]) -> Any:
         """Open a handle, not while the commit table is hidden: a new process would make another."""
         lake = self.lake
-        lake.world.wait_for(lambda: COMMIT_TABLE in lake.observer.registry.pointers)
+        observer = lake.observer
+        lake.world.wait_for(
+            lambda: COMMIT_TABLE in observer.registry.pointers or observer.disaster is not None
+        )
         lake.opening += 1
         try:
             return opens(**options)

@@ -1,0 +1,307 @@
+"""
+What must be there after a recovery, and what may be gone: exactly what docs/operations.md says.
+
+The model goes on from there. It is compared with the log as it is stored, and with each table as
+somebody reads it who comes then.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+from pyiceberg.exceptions import NoSuchTableError
+
+from tests.simulation import schemas
+from tests.simulation.disaster import Disaster, Drill, EntryId
+from tests.simulation.history import Version, folded, show
+from tests.simulation.scheduler import Violation
+from tests.simulation.table_checks import is_marked
+from txns._admin.invariants import check_all
+
+if TYPE_CHECKING:
+    from tests.simulation.history import History, Identifier
+    from tests.simulation.observer import Logged, Observer
+    from tests.simulation.worker import Lake
+
+_COLUMNS = ["commit_ts", "txn_id", "table_uuid"]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """
+    The log as it is stored, decoded here.
+
+    Attributes:
+        tables: Uuids of the tables that each entry names, of the head and of the archive.
+        head: The `commit_ts` in ms of those that stand in the head.
+        upper: The greatest `commit_ts` in ms.
+    """
+
+    tables: dict[EntryId, set[str]]
+    head: set[int]
+    upper: int
+
+    @staticmethod
+    def of(observer: Observer, name: Identifier) -> Stored:
+        """Decode it."""
+        metadata = observer.registry.metadata(name)
+        tables: dict[EntryId, set[str]] = {}
+        for file in observer.contents.files(metadata.current_snapshot()):
+            content = io.BytesIO(observer.registry.storage.bytes_of(file))
+            for row in pq.read_table(content, columns=_COLUMNS).to_pylist():
+                uuids = tables.setdefault((row["commit_ts"], row["txn_id"]), set())
+                uuids.update({row["table_uuid"]} - {None})
+        head = observer.decoded(metadata)
+        for each in head:
+            tables[each.commit_ts, each.txn_id] = {table["uuid"] for table in each.tables}
+        return Stored(tables, {each.commit_ts for each in head}, observer.upper_of(metadata))
+
+
+def resume(lake: Lake, disaster: Disaster) -> None:
+    """Judge what a recovery has left, and let the model go on from it."""
+    observer = lake.observer
+    if disaster.drill is Drill.CATALOG_SET_BACK:
+        assert disaster.backup is not None
+        disaster.backup.model.restore(observer)
+    stored = Stored.of(observer, disaster.log)
+    disaster.known = {(each.commit_ts, each.txn_id): each for each in observer.entries.values()}
+    gone = _judge_entries(observer, disaster, stored)
+    unsure = _unsure(observer, disaster, gone)
+    _take_in(observer, disaster, stored, gone)
+    _check(lake, disaster)
+    _go_on_with_tables(lake, disaster, stored, unsure)
+    for each in list(observer.entries.values()):
+        observer.entries[each.commit_ts] = _what_is_left(observer, disaster, stored, each)
+    observer.disaster = None
+    _forget_what_is_gone(
+        observer.history, stored, {name for one in gone.values() for name in one.names}
+    )
+
+
+def _judge_entries(observer: Observer, disaster: Disaster, stored: Stored) -> dict[EntryId, Logged]:
+    """Give the entries that the log lacks, all of which may be gone."""
+    gone = {key: each for key, each in disaster.known.items() if key not in stored.tables}
+    for key, each in gone.items():
+        if not _may_be_gone(observer, disaster, key, each):
+            raise Violation(
+                "recovery",
+                f"{each.kind} {each.commit_ts} {each.txn_id} is gone after {disaster.drill}",
+            )
+    for each in disaster.written_by_users():
+        if (each.commit_ts, each.txn_id) not in stored.tables:
+            raise Violation("recovery", f"{each.commit_ts}, written since the strike, is gone")
+    return gone
+
+
+def _may_be_gone(observer: Observer, disaster: Disaster, key: EntryId, entry: Logged) -> bool:
+    """
+    Whether the log may lack an entry.
+
+    Where its files are gone, what no table shows. Else what was about to be committed, as the last
+    version of all: nothing but a table can tell of that; a recovery has to say so, if it came to.
+    """
+    if entry.changes and any(_shows(observer, entry, table["uuid"]) for table in entry.tables):
+        return False
+    if disaster.drill is Drill.LOG_AND_FILES_LOST:
+        return True
+    if disaster.drill is Drill.VOID:
+        return False
+    if disaster.written_by_users():
+        return True  # the log has gone on without it
+    return key in disaster.named or disaster.unseen
+
+
+def _shows(observer: Observer, entry: Logged, uuid: str) -> bool:
+    """Whether a table under care has a snapshot of an entry, since it came under care."""
+    for name in observer.registry.pointers:
+        metadata = observer.registry.metadata(name)
+        if str(metadata.table_uuid) == uuid and is_marked(metadata):
+            return observer.checks.shows(metadata, entry.commit_ts, entry.txn_id)
+    return False
+
+
+def _unsure(observer: Observer, disaster: Disaster, gone: dict[EntryId, Logged]) -> set[Identifier]:
+    """
+    Give the tables of which nobody knows what they hold: the log has gone on without an entry.
+
+    Whoever wrote them then did not see it. Docs/operations.md has somebody compare them.
+    """
+    users = disaster.written_by_users()
+    if not users:
+        return set()
+    return disaster.unsure | {
+        observer.stood.get((each.commit_ts, table["uuid"]), ())
+        for each in gone.values()
+        for table in each.tables
+    }
+
+
+def _take_in(
+    observer: Observer, disaster: Disaster, stored: Stored, gone: dict[EntryId, Logged]
+) -> None:
+    """Let the model have the entries that the log has, and no other."""
+    for commit_ts, _txn_id in gone:
+        del observer.entries[commit_ts]
+    for (commit_ts, _txn_id), each in disaster.written.items():
+        observer.entries[commit_ts] = each
+        for table in each.tables:
+            named = table["identifier"]
+            name = folded((*named["namespace"], named["name"]))
+            observer.stood.setdefault((commit_ts, table["uuid"]), name)
+    observer.standing = set(stored.head)
+    observer.history.upper = stored.upper
+    observer.under.clear()
+    observer.off = False
+    for _ts, each in sorted(observer.entries.items()):
+        observer.under[each.txn_id] = each
+        if each.kind in {"off", "on"}:
+            observer.off = each.kind == "off"
+            observer.on_ts = each.commit_ts if each.kind == "on" else observer.on_ts
+
+
+def _check(lake: Lake, disaster: Disaster) -> None:
+    """Hold the log and its tables against all invariants, as `txns check`."""
+    found = check_all(lake.open().parts)
+    if found.violations:
+        raise Violation("recovery", f"txns check after {disaster.drill}: {found.violations}")
+
+
+# ---------------------------------------------------------------- tables
+
+
+def _go_on_with_tables(
+    lake: Lake, disaster: Disaster, stored: Stored, unsure: set[Identifier]
+) -> None:
+    observer, history = lake.observer, lake.observer.history
+    catalog = lake.open().snapshot()
+    for name in history.tables():
+        expected = _expected(observer, disaster, stored, name)
+        actual = _read(lake, catalog, name)
+        expected = replace(expected, cared=is_cared(observer, name, expected))
+        if name in unsure:
+            since = min(each.commit_ts for each in disaster.written_by_users())
+            history.lost.setdefault(name, []).append((since - 1, stored.upper))
+        if name in unsure or not expected.cared:
+            history.add(name, replace(actual or Version(0), ts=stored.upper))
+            continue
+        if (actual is None and history.called.get(name)) or name in history.renamed:
+            history.add(name, replace(actual or Version(0, cared=False), ts=stored.upper))
+            continue
+        shown = actual.rows if actual else None
+        if shown != (expected.rows if expected.exists else None):
+            raise Violation(
+                "recovery",
+                f"{name} shows {show(shown)} after {disaster.drill}, expected {expected}",
+            )
+        if actual is not None:
+            where = f"{name} after {disaster.drill}"
+            history.judge_columns("recovery", where, actual.columns, expected, name)
+
+
+def is_cared(observer: Observer, name: Identifier, expected: Version) -> bool:
+    """Whether a table is under care: its mark says so, or the log is to create it."""
+    pointers = observer.registry.pointers
+    return is_marked(observer.registry.metadata(name)) if name in pointers else expected.cared
+
+
+def _expected(observer: Observer, disaster: Disaster, stored: Stored, name: Identifier) -> Version:
+    """Give a table as the model has it now: what is gone of it is left out."""
+    history, taken = observer.history, disaster.taken.get(name)
+    lost = {
+        each.commit_ts
+        for each in (*disaster_entries(observer, disaster),)
+        for table in each.tables
+        if observer.stood.get((each.commit_ts, table["uuid"])) == name
+        if _is_lost(observer, disaster, stored, each, table["uuid"])
+    }
+    versions = [each for each in history.versions(name) if each.ts not in lost]
+    if taken is not None:
+        adopted_ts = max(
+            each.commit_ts
+            for key, each in disaster.written.items()
+            if key in disaster.by_admin and name in each.names
+        )
+        history.lost.setdefault(name, []).append((taken, adopted_ts))
+        versions = [each for each in versions if each.ts <= taken]
+        newest = versions[-1] if versions else Version(0)
+        versions.append(replace(newest, ts=adopted_ts))
+    elif lost:
+        history.lost.setdefault(name, []).append((min(lost) - 1, stored.upper))
+    history.replace(name, versions)
+    return versions[-1] if versions else Version(0)
+
+
+def disaster_entries(observer: Observer, disaster: Disaster) -> list[Logged]:
+    """Give all entries that there were, those that are gone included."""
+    return [*disaster.known.values(), *observer.entries.values()]
+
+
+def _what_is_left(observer: Observer, disaster: Disaster, stored: Stored, entry: Logged) -> Logged:
+    """Give an entry with the tables that still have what it did to them."""
+    kept = [
+        not _is_lost(observer, disaster, stored, entry, table["uuid"]) for table in entry.tables
+    ]
+    return replace(
+        entry,
+        tables=list(compress(entry.tables, kept)),
+        changes=list(compress(entry.changes, kept)),
+    )
+
+
+def _is_lost(
+    observer: Observer, disaster: Disaster, stored: Stored, entry: Logged, uuid: str
+) -> bool:
+    """Whether nothing is left of what an entry did to a table."""
+    key = (entry.commit_ts, entry.txn_id)
+    if disaster.void is not None and key == (disaster.void.commit_ts, disaster.void.txn_id):
+        return not any(
+            observer.checks.is_applied(entry, table)
+            for table in entry.tables
+            if table["uuid"] == uuid
+        )
+    return uuid not in stored.tables.get(key, set())
+
+
+def _read(lake: Lake, catalog: Any, name: Identifier) -> Version | None:
+    """Read a table as somebody does who comes now."""
+    observer = lake.observer
+    try:
+        table = catalog.load_table(name)
+    except NoSuchTableError:
+        return None
+    pointers = observer.registry.pointers
+    cared = name not in pointers or is_marked(observer.registry.metadata(name))
+    metadata = table.metadata
+    branches = tuple(
+        (ref, observer.contents.rows(metadata.snapshot_by_id(at.snapshot_id)))
+        for ref, at in sorted(metadata.refs.items())
+        if ref != "main" and at.snapshot_ref_type.value == "branch"
+        if not ref.startswith("txns-")
+    )
+    return Version(
+        0,
+        exists=True,
+        cared=cared,
+        rows=lake.rows(table),
+        columns=schemas.columns(table.schema(), table.spec()),
+        branches=branches,
+    )
+
+
+def _forget_what_is_gone(history: History, stored: Stored, names: set[Identifier]) -> None:
+    """
+    Let a transaction that is gone count as one that never was; its process may try again.
+
+    Tags of a hold are gone with the tables, or with the entry that has set them.
+    """
+    names |= history.lost.keys()
+    history.holds = {
+        name: each for name, each in history.holds.items() if names.isdisjoint(each[0])
+    }
+    for attempt in history.attempts:
+        if attempt.logged_ts and (attempt.logged_ts, attempt.txn_id) not in stored.tables:
+            attempt.logged_ts = attempt.acknowledged = None
