@@ -225,6 +225,7 @@ class Applier:
         except (CommitFailedException, TableAlreadyExistsError):
             _LOG.debug("somebody else changed the table first", exc_info=True)
         real = self._load(table)
+        self._check_mark(table, head, real)  # it may be a recovery that came first
         try:
             return self._try(table, change, real, head, repaired=repaired)
         except (CommitFailedException, TableAlreadyExistsError):
@@ -315,6 +316,7 @@ class Applier:
             Quarantined: It was set back.
         """
         real = self._tables.whole(table, head)
+        self._check_mark(table, head, real)
         uuid, applied = str(real.metadata.table_uuid), _mark.applied_ts(real.metadata)
         if head.state.changes(uuid, after=applied, upto=forget.commit_ts - 1):
             raise CommitFailedException(f"the table was set back: {dotted_name(table)}")

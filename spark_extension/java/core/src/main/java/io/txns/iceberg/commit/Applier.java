@@ -1,5 +1,6 @@
 package io.txns.iceberg.commit;
 
+import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
@@ -179,7 +180,9 @@ public final class Applier {
       try {
         left = applyOne(change, table, real, head, change.commitTs() <= repairedAt);
       } catch (TxnException e) {
-        keepReachable(table, run);
+        if (e.kind() != ErrorKind.CORRUPT_LOG) { // what a recovered log has not, no branch has
+          keepReachable(table, run);
+        }
         throw e;
       } catch (ValidationException | BadRequestException e) {
         if (clock.nowMs() - change.commitTs() > REFUSED_FOR_MS) {
@@ -320,6 +323,7 @@ public final class Applier {
       LOG.debug("somebody else changed the table first", e);
     }
     TableOperations again = load(table);
+    checkMark(head, table, again); // it may be a recovery that came first
     Long main = mainId(again);
     try {
       return Optional.of(tryApply(change, table, again, head, repaired));
@@ -405,6 +409,7 @@ public final class Applier {
    */
   private TableOperations whole(TableIdentifier table, LoggedChange forget, Head head) {
     TableOperations real = tables.whole(table, head).operations();
+    checkMark(head, table, real);
     TableMetadata base = real.current();
     long applied = TableMark.applied(base);
     if (!head.state().changes(base.uuid(), applied, forget.commitTs() - 1).isEmpty()) {
