@@ -32,6 +32,7 @@ from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.utils.concurrent import ExecutorFactory
 
 import txns._admin.found_log
+import txns._admin.log_versions
 import txns._admin.orphans
 import txns._catalog.changefeed
 import txns._commit.group
@@ -240,6 +241,7 @@ def simulated(world: World) -> Iterator[None]:
         (txns._catalog.transaction, "threading", _Module(threading, RLock=partial(Mutex, world))),
         (txns._admin.orphans, "listed", listed),
         (txns._admin.found_log, "listed", listed),
+        (txns._admin.log_versions, "ThreadPoolExecutor", lambda _count: SynchronousExecutor()),
         (txns._catalog.changefeed, "ArrowScan", RowScan),
         (pyiceberg.io.pyarrow, "ArrowScan", _scan),
         (pyiceberg.io.pyarrow, "_dataframe_to_data_files", partial(row_files, world)),
