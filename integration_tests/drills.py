@@ -7,6 +7,7 @@ the first statement is told, recovers, and says what is gone; nothing is taken o
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from dataclasses import dataclass, field
@@ -19,10 +20,11 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 import txns
 from tests.txns.backups import LOG, pointers, restore
+from tests.txns.lake import SteppingClock
+from txns._admin import orphans
 from txns._admin.invariants import check_all
 from txns._admin.recover import Recovered, recover
 from txns._admin.void import void
-from txns._clock import SystemClock
 from txns._config import Config
 from txns._log import entry as _entry
 from txns._services import Parts
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SCHEMA = pa.schema([pa.field("id", pa.int64())])
+
+_MINUTE_MS = 60_000
+_DAY_MS = 24 * 60 * _MINUTE_MS
 
 
 @dataclass
@@ -44,6 +49,7 @@ class Lake:
         tables: Their names.
         last: The number of the last transaction.
         backups: The catalog as it was before each transaction, by its number.
+        clock: Of all its users.
     """
 
     folder: Path
@@ -51,6 +57,7 @@ class Lake:
     tables: list[str]
     last: int = 0
     backups: dict[int, dict[str, str]] = field(default_factory=dict)
+    clock: SteppingClock = field(default_factory=SteppingClock)
 
     @staticmethod
     def make(folder: Path, uri: str, *, tables: int, transactions: int) -> Lake:
@@ -58,7 +65,7 @@ class Lake:
         lake = Lake(folder, uri, [f"shop.t{number}" for number in range(tables)])
         catalog = lake.catalog()
         catalog.create_namespace("shop")
-        handle = txns.open(catalog)
+        handle = lake.open()
         for name in lake.tables:
             catalog.create_table(name, SCHEMA)
             handle.register(name)
@@ -70,6 +77,17 @@ class Lake:
         """Give a client of its own."""
         return SqlCatalog("lake", uri=self.uri, warehouse=f"file://{self.folder}/files")
 
+    def open(self) -> txns.Handle:
+        """Give a handle of its own."""
+        return txns.open(self.catalog(), clock=self.clock)
+
+    def pass_time(self, ms: int) -> None:
+        """Let time pass, for all clocks and for the log's files."""
+        self.clock.ahead_ms += ms
+        for path in _log_folder(self).parent.rglob("*"):
+            at = path.stat().st_mtime - ms / 1000
+            os.utime(path, (at, at))
+
     def append(self, handle: txns.Handle) -> None:
         """Append the next number to all tables, in one transaction."""
         self.last += 1
@@ -80,11 +98,11 @@ class Lake:
 
     def parts(self) -> Parts:
         """Give the protocol's parts, which have seen nothing of the log."""
-        return Parts.of(self.catalog(), Config.of(), SystemClock())
+        return Parts.of(self.catalog(), Config.of(), self.clock)
 
     def numbers(self, name: str) -> list[int]:
         """Give what a fresh session reads from a table, ascending."""
-        table = txns.open(self.catalog()).snapshot().load_table(name)
+        table = self.open().snapshot().load_table(name)
         return sorted(table.scan().to_arrow()["id"].to_pylist())
 
 
@@ -144,7 +162,7 @@ def carry_out(drill: Drill, lake: Lake) -> Drilled:
     seen = {tuple(lake.numbers(name)) for name in lake.tables}
     assert len(seen) == 1, f"tables differ: {seen}"
     gone = lake.last - len(next(iter(seen)))
-    lake.append(txns.open(lake.catalog()))
+    lake.append(lake.open())
     for name in lake.tables:
         assert lake.last == lake.numbers(name)[-1]
     return Drilled(told, reported, gone, cured - started, checked - cured, violations)
@@ -161,7 +179,7 @@ def _first_statement(lake: Lake) -> str:
 
 
 def _recover(lake: Lake) -> Recovered:
-    return recover(lake.catalog(), Config.of(), SystemClock())
+    return recover(lake.catalog(), Config.of(), lake.clock)
 
 
 def _log_folder(lake: Lake) -> Path:
@@ -197,13 +215,13 @@ def _set_log_back_without_files(lake: Lake) -> None:
 
 def _set_log_back_by_a_tidy(lake: Lake) -> None:
     before = pointers(lake.catalog())
-    assert txns.open(lake.catalog()).tidy()
+    assert lake.open().tidy()
     restore(lake.catalog(), before, [LOG])
 
 
 def _set_table_back(lake: Lake) -> None:
     before = lake.backups[lake.last - 2]
-    assert txns.open(lake.catalog()).tidy()
+    assert lake.open().tidy()
     restore(lake.catalog(), before, [lake.tables[0]])
 
 
@@ -220,10 +238,43 @@ def _set_catalog_back(lake: Lake) -> None:
     restore(lake.catalog(), lake.backups[lake.last - 4])
 
 
+def _begin_minute(lake: Lake) -> None:
+    lake.pass_time(_MINUTE_MS - lake.clock.now_ms() % _MINUTE_MS)
+
+
+def _set_catalog_back_by_minutes(lake: Lake) -> None:
+    """Set it back by 22 minutes, in which somebody has committed, tidied and cleaned up."""
+    handle = lake.open()
+    for _ in range(24):  # one in three minutes, for more than an hour
+        lake.pass_time(3 * _MINUTE_MS)
+        lake.append(handle)
+    assert handle.tidy()
+    orphans.remove(handle.parts)
+    lake.pass_time(_MINUTE_MS)
+    restore(lake.catalog(), lake.backups[lake.last - 6])
+
+
+def _set_catalog_back_by_days(lake: Lake) -> None:
+    """Set it back by three days, to a version that was not the last one of its minute."""
+    handle = lake.open()
+    handle.tidy()
+    for _ in range(2):
+        _begin_minute(lake)
+        for _ in range(3):
+            lake.append(handle)
+    backup = lake.backups[lake.last]
+    lake.pass_time(3 * _DAY_MS)
+    for _ in range(24):
+        lake.append(handle)
+    orphans.remove(handle.parts)
+    assert not Path(urlparse(backup[LOG]).path).exists()
+    restore(lake.catalog(), backup)
+
+
 def _break_record(lake: Lake) -> None:
     """Append a record of a kind that nobody has announced."""
     catalog = lake.catalog()
-    parts = Parts.of(catalog, Config.of(), SystemClock())
+    parts = Parts.of(catalog, Config.of(), lake.clock)
     head = parts.log.load()
     bad = _entry.Entry(
         _entry.Kind.ADVANCE,
@@ -260,5 +311,13 @@ DRILLS = (
     Drill("the log is set back by a tidy", _set_log_back_by_a_tidy, _recover, 0, ""),
     Drill("a table is set back", _set_table_back, _register_newest, 0, "set back"),
     Drill("the catalog is set back by five transactions", _set_catalog_back, _recover, 5, ""),
+    Drill("the catalog is set back by 22 minutes", _set_catalog_back_by_minutes, _recover, 7, ""),
+    Drill(
+        "the catalog is set back by 3 days",
+        _set_catalog_back_by_days,
+        _recover,
+        24,
+        "FileNotFoundError",
+    ),
     Drill("a record cannot be read", _break_record, _void, 0, "txns recover --void"),
 )

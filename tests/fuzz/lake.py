@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import txns
 
-_ELEVEN_MINUTES_MS = 11 * 60_000
+_LATE_MS = 61 * 60_000
 _HOUR_MS = 3_600_000
 _TOLD = (errors.TxnsError, NoSuchTableError, CommitFailedException, OSError, EOFError)
 """What callers are told: pyiceberg's own for what it retries, too, and for lists that are none."""
@@ -139,7 +139,7 @@ def _one(lake: Lake, rng: random.Random, report: Report, number: int) -> None:
 
 def _deeds(handle: txns.Handle, lake: Lake) -> list[tuple[str, Callable[[], object]]]:
     def late() -> object:
-        lake.clock.ahead_ms += _ELEVEN_MINUTES_MS
+        lake.clock.ahead_ms += _LATE_MS
         return handle.advance(handle.upper + 1)
 
     return [

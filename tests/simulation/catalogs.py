@@ -91,6 +91,8 @@ class Registry:
     storage: Storage
     pointers: dict[Identifier, str] = field(default_factory=dict)
     past: dict[Identifier, list[tuple[int, str]]] = field(default_factory=dict)
+    uppers: dict[str, int] = field(default_factory=dict)
+    """The upper in ms of each version of a log, as the last of its snapshots says; or 0."""
     namespaces: dict[Identifier, dict[str, str]] = field(default_factory=dict)
     on_jvm: bool = False
     purged: set[str] = field(default_factory=set)
@@ -130,12 +132,18 @@ class Registry:
             # of before, such as this creation, is on its way for as long.
             raise TableAlreadyExistsError(f"simulated: {name} existed when this was sent")
         old = self.metadata(name) if expected else None
+        self.uppers[location] = _upper(self.metadata_at(location))
         if self.on_jvm and self.storage.world.actor.stranger:
             _refuse_what_java_cannot_load(old, self.metadata_at(location))
         if expected:
             self.past.setdefault(name, []).append((self.storage.world.now_ms, expected))
         self.pointers[name] = location
         self.on_commit(name, old, self.metadata(name))
+
+
+def _upper(metadata: TableMetadata) -> int:
+    summaries = (each.summary.additional_properties for each in metadata.snapshots if each.summary)
+    return max((int(each.get("txns.upper", 0)) for each in summaries), default=0)
 
 
 def _refuse_what_java_cannot_load(old: TableMetadata | None, new: TableMetadata) -> None:

@@ -31,7 +31,6 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow, schema_to_pyarrow
 from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-import txns._admin.found_log
 import txns._admin.log_versions
 import txns._admin.orphans
 import txns._catalog.changefeed
@@ -40,7 +39,7 @@ import txns._stage.txn_table
 from tests.simulation import formats, shortcuts
 from tests.simulation.rows import data_file, held
 from tests.simulation.storage import ERRORS
-from txns._admin import orphans
+from txns._admin import listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -188,11 +187,11 @@ def row_files(
     return [data_file(table_metadata, rows, version)] if rows else []
 
 
-def listed(io: Any, location: str) -> list[orphans.File]:
+def listed(io: Any, location: str) -> list[listing.File]:
     """Give the files below the commit table's location, in the place of pyarrow's listing."""
     storage = io.storage
     found = storage.world.io("read", f"list {location}", lambda: storage.below(location), ERRORS)
-    return [orphans.File(path, 0, written_ms) for path, written_ms in found.items()]
+    return [listing.File(path, 0, written_ms) for path, written_ms in found.items()]
 
 
 def _time(world: World) -> types.SimpleNamespace:
@@ -240,8 +239,7 @@ def simulated(world: World) -> Iterator[None]:
         (txns._commit.group, "threading", _Module(threading, Condition=partial(Turns, world))),
         (txns._catalog.transaction, "threading", _Module(threading, RLock=partial(Mutex, world))),
         (txns._admin.orphans, "listed", listed),
-        (txns._admin.found_log, "listed", listed),
-        (txns._admin.log_versions, "ThreadPoolExecutor", lambda _count: SynchronousExecutor()),
+        (txns._admin.log_versions, "ThreadPoolExecutor", lambda _threads: SynchronousExecutor()),
         (txns._catalog.changefeed, "ArrowScan", RowScan),
         (pyiceberg.io.pyarrow, "ArrowScan", _scan),
         (pyiceberg.io.pyarrow, "_dataframe_to_data_files", partial(row_files, world)),

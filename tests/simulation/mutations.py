@@ -363,6 +363,8 @@ MUTATIONS: dict[str, Mutation] = {
         of_files.head_not_moved,
         of_files.earlier_heads_forgotten,
         of_files.superseded_at_once,
+        of_files.kept_versions_removed,
+        of_files.minutes_forgotten,
     )
 }
 
@@ -381,6 +383,8 @@ NEEDS = {
     "missing_list_passed_over": frozenset({Switch.SUSPENDED}),
     "head_not_moved": frozenset({Switch.SUSPENDED}),
     "earlier_heads_forgotten": frozenset({Switch.SUSPENDED}),
+    "kept_versions_removed": frozenset({Switch.SUSPENDED}),
+    "minutes_forgotten": frozenset({Switch.SUSPENDED}),
 }
 """What has to be on for a missing protection to be noticed; it is on in each seed then."""
 

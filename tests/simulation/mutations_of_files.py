@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from txns._admin import orphans
-from txns._log import commit_log
+from txns._commit import dropped_files
+from txns._log import commit_log, superseded
 
 Patch = tuple[Any, str, Any]
 
@@ -27,7 +28,19 @@ def head_not_moved() -> list[Patch]:
 
 def earlier_heads_forgotten() -> list[Patch]:
     """Remove what was needed until just now, and is still read."""
-    return [(orphans, "_used_before", lambda _newest, _written_ms, _now_ms: set())]
+    names = ("_late_heads", "staying")
+    return [(orphans, name, lambda *_given: []) for name in names]
+
+
+def kept_versions_removed() -> list[Patch]:
+    """Remove the last version of a minute like any other one, when nothing refers to it (3.3)."""
+    return [(orphans, "staying", lambda *_given: [])]
+
+
+def minutes_forgotten() -> list[Patch]:
+    """Remove what the last version of a minute names an hour after it was superseded (3.3)."""
+    modules = (commit_log, dropped_files)
+    return [(module, "ends_minute", lambda _upper, _later: False) for module in modules]
 
 
 def superseded_at_once() -> list[Patch]:
@@ -35,6 +48,6 @@ def superseded_at_once() -> list[Patch]:
 
     def at_once(self: Any, *locations: str) -> None:
         for location in locations:
-            commit_log.remove(self.io, location)
+            superseded.remove(self.io, location)
 
     return [(commit_log.CommitLog, "supersede", at_once)]

@@ -21,6 +21,7 @@ QUICK = {
     "applied_not_set",
     "commit_ts_of_the_clock",
     "earlier_heads_forgotten",
+    "kept_versions_removed",
     "look_up_forgotten",
     "newest_read",
     "overlay_forgotten",

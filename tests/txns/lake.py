@@ -116,6 +116,16 @@ class Lake:
         entries = self.open().parts.log.load().state.entries
         return tuple(entry for entry in entries if entry.kind is not Kind.SETTINGS)
 
+    def begin_minute(self) -> None:
+        """Let a minute begin: of what follows at once no version is the last of another one."""
+        self.clock.ahead_ms += 60_000 - self.clock.now_ms() % 60_000
+
+    def pass_an_hour(self, handle: txns.Handle) -> None:
+        """Let what a handle has superseded go: each file that it notes then removes two."""
+        self.clock.ahead_ms += 61 * 60_000
+        for _ in range(12):
+            handle.advance(handle.upper + 1)
+
     def age_log(self, minutes: float) -> None:
         """Make every file of the commit table older: by a day, the greatest age, and more."""
         minutes += 24 * 60

@@ -6,6 +6,7 @@ Docs/spec.md 9.6.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,13 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
+from txns._admin.listing import listed
 from txns._admin.log_versions import Versions, entries_of
-from txns._admin.orphans import listed
 from txns._admin.shown import moved, told_by
+from txns._iceberg.manifests import last_sequence_number
 from txns._iceberg.new_table import plan
 from txns._identifier import dotted_name
-from txns._log import commit_table
+from txns._log import archive, commit_table
 from txns._log.archive_scan import ArchiveScan
 from txns._log.commit_log import head_of
 from txns.errors import CorruptLog, InvalidUsage
@@ -87,11 +89,16 @@ def find(
     known_versions = before.versions if before else None
     versions = Versions.of(table.io, files, str(table.metadata.table_uuid), known_versions)
     above, leaves = versions.committed_above(table.metadata_location, shown)
-    known = _entries_of(table, shown, gone=bool(above or leaves))
+    beyond = versions.beyond_gap(above[-1].sequence_number if above else _number(table), shown)
+    known = _entries_of(table, shown, gone=bool(above or leaves or beyond))
     if known is None and not above and (tidied := versions.tidied(leaves)):
         above, leaves = [tidied], []
     lacking = known is None or any(not each.entries.keys() <= known.keys() for each in tables)
-    more = _brought_in_by(versions, above)
+    if beyond:
+        above, leaves = [beyond], versions.standing_on(beyond)
+        more = _between(table, versions.metadata(beyond))
+    else:
+        more = _brought_in_by(versions, above)
     if above and (forward or lacking):
         target = versions.metadata(above[-1])
         has = _entries_of(at_version(table, target), shown, gone=False)
@@ -111,6 +118,20 @@ def find(
         versions=versions,
         moved=moved_to,
     )
+
+
+def _number(table: Table) -> int:
+    return last_sequence_number(table.metadata)
+
+
+def _between(table: Table, later: TableMetadata) -> list[Entry]:
+    """Give the entries that a later version has more, in its head and archive; ascending."""
+    upper = head_of(table).upper
+    scan = ArchiveScan(at_version(table, later), least_ts=upper + 1)
+    rows = (window.to_pylist() for window in scan.oldest_first())
+    archived = [entry for window in rows for entry in archive.entries_of(window)]
+    entries = [*archived, *(one for one in entries_of(later) if one.commit_ts > upper)]
+    return sorted(entries, key=lambda one: one.commit_ts)
 
 
 def _entries_of(table: Table, shown: set[EntryId], *, gone: bool) -> Known | None:
@@ -149,7 +170,23 @@ def _brought_in_by(versions: Versions, chain: list[Version]) -> list[Entry]:
     return [entries[ts] for ts in sorted(entries)]
 
 
-def standing(parts: Parts, tables: list[ShownTable], *, dry_run: bool) -> Table:
+@dataclass(frozen=True)
+class Standing:
+    """
+    The commit table that a recovery begins with.
+
+    Attributes:
+        table: It.
+        registered: The version that was registered, where the catalog had none that can be read.
+        missing: The metadata file that the catalog named, and that is gone; empty for none.
+    """
+
+    table: Table
+    registered: Version | None = None
+    missing: str = ""
+
+
+def standing(parts: Parts, tables: list[ShownTable], *, forward: bool, dry_run: bool) -> Standing:
     """
     Give the commit table that the tables' marks name, if it can be had; else one that is new.
 
@@ -162,12 +199,12 @@ def standing(parts: Parts, tables: list[ShownTable], *, dry_run: bool) -> Table:
         InvalidUsage: 55000, nothing says that there was one.
     """
     catalog, identifier = parts.catalog, parts.log.identifier
-    table, file_is_gone = _load(parts)
+    table, missing = _load(parts)
     uuids = [each.mark.log_id[:_UUID_DIGITS] for each in tables]
     meant = max(sorted(set(uuids)), key=uuids.count, default=None)
     if table and (meant in {None, str(table.metadata.table_uuid)} or not _is_new(table)):
-        return table
-    if meant is None and not file_is_gone:
+        return Standing(table)
+    if meant is None and missing is None:
         raise InvalidUsage(
             "55000",
             "there is no commit table, and no table of the catalog is marked by one of that name,"
@@ -175,30 +212,35 @@ def standing(parts: Parts, tables: list[ShownTable], *, dry_run: bool) -> Table:
             f" commit_table=`{dotted_name(identifier)}`",
         )
     io, location = _place(parts, table)
-    version = _newest_version(io, location, tables, meant) if meant else None
+    version = None
+    if meant:
+        versions = Versions.of(io, [each.path for each in listed(io, location)], meant)
+        version = _to_register(parts, versions, tables, "" if forward else missing or "")
     if version is None and table:
-        return table
-    if dry_run or (version is None and file_is_gone):
-        raise _lost(parts, location, version, file_is_gone=file_is_gone)
+        return Standing(table)
+    if dry_run or (version is None and missing is not None):
+        raise _lost(parts, location, version, file_is_gone=missing is not None)
     if version is None:
         commit_table.create(catalog, identifier, parts.clock)
-        return catalog.load_table(identifier)
+        return Standing(catalog.load_table(identifier))
     if table:
         aside = f"{identifier[-1]}_{parts.clock.new_uuid()[:8]}"
         catalog.rename_table(identifier, (*identifier[:-1], aside))
-    elif file_is_gone:
+    elif missing is not None:
         catalog.drop_table(identifier)
-    return catalog.register_table(identifier, version.path)
+    registered = catalog.register_table(identifier, version.path)
+    return Standing(registered, version, missing or "")
 
 
-def _load(parts: Parts) -> tuple[Table | None, bool]:
-    """Give the commit table, and whether the file is gone that the catalog names as it."""
+def _load(parts: Parts) -> tuple[Table | None, str | None]:
+    """Give the commit table, and where the file that the catalog names as it is gone, its path."""
     try:
-        return parts.catalog.load_table(parts.log.identifier), False
+        return parts.catalog.load_table(parts.log.identifier), None
     except NoSuchTableError:
-        return None, False
-    except FileNotFoundError:
-        return None, True
+        return None, None
+    except FileNotFoundError as error:  # which is all that tells what the catalog names
+        found = re.search(r"[^\s'\"]+\.metadata\.json", str(error))
+        return None, found[0] if found else ""
 
 
 def _lost(
@@ -208,7 +250,7 @@ def _lost(
     if version is not None:
         return CorruptLog(
             "the commit table is lost; a version that storage has would be registered again;"
-            f" {where} file=`{version.path}`"
+            f" {where} file=`{version.path}` upper=`{version.upper}`"
         )
     if file_is_gone:
         return CorruptLog(
@@ -238,12 +280,38 @@ def _place(parts: Parts, table: Table | None) -> tuple[FileIO, str]:
     return planned.io, planned.metadata.location
 
 
-def _newest_version(
-    io: FileIO, location: str, tables: list[ShownTable], uuid: str
+def _to_register(
+    parts: Parts, versions: Versions, tables: list[ShownTable], missing: str
 ) -> Version | None:
-    """Find the newest version of the commit table of a uuid that lies at a place."""
-    versions = Versions.of(io, [each.path for each in listed(io, location)], uuid)
-    return versions.newest({each for one in tables for each in one.entries})
+    """
+    Give the version to register in the place of one that is lost; None where there is none.
+
+    The newest one, unless the catalog's file is gone and the tables were set back together with it:
+    then the first one after it, which has all that they show, and what was not applied to them.
+    """
+    shown = {each for one in tables for each in one.entries}
+    newest = versions.newest(shown)
+    newest_shown = max((each.newest for each in tables), default=0)
+    if newest is None or not missing:
+        return newest
+    after = versions.not_before(missing)
+    asked = shown | {each.entries[-1] for each in after if each.entries}
+    known = _known_to(parts, versions, newest, asked) or {}
+    for each in after:
+        # One of a swap that was lost has what the log does not have.
+        of_log = versions.is_committed(each, shown) or set(each.entries[-1:]) <= known.keys()
+        if of_log and _known_to(parts, versions, each, shown) is not None:
+            return newest if newest_shown > each.upper else each
+    return newest
+
+
+def _known_to(
+    parts: Parts, versions: Versions, version: Version, asked: set[EntryId]
+) -> Known | None:
+    """Give which entries a version has, of some; None where files that it names are gone."""
+    metadata, io = versions.metadata(version), versions.io
+    table = Table(parts.log.identifier, metadata, version.path, io, parts.catalog)
+    return _entries_of(table, asked, gone=True)
 
 
 def _is_new(table: Table) -> bool:

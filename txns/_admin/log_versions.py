@@ -8,6 +8,8 @@ that another one stands on was committed, whoever made that, and whatever became
 from __future__ import annotations
 
 import json
+import re
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.serializers import FromInputFile
 
-from txns._admin.orphans import plain
+from txns._admin.listing import plain
 from txns._iceberg.snapshots import summary_value
 from txns._log import entry as _entry
 from txns._log.entry import Entry, Kind
@@ -51,14 +53,25 @@ class Version:
     Attributes:
         path: Where it is.
         sequence_number: It grows from each version to those that stand on it.
-        stands_on: The path, without its scheme, of what it was made from; empty for the first one.
+        before: The path of what it was made from; empty for the first one.
         entries: Which ones it holds, ascending.
+        upper: In ms.
+        lists: The manifest lists that it names.
+        named: What it names besides, but for versions.
     """
 
     path: str
     sequence_number: int
-    stands_on: str
+    before: str
     entries: tuple[EntryId, ...]
+    upper: int
+    lists: frozenset[str]
+    named: frozenset[str]
+
+    @property
+    def stands_on(self) -> str:
+        """The path, without its scheme, of what it was made from; empty for the first one."""
+        return plain(self.before) if self.before else ""
 
 
 @dataclass(frozen=True)
@@ -122,17 +135,26 @@ class Versions:
             furthest[version.stands_on] = max(here, furthest.get(version.stands_on, 0))
         return furthest
 
+    def is_stood_on(self, version: Version) -> bool:
+        """Whether another version was made from one, which the catalog has given then."""
+        return plain(version.path) in self._above
+
+    def standing_on(self, version: Version) -> list[Version]:
+        """Give the versions that were made from one."""
+        return self._above.get(plain(version.path), [])
+
     def is_committed(self, version: Version, shown: Collection[EntryId]) -> bool:
         """
         Whether a version was the catalog's table for certain.
 
         Args:
             version: Another one stands on it; or what it has more than the one before has been
-                applied to a table.
+                applied to a table. Of one whose one before is gone that is its newest entry.
             shown: What tables show.
         """
-        stood_on = plain(version.path) in self._above
-        return stood_on or any(each in shown for each in self.more_than_before(version))
+        is_known = version.stands_on in self.by_path
+        more = self.more_than_before(version) if is_known else version.entries[-1:]
+        return self.is_stood_on(version) or any(each in shown for each in more)
 
     def more_than_before(self, version: Version) -> list[EntryId]:
         """Give the entries that a version has, and the one that it stands on has not."""
@@ -168,6 +190,33 @@ class Versions:
         certain = [each for each in all_ if self.is_committed(each, shown) or not each.stands_on]
         return max(certain, key=lambda one: one.sequence_number, default=None)
 
+    def beyond_gap(self, sequence_number: int, shown: Collection[EntryId]) -> Version | None:
+        """
+        Give the newest committed version where some between it and a number's are gone.
+
+        Only the last version of each minute is kept: what that stands on is gone. None where it is
+        known what the newest one stands on, and no version above the number is.
+        """
+        newest = self.newest(shown)
+        first = newest
+        while first and (before := self.by_path.get(first.stands_on)):
+            if before.sequence_number >= first.sequence_number:
+                return None  # nobody has written that
+            first = before
+        return newest if first and first.sequence_number > sequence_number else None
+
+    def not_before(self, path: str) -> list[Version]:
+        """Give the versions that were made after one whose file is gone, by names; ascending."""
+        number = _number(path)
+        return sorted(
+            (
+                each
+                for each in self.by_path.values()
+                if each.stands_on == plain(path) or 0 <= number <= _number(each.path)
+            ),
+            key=lambda one: one.sequence_number,
+        )
+
     def tidied(self, leaves: list[Version]) -> Version | None:
         """
         Give a version of those that stand on one, which has the same entries in other files.
@@ -201,21 +250,49 @@ def entries_of(metadata: TableMetadata) -> list[Entry]:
 
 def _read(io: FileIO, path: str, uuid: str) -> Version | None:
     try:
-        with io.new_input(path).open() as file:
-            stored = json.loads(file.read())
+        stored = _stored(io, path)
         return _version(path, stored) if stored["table-uuid"] == uuid else None
     except (FileNotFoundError, *_OTHERS):
         return None  # removed meanwhile, never written to its end, or none of ours
 
 
+def _number(path: str) -> int:
+    """Give how often a table was written, as catalogs count it in names of files; or -1."""
+    found = re.search(r"(?:^|/)([0-9]{1,18})-[^/]*\.metadata\.json$", path, re.ASCII)
+    return int(found[1]) if found else -1
+
+
+def version_at(io: FileIO, path: str) -> Version:
+    """Read a version that the log has had."""
+    return _version(path, _stored(io, path))
+
+
+def _stored(io: FileIO, path: str) -> dict[str, Any]:
+    with io.new_input(path).open() as file:
+        stored: dict[str, Any] = json.loads(file.read())
+    return stored
+
+
 def _version(path: str, stored: dict[str, Any]) -> Version:
     before = stored.get("metadata-log") or []
-    summaries = (each.get("summary") or {} for each in stored.get("snapshots") or [])
+    snapshots = stored.get("snapshots") or []
+    summaries = [each.get("summary") or {} for each in snapshots]
     ids = ((each.get(_entry.COMMIT_TS), each.get(_entry.TXN_ID)) for each in summaries)
     entries = sorted((int(ts), txn_id) for ts, txn_id in ids if ts and txn_id and ts.isdecimal())
+    uppers = (each.get(_entry.UPPER) or "" for each in summaries)
+    statistics = (stored.get("statistics") or []) + (stored.get("partition-statistics") or [])
+    payloads = (each.get(_entry.PAYLOAD_LOCATION) for each in summaries)
     return Version(
         path,
         int(stored["last-sequence-number"]),
-        plain(before[-1]["metadata-file"]) if before else "",
+        str(before[-1]["metadata-file"]) if before else "",
         tuple(entries),
+        max((int(each) for each in uppers if each.isdecimal()), default=0),
+        _paths(each.get("manifest-list") for each in snapshots),
+        _paths([*(each.get("statistics-path") for each in statistics), *payloads]),
     )
+
+
+def _paths(found: Iterable[Any]) -> frozenset[str]:
+    """Give paths, of which thousands of versions have the same."""
+    return frozenset(sys.intern(each) for each in found if isinstance(each, str) and each)

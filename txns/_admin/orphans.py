@@ -7,30 +7,33 @@ older than the grace period, are ever named.
 
 from __future__ import annotations
 
-import posixpath
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyarrow.fs import FileSelector, FileType
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.serializers import FromInputFile
 
+from txns._admin.kept_versions import staying
+from txns._admin.listing import listed, plain
+from txns._admin.log_versions import Versions, version_at
 from txns._iceberg import manifests
 from txns._iceberg.snapshots import summary_value
 from txns._log import commit_log
 from txns._log.entry import KIND, PAYLOAD_LOCATION, Kind
+from txns._log.superseded import GRACE_MS
 from txns._log.swap import Outcome
 from txns.errors import Conflict, CorruptLog, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
 
+    from txns._admin.listing import File
+    from txns._admin.log_versions import Version
     from txns._log.commit_log import Head
     from txns._services import Parts
 
@@ -53,15 +56,6 @@ class Orphan:
     size_bytes: int
     age_ms: int
     stays: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file in storage, with the time in ms at which storage says that it was written."""
-
-    path: str
-    size_bytes: int
-    written_ms: int
 
 
 def orphans(parts: Parts) -> list[Orphan]:
@@ -134,10 +128,15 @@ def _moved(parts: Parts, head: Head) -> Head:
 
 
 def _unused(parts: Parts, listed: list[File], now_ms: int) -> list[Orphan]:
-    """Give the files of the protocol that are old, and that no head of late refers to."""
+    """Give the files of the protocol that are old, and that no version refers to that stays."""
     newest, used = _newest(parts)
+    io = parts.log.io
+    versions = Versions.of(io, [each.path for each in listed], newest.uuid)
     written_ms = {plain(each.path): each.written_ms for each in listed}
-    used = {plain(path) for path in used | _used_before(newest, written_ms, now_ms)}
+    late = _late_heads(newest, versions, written_ms, now_ms)
+    stay = [*late, *staying(versions, written_ms, now_ms)]
+    used |= _used_before(io, stay, _lists(newest.metadata))
+    used = {plain(path) for path in used}
     start = plain(newest.metadata.location) + "/"
     unused = [
         Orphan(each.path, each.size_bytes, now_ms - each.written_ms)
@@ -145,10 +144,15 @@ def _unused(parts: Parts, listed: list[File], now_ms: int) -> list[Orphan]:
         if plain(each.path) not in used
         if _OURS.fullmatch(plain(each.path).removeprefix(start))
     ]
-    # Whoever has written one may be about to refer to it for as long as a transaction may last.
-    grace_ms = newest.state.settings.max_age_ms + commit_log.GRACE_MS
-    old = [each for each in unused if each.age_ms > grace_ms]
-    _refuse_another_table(newest, old)
+    # Whoever has written one may be about to refer to it for as long as a transaction may last;
+    # but not to what the log had for a version.
+    grace_ms = newest.state.settings.max_age_ms + GRACE_MS
+    old = [
+        each
+        for each in unused
+        if each.age_ms > (GRACE_MS if plain(each.path) in versions.by_path else grace_ms)
+    ]
+    _refuse_another_table(newest, [one for one in old if plain(one.path) not in versions.by_path])
     return sorted(old, key=lambda each: each.path)
 
 
@@ -195,16 +199,14 @@ def _used(io: FileIO, location: str, metadata: TableMetadata) -> set[str]:
     return _named(location, metadata) | lists | _listed_in(io, lists)
 
 
-def _used_before(newest: Head, written_ms: Mapping[str, int], now_ms: int) -> set[str]:
-    """Give the paths of earlier versions that somebody may have loaded in the grace period."""
-    assert newest.table is not None
-    io, used, read = newest.table.io, set[str](), _lists(newest.metadata)
-    for location, metadata in _versions_before(newest, written_ms, now_ms):
-        lists = _lists(metadata) - read
-        # What a version of before names its tidier may have removed in the meantime.
-        used |= _named(location, metadata) | lists | _listed_in(io, lists, FileNotFoundError)
-        read |= lists
-    return used
+def _used_before(io: FileIO, versions: Iterable[Version], read: set[str]) -> set[str]:
+    """Give the paths that versions refer to, but for what stands behind lists that were read."""
+    used, lists = set[str](), set[str]()
+    for version in versions:
+        used |= {version.path} | version.named
+        lists |= version.lists
+    # What a version of before names its tidier may have removed in the meantime.
+    return used | lists | _listed_in(io, lists - read, FileNotFoundError)
 
 
 def _named(location: str, metadata: TableMetadata) -> set[str]:
@@ -244,26 +246,29 @@ def _listed_in(io: FileIO, lists: Iterable[str], *gone: type[Exception]) -> set[
     return used
 
 
-def _versions_before(
-    newest: Head, written_ms: Mapping[str, int], now_ms: int
-) -> Iterator[tuple[str, TableMetadata]]:
+def _late_heads(
+    newest: Head, versions: Versions, written_ms: Mapping[str, int], now_ms: int
+) -> list[Version]:
     """
-    Give the versions that were the head within the grace period, with where they stand.
+    Give the versions that were the head within the grace period, from the newest on.
 
     One was until the next one landed: after its file was written, and before that of the one after
     it was.
     """
     assert newest.table is not None
-    location, metadata = newest.table.metadata_location, newest.metadata
-    until_ms = now_ms
-    while until_ms > now_ms - commit_log.GRACE_MS and metadata.metadata_log:
+    found: list[Version] = []
+    location, until_ms = newest.table.metadata_location, now_ms
+    before = next((each.metadata_file for each in newest.metadata.metadata_log[-1:]), "")
+    while until_ms > now_ms - GRACE_MS and before:
         until_ms = written_ms.get(plain(location), now_ms)
-        location = metadata.metadata_log[-1].metadata_file
+        location = before
         try:
-            metadata = FromInputFile.table_metadata(newest.table.io.new_input(location))
+            version = versions.by_path.get(plain(location)) or version_at(newest.table.io, location)
         except FileNotFoundError:  # superseded so long ago that somebody has removed it
-            return
-        yield location, metadata
+            break
+        found.append(version)
+        before = version.before
+    return found
 
 
 def _refuse_another_table(newest: Head, unused: list[Orphan]) -> None:
@@ -295,34 +300,3 @@ def _is_lost_creation(metadata: TableMetadata) -> bool:
     """Whether it is a commit table as it is created: of two creators one leaves that behind."""
     first = [summary_value(each, KIND) for each in metadata.snapshots]
     return first == [Kind.TIDY.value] and not metadata.metadata_log
-
-
-def listed(io: FileIO, location: str) -> list[File]:
-    """
-    Give the files below a commit table's location.
-
-    Raises:
-        Unsupported: Storage does not list them.
-    """
-    files = PyArrowFileIO(io.properties)
-    scheme, netloc, path = PyArrowFileIO.parse_location(location, files.properties)
-    try:
-        found = files.fs_by_scheme(scheme, netloc).get_file_info(
-            FileSelector(path, recursive=True, allow_not_found=True)
-        )
-    except Exception as error:
-        raise Unsupported(
-            f"the files of the commit table cannot be listed ({error}); location=`{location}`"
-        ) from error
-    start = location[: -len(path)] if location.endswith(path) else f"{scheme}://"
-    return [
-        File(start + info.path, info.size, round(info.mtime.timestamp() * 1000))
-        for info in found
-        if info.type == FileType.File and info.mtime is not None
-    ]
-
-
-def plain(location: str) -> str:
-    """Give a location without its scheme: s3 and s3a, or none at all, are one file."""
-    without = re.sub(r"^[a-z0-9+.-]+:", "", location)
-    return posixpath.normpath("/" + without.lstrip("/"))

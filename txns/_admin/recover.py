@@ -16,7 +16,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns._admin.found_log import FoundLog, at_version, find, standing
+from txns._admin.found_log import FoundLog, Standing, at_version, find, standing
 from txns._admin.inventory import survey
 from txns._admin.shown import shown_tables
 from txns._commit.tidy import archived
@@ -66,6 +66,7 @@ class Recovered:
 
     Attributes:
         found: What there was of the log.
+        begun: The commit table that it has begun with.
         log_id: What marks name the log by since; empty where nothing was written.
         marked: The tables that belong to the log since.
         left: Those that do not, and why.
@@ -73,6 +74,7 @@ class Recovered:
     """
 
     found: FoundLog
+    begun: Standing
     log_id: str = ""
     marked: tuple[Identifier, ...] = ()
     left: dict[Identifier, str] = field(default_factory=dict)
@@ -83,8 +85,8 @@ def recoverable(catalog: Catalog, config: Config, clock: Clock, *, forward: bool
     """Say what `recover` would find; nothing is written. Raises what that does."""
     parts = Parts.of(catalog, config, clock)
     shown = shown_tables(parts)
-    table = standing(parts, shown.tables, dry_run=True)
-    return Recovered(find(table, shown, forward=forward), left=shown.unread)
+    begun = standing(parts, shown.tables, forward=forward, dry_run=True)
+    return Recovered(find(begun.table, shown, forward=forward), begun, left=shown.unread)
 
 
 def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = False) -> Recovered:
@@ -106,7 +108,11 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
     """
     parts = Parts.of(catalog, config, clock)
     by_tables = shown_tables(parts)
-    table, left = standing(parts, by_tables.tables, dry_run=False), by_tables.unread
+    begun, left = (
+        standing(parts, by_tables.tables, forward=forward, dry_run=False),
+        by_tables.unread,
+    )
+    table = begun.table
     before = find(table, by_tables, forward=forward)  # one that cannot be read is told before all
     log_id = f"{table.metadata.table_uuid}-{clock.new_uuid()[:8]}"
     marked = []
@@ -127,7 +133,7 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
             marked.append(shown.identifier)
     found = _begin_epoch(parts, log_id, before, forward=forward)
     broken = _settled(Parts.of(catalog, config, clock))
-    return Recovered(found, log_id, tuple(marked), left, broken)
+    return Recovered(found, begun, log_id, tuple(marked), left, broken)
 
 
 def _mark(parts: Parts, shown: ShownTable, log_id: str, found: FoundLog) -> None:

@@ -100,7 +100,11 @@ def _say_void(voided: Voided, *, as_json: bool) -> None:
 
 
 def _say(recovered: Recovered) -> None:
-    found = recovered.found
+    found, begun = recovered.found, recovered.begun
+    if begun.missing and begun.registered:
+        upper = begun.registered.upper
+        say(f"the metadata file that the catalog named is gone: {begun.missing}")
+        say(f"  in its place: {begun.registered.path}, of {upper} ({time_of(upper)})")
     for name, words in _WORDS.items():
         entries: list[Entry] = getattr(found, name)
         if entries:
@@ -126,8 +130,11 @@ def _json(recovered: Recovered) -> dict[str, Any]:
     entries = {
         name: [_entry_json(each) for each in getattr(recovered.found, name)] for name in _WORDS
     }
+    begun = recovered.begun
     return {
         "log_id": recovered.log_id,
+        "missing": begun.missing,
+        "registered": begun.registered.path if begun.registered else "",
         "upper": recovered.found.upper,
         **entries,
         "marked": [dotted_name(each) for each in recovered.marked],

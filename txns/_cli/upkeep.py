@@ -48,8 +48,9 @@ def tidy(lake: Lake, files: bool, dry_run: bool, as_json: bool) -> int:  # noqa:
     Move applied entries into the archive.
 
     With --files, also remove files of the commit table that nothing refers to and that are
-    older than a transaction may get, and 10 minutes: superseded metadata files, payload files of no
-    entry, and what tidies that died have left. Exit code 1 where some cannot be deleted.
+    older than a transaction may get, and an hour: payload files of no entry, and what tidies that
+    died have left; and metadata files that are older than an hour, but for the last one of each
+    minute of 7 days. Exit code 1 where some cannot be deleted.
     """
     parts = lake.parts
     head = parts.log.load()

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from txns._log import payload as _payload
-from txns._log.commit_log import GRACE_MS, remove
 from txns._log.entry import NO_PAYLOAD
+from txns._log.superseded import ends_minute, remove
 from txns._logger import logger
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from txns._stage.staged_table import StagedTable
 
 _LOG = logger(__name__)
+
+STANDS_MS = 5 * 60 * 1000
+"""How long after it was written an attempt may refer to a payload file, in ms (docs/spec.md 10)."""
 
 
 class Leftovers:
@@ -52,7 +55,7 @@ class Leftovers:
             return payload
         location = self._newest.get(payload.location, payload.location)
         written_ms = self._payloads.get(location)
-        if written_ms is not None and now_ms - written_ms >= GRACE_MS // 2:
+        if written_ms is not None and now_ms - written_ms >= STANDS_MS:
             written_ms = None
             location = _payload.again(payload.location, len(self._payloads))
         if written_ms is None:
@@ -78,12 +81,11 @@ class Leftovers:
         """Remove what is not of `entry`; everything when nothing has committed."""
         needed = entry.payload.location if entry else None
         committed = {change.to_snapshot_id for change in entry.changes} if entry else set()
-        archived = entry is not None and entry.payload == NO_PAYLOAD
         for location in self._payloads.keys() - {needed}:
-            if archived:  # it may be the one that heads of before name
-                log.supersede(location)
-            else:
+            if entry is None or entry.payload != NO_PAYLOAD:
                 _remove_payload(log, location)
+            elif not ends_minute(entry.commit_ts, log.newest.upper):
+                log.supersede(location)  # archived: it may be the one that heads of before name
         for table in self._restaged:
             if table.current.current_snapshot_id not in committed:
                 table.io.delete_created()

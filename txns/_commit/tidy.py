@@ -18,14 +18,14 @@ from pyiceberg.table import Table
 from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotsUpdate
 from pyiceberg.types import LongType
 
+from txns._commit.dropped_files import dropped
 from txns._commit.outstanding import AppliedTo
-from txns._iceberg import manifests, timestamps
+from txns._iceberg import timestamps
 from txns._iceberg.recorded_io import RecordedIO
 from txns._iceberg.snapshots import summary_value
 from txns._log import archive, commit_table
 from txns._log import entry as _entry
 from txns._log.entry import THIS_ENGINE, Entry, Kind
-from txns._log.payload import is_at_its_place
 from txns._log.swap import Outcome
 from txns._logger import about, logger
 from txns._metrics import Phase
@@ -33,7 +33,6 @@ from txns._metrics import Phase
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
@@ -63,7 +62,8 @@ class _Attempt:
         io: Its files.
         snapshot: The record that it would put on `main`.
         updates: Of its swap.
-        superseded: Files that it leaves behind; readers of older heads have a grace period.
+        superseded: Files that it leaves behind, and that no kept version names; readers of older
+            heads have a grace period.
     """
 
     head: Head
@@ -156,7 +156,8 @@ class Tidier:
             snapshot, updates = _rewritten(table, rows, small, record)
             removed = {head.snapshot_ids[entry.commit_ts] for entry in done}
             removed |= {each.snapshot_id for each in table.metadata.snapshots if _is_tidy(each)}
-            superseded = _superseded(head, io, snapshot, done, removed)
+            live = [each for each in table.metadata.snapshots if each.snapshot_id not in removed]
+            superseded = dropped(head, io, done, [*live, snapshot])
         except Exception:
             io.delete_created()
             raise
@@ -222,33 +223,6 @@ def archived(
 ) -> tuple[Snapshot, list[TableUpdate]]:
     """Write rows of entries to an archive; give the record that is its snapshot, and updates."""
     return _rewritten(table, [row for one in entries for row in archive.rows_of(one)], [], record)
-
-
-def _superseded(
-    head: Head, io: FileIO, record: Snapshot, done: list[Entry], removed: set[int]
-) -> list[str]:
-    """
-    Give the files that nothing in the next head points to; what cannot be told stays.
-
-    Of those that records name, the commit table's own alone: anybody may write a path there.
-    """
-    location = head.metadata.location
-    snapshots = head.metadata.snapshots
-    live = {each.manifest_list for each in snapshots if each.snapshot_id not in removed}
-    live.add(record.manifest_list)
-    gone = {each.manifest_list for each in snapshots} - live
-    needed = {each.payload.location for each in head.state.entries if each not in done}
-    locations = (each.payload.location for each in done)
-    named = [each for each in locations if each and each not in needed]
-    payloads = [each for each in named if is_at_its_place(each, location)]
-    gone = {each for each in gone if commit_table.is_its_own(each, location)}
-    try:
-        found = manifests.only_reached_by(io, gone, live)
-        own = (each for each in found if commit_table.is_its_own(each, location))
-        return [*payloads, *sorted(own)]
-    except Exception:  # noqa: BLE001 -- the tidy does not need it
-        _LOG.warning("files of the log that nothing names any more stay", exc_info=True)
-        return payloads
 
 
 def _rewritten(

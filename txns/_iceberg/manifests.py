@@ -207,9 +207,11 @@ def files_of(io: FileIO, snapshot: Snapshot) -> list[str]:
     return files
 
 
-def only_reached_by(io: FileIO, gone: Iterable[str], live: Iterable[str]) -> set[str]:
+def only_reached_by(
+    io: FileIO, gone: Iterable[str], live: Iterable[str]
+) -> tuple[dict[str, list[tuple[ManifestFile, list[DataFile]]]], set[str]]:
     """
-    Give the files that some manifest lists reach and others do not: lists, manifests, files.
+    Give the manifests that some manifest lists reach and others do not.
 
     A file may stand in several manifests: where one is of the first lists alone, those of the
     others are all opened, also what both have.
@@ -218,26 +220,25 @@ def only_reached_by(io: FileIO, gone: Iterable[str], live: Iterable[str]) -> set
         io: Where they are.
         gone: Lists that nobody names any more.
         live: Lists that somebody names.
+
+    Returns:
+        By the path of each list that is gone its manifests that are, with their files; and the
+        paths of the files that others reach all the same.
     """
-    before = _manifests_by_path(io, gone)
-    after = _manifests_by_path(io, live)
-    only_before = [each for path, each in before.items() if path not in after]
-    files = _live_files(io, only_before)
-    if files:
-        files -= _live_files(io, after.values())
-    return {*gone, *(each.manifest_path for each in only_before), *files}
-
-
-def _manifests_by_path(io: FileIO, lists: Iterable[str]) -> dict[str, ManifestFile]:
-    return {each.manifest_path: each for path in lists for each in manifests_of(io, path)}
-
-
-def _live_files(io: FileIO, manifests: Iterable[ManifestFile]) -> set[str]:
-    return {
-        entry.data_file.file_path
-        for manifest in manifests
-        for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)
+    before = {path: manifests_of(io, path) for path in gone}
+    after = {each.manifest_path: each for path in live for each in manifests_of(io, path)}
+    found = {
+        path: [(each, _live_files(io, each)) for each in of_list if each.manifest_path not in after]
+        for path, of_list in before.items()
     }
+    has_files = any(files for of_list in found.values() for _, files in of_list)
+    opened = after.values() if has_files else ()
+    return found, {each.file_path for one in opened for each in _live_files(io, one)}
+
+
+def _live_files(io: FileIO, manifest: ManifestFile) -> list[DataFile]:
+    entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
+    return [entry.data_file for entry in entries]
 
 
 def inherits_snapshot_id(io: FileIO, manifest: ManifestFile) -> bool:

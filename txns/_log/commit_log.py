@@ -7,7 +7,6 @@ Docs/spec.md 3 to 5. The one retry loop over it is `_loop`.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -31,6 +30,7 @@ from txns._identifier import dotted_name
 from txns._log import commit_table, limits, payload, permitted
 from txns._log import entry as _entry
 from txns._log.state import EMPTY, LogState
+from txns._log.superseded import SupersededFiles, ends_minute
 from txns._log.swap import Outcome, Swap, is_denied, is_full, is_refusal
 from txns._logger import logger
 from txns.errors import CorruptLog, InvalidUsage
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from txns._log.entry import Entry, LoggedChange
 
 _LOG = logger(__name__)
-
-GRACE_MS = 10 * 60 * 1000
-"""How long a superseded file stays for readers that have just learnt of it, in ms."""
 
 LOADS = 3
 """How often the head is loaded until it is as new as one that was seen."""
@@ -161,8 +158,7 @@ class CommitLog:
         self._payloads = payload.Payloads()
         self._records: dict[int, Entry] = {}
         self._last = NO_HEAD
-        self._superseded: deque[tuple[int, str]] = deque()
-        self._lock = threading.Lock()
+        self._superseded = SupersededFiles(clock)
         self._seen = threading.Lock()
 
     @property
@@ -340,15 +336,17 @@ class CommitLog:
             if is_full(error):
                 return Swap(Outcome.NOT_SENT, error)
             return Swap(Outcome.REFUSED if is_refusal(error) else Outcome.MAYBE, error)
-        self._made(head.table, won)
+        self._made(head, won)
         return Swap(Outcome.WON)
 
-    def _made(self, table: Table, won: CommitTableResponse) -> None:
+    def _made(self, before: Head, won: CommitTableResponse) -> None:
         """
         Remember the head that a swap has made: what is loaded later is not older.
 
         The swap has been won, whatever can be made of it here.
         """
+        table = before.table
+        assert table is not None
         try:
             made = Table(
                 table.name(),
@@ -359,7 +357,8 @@ class CommitLog:
                 table.config,
             )
             self._remember(made)
-            self.supersede(table.metadata_location)
+            is_kept = ends_minute(before.upper, record_of(_newest_record(won.metadata)).upper)
+            self.supersede(*(() if is_kept else (table.metadata_location,)))
         except Exception:  # noqa: BLE001 -- an error would say that nothing has been sent
             _LOG.warning("the log was written, and cannot be read", exc_info=True)
 
@@ -392,19 +391,12 @@ class CommitLog:
 
     def supersede(self, *locations: str) -> None:
         """
-        Note that files have been superseded; remove those whose grace period is over.
+        Note files that no kept version names, if any; remove some whose time has come.
 
         Cleaning never decides an answer: what fails in it is only reported.
         """
         try:
-            now_ms = self._clock.now_ms()
-            with self._lock:
-                self._superseded.extend((now_ms + GRACE_MS, each) for each in locations)
-                due = []
-                while self._superseded and self._superseded[0][0] <= now_ms:
-                    due.append(self._superseded.popleft()[1])
-            for path in due:
-                remove(self.io, path)
+            self._superseded.add(self.io, locations)
         except Exception:  # noqa: BLE001 -- files that stay harm nobody
             _LOG.warning("superseded files stay: %s", locations, exc_info=True)
 
@@ -458,14 +450,6 @@ def record_of(snapshot: Snapshot) -> Entry:
         raise CorruptLog(
             f"{error}; `txns recover --void {snapshot.snapshot_id}` goes on without that record"
         ) from error
-
-
-def remove(io: FileIO, path: str) -> None:
-    """Delete a file that nothing needs; one that stays is only reported."""
-    try:
-        io.delete(path)
-    except Exception:  # noqa: BLE001 -- a file that stays harms nobody
-        _LOG.debug("a superseded file stays: %s", path, exc_info=True)
 
 
 def _newest_record(metadata: TableMetadata) -> Snapshot:

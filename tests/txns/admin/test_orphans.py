@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import txns
 from tests.txns.lake import Lake, ids
 from tests.txns.log_files import Odd, append, files, needed, payloads, staged
 from txns._admin import orphans
+from txns._admin.kept_versions import staying
+from txns._admin.log_versions import Versions
 from txns._commit import tidy
 
 
@@ -32,7 +35,7 @@ def test_files_of_a_tidy_that_stands_still_are_none_that_nobody_needs(lake, cata
     append(handle, 1)
 
     def later(swap):
-        lake.age_log(11)
+        lake.age_log(61)
         assert orphans.remove(lake.open().parts)
         return swap()
 
@@ -66,7 +69,7 @@ def test_nothing_is_removed_where_the_head_cannot_be_moved(lake, catalog):
     handle = lake.open(catalog)
     append(handle, 1)
     append(handle, 2)
-    lake.age_log(11)
+    lake.age_log(61)
     before = lake.files()
 
     def unheard(_swap):
@@ -91,7 +94,7 @@ def test_a_move_of_before_the_listing_stops_nobody(lake, catalog):
     The head that has to move is one that was loaded after the files were listed.
 
     1. Somebody is to remove what nothing refers to, and has loaded the head. The head moves.
-    2. A tidier has written its files on the new one, and stands still for 11 minutes.
+    2. A tidier has written its files on the new one, and stands still for 61 minutes.
     3. Another property of the commit table: a young metadata file, and `main` where it was.
     """
     handle, late = lake.open(catalog), lake.open(lake.another_catalog())
@@ -101,7 +104,7 @@ def test_a_move_of_before_the_listing_stops_nobody(lake, catalog):
     loads, load = [old], late.parts.log.load
 
     def later(swap):
-        lake.age_log(11)
+        lake.age_log(61)
         with lake.catalog.load_table("txns.commits").transaction() as changes:
             changes.set_properties({"owner": "me"})
         late.parts.log.load = lambda: loads.pop() if loads else load()
@@ -122,7 +125,7 @@ def test_what_was_the_head_just_now_is_needed(lake, catalog):
     handle.tidy()
     staged(handle).commit()
     append(handle, 2)
-    lake.age_log(11)
+    lake.age_log(61)
     reader = lake.open(lake.another_catalog())
     head = reader.parts.log.load()
     other = lake.open()
@@ -132,7 +135,7 @@ def test_what_was_the_head_just_now_is_needed(lake, catalog):
     assert with_files
     assert all(reader.parts.log.requests(each) for each in with_files)
     assert len(head.table.scan().to_arrow())
-    lake.age_log(11)
+    lake.age_log(61)
     assert orphans.remove(other.parts)
     assert not payloads(lake)
 
@@ -163,7 +166,7 @@ def test_the_log_goes_on_while_somebody_stands_still(lake, handle, monkeypatch):
         return head
 
     late.parts.log.load = slowly
-    lake.age_log(11)
+    lake.age_log(61)
     orphans.remove(late.parts)
     assert len(loads) > 5
     assert needed(lake) <= files(lake)
@@ -180,7 +183,7 @@ def test_nothing_is_removed_behind_a_file_that_is_missing(lake, handle):
     lost = Path(metadata.current_snapshot().manifest_list.removeprefix("file://"))
     content = lost.read_bytes()
     lost.unlink()
-    lake.age_log(11)
+    lake.age_log(61)
     before = files(lake)
     for look in (orphans.orphans, orphans.remove):
         with pytest.raises(txns.CorruptLog, match="is missing, so nothing is removed"):
@@ -202,7 +205,7 @@ def test_another_table_in_the_same_place(lake, handle):
     append(handle, 2)
     lake.catalog.rename_table("txns.commits", "txns.aside")
     other = lake.open(lake.another_catalog())
-    lake.age_log(11)
+    lake.age_log(61)
     before = lake.files()
     for look in (orphans.orphans, orphans.remove):
         with pytest.raises(txns.Unsupported, match="another table has its files below"):
@@ -225,7 +228,7 @@ def test_what_the_slower_of_two_creators_has_left(lake, monkeypatch):
 
     monkeypatch.setattr(SqlCatalog, "_write_metadata", staticmethod(late))
     handle = lake.open()
-    lake.age_log(11)
+    lake.age_log(61)
     assert files_written[0] in {each.path for each in orphans.remove(handle.parts)}
 
 
@@ -244,7 +247,7 @@ def test_a_head_whose_successor_landed_late(lake, catalog):
     reader = lake.open(lake.another_catalog())
     head = reader.parts.log.load()
     assert lake.open().tidy()
-    lake.age_log(11)  # written then; landed just now
+    lake.age_log(61)  # written then; landed just now
     other = lake.open()
     orphans.remove(other.parts)
     assert len(head.table.scan().to_arrow())
@@ -268,7 +271,7 @@ def test_what_cannot_be_deleted_is_told(lake, catalog, monkeypatch):
     handle = lake.open(catalog)
     append(handle, 1)
     append(handle, 2)
-    lake.age_log(31)
+    lake.age_log(90)
     io = type(handle.parts.log.io)
 
     def refused(_self, _location):
@@ -292,3 +295,99 @@ def test_what_a_transaction_may_still_refer_to_stays(lake):
     handle.change_settings(max_age_ms=3600 * 1000)
     assert payload.name in {each.path.rpartition("/")[2] for each in orphans.remove(handle.parts)}
     assert not payload.exists()
+
+
+def _versions(lake: Lake) -> set[str]:
+    """Give the metadata files of the commit table."""
+    return {path for path in lake.files() if "/commits/" in path and path.endswith("metadata.json")}
+
+
+def _head(lake: Lake) -> str:
+    return lake.catalog.load_table("txns.commits").metadata_location.removeprefix("file://")
+
+
+def test_the_last_version_of_each_minute_stays_for_seven_days(lake):
+    """
+    Whatever the owners of files that were superseded have left, and all that those versions name.
+
+    A catalog that is restored names one of them, or one of the same minute.
+    """
+    lake.table("a")
+    last, needs = [], set()
+    for minute in range(3):
+        lake.begin_minute()
+        for number in range(3):
+            handle = lake.open()  # each of a process that has ended
+            append(handle, 10 * minute + number)
+            handle.tidy()
+        last.append(_head(lake))
+        needs |= needed(lake)
+    lake.begin_minute()
+    append(lake.open(), 99)
+    before = _versions(lake)
+    lake.age_log(2 * 24 * 60)
+    gone = {each.path.removeprefix("file://") for each in orphans.remove(lake.open().parts)}
+    assert set(last) <= _versions(lake)
+    assert needs <= files(lake)
+    assert before & gone
+    assert len(_versions(lake)) < len(before)
+    lake.age_log(6 * 24 * 60)
+    orphans.remove(lake.open().parts)
+    assert not set(last) & _versions(lake)
+    assert needed(lake) == files(lake)
+
+
+def test_a_version_of_a_swap_that_was_lost_is_not_the_last_of_a_minute(lake, catalog):
+    """
+    The one that it stands on stays.
+
+    1. A swap has written its metadata file on the last version of a minute, and is never sent.
+    2. The next commit is of a later minute.
+    """
+    lake.begin_minute()
+    handle = lake.open(catalog)
+    append(handle, 1)
+    last = Path(_head(lake))
+    stored = last.read_text("utf-8")
+    number = lake.catalog.load_table("txns.commits").metadata.last_sequence_number
+    lost = last.with_name(last.name.replace("-", "-0", 1))
+    told = stored.replace(
+        f'"last-sequence-number":{number}', f'"last-sequence-number":{number + 1}'
+    )
+    assert told != stored
+    lost.write_text(told, "utf-8")
+    lake.begin_minute()
+    append(handle, 2)
+    append(handle, 3)
+    lake.age_log(2 * 24 * 60)
+    orphans.remove(lake.open().parts)
+    assert last.exists()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"snapshots": [1]},
+        {"snapshots": [{"summary": {"txns.upper": 5}}]},
+        {"snapshots": [{"summary": {"txns.commit-ts": 5, "txns.txn-id": "x"}}]},
+        {"metadata-log": [{"metadata-file": 7}]},
+        {"metadata-log": [7]},
+        {"statistics": 7},
+    ],
+    ids=str,
+)
+def test_a_file_that_only_looks_like_a_version_stops_nobody(lake, said):
+    """Whoever may write below the commit table's location may have written anything."""
+    log = lake.open().parts.log
+    uuid = log.load().uuid
+    stored = {"table-uuid": uuid, "last-sequence-number": 1, **said}
+    odd = Path(_head(lake)).with_name("00001-x.metadata.json")
+    odd.write_text(json.dumps(stored))
+    found = Versions.of(log.io, [f"file://{odd}", f"file://{_head(lake)}"], uuid)
+    assert _head(lake) in found.by_path
+    found.beyond_gap(0, ())
+    assert [_head(lake)] == [
+        each.path.removeprefix("file://")
+        for each in staying(found, dict.fromkeys(found.by_path, 0), 8 * 24 * 3_600_000)
+        if not each.path.endswith("-x.metadata.json")
+    ]

@@ -57,7 +57,7 @@ def _assert_whole(lake, *values: int) -> None:
         assert list(values) == ids(handle.snapshot().load_table(name))
     assert [] == check_all(handle.parts).violations
     _append(lake, 9)
-    assert [*values, 9] == lake.plain_ids("shop.a") == lake.plain_ids("shop.b")
+    assert sorted([*values, 9]) == lake.plain_ids("shop.a") == lake.plain_ids("shop.b")
 
 
 def _remove_newer_files(location: str) -> None:
@@ -213,6 +213,105 @@ def test_a_table_that_is_created_after_a_recovery_belongs_to_it(shop):
     assert [7] == ids(handle.snapshot().load_table("shop.new"))
     handle.catalog().load_table("shop.new").append(rows(8))
     assert [7, 8] == shop.plain_ids("shop.new")
+
+
+def _minute(shop, handle: txns.Handle, *values: int) -> list[dict[str, str]]:
+    """Append values in one minute, each in a transaction; give where the log's pointer stood."""
+    shop.begin_minute()
+    stood = []
+    for value in values:
+        _append_with(handle, value)
+        stood.append(pointers(shop.catalog))
+    return stood
+
+
+@pytest.fixture
+def days(shop):
+    """Give the lake days later, and backups of two moments of before; what is not kept is gone."""
+    handle = shop.open()
+    handle.tidy()
+    _minute(shop, handle, 4)
+    shop.amid, shop.at_the_end = _minute(shop, handle, 5, 6)
+    shop.clock.ahead_ms += 3 * 24 * 60 * 60_000
+    for value in range(10, 24):
+        _append_with(handle, value)
+    assert not Path(urlparse(shop.amid[LOG]).path).exists()
+    assert Path(urlparse(shop.at_the_end[LOG]).path).exists()
+    return shop
+
+
+def _append_with(handle: txns.Handle, value: int) -> None:
+    with handle.begin() as txn:
+        for name in ("shop.a", "shop.b"):
+            txn.load_table(name).append(rows(value))
+
+
+def test_a_catalog_of_three_days_ago_goes_on_with_the_version_after_its_own(days):
+    """What was committed in the rest of that minute is applied again; what came later is named."""
+    restore(days.catalog, days.amid)
+    found = _recover(days)
+    assert found.begun.registered
+    assert days.at_the_end[LOG] == found.begun.registered.path
+    assert days.amid[LOG].endswith(found.begun.missing.rpartition("/")[2])
+    assert 14 == len([*found.found.gone, *found.found.unknown])
+    assert ([], []) == (found.found.taken_back, found.found.told_by_tables)
+    _assert_whole(days, 1, 2, 3, 4, 5, 6)
+
+
+def test_a_catalog_of_three_days_ago_whose_version_is_kept(days):
+    """Versions between it and the newest one are gone, and what was committed is named."""
+    restore(days.catalog, days.at_the_end)
+    found = _recover(days)
+    assert found.begun.registered is None
+    assert 14 == len([*found.found.gone, *found.found.unknown])
+    _assert_whole(days, 1, 2, 3, 4, 5, 6)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_log_of_three_days_ago_is_taken_to_where_its_tables_are(days, kept):
+    """The tables are of now: the log alone was set back, and its newest version is there."""
+    restore(days.catalog, days.at_the_end if kept else days.amid, [LOG])
+    found = _recover(days)
+    assert [] == found.found.gone
+    assert {} == found.broken
+    _assert_whole(days, 1, 2, 3, 4, 5, 6, *range(10, 24))
+
+
+def test_a_version_of_a_swap_that_was_lost_is_not_gone_on_with(days):
+    """
+    Its number is that of the version that is gone, and its entry is none of the log.
+
+    1. A metadata file is written on the version before, with another entry, and never landed.
+    """
+    end = Path(urlparse(days.at_the_end[LOG]).path)
+    number = int(Path(urlparse(days.amid[LOG]).path).name.split("-")[0])
+    stored = json.loads(end.read_text("utf-8"))
+    summaries = [each["summary"] for each in stored["snapshots"]]
+    newest = max((each for each in summaries if each.get("txns.txn-id")), key=_upper)
+    lost = str(_upper(newest) - 1)
+    newest |= {"txns.txn-id": "lost", "txns.commit-ts": lost, "txns.upper": lost}
+    stored["metadata-log"][-1]["metadata-file"] = "file:///gone.metadata.json"
+    stored["last-sequence-number"] -= 1
+    end.with_name(f"{number:05d}-lost.metadata.json").write_text(json.dumps(stored), "utf-8")
+    restore(days.catalog, days.amid)
+    found = _recover(days)
+    assert found.begun.registered
+    assert days.at_the_end[LOG] == found.begun.registered.path
+    _assert_whole(days, 1, 2, 3, 4, 5, 6)
+
+
+def _upper(summary: dict[str, str]) -> int:
+    return int(summary["txns.upper"])
+
+
+def test_a_catalog_of_three_days_ago_is_taken_forward(days):
+    """The newest version is registered; what it has archived, the tables are told to lack."""
+    restore(days.catalog, days.amid)
+    newest = _recover(days, forward=True)
+    assert newest.begun.registered
+    assert days.at_the_end[LOG] != newest.begun.registered.path
+    assert {} == newest.broken
+    _assert_whole(days, 1, 2, 3, 4, 5, 6, *range(10, 24))
 
 
 def test_a_dry_run_writes_nothing(shop):

@@ -50,7 +50,7 @@ def test_tidy_files_removes_what_nothing_refers_to(shop, cli):
     orphan = shop.folder / "warehouse/txns/commits/metadata/txns-payload-x-00000000.json"
     orphan.write_text("{}")
     shop.open().advance(shop.open().upper + 1)
-    shop.age_log(11)
+    shop.age_log(61)
     removed = json_of(cli("tidy", "--files", "--json"))["files"]
     assert any(path.endswith(orphan.name) for path in removed)
     assert any(path.endswith(".metadata.json") for path in removed)
@@ -60,7 +60,7 @@ def test_tidy_files_removes_what_nothing_refers_to(shop, cli):
 
 
 def test_tidy_files_keeps_what_is_younger_than_the_grace_period(shop, cli):
-    shop.age_log(9)
+    shop.age_log(59)
     assert [] == json_of(cli("tidy", "--files", "--json"))["files"]
 
 
@@ -70,7 +70,7 @@ def test_tidy_files_keeps_the_payload_of_an_entry(shop, cli):
     for number in range(60):
         txn.create_table(f"shop.t{number}", rows(1).schema)
     txn.commit_at()
-    shop.age_log(11)
+    shop.age_log(61)
     result = json_of(cli("tidy", "--files", "--json"))
     assert not any("txns-payload-" in path for path in result["files"])
     assert 0 == cli("apply").exit_code
@@ -79,14 +79,14 @@ def test_tidy_files_keeps_the_payload_of_an_entry(shop, cli):
 def test_tidy_files_leaves_files_of_other_kinds_alone(shop, cli):
     other = shop.folder / "warehouse/txns/commits/metadata/version-hint.text"
     other.write_text("1")
-    shop.age_log(60)
+    shop.age_log(90)
     cli("tidy", "--files")
     assert other.exists()
 
 
 def test_tidy_files_dry_run_removes_nothing(shop, cli):
     shop.open().advance(shop.open().upper + 1)
-    shop.age_log(11)
+    shop.age_log(61)
     before = shop.files()
     assert json_of(cli("tidy", "--files", "--dry-run", "--json"))["files"]
     assert before == shop.files()

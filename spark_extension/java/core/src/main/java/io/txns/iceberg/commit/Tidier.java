@@ -15,9 +15,7 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
-import io.txns.iceberg.log.Payloads;
 import io.txns.iceberg.meta.Cleaning;
-import io.txns.iceberg.meta.ReachedFiles;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.StagedTable;
@@ -59,7 +57,6 @@ import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.formats.FormatModelRegistry;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.DataWriter;
-import org.apache.iceberg.io.FileIO;
 import org.apache.iceberg.types.Conversions;
 import org.apache.iceberg.types.Types;
 
@@ -237,10 +234,10 @@ public final class Tidier {
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
     staged.changes().forEach(change -> timed(base, change).applyTo(builder));
     TableMetadata next = builder.removeSnapshots(removed).build();
-    payloads(state, done)
-        .filter(path -> Payloads.isAtItsPlace(path, base.location()))
-        .forEach(attempt.superseded()::add);
-    note(attempt, real.io(), base, next);
+    DroppedFiles.payloads(state, done, base.location()).forEach(attempt.superseded()::add);
+    Cleaning.of(
+        "what the log has named until a tidy",
+        () -> attempt.superseded().addAll(DroppedFiles.of(base, next, state.upper(), real.io())));
     return next;
   }
 
@@ -250,32 +247,6 @@ public final class Tidier {
         ? new MetadataUpdate.AddSnapshot(
             SnapshotEdit.of(add.snapshot()).timestampMs(Timestamps.newestMs(base) + 1).build())
         : change;
-  }
-
-  /** The payloads' files of entries that leave, but for those that another one names, too. */
-  private static Stream<String> payloads(LogState state, List<Entry> done) {
-    Set<String> needed =
-        state.entries().stream()
-            .filter(entry -> !done.contains(entry))
-            .map(entry -> entry.payload().location())
-            .collect(Collectors.toSet());
-    return done.stream()
-        .map(entry -> entry.payload().location())
-        .filter(path -> path != null && !needed.contains(path));
-  }
-
-  /**
-   * Files that nothing in the next head points to; readers of older heads have the grace period.
-   *
-   * <p>Of those that records name, the commit table's own alone: anybody may write a path there.
-   */
-  private static void note(TidyAttempt attempt, FileIO io, TableMetadata base, TableMetadata next) {
-    Cleaning.of(
-        "what the log has named until a tidy",
-        () ->
-            ReachedFiles.onlyOf(base, next, io).stream()
-                .filter(path -> CommitTable.isItsOwn(path, base.location()))
-                .forEach(attempt.superseded()::add));
   }
 
   /**

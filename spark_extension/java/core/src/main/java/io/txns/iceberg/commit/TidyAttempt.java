@@ -27,7 +27,7 @@ final class TidyAttempt {
     return head;
   }
 
-  /** What its swap leaves behind, to be removed after it has been won. */
+  /** What its swap leaves behind, and no kept version names: to be removed when it was won. */
   Set<String> superseded() {
     return superseded;
   }

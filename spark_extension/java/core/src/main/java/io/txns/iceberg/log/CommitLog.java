@@ -50,9 +50,6 @@ public final class CommitLog {
   /** How long at most a replica that lags is waited for, each time, in ms. */
   public static final int[] LAG_MS = {5, 50, 500, 500};
 
-  /** How long a superseded file stays for readers that have just learnt of it, in ms. */
-  public static final long GRACE_MS = 10 * 60 * 1000L;
-
   private static final long BACK_OFF_MAX_MS = 5;
 
   private final Catalog delegate;
@@ -278,7 +275,7 @@ public final class CommitLog {
     TableMetadata of(TableOperations ops, TableMetadata base);
   }
 
-  /** Remove a file of the commit table after the grace period. */
+  /** Remove a file of the commit table that no kept version names, after the grace period. */
   public void supersede(String location) {
     Cleaning.of(location, () -> superseded.add(io(), location));
   }
@@ -313,16 +310,18 @@ public final class CommitLog {
         writer = null; // it may have come after the swap: the next head tells
         return new Swap(Swap.Outcome.MAYBE, new IllegalStateException(e));
       }
-      made(base, updated);
+      made(head, base, updated);
       return Swap.WON;
     }
   }
 
   /** What a swap has made: what is loaded later is not older. It is won, whatever happens here. */
-  private void made(TableMetadata base, TableMetadata updated) {
+  private void made(Head head, TableMetadata base, TableMetadata updated) {
     try {
       remember(updated);
-      superseded.add(writer.io(), base.metadataFileLocation());
+      long upper = record(newestRecord(updated)).upper();
+      boolean isKept = SupersededFiles.endsMinute(head.upper(), upper);
+      superseded.add(writer.io(), isKept ? null : base.metadataFileLocation());
     } catch (Throwable e) {
       LOG.warn("the log was written, and cannot be read", e);
     }

@@ -36,7 +36,7 @@ public final class EntryParser {
   static final String COMMIT_TS = "txns.commit-ts";
   static final String PREV_TS = "txns.prev-ts";
   static final String UPPER = "txns.upper";
-  static final String TIDIED_UPTO = "txns.tidied-upto";
+  public static final String TIDIED_UPTO = "txns.tidied-upto";
   static final String READ_TS = "txns.read-ts";
   static final String TXN_ID = "txns.txn-id";
   static final String ISOLATION = "txns.isolation";

@@ -9,14 +9,26 @@ import java.util.concurrent.Executors;
 import org.apache.iceberg.io.FileIO;
 
 /**
- * Removes files that the commit table has superseded, a grace period after their time: metadata
- * files, and what a tidy leaves behind.
+ * Removes what newer versions of the commit table have no need of, an hour after it was superseded:
+ * metadata files, and what a tidy leaves behind.
+ *
+ * <p>The last version of each minute is kept, with all that it names, so that a catalog that was
+ * restored finds it. Those files, and what a process that has ended has not come to, are {@code
+ * txns tidy --files}'.
  *
  * <p>Iceberg's own delete-after-commit would do it inside the swap, and was measured to make it
- * twice as slow. Files whose committer died stay until {@code txns tidy --files}.
+ * twice as slow.
  */
-final class SupersededFiles {
+public final class SupersededFiles {
   private static final TxnLogger LOG = TxnLogger.of(SupersededFiles.class);
+
+  /** How long what is superseded stays at least, in ms: readers have learnt of it, and backups. */
+  static final long GRACE_MS = 60 * 60 * 1000L;
+
+  /** How many files wait at most: one that finds no room is left to {@code txns tidy --files}. */
+  static final int QUEUED = 100_000;
+
+  private static final long MINUTE_MS = 60 * 1000L;
   private static final ExecutorService BACKGROUND =
       Executors.newSingleThreadExecutor(
           task -> {
@@ -28,21 +40,37 @@ final class SupersededFiles {
   private record Superseded(FileIO io, String location, long dueMs) {}
 
   private final TxnClock clock;
+  private final int queued;
   private final Deque<Superseded> queue = new ArrayDeque<>();
 
   SupersededFiles(TxnClock clock) {
-    this.clock = clock;
+    this(clock, QUEUED);
   }
 
-  /** Note that a file has been superseded, and remove those whose time has come. */
+  SupersededFiles(TxnClock clock, int queued) {
+    this.clock = clock;
+    this.queued = queued;
+  }
+
+  /**
+   * Whether a minute ends between two uppers in ms, the first one of which is not greater.
+   *
+   * <p>Of two versions that follow each other the first one is kept then. Of a file that was named
+   * from the one upper on, and is no more at the other, some kept version names it then.
+   */
+  public static boolean endsMinute(long upper, long later) {
+    return upper / MINUTE_MS != later / MINUTE_MS;
+  }
+
+  /** Note a file that no kept version names, if any; remove those whose time has come. */
   synchronized void add(FileIO io, String location) {
     long nowMs = clock.nowMs();
-    if (location != null) {
-      queue.addLast(new Superseded(io, location, nowMs + CommitLog.GRACE_MS));
-    }
     while (!queue.isEmpty() && queue.peekFirst().dueMs() <= nowMs) {
       Superseded due = queue.removeFirst();
       BACKGROUND.execute(() -> delete(due));
+    }
+    if (location != null && queue.size() < queued) {
+      queue.addLast(new Superseded(io, location, nowMs + GRACE_MS));
     }
   }
 

@@ -2,14 +2,15 @@ package io.txns.iceberg.meta;
 
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.util.Collection;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeSet;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import org.apache.iceberg.DataFile;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.ManifestFiles;
 import org.apache.iceberg.PartitionSpec;
@@ -22,25 +23,50 @@ import org.apache.iceberg.io.FileIO;
 public final class ReachedFiles {
   private ReachedFiles() {}
 
+  /** A manifest, and the files that it lists as there. */
+  public record Held(ManifestFile manifest, List<DataFile> files) {}
+
   /**
-   * Manifest lists, manifests and data files that snapshots of one version of a table reach, and
-   * none of the next version. A file may stand in several manifests: where one is of the first
-   * version alone, those of the next are all opened, also what both have.
+   * What snapshots of one version of a table reach, and none of the next version.
+   *
+   * @param byList by each manifest list that is of the first version alone, its manifests that are
+   * @param still the paths of files that the next version reaches all the same
    */
-  public static Set<String> onlyOf(TableMetadata base, TableMetadata next, FileIO io) {
+  public record Only(Map<String, List<Held>> byList, Set<String> still) {}
+
+  /**
+   * Manifest lists and manifests that snapshots of one version of a table reach, and none of the
+   * next version. A file may stand in several manifests: where one is of the first version alone,
+   * those of the next are all opened, also what both have.
+   */
+  public static Only onlyOf(TableMetadata base, TableMetadata next, FileIO io) {
     Map<String, Snapshot> gone = byList(base);
     Map<String, Snapshot> live = byList(next);
     gone.keySet().removeAll(live.keySet());
-    Map<String, ManifestFile> before = manifests(gone.values(), io);
-    Map<String, ManifestFile> after = manifests(live.values(), io);
-    before.keySet().removeAll(after.keySet());
-    Set<String> reached = new TreeSet<>(files(before.values(), io, next.specsById()));
-    if (!reached.isEmpty()) {
-      reached.removeAll(files(after.values(), io, next.specsById()));
+    Map<String, ManifestFile> after = new HashMap<>();
+    live.values().forEach(at -> at.allManifests(io).forEach(each -> after.put(each.path(), each)));
+    Map<String, List<Held>> found = new HashMap<>();
+    Set<String> still = new HashSet<>();
+    boolean hasFiles = false;
+    for (Map.Entry<String, Snapshot> one : gone.entrySet()) {
+      List<Held> held = new ArrayList<>();
+      for (ManifestFile manifest : one.getValue().allManifests(io)) {
+        if (!after.containsKey(manifest.path())) {
+          held.add(new Held(manifest, files(manifest, io, next.specsById())));
+          hasFiles |= !held.get(held.size() - 1).files().isEmpty();
+        }
+      }
+      found.put(one.getKey(), held);
     }
-    reached.addAll(gone.keySet());
-    reached.addAll(before.keySet());
-    return reached;
+    if (hasFiles) {
+      after
+          .values()
+          .forEach(
+              manifest ->
+                  files(manifest, io, next.specsById())
+                      .forEach(file -> still.add(file.location())));
+    }
+    return new Only(found, still);
   }
 
   /** One snapshot of each manifest list: those of the commit table share them. */
@@ -51,23 +77,14 @@ public final class ReachedFiles {
                 Snapshot::manifestListLocation, Function.identity(), (one, same) -> one));
   }
 
-  private static Map<String, ManifestFile> manifests(Collection<Snapshot> snapshots, FileIO io) {
-    Map<String, ManifestFile> byPath = new HashMap<>();
-    for (Snapshot snapshot : snapshots) {
-      snapshot.allManifests(io).forEach(each -> byPath.put(each.path(), each));
-    }
-    return byPath;
-  }
-
-  private static Set<String> files(
-      Collection<ManifestFile> manifests, FileIO io, Map<Integer, PartitionSpec> specs) {
-    Set<String> files = new HashSet<>();
-    for (ManifestFile manifest : manifests) {
-      try (CloseableIterable<String> paths = ManifestFiles.readPaths(manifest, io, specs)) {
-        paths.forEach(files::add);
-      } catch (IOException e) {
-        throw new UncheckedIOException("cannot read a manifest of the archive", e);
-      }
+  private static List<DataFile> files(
+      ManifestFile manifest, FileIO io, Map<Integer, PartitionSpec> specs) {
+    List<DataFile> files = new ArrayList<>();
+    try (CloseableIterable<DataFile> found =
+        ManifestFiles.read(manifest, io, specs).select(List.of("*"))) { // with their bounds
+      found.forEach(file -> files.add(file.copy()));
+    } catch (IOException e) {
+      throw new UncheckedIOException("cannot read a manifest of the archive", e);
     }
     return files;
   }

@@ -5,6 +5,7 @@ import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Payloads;
+import io.txns.iceberg.log.SupersededFiles;
 import io.txns.iceberg.meta.Cleaning;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -24,6 +25,9 @@ import org.apache.iceberg.Snapshot;
  * <p>Removed only when the outcome is known: what an attempt may still land with stays.
  */
 public final class Leftovers {
+  /** How long after it was written an attempt may refer to a payload file, in ms. */
+  public static final long STANDS_MS = 5 * 60 * 1000L;
+
   private final CommitLog log;
 
   /** Payload files that attempts have written, and when in ms. */
@@ -54,7 +58,7 @@ public final class Leftovers {
     }
     String location = newest.getOrDefault(payload.location(), payload.location());
     Long writtenMs = payloads.get(location);
-    if (writtenMs != null && nowMs - writtenMs >= CommitLog.GRACE_MS / 2) {
+    if (writtenMs != null && nowMs - writtenMs >= STANDS_MS) {
       writtenMs = null;
       location = Payloads.again(payload.location(), payloads.size());
     }
@@ -106,10 +110,10 @@ public final class Leftovers {
         Stream.concat(originals.stream(), restaged.stream())
             .noneMatch(table -> isOn(table, committed));
     payloads.remove(entry.payload().location());
-    if (entry.payload().equals(Entry.Payload.NONE)) {
-      payloads.keySet().forEach(log::supersede); // archived: heads of before may name one of them
-    } else {
+    if (!entry.payload().equals(Entry.Payload.NONE)) {
       payloads.keySet().forEach(this::remove);
+    } else if (!SupersededFiles.endsMinute(entry.commitTs(), log.newest().upper())) {
+      payloads.keySet().forEach(log::supersede); // archived: heads of before may name one of them
     }
     restaged.stream()
         .filter(table -> !isOn(table, committed))

@@ -24,9 +24,11 @@ import io.txns.iceberg.stage.Leftovers;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Collections;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.iceberg.BaseTable;
@@ -204,20 +206,25 @@ class LeftoversTest extends TwoTables {
   /**
    * A scan at an entry in the head gives the archive of its time, however much is tidied later.
    * Steps: an entry is not applied and stays, with the manifest list of before; others are archived
-   * beside it, twice; it is applied and archived itself, and nothing that it had listed is left.
+   * beside it, twice; it is applied and archived itself, and nothing that it had listed is left,
+   * but for what the last version of a minute names.
    */
   @Test
   void whatAnEntryThatStayedHadListedGoesWithIt() throws Exception {
     MovedClock clock = new MovedClock();
+    clock.aheadMs = 60_000 - clock.nowMs() % 60_000;
     TxnHandle mine = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, clock);
+    Set<String> kept = files();
     append(mine.catalog(() -> null).loadTable(id("shop.a")), 2);
     assertThat(mine.tidy()).isPositive();
     append(lazy.catalog(() -> null).loadTable(id("shop.b")), 9);
     for (long value = 3; value < 5; value++) {
       append(mine.catalog(() -> null).loadTable(id("shop.a")), value);
       assertThat(mine.tidy()).isPositive();
-      clock.aheadMs += 11 * 60_000;
     }
+    kept.addAll(needed());
+    kept.addAll(dataFiles()); // of the list, too, that the one entry has
+    clock.aheadMs += 61 * 60_000;
     append(mine.catalog(() -> null).loadTable(id("shop.a")), 5);
     Table log = lake.catalog().loadTable(id("txns.commits"));
     for (Snapshot snapshot : log.snapshots()) {
@@ -227,13 +234,66 @@ class LeftoversTest extends TwoTables {
     }
     mine.apply();
     assertThat(mine.tidy()).isPositive();
-    clock.aheadMs += 11 * 60_000;
+    clock.aheadMs += 61 * 60_000;
     append(mine.catalog(() -> null).loadTable(id("shop.a")), 6);
+    kept.addAll(needed());
+    waitUntil(() -> kept.containsAll(files()));
+    assertThat(kept).containsAll(files());
+    assertThat(files()).containsAll(needed());
+  }
+
+  private static void waitUntil(BooleanSupplier holds) throws InterruptedException {
     long deadline = System.currentTimeMillis() + 30_000;
-    while (!files().equals(needed()) && System.currentTimeMillis() < deadline) {
-      Thread.sleep(10); // a thread of its own deletes them
+    while (!holds.getAsBoolean() && System.currentTimeMillis() < deadline) {
+      Thread.sleep(10); // a thread of its own deletes what is superseded
     }
-    assertThat(files()).isEqualTo(needed());
+  }
+
+  /** The data files that all snapshots of the log reach. */
+  private Set<String> dataFiles() throws Exception {
+    Table log = lake.catalog().loadTable(id("txns.commits"));
+    Set<String> found = new TreeSet<>();
+    for (Snapshot snapshot : log.snapshots()) {
+      try (var tasks = log.newScan().useSnapshot(snapshot.snapshotId()).planFiles()) {
+        tasks.forEach(task -> found.add(task.file().location()));
+      }
+    }
+    return found;
+  }
+
+  private Set<String> namedNow() {
+    Table log = lake.catalog().loadTable(id("txns.commits"));
+    Set<String> named = new TreeSet<>(needed());
+    String own = ((BaseTable) log).operations().current().metadataFileLocation();
+    named.add(own.replaceFirst("^file:/*", "/"));
+    return named;
+  }
+
+  /** An hour after it was superseded any other one is gone, and what it alone has named. */
+  @Test
+  void theLastVersionOfEachMinuteIsKeptWithAllThatItNames() throws Exception {
+    MovedClock clock = new MovedClock();
+    TxnHandle mine = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, clock);
+    Set<String> last = new TreeSet<>();
+    Set<String> others = new TreeSet<>();
+    for (long minute = 0; minute < 3; minute++) {
+      clock.aheadMs += 60_000 - clock.nowMs() % 60_000;
+      for (long number = 0; number < 3; number++) {
+        append(mine.catalog(() -> null).loadTable(id("shop.a")), 10 * minute + number);
+        assertThat(mine.tidy()).isPositive();
+        (number == 2 ? last : others).addAll(namedNow());
+      }
+    }
+    clock.aheadMs += 50 * 60_000;
+    append(mine.catalog(() -> null).loadTable(id("shop.a")), 90);
+    others.removeAll(last);
+    assertThat(others).isNotEmpty().allMatch(path -> Files.exists(Path.of(path)));
+    clock.aheadMs += 15 * 60_000;
+    append(mine.catalog(() -> null).loadTable(id("shop.a")), 91);
+    waitUntil(() -> Collections.disjoint(others, all("txns/commits")));
+    others.retainAll(all("txns/commits"));
+    assertThat(others).isEmpty();
+    assertThat(all("txns/commits")).containsAll(last);
   }
 
   private Transaction largeTransaction(TxnHandle handle, BeginOptions options) {
@@ -378,7 +438,7 @@ class LeftoversTest extends TwoTables {
     Leftovers leftovers = new Leftovers(log);
     Head head = log.load();
     String json = "x".repeat(100_000);
-    long standsMs = CommitLog.GRACE_MS / 2;
+    long standsMs = Leftovers.STANDS_MS;
     Entry.Payload first = leftovers.store(head, "txn", json, 0);
     assertThat(leftovers.store(head, "txn", json, standsMs - 1)).isEqualTo(first);
     Entry.Payload again = leftovers.store(head, "txn", json, standsMs);
