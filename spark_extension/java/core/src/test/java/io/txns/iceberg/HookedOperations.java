@@ -41,6 +41,11 @@ public class HookedOperations extends DelegatingOperations {
     return catalog;
   }
 
+  /** The protocol over such a catalog, which applies what it commits. */
+  public static TxnHandle open(Lake lake, TableIdentifier table, Hook hook, TxnClock clock) {
+    return TxnHandle.open("lake", catalog(lake, table, hook), Lake.INLINE, clock);
+  }
+
   @Override
   public TableOperations real() {
     return real;

@@ -179,20 +179,17 @@ class StrangerTest extends TwoTables {
     assumeFalse(Lake.isRest(), "the swap is looked at inside the JDBC catalog");
     AtomicBoolean refuses = new AtomicBoolean(true);
     TxnHandle other =
-        TxnHandle.open(
-            "lake",
-            HookedOperations.catalog(
-                lake,
-                id("shop.a"),
-                (real, base, next) -> {
-                  if (refuses.get()) {
-                    throw new CommitFailedException("not now");
-                  }
-                  assertThat(UpdateRequirements.forUpdateTable(base, next.changes()))
-                      .anyMatch(UpdateRequirement.AssertRefSnapshotID.class::isInstance);
-                  real.commit(base, next);
-                }),
-            Lake.INLINE,
+        HookedOperations.open(
+            lake,
+            id("shop.a"),
+            (real, base, next) -> {
+              if (refuses.get()) {
+                throw new CommitFailedException("not now");
+              }
+              assertThat(UpdateRequirements.forUpdateTable(base, next.changes()))
+                  .anyMatch(UpdateRequirement.AssertRefSnapshotID.class::isInstance);
+              real.commit(base, next);
+            },
             Lake.CLOCK);
     other.forget(id("shop.a"));
     append(outside.loadTable(id("shop.a")), 2);

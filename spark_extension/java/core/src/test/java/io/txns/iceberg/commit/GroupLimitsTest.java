@@ -42,21 +42,18 @@ class GroupLimitsTest extends TwoTables {
   @BeforeEach
   void contend() {
     TxnHandle contended =
-        TxnHandle.open(
-            "lake",
-            HookedOperations.catalog(
-                lake,
-                id("txns.commits"),
-                (real, base, next) -> {
-                  if (lost.get() >= toLose) {
-                    real.commit(base, next);
-                    return;
-                  }
-                  lost.incrementAndGet();
-                  advanceElsewhere();
-                  throw new CommitFailedException("somebody else was faster");
-                }),
-            Lake.INLINE,
+        HookedOperations.open(
+            lake,
+            id("txns.commits"),
+            (real, base, next) -> {
+              if (lost.get() >= toLose) {
+                real.commit(base, next);
+                return;
+              }
+              lost.incrementAndGet();
+              advanceElsewhere();
+              throw new CommitFailedException("somebody else was faster");
+            },
             Lake.CLOCK);
     CommitGroup group = new CommitGroup();
     loop = Loops.over(contended.services(), Lake.CLOCK, group);

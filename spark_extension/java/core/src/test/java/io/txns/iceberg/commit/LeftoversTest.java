@@ -55,21 +55,18 @@ class LeftoversTest extends TwoTables {
   @BeforeEach
   void openLate() {
     late =
-        TxnHandle.open(
-            "lake",
-            HookedOperations.catalog(
-                lake,
-                id("txns.commits"),
-                (real, base, next) -> {
-                  HookedOperations.Hook hook = instead;
-                  instead = null;
-                  if (hook == null) {
-                    real.commit(base, next);
-                  } else {
-                    hook.commit(real, base, next);
-                  }
-                }),
-            Lake.INLINE,
+        HookedOperations.open(
+            lake,
+            id("txns.commits"),
+            (real, base, next) -> {
+              HookedOperations.Hook hook = instead;
+              instead = null;
+              if (hook == null) {
+                real.commit(base, next);
+              } else {
+                hook.commit(real, base, next);
+              }
+            },
             Lake.CLOCK);
   }
 

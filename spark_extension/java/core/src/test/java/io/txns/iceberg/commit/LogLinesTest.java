@@ -41,18 +41,15 @@ class LogLinesTest extends TwoTables {
   /** The protocol over a catalog that does something in place of the first swaps of the log. */
   private TxnHandle inPlaceOfSwaps(int swaps, Runnable deed) {
     AtomicInteger left = new AtomicInteger(swaps);
-    return TxnHandle.open(
-        "lake",
-        HookedOperations.catalog(
-            lake,
-            id("txns.commits"),
-            (real, base, next) -> {
-              if (left.getAndDecrement() > 0) {
-                deed.run();
-              }
-              real.commit(base, next);
-            }),
-        Lake.INLINE,
+    return HookedOperations.open(
+        lake,
+        id("txns.commits"),
+        (real, base, next) -> {
+          if (left.getAndDecrement() > 0) {
+            deed.run();
+          }
+          real.commit(base, next);
+        },
         clock);
   }
 

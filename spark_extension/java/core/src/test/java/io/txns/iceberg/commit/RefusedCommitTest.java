@@ -34,16 +34,13 @@ class RefusedCommitTest extends TwoTables {
   void commitAgainFindsWhatHasLanded() {
     Runnable[] onItsWay = new Runnable[1];
     TxnHandle refused =
-        TxnHandle.open(
-            "lake",
-            HookedOperations.catalog(
-                lake,
-                id("txns.commits"),
-                (real, base, next) -> {
-                  onItsWay[0] = () -> real.commit(base, next);
-                  throw new ForbiddenException("the token has expired meanwhile");
-                }),
-            Lake.INLINE,
+        HookedOperations.open(
+            lake,
+            id("txns.commits"),
+            (real, base, next) -> {
+              onItsWay[0] = () -> real.commit(base, next);
+              throw new ForbiddenException("the token has expired meanwhile");
+            },
             Lake.CLOCK);
     Transaction txn = refused.begin(BeginOptions.defaults().withIsolation(Isolation.SNAPSHOT));
     overwrite(refused.catalog(() -> txn).loadTable(id("shop.a")), 2);
@@ -60,17 +57,14 @@ class RefusedCommitTest extends TwoTables {
   @Test
   void aDatabaseThatRefusesIsNoUnknownOutcome() {
     TxnHandle reader =
-        TxnHandle.open(
-            "lake",
-            HookedOperations.catalog(
-                lake,
-                id("txns.commits"),
-                (real, base, next) -> {
-                  throw new UncheckedSQLException(
-                      new SQLException("permission denied for table iceberg_tables", "42501"),
-                      "Unknown failure");
-                }),
-            Lake.INLINE,
+        HookedOperations.open(
+            lake,
+            id("txns.commits"),
+            (real, base, next) -> {
+              throw new UncheckedSQLException(
+                  new SQLException("permission denied for table iceberg_tables", "42501"),
+                  "Unknown failure");
+            },
             Lake.CLOCK);
     Transaction txn = reader.begin(BeginOptions.defaults());
     append(reader.catalog(() -> txn).loadTable(id("shop.a")), 2);

@@ -41,21 +41,18 @@ class RegisterRaceTest extends TwoTables {
   void openLate() {
     outside.buildTable(id("shop.c"), Lake.SCHEMA).withProperty("format-version", "2").create();
     late =
-        TxnHandle.open(
-            "lake",
-            HookedOperations.catalog(
-                lake,
-                id("shop.c"),
-                (real, base, next) -> {
-                  if (!before.isEmpty()) {
-                    before.poll().run();
-                  }
-                  real.commit(base, next);
-                  if (!after.isEmpty()) {
-                    after.poll().run();
-                  }
-                }),
-            Lake.INLINE,
+        HookedOperations.open(
+            lake,
+            id("shop.c"),
+            (real, base, next) -> {
+              if (!before.isEmpty()) {
+                before.poll().run();
+              }
+              real.commit(base, next);
+              if (!after.isEmpty()) {
+                after.poll().run();
+              }
+            },
             Lake.CLOCK);
   }
 

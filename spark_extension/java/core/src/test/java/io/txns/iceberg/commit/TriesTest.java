@@ -58,19 +58,16 @@ class TriesTest {
     lake.create(other, "shop.a", "shop.b");
     append(other.catalog(() -> null).loadTable(id("shop.a")), 1);
     handle =
-        TxnHandle.open(
-            "lake",
-            HookedOperations.catalog(
-                lake,
-                id("txns.commits"),
-                (real, base, next) -> {
-                  if (swap == null) {
-                    real.commit(base, next);
-                  } else {
-                    swap.commit(real, base, next);
-                  }
-                }),
-            Lake.INLINE,
+        HookedOperations.open(
+            lake,
+            id("txns.commits"),
+            (real, base, next) -> {
+              if (swap == null) {
+                real.commit(base, next);
+              } else {
+                swap.commit(real, base, next);
+              }
+            },
             clock);
   }
 

@@ -52,8 +52,7 @@ class WonSwapTest extends TwoTables {
   }
 
   private TxnHandle hooked(String table, TxnClock clock, HookedOperations.Hook hook) {
-    return TxnHandle.open(
-        "lake", HookedOperations.catalog(lake, id(table), hook), Lake.INLINE, clock);
+    return HookedOperations.open(lake, id(table), hook, clock);
   }
 
   private static Transaction appending(TxnHandle by, long row) {

@@ -234,18 +234,15 @@ class OutstandingBranchTest extends TwoTables {
     plain().manageSnapshots().setCurrentSnapshot(before).commit();
     AtomicInteger swaps = new AtomicInteger();
     TxnHandle dying =
-        TxnHandle.open(
-            "lake",
-            HookedOperations.catalog(
-                lake,
-                id("shop.a"),
-                (real, base, next) -> {
-                  if (swaps.getAndIncrement() > 0) {
-                    throw new UncheckedIOException(new IOException("the process has died"));
-                  }
-                  real.commit(base, next);
-                }),
-            Lake.INLINE,
+        HookedOperations.open(
+            lake,
+            id("shop.a"),
+            (real, base, next) -> {
+              if (swaps.getAndIncrement() > 0) {
+                throw new UncheckedIOException(new IOException("the process has died"));
+              }
+              real.commit(base, next);
+            },
             Lake.CLOCK);
     assertThat(dying.apply()).isEqualTo(1);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
