@@ -166,7 +166,7 @@ class Applier:
     def _is_its_own(self, table: Identifier, base: TableMetadata, change: LoggedChange) -> bool:
         updates = self._log.request(change).updates
         elsewhere = self._places.forbidden(table, base, updates)
-        return elsewhere is None and not places.misplaced_lists(base, updates)
+        return elsewhere is None and not places.misplaced_files(base, updates)
 
     def _load(self, table: Identifier) -> Table | None:
         try:

@@ -410,11 +410,11 @@ class Committer:
                 f" update=`{why}` table=`{name}`",
             )
         base = None if staged.create else staged.base
-        for path in places.misplaced_lists(base, carried.updates):
+        for path in places.misplaced_files(base, carried.updates):
             raise Unsupported(
-                "the table's manifest lists do not lie below its metadata location, the only place"
-                " where transactions read them: set write.metadata.path in place of a location"
-                f" provider; manifest_list=`{path}` table=`{name}`"
+                "the table's manifest lists, or statistics, do not lie below its metadata location,"
+                " the only place where transactions read them: set write.metadata.path in place of"
+                f" a location provider; file=`{path}` table=`{name}`"
             )
 
     def _check_fits(

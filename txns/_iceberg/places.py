@@ -17,7 +17,9 @@ from pyiceberg.table.update import (
     AddSnapshotUpdate,
     RemovePropertiesUpdate,
     SetLocationUpdate,
+    SetPartitionStatisticsUpdate,
     SetPropertiesUpdate,
+    SetStatisticsUpdate,
 )
 
 if TYPE_CHECKING:
@@ -175,25 +177,38 @@ def _same(one: str, other: str) -> bool:
     return not _goes_up(one) and plain(one) == plain(other)
 
 
-def misplaced_lists(base: TableMetadata | None, updates: Iterable[TableUpdate]) -> list[str]:
+def misplaced_files(base: TableMetadata | None, updates: Iterable[TableUpdate]) -> list[str]:
     """
-    Give the manifest lists that updates add and that lie where the table has none.
+    Give the manifest lists and statistics that updates name and that lie where the table has none.
 
-    It has them below its metadata folder, that which the updates themselves give it, and where
-    those of its snapshots lie: somebody may have moved it since a snapshot was staged.
+    It has them below its metadata folder, that which the updates themselves give it, and where the
+    lists of its snapshots lie: somebody may have moved it since a snapshot was staged.
 
     Args:
         base: The table; None for one that the updates create.
         updates: What is laid over it.
     """
     every = list(updates)
-    added = (each.snapshot.manifest_list for each in every if isinstance(each, AddSnapshotUpdate))
     own = set(_metadata_folders(base, every))
-    left = [path for path in added if not any(is_below(path, folder) for folder in own)]
+    left = [path for path in _named(every) if not any(is_below(path, folder) for folder in own)]
     if not left or base is None:
         return left
     known = {posixpath.dirname(each.manifest_list) for each in base.snapshots}
     return [path for path in left if not any(is_below(path, folder) for folder in known)]
+
+
+def _named(updates: Iterable[TableUpdate]) -> Iterator[str]:
+    """Give the files that updates name: who expires a snapshot deletes them."""
+    for each in updates:
+        match each:
+            case AddSnapshotUpdate():
+                yield each.snapshot.manifest_list
+            case SetStatisticsUpdate():
+                yield each.statistics.statistics_path
+            case SetPartitionStatisticsUpdate():
+                yield each.partition_statistics.statistics_path
+            case _:
+                continue
 
 
 def _metadata_folders(base: TableMetadata | None, updates: Iterable[TableUpdate]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from pyiceberg.table.update import (
 
 from txns._iceberg import fitting_defaults, free_ids, requirements, timestamps
 from txns._iceberg.manifests import WRITABLE_FORMAT, empty_metadata, last_sequence_number
-from txns._iceberg.places import misplaced_lists
+from txns._iceberg.places import misplaced_files
 from txns._iceberg.updates import (
     laid_over,
     with_known_references,
@@ -194,7 +194,7 @@ def refuse_misplaced(
     base: TableMetadata | None, logged: LoggedChange, request: CommitTableRequest
 ) -> None:
     """
-    Refuse a change that makes a table read manifests that are not its own.
+    Refuse a change that makes a table read manifests or statistics that are not its own.
 
     Whoever lays it over the table may have more rights than who has written the log.
 
@@ -204,13 +204,13 @@ def refuse_misplaced(
         request: Its payload.
 
     Raises:
-        Quarantined: A manifest list lies elsewhere; with the command that takes the entry away.
+        Quarantined: A file lies elsewhere; with the command that takes the entry away.
     """
-    for path in misplaced_lists(base, request.updates):
+    for path in misplaced_files(base, request.updates):
         raise Quarantined(
             logged.change.table,
-            "a logged change names a manifest list that does not lie below the table's metadata"
-            f" location, and is not read; manifest_list=`{path}`",
+            "a logged change names a manifest list or statistics that do not lie below the table's"
+            f" metadata location, and is not carried out; file=`{path}`",
             f"`txns recover --void {logged.commit_ts}` takes the entry out of the log, then"
             f" `txns repair adopt {dotted_name(logged.change.table)}` takes the table as it stands;"
             " look who has written the commit table: whoever may is trusted",

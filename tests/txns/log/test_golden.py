@@ -226,13 +226,13 @@ def test_a_change_has_the_updates_of_the_specification(golden: dict[str, Any]) -
 
 @pytest.mark.parametrize(
     "golden",
-    json.loads((GOLDEN / "manifest_lists.json").read_text("utf-8")),
+    json.loads((GOLDEN / "named_files.json").read_text("utf-8")),
     ids=lambda golden: golden["why"],
 )
 def test_manifest_lists_lie_where_the_specification_says(golden: dict[str, Any]) -> None:
     base = golden["base"] and TableMetadataUtil.parse_obj(golden["base"])
     updates = _request([], golden["updates"]).updates
-    assert golden["misplaced"] == places.misplaced_lists(base, updates)
+    assert golden["misplaced"] == places.misplaced_files(base, updates)
 
 
 PLACES = json.loads((GOLDEN / "table_places.json").read_text("utf-8"))

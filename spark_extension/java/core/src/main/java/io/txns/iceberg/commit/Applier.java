@@ -241,7 +241,7 @@ public final class Applier {
   private boolean isItsOwn(
       TableIdentifier table, TableMetadata base, List<MetadataUpdate> updates) {
     return places.forbidden(table, base, updates).isEmpty()
-        && Places.misplacedLists(base, updates).isEmpty();
+        && Places.misplacedFiles(base, updates).isEmpty();
   }
 
   /** Refuses a table that is marked by this log, and does not belong to it (spec 8.1, 2). */

@@ -208,11 +208,11 @@ final class Validation {
               forbidden.get(), table));
     }
     for (String path :
-        Places.misplacedLists(staged.isCreate() ? null : staged.base(), request.updates())) {
+        Places.misplacedFiles(staged.isCreate() ? null : staged.base(), request.updates())) {
       throw TxnException.unsupported(
           String.format(
-              "the table's manifest lists do not lie below its metadata location, the only place"
-                  + " where transactions read them; manifest_list=`%s` table=`%s`",
+              "the table's manifest lists, or statistics, do not lie below its metadata location, the"
+                  + " only place where transactions read them; file=`%s` table=`%s`",
               path, table));
     }
   }

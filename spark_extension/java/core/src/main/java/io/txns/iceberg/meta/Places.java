@@ -6,6 +6,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Predicate;
@@ -192,19 +193,20 @@ public final class Places {
   }
 
   /**
-   * The manifest lists that updates add and that lie where the table has none.
+   * The manifest lists and statistics that updates name and that lie where the table has none.
    *
    * <p>It has them below its metadata folder, that which the updates themselves give it, and where
-   * those of its snapshots lie: somebody may have moved it since a snapshot was staged.
+   * the lists of its snapshots lie: somebody may have moved it since a snapshot was staged.
    *
    * @param base the table; null for one that the updates create
    * @param updates what is laid over it
    */
-  public static List<String> misplacedLists(TableMetadata base, List<MetadataUpdate> updates) {
+  public static List<String> misplacedFiles(TableMetadata base, List<MetadataUpdate> updates) {
     Set<String> own = metadataFolders(base, updates);
     List<String> left =
-        AddedSnapshots.of(updates).stream()
-            .map(Snapshot::manifestListLocation)
+        updates.stream()
+            .map(Places::named)
+            .filter(Objects::nonNull)
             .filter(path -> own.stream().noneMatch(folder -> isBelow(path, folder)))
             .toList();
     if (left.isEmpty() || base == null) {
@@ -220,6 +222,20 @@ public final class Places {
     return left.stream()
         .filter(path -> known.stream().noneMatch(folder -> isBelow(path, folder)))
         .toList();
+  }
+
+  /** The file that an update names, which who expires a snapshot deletes; null for none. */
+  private static String named(MetadataUpdate update) {
+    if (update instanceof MetadataUpdate.AddSnapshot added) {
+      return added.snapshot().manifestListLocation();
+    }
+    if (update instanceof MetadataUpdate.SetStatistics set) {
+      return set.statisticsFile().path();
+    }
+    if (update instanceof MetadataUpdate.SetPartitionStatistics set) {
+      return set.partitionStatisticsFile().path();
+    }
+    return null;
   }
 
   private static Set<String> metadataFolders(TableMetadata base, List<MetadataUpdate> updates) {

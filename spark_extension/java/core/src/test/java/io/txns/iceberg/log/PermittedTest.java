@@ -37,7 +37,7 @@ class PermittedTest {
   }
 
   static Stream<Named<JsonNode>> lists() throws IOException {
-    return named(file("manifest_lists.json"));
+    return named(file("named_files.json"));
   }
 
   private static JsonNode file(String name) throws IOException {
@@ -92,7 +92,7 @@ class PermittedTest {
     JsonNode base = golden.get("base");
     TableMetadata table = base.isNull() ? null : TableMetadataParser.fromJson(base.toString());
     UpdateTableRequest request = request(JSON.createArrayNode(), golden.get("updates"));
-    List<String> misplaced = Places.misplacedLists(table, request.updates());
+    List<String> misplaced = Places.misplacedFiles(table, request.updates());
     assertThat(JSON.<JsonNode>valueToTree(misplaced)).isEqualTo(golden.get("misplaced"));
   }
 

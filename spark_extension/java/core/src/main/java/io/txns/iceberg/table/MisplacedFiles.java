@@ -7,9 +7,9 @@ import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 
-/** Changes that make a table read manifests which are not its own (docs/spec.md, 7). */
-final class MisplacedLists {
-  private MisplacedLists() {}
+/** Changes that make a table read manifests or statistics of others (docs/spec.md, 7). */
+final class MisplacedFiles {
+  private MisplacedFiles() {}
 
   /**
    * Refuse such a change: whoever lays it over the table may have more rights than who has written
@@ -20,12 +20,12 @@ final class MisplacedLists {
    */
   static void refuse(TableMetadata base, LoggedChange logged, UpdateTableRequest request) {
     TableIdentifier table = logged.change().table();
-    for (String path : Places.misplacedLists(base, request.updates())) {
+    for (String path : Places.misplacedFiles(base, request.updates())) {
       throw TxnException.quarantined(
           table,
           String.format(
-              "a logged change names a manifest list that does not lie below the table's metadata"
-                  + " location, and is not read; manifest_list=`%s`",
+              "a logged change names a manifest list or statistics that do not lie below the table's"
+                  + " metadata location, and is not carried out; file=`%s`",
               path),
           String.format(
               "`txns recover --void %d` takes the entry out of the log, then CALL"
