@@ -114,7 +114,7 @@ class RecordedHistoryTest {
         Map<String, Object> ours = view(name, metadata, state, view, nowMs);
         Map<String, Object> theirs = asMap(view);
         if (Timestamps.notAhead(metadata, nowMs) != metadata
-            || followsLastUpdate(metadata, ours.get("timestamp-ms"), theirs.get("timestamp-ms"))) {
+            || followsLastUpdate(metadata, ours, theirs.get("timestamp-ms"))) {
           // Iceberg's builder takes no time that is to come: what is shown of such a table has
           // another one than what is applied to it, of which ClocksTest tells.
           ours.remove("timestamp-ms");
@@ -135,13 +135,17 @@ class RecordedHistoryTest {
 
   /**
    * Whether a change was laid over a table that strangers have written more than a minute later.
-   * pyiceberg takes a snapshot's time for the table's: only there it follows theirs (spec 8.3).
+   * pyiceberg takes a snapshot's time for the table's: only there it follows theirs, also where
+   * they moved no branch (spec 8.3).
    */
-  private static boolean followsLastUpdate(TableMetadata metadata, Object ours, Object theirs) {
+  private static boolean followsLastUpdate(
+      TableMetadata metadata, Map<String, Object> ours, Object theirs) {
     long lastMs = metadata.lastUpdatedMillis();
-    return ours instanceof Long commitTs
+    return ours.get("applied") instanceof Long commitTs
+        && ours.get("timestamp-ms") instanceof Long notFollowing
         && theirs instanceof Long following
         && commitTs < lastMs - 59_000
+        && notFollowing <= lastMs
         && following > lastMs;
   }
 
