@@ -31,6 +31,7 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow, schema_to_pyarrow
 from pyiceberg.manifest import clear_manifest_cache
 from pyiceberg.utils.concurrent import ExecutorFactory
 
+import txns._admin.found_log
 import txns._admin.log_versions
 import txns._admin.orphans
 import txns._catalog.changefeed
@@ -239,6 +240,7 @@ def simulated(world: World) -> Iterator[None]:
         (txns._commit.group, "threading", _Module(threading, Condition=partial(Turns, world))),
         (txns._catalog.transaction, "threading", _Module(threading, RLock=partial(Mutex, world))),
         (txns._admin.orphans, "listed", listed),
+        (txns._admin.found_log, "listed", listed),
         (txns._admin.log_versions, "ThreadPoolExecutor", lambda _threads: SynchronousExecutor()),
         (txns._catalog.changefeed, "ArrowScan", RowScan),
         (pyiceberg.io.pyarrow, "ArrowScan", _scan),

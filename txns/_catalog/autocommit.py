@@ -295,7 +295,7 @@ class AutocommitCatalog(TxnCatalog):
 
     def _rename_applied(self, source: Identifier, target: Identifier) -> None:
         """Under its new name nobody would look for what is still to be applied."""
-        if not self._parts.applier.apply(self._head(), source):
+        if not self._parts.applier.apply(self._parts.log.load(), source):
             raise Quarantined(source, "entries of the table are not applied")
         self._parts.catalog.rename_table(source, target)
 

@@ -113,7 +113,7 @@ class Registrar:
 
     def forget(self, identifier: Identifier) -> int:
         """Take a table from care, as a change like any other; give its `commit_ts` in ms."""
-        head = self._log.load_if_exists()
+        head = self._log.load_if_ever()
         if not self._applier.apply_run(head, identifier):
             raise _not_applied(identifier, "forgotten")
         loaded = self._tables.load(identifier, head, head.upper)

@@ -53,6 +53,37 @@ def test_a_rename_into_a_namespace_that_is_missing(lake, handle):
     assert [1, 2] == ids(handle.snapshot().load_table(a))
 
 
+class Hiding(SqlCatalog):
+    """Has no commit table any more once somebody has forgotten a table."""
+
+    hidden = False
+
+    def commit_table(self, table: Any, *changes: Any) -> Any:
+        committed = super().commit_table(table, *changes)
+        self.hidden = "forget" in str(changes) and table.name() == ("txns", "commits")
+        return committed
+
+    def load_table(self, identifier: Any) -> Any:
+        if self.hidden and tuple(identifier) == ("txns", "commits"):
+            raise NoSuchTableError("Table does not exist: txns.commits")
+        return super().load_table(identifier)
+
+
+def test_a_commit_table_that_is_gone_is_not_one_that_has_nothing_to_apply(lake):
+    """Under its new name nobody would look for the forget: it would be set back for ever."""
+    a = lake.table("a", [1])
+    catalog = Hiding("lake", **lake.catalog.properties)
+    with pytest.raises(txns.errors.InvalidUsage) as refused:
+        lake.open(catalog).catalog().rename_table(a, "shop.b")
+    assert refused.value.sqlstate == "55000"
+    assert not lake.catalog.table_exists("shop.b")
+    handle = lake.open()
+    handle.tidy()
+    handle.register(a)
+    handle.catalog().rename_table(a, "shop.b")
+    assert [1] == ids(handle.snapshot().load_table("shop.b"))
+
+
 def test_a_rename_whose_answer_is_lost(lake):
     """The table is under care under the name that it has, and the caller is told."""
     a = lake.table("a", [1])

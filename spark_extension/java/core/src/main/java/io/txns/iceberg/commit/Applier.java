@@ -93,7 +93,7 @@ public final class Applier {
    * @return the tables that have entries left
    */
   public Set<TableIdentifier> applyAll() {
-    Head head = log.loadIfExists();
+    Head head = log.loadIfEver();
     Set<TableIdentifier> named = new LinkedHashSet<>();
     head.state().entries().stream()
         .filter(Entry::applies)
@@ -126,9 +126,10 @@ public final class Applier {
    * Apply everything that the newest head holds for a table.
    *
    * @return whether nothing is left to apply to it
+   * @throws TxnException 55000 where the commit table is missing: nobody knows what is left
    */
   public boolean apply(TableIdentifier table) {
-    return apply(log.loadIfExists(), table);
+    return apply(log.loadIfEver(), table);
   }
 
   /**

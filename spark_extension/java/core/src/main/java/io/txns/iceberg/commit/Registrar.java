@@ -187,7 +187,7 @@ public final class Registrar {
    * @throws TxnException 55000 when strangers wrote it: repair it first
    */
   public long forget(TableIdentifier identifier) {
-    Head head = log.loadIfExists();
+    Head head = log.loadIfEver();
     if (!applier.applyRun(head, identifier)) {
       throw notApplied(identifier, "forgotten");
     }

@@ -10,7 +10,10 @@ import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnCatalog;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.log.CommitLog;
+import io.txns.iceberg.log.EntryKind;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -36,7 +39,7 @@ class TableRenameTest extends TwoTables {
           }
 
           @Override
-          protected org.apache.iceberg.TableOperations newTableOps(TableIdentifier table) {
+          protected TableOperations newTableOps(TableIdentifier table) {
             HookedOperations.Hook hook =
                 (real, base, next) -> {
                   if (broken && !table.equals(id("txns.commits"))) {
@@ -166,5 +169,30 @@ class TableRenameTest extends TwoTables {
         .hasMessageContaining("catalog is away")
         .hasMessageContaining("CALL lake.system.register('shop.a')")
         .hasMessageContaining("'shop.c'");
+  }
+
+  /** Under its new name nobody would look for the forget: it would be set back for ever. */
+  @Test
+  void aCommitTableThatIsGoneIsNotOneThatHasNothingToApply() {
+    JdbcCatalog hiding =
+        new JdbcCatalog() {
+          @Override
+          protected TableOperations newTableOps(TableIdentifier table) {
+            broken = broken || (table.equals(id("shop.a")) && isForgotten());
+            return super.newTableOps(
+                broken && table.equals(id("txns.commits")) ? id("txns.none") : table);
+          }
+        };
+    hiding.initialize("lake", lake.options());
+    TxnHandle handle = TxnHandle.open("lake", hiding, Lake.INLINE, Lake.CLOCK);
+    assertThatThrownBy(() -> handle.catalog(() -> null).renameTable(id("shop.a"), id("shop.c")))
+        .isInstanceOf(TxnException.class)
+        .hasMessageContaining("the commit table is missing");
+    assertThat(outside.tableExists(id("shop.c"))).isFalse();
+  }
+
+  private boolean isForgotten() {
+    return new CommitLog(lake.catalog(), id("txns.commits"), Lake.CLOCK)
+        .load().state().entries().stream().anyMatch(entry -> entry.kind() == EntryKind.FORGET);
   }
 }
