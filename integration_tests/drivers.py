@@ -22,10 +22,12 @@ class Driver:
 
     Attributes:
         program: The module that it runs.
+        under: The command that runs its command.
         lines: The lines that it has printed, as far as they have been read.
     """
 
     program = "driver_program"
+    under: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -39,10 +41,10 @@ class Driver:
     ) -> None:
         self.lines: list[str] = []
         self._log = log
-        command = [python or sys.executable, "-m", f"integration_tests.{self.program}"]
+        run = [python or sys.executable, "-m", f"integration_tests.{self.program}"]
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                [*command, what, str(folder), name, json.dumps(options)],
+                [*self.under, *run, what, str(folder), name, json.dumps(options)],
                 cwd=_ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -1,5 +1,6 @@
 package io.txns.iceberg.admin;
 
+import io.txns.iceberg.meta.LocalPermissions;
 import io.txns.iceberg.meta.Places;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -88,6 +89,7 @@ final class PurgedFiles {
     try {
       return snapshot.allManifests(io);
     } catch (NotFoundException e) {
+      refuseLocalPermissions(e);
       return List.of(); // an earlier purge came as far as this, or an expiry
     }
   }
@@ -98,12 +100,19 @@ final class PurgedFiles {
       try (CloseableIterable<? extends ContentFile<?>> named = files(manifest)) {
         named.forEach(file -> paths.add(file.location()));
       } catch (NotFoundException e) {
-        continue;
+        refuseLocalPermissions(e);
       } catch (IOException e) {
         throw new UncheckedIOException("cannot read " + manifest.path(), e);
       }
     }
     return paths;
+  }
+
+  /** What cannot be read leads to files, which nobody would find once it is deleted. */
+  private static void refuseLocalPermissions(NotFoundException e) {
+    if (LocalPermissions.of(e).isPresent()) {
+      throw LocalPermissions.orMissing(e);
+    }
   }
 
   private CloseableIterable<? extends ContentFile<?>> files(ManifestFile manifest) {

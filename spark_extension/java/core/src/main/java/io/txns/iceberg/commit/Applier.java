@@ -14,6 +14,7 @@ import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.History;
+import io.txns.iceberg.meta.LocalPermissions;
 import io.txns.iceberg.meta.Places;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
@@ -474,8 +475,7 @@ public final class Applier {
     places.refuseToApply(table, null, request.updates(), change.commitTs());
     TableMetadata metadata = Replay.create(change, request, clock.nowMs());
     TableOperations real = tables.operationsToCreate(table, metadata);
-    String list = metadata.currentSnapshot().manifestListLocation();
-    if (!real.io().newInputFile(list).exists()) {
+    if (LocalPermissions.isMissing(real.io(), metadata.currentSnapshot().manifestListLocation())) {
       throw TxnException.quarantined(table, "somebody dropped the table and purged its files");
     }
     real.commit(null, metadata);

@@ -6,6 +6,7 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.meta.Cleaning;
 import io.txns.iceberg.meta.History;
+import io.txns.iceberg.meta.LocalPermissions;
 import io.txns.iceberg.meta.MetadataFiles;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
@@ -395,14 +396,22 @@ public final class CommitLog {
 
   private TableOperations refreshed(TableOperations ops) {
     if (ops == null) {
-      return ((HasTableOperations) delegate.loadTable(identifier)).operations();
+      return loadedAnew();
     }
     try {
       ops.refresh();
       return ops;
     } catch (NotFoundException | IllegalStateException e) {
       LOG.debug("the head's file has been removed, or the table replaced: loading it anew", e);
+      return loadedAnew();
+    }
+  }
+
+  private TableOperations loadedAnew() {
+    try {
       return ((HasTableOperations) delegate.loadTable(identifier)).operations();
+    } catch (NotFoundException e) {
+      throw LocalPermissions.orMissing(e);
     }
   }
 

@@ -29,6 +29,6 @@ public final class MetadataFiles {
 
   /** Whether a storage says of what could not be written that one may not write there. */
   public static boolean isDenied(Throwable e) {
-    return e.getCause() instanceof AccessDeniedException;
+    return e.getCause() instanceof AccessDeniedException || LocalPermissions.mayNotWrite(e);
   }
 }

@@ -8,6 +8,7 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.log.Timeline;
+import io.txns.iceberg.meta.LocalPermissions;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
@@ -20,6 +21,7 @@ import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
+import org.apache.iceberg.exceptions.NotFoundException;
 
 /**
  * Loads data tables until they have what the log has of them, or tells what they lack.
@@ -93,6 +95,8 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
       return new Look(table, null, lostUpto(table, head), gone);
     } catch (NoSuchTableException e) {
       return new Look(null, e, null, isGone(identifier, null, head, readTs));
+    } catch (NotFoundException e) {
+      throw LocalPermissions.orMissing(e);
     }
   }
 

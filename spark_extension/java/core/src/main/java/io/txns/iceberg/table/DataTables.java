@@ -28,6 +28,11 @@ public final class DataTables {
   /** Less than every {@code commit_ts}. */
   public static final long LESS_THAN_ALL = Long.MIN_VALUE;
 
+  /**
+   * Of a table that is there, perhaps, and cannot be read: less than every {@code commit_ts}, too.
+   */
+  public static final long UNKNOWN = 0;
+
   private final Catalog delegate;
   private final CommitLog log;
   private final TxnClock clock;
