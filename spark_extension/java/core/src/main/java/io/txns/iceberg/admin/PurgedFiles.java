@@ -89,7 +89,7 @@ final class PurgedFiles {
     try {
       return snapshot.allManifests(io);
     } catch (NotFoundException e) {
-      refuseLocalPermissions(e);
+      LocalPermissions.refuse(e); // it leads to files that nobody would find
       return List.of(); // an earlier purge came as far as this, or an expiry
     }
   }
@@ -100,19 +100,12 @@ final class PurgedFiles {
       try (CloseableIterable<? extends ContentFile<?>> named = files(manifest)) {
         named.forEach(file -> paths.add(file.location()));
       } catch (NotFoundException e) {
-        refuseLocalPermissions(e);
+        LocalPermissions.refuse(e); // it leads to files that nobody would find
       } catch (IOException e) {
         throw new UncheckedIOException("cannot read " + manifest.path(), e);
       }
     }
     return paths;
-  }
-
-  /** What cannot be read leads to files, which nobody would find once it is deleted. */
-  private static void refuseLocalPermissions(NotFoundException e) {
-    if (LocalPermissions.of(e).isPresent()) {
-      throw LocalPermissions.orMissing(e);
-    }
   }
 
   private CloseableIterable<? extends ContentFile<?>> files(ManifestFile manifest) {

@@ -78,27 +78,18 @@ final class SharedFiles {
 
   private static TableOperations load(Catalog catalog, TableIdentifier table, TableIdentifier own) {
     try {
-      return ((BaseTable) catalog.loadTable(table)).operations();
-    } catch (NoSuchTableException e) {
-      return null;
-    } catch (NotFoundException e) {
-      if (LocalPermissions.of(e).isPresent()) {
-        throw unknown(table, own, e);
-      }
+      return ((BaseTable) LocalPermissions.load(catalog, table)).operations();
+    } catch (NoSuchTableException | NotFoundException e) {
       return null; // its metadata is gone: nobody reads anything of it
     } catch (RuntimeException e) {
-      throw unknown(table, own, e);
+      LOG.warn(LogFields.of(table), "nobody can tell which files the table uses", e);
+      throw TxnException.unsupported(
+          String.format(
+              "another table cannot be loaded, and may use files of this one, so nothing is"
+                  + " deleted: run it again in 10 minutes, with the right to read that one, or take"
+                  + " it out of the catalog; table=`%s` other=`%s`",
+              own, table));
     }
-  }
-
-  private static TxnException unknown(TableIdentifier other, TableIdentifier own, Exception e) {
-    LOG.warn(LogFields.of(other), "nobody can tell which files the table uses", e);
-    return TxnException.unsupported(
-        String.format(
-            "another table cannot be loaded, and may use files of this one, so nothing is"
-                + " deleted: run it again in 10 minutes, with the right to read that one, or take"
-                + " it out of the catalog; table=`%s` other=`%s`",
-            own, other));
   }
 
   private static Stream<String> roots(TableMetadata metadata) {

@@ -262,7 +262,7 @@ public final class Applier {
   /** The table's operations past every cache; null where the catalog does not have it. */
   private TableOperations load(TableIdentifier table) {
     try {
-      return ((BaseTable) delegate.loadTable(table)).operations();
+      return ((BaseTable) LocalPermissions.load(delegate, table)).operations();
     } catch (NoSuchTableException e) {
       return null;
     }

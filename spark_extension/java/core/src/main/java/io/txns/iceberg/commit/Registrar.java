@@ -12,6 +12,7 @@ import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Operation;
+import io.txns.iceberg.meta.LocalPermissions;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.Leftovers;
@@ -150,7 +151,8 @@ public final class Registrar {
     if (TableMark.outstanding(base, head).isEmpty()) {
       return;
     }
-    TableMetadata newest = ((BaseTable) delegate.loadTable(identifier)).operations().current();
+    TableMetadata newest =
+        ((BaseTable) LocalPermissions.load(delegate, identifier)).operations().current();
     if (TableMark.of(newest).isEmpty() && !TableMark.outstanding(newest, head).isEmpty()) {
       throw notApplied(identifier, "registered");
     }

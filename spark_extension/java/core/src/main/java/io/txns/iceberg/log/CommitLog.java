@@ -408,11 +408,7 @@ public final class CommitLog {
   }
 
   private TableOperations loadedAnew() {
-    try {
-      return ((HasTableOperations) delegate.loadTable(identifier)).operations();
-    } catch (NotFoundException e) {
-      throw LocalPermissions.orMissing(e);
-    }
+    return ((HasTableOperations) LocalPermissions.load(delegate, identifier)).operations();
   }
 
   private TableMetadata appended(TableOperations ops, TableMetadata base, List<Entry> entries) {

@@ -8,6 +8,9 @@ import java.nio.file.Path;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NotFoundException;
 import org.apache.iceberg.exceptions.RuntimeIOException;
 import org.apache.iceberg.io.FileIO;
@@ -26,10 +29,28 @@ public final class LocalPermissions {
   private LocalPermissions() {}
 
   /**
-   * What to throw for a file that was not found: where it may be there, that it is not to be read.
+   * Load a table.
+   *
+   * @throws NotFoundException its metadata file is gone
+   * @throws RuntimeIOException permission to read it is denied
    */
-  public static RuntimeException orMissing(NotFoundException e) {
-    return of(e).<RuntimeException>map(location -> denied(location, e)).orElse(e);
+  public static Table load(Catalog catalog, TableIdentifier table) {
+    try {
+      return catalog.loadTable(table);
+    } catch (NotFoundException e) {
+      refuse(e);
+      throw e;
+    }
+  }
+
+  /** Refuse to take a file for gone that was not found, and may be there. */
+  public static void refuse(NotFoundException e) {
+    locationIn(e)
+        .filter(LocalPermissions::mayBeThere)
+        .ifPresent(
+            location -> {
+              throw denied(location, e);
+            });
   }
 
   /** Whether a file is missing; where it may be there, permission is denied. */
@@ -39,11 +60,6 @@ public final class LocalPermissions {
       throw denied(location, null);
     }
     return !found;
-  }
-
-  /** The location of a file that was not found, and may be there. */
-  public static Optional<String> of(NotFoundException e) {
-    return locationIn(e).filter(LocalPermissions::mayBeThere);
   }
 
   /** Whether what could not be written lies in a folder where this process may not write. */

@@ -21,7 +21,6 @@ import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.apache.iceberg.exceptions.NotFoundException;
 
 /**
  * Loads data tables until they have what the log has of them, or tells what they lack.
@@ -90,13 +89,11 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
 
   private Look look(TableIdentifier identifier, Head head, long readTs) {
     try {
-      Table table = delegate.loadTable(identifier);
+      Table table = LocalPermissions.load(delegate, identifier);
       boolean gone = !isMarked(table) && isGone(identifier, table.uuid().toString(), head, readTs);
       return new Look(table, null, lostUpto(table, head), gone);
     } catch (NoSuchTableException e) {
       return new Look(null, e, null, isGone(identifier, null, head, readTs));
-    } catch (NotFoundException e) {
-      throw LocalPermissions.orMissing(e);
     }
   }
 

@@ -9,6 +9,7 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.meta.History;
+import io.txns.iceberg.meta.LocalPermissions;
 import io.txns.iceberg.meta.Timestamps;
 import java.util.List;
 import java.util.Optional;
@@ -326,7 +327,8 @@ public final class DataTables {
    */
   public long appliedTs(TableIdentifier identifier, String uuid) {
     try {
-      TableMetadata metadata = ((BaseTable) delegate.loadTable(identifier)).operations().current();
+      TableMetadata metadata =
+          ((BaseTable) LocalPermissions.load(delegate, identifier)).operations().current();
       return metadata.uuid().equals(uuid) ? TableMark.applied(metadata) : LESS_THAN_ALL;
     } catch (NoSuchTableException e) {
       return LESS_THAN_ALL;
