@@ -36,6 +36,7 @@ _METADATA_PATH = TableProperties.WRITE_METADATA_PATH
 _BY_UUID = "/*"
 _UUID = re.compile("[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UNIQUE = re.compile(f"[-_]({_UUID.pattern})")
+_UNIQUE_NAME = re.compile(f"(.+){_UNIQUE.pattern}")
 """What catalogs add to a table's name that are to give each table a place of its own."""
 
 
@@ -67,6 +68,20 @@ def is_own(path: str, folder: str, name: str) -> bool:
         return True
     rest = last.removeprefix(name)
     return last == name or (rest != last and _UNIQUE.fullmatch(rest) is not None)
+
+
+def other_name(place: str, name: str) -> str | None:
+    """
+    Give the name of the other table of the namespace that may stand at a place of a table's own.
+
+    The one may be called as the other one's place is, which an uuid made unique; None where no
+    name but the table's leads there.
+    """
+    last = posixpath.basename(plain(place))
+    if last != name:
+        return last
+    named = _UNIQUE_NAME.fullmatch(name)
+    return named[1] if named else None
 
 
 def own_folders(place: str, namespace: Identifier) -> tuple[str, ...]:
@@ -133,11 +148,11 @@ def moves(base: TableMetadata | None, updates: Iterable[TableUpdate]) -> Moves:
     sets = (each.updates for each in every if isinstance(each, SetPropertiesUpdate))
     paths = (keys[_METADATA_PATH] for keys in sets if _METADATA_PATH in keys)
     return Moves(
-        tuple(one for one in new if location is None or not _same(one, location)),
+        tuple(one for one in new if location is None or not is_same(one, location)),
         tuple(
             path
             for path in paths
-            if path != known and not any(_same(path, f"{one}/metadata") for one in stands)
+            if path != known and not any(is_same(path, f"{one}/metadata") for one in stands)
         ),
     )
 
@@ -173,7 +188,8 @@ def elsewhere(to: Moves, name: str, allowed: Iterable[str], own: Iterable[str]) 
     return next(chain(refused, moved), None)
 
 
-def _same(one: str, other: str) -> bool:
+def is_same(one: str, other: str) -> bool:
+    """Whether two places are one; what has `..` in it is none."""
     return not _goes_up(one) and plain(one) == plain(other)
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.update import AssignUUIDUpdate
 
 from txns._config import folders_of
 from txns._iceberg.default_places import namespace_folders, planned_folders
-from txns._iceberg.places import elsewhere, moves
+from txns._iceberg.places import elsewhere, is_at_or_below, is_same, moves, other_name
 from txns._identifier import dotted_name
 from txns.errors import Quarantined, Unsupported
 
@@ -94,7 +95,19 @@ class AllowedPlaces:
         """Give the first place where a change puts a table, and may not; None for none."""
         if any(isinstance(each, AssignUUIDUpdate) for each in updates):
             base = None
-        return elsewhere(moves(base, updates), table[-1], self._named, self._folders(table, base))
+        to = moves(base, updates)
+        place = elsewhere(to, table[-1], self._named, self._folders(table, base))
+        return place or next((one for one in to.locations if self._is_taken(table, one)), None)
+
+    def _is_taken(self, table: Identifier, place: str) -> bool:
+        """Whether the one other table that is looked for has a place, which is not allowed."""
+        other = other_name(place, table[-1])
+        if other is None or any(is_at_or_below(place, folder) for folder in self._named):
+            return False
+        try:
+            return is_same(self._catalog.load_table((*table[:-1], other)).location(), place)
+        except NoSuchTableError:
+            return False
 
     def _folders(self, table: Identifier, base: TableMetadata | None) -> Iterator[str]:
         """Give the catalog's own folders: it is asked while those that are known will not do."""

@@ -43,8 +43,10 @@ def log(lake):
     return handle
 
 
-def log_creation(handle, location: str, manifest_list: str | None = None, **properties) -> int:
-    """Log the creation of `shop.new` once more, as `shop.forged` at a place; give its time."""
+def log_creation(
+    handle, location: str, manifest_list: str | None = None, name: str = "forged", **properties
+) -> int:
+    """Log the creation of `shop.new` once more, as another table at a place; give its time."""
     log = handle.parts.log
     head = log.load()
     [*_, last] = (entry for entry in head.state.entries if entry.applies)
@@ -70,10 +72,10 @@ def log_creation(handle, location: str, manifest_list: str | None = None, **prop
                 return update.model_copy(update={"snapshot_id": 7})
         return update
 
-    name = TableIdentifier(namespace=request.identifier.namespace, name="forged")
+    identifier = TableIdentifier(namespace=request.identifier.namespace, name=name)
     updates = tuple(map(as_forged, request.updates))
-    forged = request.model_copy(update={"identifier": name, "updates": updates})
-    change = replace(last.changes[0], table=("shop", "forged"), uuid=UUID_1, to_snapshot_id=7)
+    forged = request.model_copy(update={"identifier": identifier, "updates": updates})
+    change = replace(last.changes[0], table=("shop", name), uuid=UUID_1, to_snapshot_id=7)
     fake = replace(
         last,
         txn_id="forged",
@@ -247,3 +249,30 @@ def test_a_dropped_name_that_is_created_again_elsewhere_needs_the_option(lake):
     refused(lambda: handle.catalog().create_table("shop.a", SCHEMA, location=place))
     lake.open(create_locations=[place]).catalog().create_table("shop.a", SCHEMA, location=place)
     assert place == lake.catalog.load_table("shop.a").location()
+
+
+@pytest.mark.parametrize(("victim", "forged"), [("x", f"x-{UUID_1}"), (f"x-{UUID_1}", "x")])
+def test_no_record_takes_a_place_that_two_names_lead_to(lake, log, victim, forged):
+    """Some libraries add an uuid to each table's place, and some names have one."""
+    log.apply_le()
+    place = f"file://{lake.folder}/warehouse/shop/x-{UUID_1}"
+    stands = lake.catalog.create_table(("shop", victim), SCHEMA, location=place)
+    stands.append(rows(66))
+    before = lake.files()
+    log_creation(log, place, stands.refresh().current_snapshot().manifest_list, name=forged)
+    assert [("shop", forged)] == log.apply_le()
+    assert not lake.catalog.table_exists(("shop", forged))
+    assert not [path for path in lake.files() - before if "/x" in path]
+
+
+def test_a_table_whose_name_ends_with_an_uuid_is_created(lake):
+    """Tools name what is for a moment so."""
+    lake.table("stage", [1])
+    handle = lake.open()
+    name = f"shop.stage_{UUID(int=9).hex}"
+    handle.catalog().create_table(name, SCHEMA).append(rows(2))
+    assert [2] == lake.plain_ids(name)
+    with handle.begin() as txn:
+        txn.create_table(f"shop.gone-{UUID(int=9)}", SCHEMA).append(rows(3))
+    assert [] == handle.apply_le()
+    assert [3] == lake.plain_ids(f"shop.gone-{UUID(int=9)}")

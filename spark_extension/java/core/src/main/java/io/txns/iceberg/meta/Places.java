@@ -34,6 +34,8 @@ public final class Places {
   /** What catalogs add to a table's name that are to give each table a place of its own. */
   private static final Pattern UNIQUE = Pattern.compile("[-_](" + UUID.pattern() + ")");
 
+  private static final Pattern UNIQUE_NAME = Pattern.compile("(.+)" + UNIQUE.pattern());
+
   private static final String BY_UUID = "/*";
 
   private static final Pattern DOT = Pattern.compile("%2e", Pattern.CASE_INSENSITIVE);
@@ -48,11 +50,13 @@ public final class Places {
     return !goesUp(path) && plain(path).startsWith(plain(folder) + "/");
   }
 
-  private static boolean isAtOrBelow(String path, String folder) {
+  /** Whether a place is a folder, or lies below it; see {@link #isBelow}. */
+  public static boolean isAtOrBelow(String path, String folder) {
     return isBelow(path, folder) || same(path, folder);
   }
 
-  private static boolean same(String one, String other) {
+  /** Whether two places are one; what has {@code ..} in it is none. */
+  public static boolean same(String one, String other) {
     return !goesUp(one) && plain(one).equals(plain(other));
   }
 
@@ -74,6 +78,19 @@ public final class Places {
     return last.equals(name)
         || (byUuid && UUID.matcher(last).matches())
         || (last.startsWith(name) && UNIQUE.matcher(last.substring(name.length())).matches());
+  }
+
+  /**
+   * The name of the other table of the namespace that may stand at a place of a table's own: the
+   * one may be called as the other one's place is, which an uuid made unique.
+   */
+  public static Optional<String> otherName(String place, String name) {
+    String last = last(place);
+    if (!last.equals(name)) {
+      return Optional.of(last);
+    }
+    Matcher named = UNIQUE_NAME.matcher(name);
+    return named.matches() ? Optional.of(named.group(1)) : Optional.empty();
   }
 
   private static String last(String location) {

@@ -20,6 +20,7 @@ import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.NoSuchNamespaceException;
+import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.exceptions.RESTException;
 import org.apache.iceberg.types.Types;
 
@@ -88,11 +89,25 @@ public final class AllowedPlaces {
   /** The first place where a change puts a table, and may not. */
   public Optional<String> forbidden(
       TableIdentifier table, TableMetadata base, List<MetadataUpdate> updates) {
-    return Places.Moves.of(base, updates)
-        .elsewhere(
-            table.name(),
-            config.get().createLocations(),
-            isOwn -> anyFolder(table, base == null, isOwn));
+    Places.Moves moves = Places.Moves.of(base, updates);
+    List<String> named = config.get().createLocations();
+    return moves
+        .elsewhere(table.name(), named, isOwn -> anyFolder(table, base == null, isOwn))
+        .or(() -> moves.locations().stream().filter(at -> isTaken(table, at, named)).findFirst());
+  }
+
+  /** Whether the one other table that is looked for has a place, which is not allowed. */
+  private boolean isTaken(TableIdentifier table, String place, List<String> named) {
+    Optional<String> other = Places.otherName(place, table.name());
+    if (other.isEmpty() || named.stream().anyMatch(at -> Places.isAtOrBelow(place, at))) {
+      return false;
+    }
+    try {
+      TableIdentifier of = TableIdentifier.of(table.namespace(), other.get());
+      return Places.same(delegate.loadTable(of).location(), place);
+    } catch (NoSuchTableException e) {
+      return false;
+    }
   }
 
   /**

@@ -35,6 +35,7 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.UpdateRequirement;
+import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.rest.requests.CommitTransactionRequest;
 import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
@@ -48,6 +49,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** What somebody who may write the commit table alone makes others do (docs/spec.md, 8.1). */
 class ForgedTest extends TwoTables {
+  private static final String FORGED_UUID = "00000000-0000-0000-0000-000000000001";
+
   @ParameterizedTest
   @EnumSource(
       value = EntryKind.class,
@@ -159,6 +162,30 @@ class ForgedTest extends TwoTables {
     assertThat(outside.tableExists(id("shop.forged"))).isFalse();
     append(lake.open().catalog(() -> null).loadTable(id("shop.b")), 67);
     assertThat(lake.plainIds("shop.b")).containsExactly(66L, 67L);
+  }
+
+  /** Some libraries add an uuid to each table's place, and some names have one. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void noRecordTakesAPlaceThatTwoNamesLeadTo(boolean victimHasIt) {
+    String unique = "x-" + FORGED_UUID;
+    String place = metadata("shop.b").location().replaceFirst("/b$", "/" + unique);
+    TableIdentifier victim = id("shop." + (victimHasIt ? unique : "x"));
+    TableIdentifier forged = id("shop." + (victimHasIt ? "x" : unique));
+    outside.buildTable(victim, Lake.SCHEMA).withLocation(place).create();
+    append(outside.loadTable(victim), 66);
+    String stolen = outside.loadTable(victim).currentSnapshot().manifestListLocation();
+    logCreation(forged, place, stolen, Map.of());
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(outside.tableExists(forged)).isFalse();
+  }
+
+  @Test
+  void aTableWhoseNameEndsWithAnUuidIsCreated() {
+    TableIdentifier name = id("shop.b-" + FORGED_UUID);
+    ours.buildTable(name, Lake.SCHEMA).create();
+    append(ours.loadTable(name), 1);
+    assertThat(outside.tableExists(name)).isTrue();
   }
 
   @Test
@@ -280,7 +307,13 @@ class ForgedTest extends TwoTables {
 
   /** Log the creation of shop.forged with a snapshot 7, at a place. */
   private void logCreation(String location, String list, Map<String, String> properties) {
-    String uuid = "00000000-0000-0000-0000-000000000001";
+    logCreation(id("shop.forged"), location, list, properties);
+  }
+
+  /** The same, of a table of another name. */
+  private void logCreation(
+      TableIdentifier name, String location, String list, Map<String, String> properties) {
+    String uuid = FORGED_UUID;
     Head head = handle.services().log().load();
     long ts = head.upper() + 1;
     Map<String, String> all = new HashMap<>(properties);
@@ -312,8 +345,8 @@ class ForgedTest extends TwoTables {
                 "main", 7L, SnapshotRef.branchBuilder(7).build().type(), 10, 86_400_000L, null));
     UpdateTableRequest request =
         UpdateTableRequest.create(
-            id("shop.forged"), List.of(new UpdateRequirement.AssertTableDoesNotExist()), updates);
-    Change change = new Change(id("shop.forged"), uuid, Operation.CREATE, null, 7L, 0, 0);
+            name, List.of(new UpdateRequirement.AssertTableDoesNotExist()), updates);
+    Change change = new Change(name, uuid, Operation.CREATE, null, 7L, 0, 0);
     handle.services().log().append(head, List.of(entry(EntryKind.COMMIT, head, request, change)));
   }
 
