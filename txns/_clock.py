@@ -22,6 +22,10 @@ class Clock(Protocol):
         """Give the wall clock's time, in ms since the epoch."""
         ...
 
+    def elapsed_ms(self) -> int:
+        """Give a time in ms that only grows, whatever the wall clock is set to; for differences."""
+        ...
+
     def back_off(self, max_ms: int) -> None:
         """Sleep 1 to `max_ms` ms, jittered."""
         ...
@@ -49,6 +53,10 @@ class SystemClock:
     def now_ms(self) -> int:
         """Give the wall clock's time, in ms since the epoch."""
         return time.time_ns() // 1_000_000  # noqa: TID251 -- the one place that asks
+
+    def elapsed_ms(self) -> int:
+        """Give a time in ms that only grows, whatever the wall clock is set to; for differences."""
+        return time.monotonic_ns() // 1_000_000  # noqa: TID251 -- as above
 
     def back_off(self, max_ms: int) -> None:
         """Sleep 1 to `max_ms` ms, jittered."""

@@ -78,6 +78,9 @@ class SimulatedClock:
     def now_ms(self) -> int:
         return self._world.clock_ms()
 
+    def elapsed_ms(self) -> int:
+        return self._world.clock_ms()
+
     def back_off(self, max_ms: int) -> None:
         self._world.sleep(1 + self._world.random_bytes(1)[0] % max_ms)
 

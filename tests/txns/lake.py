@@ -39,6 +39,9 @@ class SteppingClock(SystemClock):
     def now_ms(self) -> int:
         return super().now_ms() + self.ahead_ms
 
+    def elapsed_ms(self) -> int:
+        return super().elapsed_ms() + self.ahead_ms
+
     def back_off(self, max_ms: int) -> None:
         self.slept_ms += max_ms
 

@@ -63,7 +63,7 @@ class SupersededFiles:
 
     def add(self, io: FileIO, locations: Sequence[str]) -> None:
         """Note files that no kept version names, if any; remove some whose time has come."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.elapsed_ms()  # one that is set far ahead would end every hour
         due: list[str] = []
         with self._lock:
             most = AT_ONCE * max(1, len(locations))

@@ -9,7 +9,7 @@ from urllib.parse import urlparse
 import pytest
 
 from tests.txns.backups import LOG, pointers
-from tests.txns.lake import ids
+from tests.txns.lake import SteppingClock, ids
 from tests.txns.log_files import append, needed, staged
 from txns._log import superseded
 from txns._log.superseded import AT_ONCE, GRACE_MS, SupersededFiles, ends_minute
@@ -119,6 +119,30 @@ def test_what_waits_is_bounded(lake: Lake, monkeypatch):
     lake.clock.ahead_ms += GRACE_MS
     files.add(io, ["g"])
     assert ["a", "b", "c", "e", "f"] == io.deleted
+
+
+class Set(SteppingClock):
+    """A clock that somebody sets: no time passes."""
+
+    set_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.set_ms
+
+
+@pytest.mark.parametrize("days", [3, -3])
+def test_an_hour_passes_whatever_the_clock_is_set_to(days: int):
+    """Neither goes what was superseded a moment ago, nor stays what waits behind it."""
+    clock, io = Set(), Recorded()
+    files = SupersededFiles(clock)
+    files.add(io, ["a"])
+    clock.set_ms = days * 24 * GRACE_MS
+    files.add(io, ["b"])
+    assert [] == io.deleted
+    clock.set_ms = 0
+    clock.ahead_ms += GRACE_MS
+    files.add(io, ["c"])
+    assert ["a", "b"] == io.deleted
 
 
 def test_a_version_that_is_kept_lets_others_go(lake: Lake):

@@ -3,6 +3,7 @@ package io.txns.iceberg;
 import java.security.SecureRandom;
 import java.util.UUID;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
 
 /**
  * The only source of time, randomness and ids of the protocol (Iceberg's own are its own).
@@ -12,6 +13,11 @@ import java.util.concurrent.ThreadLocalRandom;
 public interface TxnClock {
   /** Wall-clock time in ms since the epoch. */
   long nowMs();
+
+  /** A time in ms that only grows, whatever the wall clock is set to: for differences. */
+  default long elapsedMs() {
+    return TimeUnit.NANOSECONDS.toMillis(System.nanoTime());
+  }
 
   /** A new transaction id: a UUIDv7 (RFC 9562), so that ids sort by time. */
   String newTxnId();

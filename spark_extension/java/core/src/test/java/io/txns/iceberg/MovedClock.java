@@ -4,6 +4,9 @@ package io.txns.iceberg;
 public class MovedClock implements TxnClock {
   public long aheadMs;
 
+  /** How far somebody has set it, while no time has passed. */
+  public long setMs;
+
   public MovedClock() {}
 
   public MovedClock(long aheadMs) {
@@ -12,7 +15,12 @@ public class MovedClock implements TxnClock {
 
   @Override
   public long nowMs() {
-    return Lake.CLOCK.nowMs() + aheadMs;
+    return Lake.CLOCK.nowMs() + aheadMs + setMs;
+  }
+
+  @Override
+  public long elapsedMs() {
+    return Lake.CLOCK.elapsedMs() + aheadMs;
   }
 
   @Override

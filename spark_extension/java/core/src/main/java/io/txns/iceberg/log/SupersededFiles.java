@@ -64,7 +64,7 @@ public final class SupersededFiles {
 
   /** Note a file that no kept version names, if any; remove those whose time has come. */
   synchronized void add(FileIO io, String location) {
-    long nowMs = clock.nowMs();
+    long nowMs = clock.elapsedMs(); // a clock that is set far ahead would end every hour
     while (!queue.isEmpty() && queue.peekFirst().dueMs() <= nowMs) {
       Superseded due = queue.removeFirst();
       BACKGROUND.execute(() -> delete(due));

@@ -12,6 +12,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What waits for the end of its time, and how much of it. */
 class SupersededFilesTest {
@@ -38,6 +39,23 @@ class SupersededFilesTest {
   @CsvSource({"0,59999,false", "59999,60000,true", "60000,119999,false", "0,1000000000000,true"})
   void aMinuteEndsBetweenTwoUppers(long upper, long later, boolean ends) {
     assertThat(SupersededFiles.endsMinute(upper, later)).isEqualTo(ends);
+  }
+
+  /** Neither goes what was superseded a moment ago, nor stays what waits behind it. */
+  @ParameterizedTest
+  @ValueSource(longs = {72, -72})
+  void anHourPassesWhateverTheClockIsSetTo(long hours) throws Exception {
+    SupersededFiles files = new SupersededFiles(clock, 9);
+    files.add(io, file("a"));
+    clock.setMs = hours * HOUR_MS;
+    files.add(io, file("b"));
+    Thread.sleep(100); // a thread of its own deletes
+    assertThat(folder.resolve("a")).exists();
+    clock.setMs = 0;
+    clock.aheadMs += HOUR_MS;
+    files.add(io, file("c"));
+    waitForGone("a");
+    waitForGone("b");
   }
 
   /** What finds no room stays for {@code txns tidy --files}, and what waits has its turn. */

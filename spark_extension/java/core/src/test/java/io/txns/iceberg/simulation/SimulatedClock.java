@@ -12,6 +12,11 @@ record SimulatedClock() implements TxnClock {
   }
 
   @Override
+  public long elapsedMs() {
+    return nowMs();
+  }
+
+  @Override
   public String newTxnId() {
     Random random = SimulatedThread.current().random();
     long high = (nowMs() << 16) | 0x7000L | (random.nextLong() & 0x0FFFL);
