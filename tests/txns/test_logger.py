@@ -133,6 +133,32 @@ def test_who_applies_says_whose_change_it_is(lake: Lake, said):
     assert line.endswith("nobody has moved main txn=first table=shop.a phase=apply")
 
 
+def test_what_cannot_be_carried_over_is_told_of_whose_it_is(lake: Lake, said):
+    """Who has come by with a transaction of his own has nothing to do with it."""
+    lake.table("a", [1])
+    lake.table("b", [1])
+    log = lake.open(apply="next")
+    with log.begin(txn_id="first") as txn:
+        txn.load_table(A).append(rows(2))
+    log.change_settings(apply="inline")
+    catalog = lake.another_catalog()
+    commit = catalog.commit_table
+
+    def fail(table, *changes):
+        if table.name() == ("shop", "a"):
+            raise OSError("no answer")
+        return commit(table, *changes)
+
+    catalog.commit_table = fail
+    said.clear()
+    with lake.open(catalog).begin(txn_id="second") as txn:
+        txn.load_table("shop.b").append(rows(2))
+        txn.load_table(A).append(rows(3))
+    [line] = _lines(said, "first", logging.WARNING)
+    assert line.startswith("WARNING entries stay unapplied")
+    assert not _lines(said, "second", logging.WARNING)
+
+
 def test_what_a_line_is_about_ends_with_its_block(said):
     log = logger("txns.test")
     with about(txn="t", phase="swap"):

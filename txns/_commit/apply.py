@@ -6,6 +6,7 @@ In `commit_ts` order, one table commit per entry (docs/spec.md 8.1).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ from txns._iceberg import manifests, places, timestamps
 from txns._identifier import dotted_name
 from txns._log.entry import Kind, LoggedChange
 from txns._log.state import without_ended
-from txns._logger import about, logger
+from txns._logger import about, fields, logger
 from txns._metrics import Phase
 from txns._stage import change_builder, kept_tags
 from txns._stage.staged_table import StagedTable
@@ -58,6 +59,13 @@ _LOG = logger(__name__)
 
 _REFUSED_FOR_MS = 3_600_000
 """After how long what a catalog refuses is no matter of clocks: orphans are days old."""
+
+
+@dataclass(slots=True)
+class _Carried:
+    """Whose change is carried over, which may be another's than the caller's; None for none yet."""
+
+    txn_id: str | None = None
 
 
 class Applier:
@@ -90,13 +98,18 @@ class Applier:
 
     def apply(self, head: Head, table: Identifier, upto: int | None = None) -> bool:
         """Apply what a head holds for a table; give whether nothing is left."""
+        carried = _Carried()
         with about(table=table, phase=Phase.APPLY):
             try:
-                return self.apply_run(head, table, upto)
+                return self._apply_due(head, table, upto, carried)
             except TxnsError as error:
-                _LOG.warning("entries stay unapplied: %s", error)
+                _LOG.warning("entries stay unapplied: %s", error, extra=fields(txn=carried.txn_id))
             except Exception:  # noqa: BLE001 -- whatever it was, the next writer looks
-                _LOG.warning("entries stay unapplied, the next writer tries again", exc_info=True)
+                _LOG.warning(
+                    "entries stay unapplied, the next writer tries again",
+                    exc_info=True,
+                    extra=fields(txn=carried.txn_id),
+                )
             return False
 
     def apply_run(self, head: Head, table: Identifier, upto: int | None = None) -> bool:
@@ -107,9 +120,11 @@ class Applier:
             Quarantined: A change cannot be applied.
         """
         with about(table=table, phase=Phase.APPLY):
-            return self._apply_due(head, table, upto)
+            return self._apply_due(head, table, upto, _Carried())
 
-    def _apply_due(self, head: Head, table: Identifier, upto: int | None) -> bool:
+    def _apply_due(
+        self, head: Head, table: Identifier, upto: int | None, carried: _Carried
+    ) -> bool:
         if not any(entry.applies for entry in head.state.entries):
             return True
         real = self._load(table)
@@ -122,8 +137,9 @@ class Applier:
         for change in due:
             self._check_mark(table, head, real)
             repaired = change.commit_ts <= repaired_at
+            carried.txn_id = change.entry.txn_id
             try:
-                with about(txn=change.entry.txn_id):  # which may be another's than the caller's
+                with about(txn=carried.txn_id):  # which may be another's than the caller's
                     real = self._apply_one(table, change, real, head, repaired=repaired)
             except (Quarantined, Unsupported):
                 self._keep_reachable(table, run)

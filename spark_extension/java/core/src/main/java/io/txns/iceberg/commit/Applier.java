@@ -35,6 +35,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.MetadataUpdate;
@@ -147,22 +148,28 @@ public final class Applier {
   }
 
   private boolean isApplied(Head head, TableIdentifier table) {
+    AtomicReference<LogFields> carried = new AtomicReference<>(LogFields.NONE);
     try {
-      return applyRun(head, table);
+      return applyDue(head, table, carried);
     } catch (TxnException e) {
-      LOG.warn("entries stay unapplied: {}", e.getMessage());
+      LOG.warn(carried.get(), "entries stay unapplied: {}", e.getMessage());
     } catch (RuntimeException e) {
-      LOG.warn("entries stay unapplied, the next writer tries again", e);
+      LOG.warn(carried.get(), "entries stay unapplied, the next writer tries again", e);
     }
     return false;
   }
 
   /** Apply, for a writer that has to have it done before it goes on; errors reach the caller. */
   public boolean applyRun(Head head, TableIdentifier table) {
-    return about(table).during(() -> applyDue(head, table));
+    return about(table).during(() -> applyDue(head, table, new AtomicReference<>()));
   }
 
-  private boolean applyDue(Head head, TableIdentifier table) {
+  /**
+   * Apply what is due of a table.
+   *
+   * @param carried is told whose change is carried over, which may be another's than the caller's
+   */
+  private boolean applyDue(Head head, TableIdentifier table, AtomicReference<LogFields> carried) {
     if (head.state().entries().stream().noneMatch(Entry::applies)) {
       return true;
     }
@@ -178,9 +185,12 @@ public final class Applier {
             .reduce(0, Math::max);
     for (LoggedChange change : run) {
       checkMark(head, table, real);
+      carried.set(LogFields.of(change.entry().txnId()));
       Optional<TableOperations> left;
       try {
-        left = applyOne(change, table, real, head, change.commitTs() <= repairedAt);
+        TableOperations at = real;
+        boolean repaired = change.commitTs() <= repairedAt;
+        left = carried.get().during(() -> applyOne(change, table, at, head, repaired));
       } catch (TxnException e) {
         if (e.kind() != ErrorKind.CORRUPT_LOG) { // what a recovered log has not, no branch has
           keepReachable(table, run);
@@ -304,16 +314,6 @@ public final class Applier {
    *     what the winner applied; empty when two swaps were lost and the change is still to do
    */
   private Optional<TableOperations> applyOne(
-      LoggedChange change,
-      TableIdentifier table,
-      TableOperations real,
-      Head head,
-      boolean repaired) {
-    return LogFields.of(change.entry().txnId()) // which may be another's than the caller's
-        .during(() -> appliedOne(change, table, real, head, repaired));
-  }
-
-  private Optional<TableOperations> appliedOne(
       LoggedChange change,
       TableIdentifier table,
       TableOperations real,

@@ -160,6 +160,31 @@ class LogLinesTest extends TwoTables {
                 + " main txn=first table=shop.a phase=apply");
   }
 
+  /** Who has come by with a transaction of his own has nothing to do with it. */
+  @Test
+  void whatCannotBeCarriedOverIsToldOfWhoseItIs() {
+    Transaction first = begin(lazy, "first");
+    append(lazy.catalog(() -> first).loadTable(id("shop.a")), 2);
+    first.commit();
+    BeforeCommit failing =
+        new BeforeCommit(
+            lake.catalog(),
+            id("shop.a"),
+            () -> {
+              throw new IllegalStateException("no answer");
+            });
+    TxnHandle handle = TxnHandle.open("lake", failing, Lake.INLINE, Lake.CLOCK);
+    logged.clear();
+    Transaction second = begin(handle, "second");
+    append(handle.catalog(() -> second).loadTable(id("shop.a")), 3);
+    second.commit();
+    assertThat(logged.about("first", Level.WARN))
+        .containsExactly(
+            "WARN entries stay unapplied, the next writer tries again txn=first table=shop.a"
+                + " phase=apply");
+    assertThat(logged.about("second", Level.WARN)).isEmpty();
+  }
+
   @Test
   void whatALineIsAboutEndsWithItsBlock() {
     TxnLogger log = TxnLogger.of(TxnHandle.class);
