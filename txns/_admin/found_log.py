@@ -177,7 +177,8 @@ class Standing:
 
     Attributes:
         table: It.
-        registered: The version that was registered, where the catalog had none that can be read.
+        registered: The version that was registered, or in a dry run would be, where the catalog had
+            none that can be read.
         missing: The metadata file that the catalog named, and that is gone; empty for none.
     """
 
@@ -195,7 +196,8 @@ def standing(parts: Parts, tables: list[ShownTable], *, forward: bool, dry_run: 
     nothing was committed to it.
 
     Raises:
-        CorruptLog: It is lost, and a file that the catalog names as well; or it was a dry run.
+        CorruptLog: It is lost, and a file that the catalog names as well; or a dry run has no
+            version of it.
         InvalidUsage: 55000, nothing says that there was one.
     """
     catalog, identifier = parts.catalog, parts.log.identifier
@@ -218,11 +220,15 @@ def standing(parts: Parts, tables: list[ShownTable], *, forward: bool, dry_run: 
         version = _to_register(parts, versions, tables, "" if forward else missing or "")
     if version is None and table:
         return Standing(table)
-    if dry_run or (version is None and missing is not None):
-        raise _lost(parts, location, version, file_is_gone=missing is not None)
+    if version is None and (dry_run or missing is not None):
+        raise _lost(parts, location, file_is_gone=missing is not None)
     if version is None:
         commit_table.create(catalog, identifier, parts.clock)
         return Standing(catalog.load_table(identifier))
+    if dry_run:
+        metadata = versions.metadata(version)
+        unregistered = Table(identifier, metadata, version.path, versions.io, catalog)
+        return Standing(unregistered, version, missing or "")
     if table:
         aside = f"{identifier[-1]}_{parts.clock.new_uuid()[:8]}"
         catalog.rename_table(identifier, (*identifier[:-1], aside))
@@ -243,15 +249,8 @@ def _load(parts: Parts) -> tuple[Table | None, str | None]:
         return None, found[0] if found else ""
 
 
-def _lost(
-    parts: Parts, location: str, version: Version | None, *, file_is_gone: bool
-) -> CorruptLog:
+def _lost(parts: Parts, location: str, *, file_is_gone: bool) -> CorruptLog:
     where = f"commit_table=`{dotted_name(parts.log.identifier)}`"
-    if version is not None:
-        return CorruptLog(
-            "the commit table is lost; a version that storage has would be registered again;"
-            f" {where} file=`{version.path}` upper=`{version.upper}`"
-        )
     if file_is_gone:
         return CorruptLog(
             "the catalog names a metadata file of the commit table that is gone, and storage has no"

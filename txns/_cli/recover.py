@@ -101,9 +101,12 @@ def _say_void(voided: Voided, *, as_json: bool) -> None:
 
 def _say(recovered: Recovered) -> None:
     found, begun = recovered.found, recovered.begun
-    if begun.missing and begun.registered:
+    if begun.registered:
         upper = begun.registered.upper
-        say(f"the metadata file that the catalog named is gone: {begun.missing}")
+        lost = "the catalog has no commit table"
+        if begun.missing:
+            lost = f"the metadata file that the catalog named is gone: {begun.missing}"
+        say(lost)
         say(f"  in its place: {begun.registered.path}, of {upper} ({time_of(upper)})")
     for name, words in _WORDS.items():
         entries: list[Entry] = getattr(found, name)
@@ -111,6 +114,8 @@ def _say(recovered: Recovered) -> None:
             say(f"{len(entries)} {words}:", style="bold")
             for each in entries:
                 _say_entry(each)
+    if found.gone and not recovered.log_id:
+        say("`txns recover --forward` takes them back; after a recovery without it nothing does")
     if recovered.log_id:
         say(f"the log is {recovered.log_id}; its upper is {found.upper} ({time_of(found.upper)})")
         say(f"{len(recovered.marked)} tables belong to it")

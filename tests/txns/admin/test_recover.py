@@ -258,6 +258,28 @@ def test_a_catalog_of_three_days_ago_goes_on_with_the_version_after_its_own(days
     _assert_whole(days, 1, 2, 3, 4, 5, 6)
 
 
+@pytest.mark.parametrize("forward", [True, False])
+def test_a_dry_run_says_what_would_be_gone_with_a_version_that_is_gone(days, forward):
+    """Whether to go forward is to be said before: nothing is taken forward afterwards."""
+    restore(days.catalog, days.amid)
+    before = days.files()
+    dry = recoverable(days.another_catalog(), Config.of(), days.clock, forward=forward)
+    assert before == days.files()
+    done = _recover(days, forward=forward)
+    for each in ("registered", "missing"):
+        assert getattr(dry.begun, each) == getattr(done.begun, each)
+    names = ("taken_back", "told_by_tables", "gone", "unknown", "upper")
+    assert all(getattr(dry.found, each) == getattr(done.found, each) for each in names)
+    assert [] == (dry.found.gone if forward else dry.found.taken_back)
+
+
+def test_a_dry_run_tells_of_a_log_that_was_lost(shop):
+    shop.catalog.drop_table(LOG)
+    dry = recoverable(shop.another_catalog(), Config.of(), shop.clock, forward=False)
+    assert (True, False) == (bool(dry.begun.registered), shop.catalog.table_exists(LOG))
+    assert [] == [*dry.found.gone, *dry.found.unknown, *dry.found.told_by_tables]
+
+
 def test_a_catalog_of_three_days_ago_whose_version_is_kept(days):
     """Versions between it and the newest one are gone, and what was committed is named."""
     restore(days.catalog, days.at_the_end)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import urlparse
 
 from tests.txns.backups import LOG, pointers, restore
 from tests.txns.lake import rows
@@ -30,6 +31,28 @@ def test_recover_says_what_it_has_found(shop, cli):
     )
     assert ["shop.a", "shop.b"] == found["marked"]
     assert 0 == cli("check").exit_code
+
+
+def test_a_dry_run_tells_what_only_a_recovery_forward_keeps(shop, cli):
+    """Afterwards it is too late to say so."""
+    backup = pointers(shop.catalog)
+    for number in (3, 4):
+        with shop.open().begin() as txn:
+            txn.load_table("shop.a").append(rows(number))
+    restore(shop.catalog, backup)
+    assert "--forward" in cli("recover", "--dry-run").stdout
+    assert "--forward" not in cli("recover", "--dry-run", "--forward").stdout
+    assert "--forward" not in cli("recover").stdout
+
+
+def test_a_dry_run_names_the_version_that_would_stand(shop, cli):
+    shop.open().catalog().load_table("shop.a").append(rows(3))
+    file = urlparse(pointers(shop.catalog)[LOG]).path
+    shop.catalog.drop_table(LOG)
+    dry = cli("recover", "--dry-run")
+    assert (0, True) == (dry.exit_code, f"{file}, of" in dry.stdout), dry.output
+    assert not shop.catalog.table_exists(LOG)
+    assert file in cli("recover").stdout
 
 
 def test_recover_void_takes_a_record_out(shop, cli):
