@@ -56,7 +56,7 @@ def check_all(parts: Parts) -> Findings:
     found = Findings()
     name = dotted_name(parts.log.identifier)
     try:
-        table = parts.catalog.load_table(parts.log.identifier)
+        table = parts.log.load_table()
     except NoSuchTableError:
         raise InvalidUsage("55000", f"there is no commit table `{name}`") from None
     _check_records(found, name, table.metadata)

@@ -180,7 +180,7 @@ class CommitLog:
         """
         for _ in range(LOADS):
             try:
-                table = self._load()
+                table = self.load_table()
             except NoSuchTableError:
                 return NO_HEAD
             if self._is_older(table):
@@ -208,12 +208,20 @@ class CommitLog:
             f" expected=`{last.log_id}`",
         )
 
-    def _load(self) -> Table:
+    def load_table(self) -> Table:
+        """Load the commit table, whatever its records say, and whatever has been seen of it."""
         try:
             return self.catalog.load_table(self.identifier)
         except FileNotFoundError:
-            # Its metadata file was removed after the catalog named it: there is a newer one.
+            pass  # its metadata file was removed after the catalog named it: there is a newer one
+        try:
             return self.catalog.load_table(self.identifier)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(
+                "the metadata file that the catalog names for the commit table is gone: stop what"
+                " writes the lake, and run `txns recover`;"
+                f" commit_table=`{dotted_name(self.identifier)}`; {error}"
+            ) from error
 
     def load(self) -> Head:
         """
@@ -364,7 +372,7 @@ class CommitLog:
 
     def requests(self, entry: Entry) -> tuple[CommitTableRequest, ...]:
         """Give the requests of an entry's payload, one per change; see `Payloads.requests`."""
-        table = self._last.table or self._load()
+        table = self._last.table or self.load_table()
         return self._payloads.requests(entry, table.io, table.metadata.location)
 
     def request(self, logged: LoggedChange) -> CommitTableRequest:
@@ -386,7 +394,7 @@ class CommitLog:
     @property
     def io(self) -> FileIO:
         """The commit table's files."""
-        table = self._last.table or self._load()
+        table = self._last.table or self.load_table()
         return table.io
 
     def supersede(self, *locations: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from urllib.parse import urlparse
 
 from tests.txns.backups import LOG, pointers, restore
@@ -53,6 +54,19 @@ def test_a_dry_run_names_the_version_that_would_stand(shop, cli):
     assert (0, True) == (dry.exit_code, f"{file}, of" in dry.stdout), dry.output
     assert not shop.catalog.table_exists(LOG)
     assert file in cli("recover").stdout
+
+
+def test_whoever_meets_a_file_that_is_gone_is_told_of_the_recovery(shop, cli):
+    file = urlparse(pointers(shop.catalog)[LOG]).path
+    Path(file).unlink()
+    for command in ("status", "check"):
+        said = cli(command)
+        assert (2, True, True) == (
+            said.exit_code,
+            "`txns recover`" in said.output,
+            file in said.output,
+        )
+    assert 0 == cli("recover").exit_code
 
 
 def test_recover_void_takes_a_record_out(shop, cli):

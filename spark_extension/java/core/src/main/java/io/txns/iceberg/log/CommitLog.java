@@ -1,6 +1,7 @@
 package io.txns.iceberg.log;
 
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
@@ -408,7 +409,16 @@ public final class CommitLog {
   }
 
   private TableOperations loadedAnew() {
-    return ((HasTableOperations) LocalPermissions.load(delegate, identifier)).operations();
+    try {
+      return ((HasTableOperations) LocalPermissions.load(delegate, identifier)).operations();
+    } catch (NotFoundException e) {
+      throw new NotFoundException(
+          e,
+          "the metadata file that the catalog names for the commit table is gone: stop what writes"
+              + " the lake, and run `txns recover`; commit_table=`%s`; %s",
+          TableNames.text(identifier),
+          e.getMessage());
+    }
   }
 
   private TableMetadata appended(TableOperations ops, TableMetadata base, List<Entry> entries) {

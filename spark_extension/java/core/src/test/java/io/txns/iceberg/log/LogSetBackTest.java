@@ -13,7 +13,9 @@ import io.txns.iceberg.TxnHandle;
 import java.util.Map;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Table;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.exceptions.NotFoundException;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -81,6 +83,16 @@ class LogSetBackTest extends TwoTables {
     log.refresh();
     assertThatThrownBy(() -> lake.open().catalog(() -> null).loadTable(id("shop.b")))
         .hasMessageContaining("txns recover --void " + log.currentSnapshot().snapshotId());
+  }
+
+  @Test
+  void aFileOfTheLogThatIsGoneIsToldWithItsCure() {
+    TableOperations log = ((BaseTable) outside.loadTable(id("txns.commits"))).operations();
+    log.io().deleteFile(log.current().metadataFileLocation());
+    assertThatThrownBy(() -> lake.open().catalog(() -> null).loadTable(id("shop.b")))
+        .isInstanceOf(NotFoundException.class)
+        .hasMessageContaining("`txns recover`")
+        .hasMessageContaining(log.current().metadataFileLocation());
   }
 
   /** Tables that pyiceberg does not write are brought into the epoch one by one. */
