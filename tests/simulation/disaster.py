@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.backup import Backup, set_back
 from tests.simulation.scheduler import Violation
+from tests.simulation.table_checks import is_marked
 
 if TYPE_CHECKING:
     import random
@@ -71,7 +72,7 @@ class Disaster:
         void: The entry whose record cannot be read; None for what nobody wrote.
         void_ids: That record's snapshot, and its `commit_ts` in ms.
         told: How many actions ended with the error that detects it.
-        named: Entries that a recovery has called gone, or unknown.
+        named: Entries that a recovery has called gone, unknown, or given up in some table.
         written: What was appended to the log since, by users whose requests were on the way or who
             did not notice.
         by_admin: Which of these the administrator wrote.
@@ -191,7 +192,7 @@ def _is_same_in_care(observer: Observer, name: Identifier, backup: Backup) -> bo
     """Whether a name has the table that it had at a backup, which was under care and is."""
     then, now = backup.files[backup.pointers[name]], observer.registry.metadata(name)
     assert not isinstance(then, bytes)
-    same = then.table_uuid == now.table_uuid
+    same = then.table_uuid == now.table_uuid and is_marked(then)
     history = observer.history
     since = backup.model.of_history["upper"]
     return same and history.cared_since(name, since) and name not in history.upset

@@ -177,7 +177,7 @@ def _recover(worker: Worker, found: Disaster, *, forward: bool = False) -> bool:
 
 
 def _hear(found: Disaster, done: Recovered) -> None:
-    said = (*done.found.gone, *done.found.unknown)
+    said = (*done.found.gone, *done.found.unknown, *done.found.passed_over)
     found.named.update((each.commit_ts, each.txn_id) for each in said)
 
 

@@ -73,6 +73,10 @@ def resume(lake: Lake, disaster: Disaster) -> None:
     unsure = _unsure(observer, disaster, gone)
     _take_in(observer, disaster, stored, gone)
     _check(lake, disaster)
+    _judge_given_up(observer, disaster)
+    forgotten = {name for each in gone.values() if each.kind == "forget" for name in each.names}
+    for name in forgotten:  # no log says any more that it was under care
+        observer.history.lost.setdefault(name, []).append((-1, stored.upper))
     _go_on_with_tables(lake, disaster, stored, unsure)
     for each in list(observer.entries.values()):
         observer.entries[each.commit_ts] = _what_is_left(observer, disaster, stored, each)
@@ -263,7 +267,36 @@ def _is_lost(
             for table in entry.tables
             if table["uuid"] == uuid
         )
-    return uuid not in stored.tables.get(key, set())
+    return uuid not in stored.tables.get(key, set()) or _is_given_up(observer, entry, uuid)
+
+
+def _judge_given_up(observer: Observer, disaster: Disaster) -> None:
+    """Judge that a recovery has given up what others stand in the way of, which it has lacked."""
+    by_users = {each.commit_ts for each in disaster.written_by_users()}
+    for each in observer.entries.values() if not disaster.taken else ():
+        given_up = any(_is_given_up(observer, each, table["uuid"]) for table in each.tables)
+        key = (each.commit_ts, each.txn_id)
+        if given_up and each.commit_ts not in by_users:
+            raise Violation("recovery", f"{key} is given up after {disaster.drill}")
+        if given_up and not (key in disaster.named or disaster.unseen):
+            raise Violation("recovery", f"{key} is given up, and nobody was told")
+
+
+def _is_given_up(observer: Observer, entry: Logged, uuid: str) -> bool:
+    """Whether a table says that nothing is left of what an entry did to it, and shows nothing."""
+    for name in observer.registry.pointers:
+        metadata = observer.registry.metadata(name)
+        if str(metadata.table_uuid) != uuid:
+            continue
+        summaries = [
+            each.summary.additional_properties for each in metadata.snapshots if each.summary
+        ]
+        return any(
+            int(each["txns.lost-above"]) < entry.commit_ts < int(each["txns.commit-ts"])
+            for each in summaries
+            if "txns.lost-above" in each
+        ) and not observer.checks.shows(metadata, entry.commit_ts, entry.txn_id)
+    return False
 
 
 def _read(lake: Lake, catalog: Any, name: Identifier) -> Version | None:

@@ -19,6 +19,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
 from txns._admin.listing import listed
 from txns._admin.log_versions import Versions, entries_of
+from txns._admin.passed_over import passed_over
 from txns._admin.shown import moved, told_by
 from txns._iceberg.manifests import last_sequence_number
 from txns._iceberg.new_table import plan
@@ -56,6 +57,7 @@ class FoundLog:
         unknown: Entries of which nobody can tell whether they have committed.
         versions: What storage has of it.
         moved: To which `commit_ts` in ms entries move that tables show where the log has others.
+        passed_over: Entries of `target` with the tables that lack them, and have gone on without.
     """
 
     target: TableMetadata
@@ -66,6 +68,18 @@ class FoundLog:
     unknown: list[Entry]
     versions: Versions
     moved: dict[EntryId, int]
+    passed_over: list[Entry]
+
+    def passed_over_ts(self, table: ShownTable) -> int | None:
+        """Give the least `commit_ts` in ms of what a table is passed over in; None for nothing."""
+        return next(
+            (
+                entry.commit_ts
+                for entry in self.passed_over
+                if any(change.uuid == table.line.uuid for change in entry.changes)
+            ),
+            None,
+        )
 
 
 def find(
@@ -117,6 +131,7 @@ def find(
         unknown=_brought_in_by(versions, leaves),
         versions=versions,
         moved=moved_to,
+        passed_over=passed_over([one.line for one in tables], at_version(table, target)),
     )
 
 

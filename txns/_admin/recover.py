@@ -7,7 +7,7 @@ comes to its end, everybody is refused who meets a table of another epoch than t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.update import (
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
 
+    from txns._admin.log_versions import EntryId
     from txns._admin.shown import ShownTable
     from txns._clock import Clock
     from txns._config import Config
@@ -116,9 +117,10 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
     before = find(table, by_tables, forward=forward)  # one that cannot be read is told before all
     log_id = f"{table.metadata.table_uuid}-{clock.new_uuid()[:8]}"
     marked = []
+    free = _free(parts, before)
     for shown in by_tables.tables:
         try:
-            _mark(parts, shown, log_id, before)
+            _mark(parts, shown, log_id, before, free)
         except Unsupported as error:
             by_spark = f"CALL system.repair(table => '{shown.name}', action => 'recover')"
             left[shown.identifier] = f"{error}; in Spark: {by_spark}"
@@ -131,69 +133,94 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
             left[shown.identifier] = str(error)
         else:
             marked.append(shown.identifier)
-    found = _begin_epoch(parts, log_id, before, forward=forward)
+    found = _begin_epoch(parts, log_id, before, set(marked), forward=forward)
     broken = _settled(Parts.of(catalog, config, clock))
     return Recovered(found, begun, log_id, tuple(marked), left, broken)
 
 
-def _mark(parts: Parts, shown: ShownTable, log_id: str, found: FoundLog) -> None:
+def _free(parts: Parts, found: FoundLog) -> EntryId:
+    """Give what tells an entry from all others that is to stand above all of them."""
+    return found.upper + 1, parts.clock.new_txn_id()
+
+
+def _mark(parts: Parts, shown: ShownTable, log_id: str, found: FoundLog, free: EntryId) -> None:
     """
     Mark a table with the epoch, and put a snapshot on its `main`.
 
     Whoever has begun to apply something to it stands on what it was, and has lost. Where the log
     has another entry at the `commit_ts` of the newest one that the table shows, that snapshot
-    stands for this entry, at its new `commit_ts`.
+    stands for this entry, at its new `commit_ts`. Where it has entries that the table passes over,
+    it stands for one that gives them up, which the table is the first to tell of.
+
+    Args:
+        parts: The lake's.
+        shown: The table.
+        log_id: Of the epoch.
+        found: What there is of the log.
+        free: The entry that gives up.
     """
     table = parts.catalog.load_table(shown.identifier)
     manifests.check_writable(table.metadata, shown.name)
     staged = StagedTable(shown.identifier, table.io, table.metadata)
     marks, stamp = {commit_table.LOG_ID: log_id}, {}
-    newest = shown.newest_entry
-    if newest in found.moved and shown.mark.applied == _marks.applied_ts(table.metadata):
-        stamp = _moved_stamp(shown, table.metadata, found)
+    newest, lost_ts = shown.newest_entry, found.passed_over_ts(shown)
+    if shown.mark.applied == _marks.applied_ts(table.metadata):
+        if lost_ts is not None:
+            stamp = _stamp(shown, table.metadata, free)
+            stamp[_marks.SNAPSHOT_LOST_ABOVE] = str(lost_ts - 1)
+        elif newest is not None and newest in found.moved:
+            stamp = _stamp(shown, table.metadata, (found.moved[newest], newest[1]))
+    if stamp:
         marks[_marks.APPLIED] = stamp[_marks.SNAPSHOT_COMMIT_TS]
     _, here, footing = change_builder.put_footing(staged, parts.clock, stamp)
     updates = (SetPropertiesUpdate(updates=marks), *footing)
     swap(parts.catalog, table, here, updates, parts.clock)
 
 
-def _moved_stamp(shown: ShownTable, metadata: TableMetadata, found: FoundLog) -> dict[str, str]:
+def _stamp(shown: ShownTable, metadata: TableMetadata, entry: EntryId) -> dict[str, str]:
     """
-    Give what a snapshot carries that stands for a table's newest entry at its new `commit_ts`.
+    Give what a snapshot carries that stands for an entry, with what the table shows.
 
     Raises:
         Quarantined: The table has something else, too, which would become the log's with it.
     """
-    newest = shown.newest_entry
-    assert newest is not None
     state = logged_state(metadata, shown.mark)
     if state.stranger or state.snapshot is None:
         at = state.snapshot.snapshot_id if state.snapshot else "gone"
         raise Quarantined(
             shown.identifier,
-            "the log has another transaction at the timestamp of the newest one that the table"
-            f" shows, and somebody wrote it outside the protocol since; last=`{at}`",
+            "the log has another transaction in the place of one that the table shows, and somebody"
+            f" wrote it outside the protocol since; last=`{at}`",
             "roll `main` back to that snapshot with plain Iceberg, keeping what was written on a"
             " branch, and run `txns recover` again",
         )
-    stamp = {
-        _marks.SNAPSHOT_COMMIT_TS: str(found.moved[newest]),
-        _marks.SNAPSHOT_TXN_ID: newest[1],
-    }
+    commit_ts, txn_id = entry
+    stamp = {_marks.SNAPSHOT_COMMIT_TS: str(commit_ts), _marks.SNAPSHOT_TXN_ID: txn_id}
     dropped = {_marks.SNAPSHOT_DROPPED: "true"} if _marks.is_dropped(state.snapshot) else {}
     return stamp | dropped
 
 
-def _begin_epoch(parts: Parts, log_id: str, before: FoundLog, *, forward: bool) -> FoundLog:
+def _begin_epoch(
+    parts: Parts, log_id: str, before: FoundLog, marked: set[Identifier], *, forward: bool
+) -> FoundLog:
     """Swap the log for what it is to be; it is judged anew before each attempt."""
-    found = before
+    found, passed_over = before, {one.commit_ts: one for one in before.passed_over}
     for _ in range(ATTEMPTS):
         # What was applied until the tables were marked is seen now, and no more is applied.
         by_tables = shown_tables(parts)
         table = parts.catalog.load_table(parts.log.identifier)
         found = find(table, by_tables, forward=forward, before=found)
-        if _swapped(parts, table, found, log_id):
-            return found
+        passed_over |= {one.commit_ts: one for one in found.passed_over}
+        behind = [
+            each
+            for each in by_tables.tables
+            if each.identifier in marked and found.passed_over_ts(each) is not None
+        ]
+        free = _free(parts, found)
+        for each in behind:  # somebody has committed since they were marked
+            _mark(parts, each, log_id, found, free)
+        if not behind and _swapped(parts, table, found, log_id):
+            return replace(found, passed_over=[one for _, one in sorted(passed_over.items())])
     raise Conflict(
         "others write the log all the time, so the tables do not belong to it yet: stop what writes"
         " the lake, and run this again",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.snapshots import Operation as SnapshotOperation
 
 from txns._admin.inventory import namespaces
+from txns._admin.passed_over import Line
 from txns._iceberg.snapshots import History, operation_of, summary_value
 from txns._identifier import dotted_name
 from txns._log import storage_time
@@ -37,11 +38,13 @@ class ShownTable:
         identifier: Its name.
         mark: Which log it means.
         entries: What each entry that it shows has made of it.
+        line: What its `main` has gone through.
     """
 
     identifier: Identifier
     mark: _mark.TableMark
     entries: dict[EntryId, Change]
+    line: Line
 
     @property
     def name(self) -> str:
@@ -96,7 +99,8 @@ def shown_tables(parts: Parts) -> Shown:
             if mark is None and forgotten_ts < _mark.applied_ts(metadata) <= most_ts:
                 forgotten_ts = _mark.applied_ts(metadata)
             if mark and mark.commit_table == ".".join(parts.log.identifier):
-                found.append(ShownTable(name, mark, _entries(name, metadata)))
+                line = Line.of(metadata, mark)
+                found.append(ShownTable(name, mark, _entries(name, metadata), line))
         except Exception as error:  # noqa: BLE001 -- one table that is broken hides no other
             unread[name] = f"{type(error).__name__}: {error}"
     return Shown(found, unread, forgotten_ts)

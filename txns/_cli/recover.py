@@ -25,6 +25,7 @@ _WORDS = {
     "told_by_tables": "told by tables alone, and archived: look whether other tables lack them",
     "gone": "committed once, and gone with what was restored",
     "unknown": "of which nobody can tell whether they have committed",
+    "passed_over": "given up in these tables, which show others that the log has lacked",
 }
 
 

@@ -497,3 +497,42 @@ def test_a_table_that_could_not_be_read_in_a_recovery(shop):
     assert shop.last in _ids(found.found.told_by_tables)
     _assert_whole(shop, 1, 2, 3)
     assert [] == _ids(_recover(shop).found.told_by_tables)
+
+
+@pytest.mark.parametrize("ahead_ms", [0, 60_000])
+def test_a_table_that_shows_another_entry_than_the_log_went_on_with(shop, ahead_ms):
+    """
+    Nothing is written over what it shows, and what the log has for it is named, and given up.
+
+    1. A transaction that has read `a` is open; another one writes `a`. 2. The log is set back to
+    before that, and the open one commits, above it or below, by its clock. 3. A recovery takes both.
+    """
+    backup = pointers(shop.catalog)
+    late = shop.open(shop.another_catalog()).begin()
+    late.load_table("shop.a").overwrite(rows(5))
+    late.load_table("shop.b").append(rows(5))
+    shop.clock.ahead_ms += ahead_ms
+    with shop.open().begin() as txn:
+        txn.load_table("shop.a").append(rows(6))
+    shop.clock.ahead_ms -= ahead_ms
+    restore(shop.catalog, backup, [LOG])
+    _remove_newer_files(backup[LOG])
+    late.commit()
+    late_ts = shop.open(shop.another_catalog()).upper
+    dry = recoverable(shop.another_catalog(), Config.of(), shop.clock, forward=False)
+    found = _recover(shop)
+    for each in (dry, found):
+        assert [late.txn_id] == _ids(each.found.passed_over)
+        assert [A] == [change.table for change in each.found.passed_over[0].changes]
+    assert ({}, {}) == (found.left, found.broken)
+    handle = shop.open(shop.another_catalog())
+    assert [1, 2, 3, 6] == ids(handle.snapshot().load_table("shop.a"))
+    assert [1, 2, 3, 5] == ids(handle.snapshot().load_table("shop.b"))
+    with pytest.raises(txns.Conflict, match="too old"):
+        handle.snapshot(read_ts=late_ts).load_table("shop.a")
+    assert [] == check_all(handle.parts).violations
+    handle.catalog().load_table("shop.a").append(rows(7))
+    assert handle.tidy()
+    assert [] == _recover(shop).found.passed_over
+    assert [1, 2, 3, 6, 7] == shop.plain_ids("shop.a")
+    assert [] == check_all(shop.open(shop.another_catalog()).parts).violations

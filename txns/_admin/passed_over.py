@@ -1,0 +1,123 @@
+"""
+What a log has of tables that show something else: an entry that the log lacked, and went on without.
+
+Docs/spec.md 9.6. To carry it out would write over what a table shows; or it counts as applied, and
+was not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from txns._iceberg.snapshots import History
+from txns._log import archive
+from txns._log.archive_scan import ArchiveScan
+from txns._log.commit_log import head_of
+from txns._log.entry import APPLIED_KINDS, Kind
+from txns._table import mark as _mark
+from txns._table.logged_state import logged_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+
+    from txns._log.entry import Change, Entry
+
+
+@dataclass(frozen=True)
+class Line:
+    """
+    What `main` of a table has gone through.
+
+    Attributes:
+        uuid: The table's.
+        oldest_ts: The `commit_ts` in ms of the oldest entry that is left on it, or of the newest
+            registration.
+        applied_ts: `txns.applied` in ms.
+        snapshot_ids: All that is left on it, since then.
+        below: What of that lies below the newest entry.
+        given_up: Above which `commit_ts` in ms and below which nothing is left of the table.
+    """
+
+    uuid: str
+    oldest_ts: int
+    applied_ts: int
+    snapshot_ids: frozenset[int]
+    below: frozenset[int]
+    given_up: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(metadata: TableMetadata, mark: _mark.TableMark) -> Line:
+        """Walk it."""
+        main = logged_state(metadata, mark).snapshot
+        line = list(History(metadata).ancestors(main))
+        marks = [at for at in line if _mark.is_ours(at) and _mark.marks(metadata, at)]
+        if marks:  # below it another log may have cared for the table
+            line = [*takewhile(lambda at: at is not marks[0], line), marks[0]]
+        ours = [at for at in line if _mark.is_ours(at)]
+        newest = next((at for at in ours[:1] if at not in marks), None)
+        return Line(
+            str(metadata.table_uuid),
+            _mark.commit_ts_of(ours[-1]) if ours else mark.applied,
+            mark.applied,
+            frozenset(at.snapshot_id for at in line),
+            frozenset(at.snapshot_id for at in (line[line.index(newest) + 1 :] if newest else ())),
+            tuple(
+                (above, _mark.commit_ts_of(at))
+                for at in ours
+                if (above := _mark.lost_above(at)) is not None
+            ),
+        )
+
+    def passes_over(self, entry: Entry, change: Change) -> bool:
+        """Whether a change of an entry is not on it, and can be carried out no more."""
+        ts, kind = entry.commit_ts, entry.kind
+        if change.uuid != self.uuid or kind not in APPLIED_KINDS or ts <= self.oldest_ts:
+            return False
+        if any(above < ts < adopted for above, adopted in self.given_up):
+            return False
+        if ts <= self.applied_ts:
+            return change.to_snapshot_id not in self.snapshot_ids
+        stale = kind not in {Kind.REPAIR, Kind.FORGET} and change.from_snapshot_id in self.below
+        return stale
+
+
+def passed_over(lines: Iterable[Line], version: Table) -> list[Entry]:
+    """
+    Give what a version of the log has of tables that went on without it.
+
+    Args:
+        lines: The tables'.
+        version: The commit table as that version is.
+
+    Returns:
+        Ascending; each with the changes alone that are passed over. What stands on one of these
+        changes is not told.
+    """
+    by_uuid = {each.uuid: each for each in lines}
+    found = []
+    for entry in _entries(version, by_uuid):
+        changes = tuple(
+            each
+            for each in entry.changes
+            if each.uuid in by_uuid and by_uuid[each.uuid].passes_over(entry, each)
+        )
+        if changes:
+            found.append(replace(entry, changes=changes))
+    return sorted(found, key=lambda one: one.commit_ts)
+
+
+def _entries(version: Table, by_uuid: dict[str, Line]) -> Iterator[Entry]:
+    if not by_uuid:
+        return
+    yield from head_of(version).state.entries
+    scan = ArchiveScan(version, least_ts=min(each.oldest_ts for each in by_uuid.values()) + 1)
+    try:
+        for window in scan.oldest_first():
+            yield from archive.entries_of(window.to_pylist())
+    except FileNotFoundError:  # who looks at the archive says so, where it is to stand
+        return
