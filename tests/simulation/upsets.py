@@ -42,7 +42,9 @@ def set_back(worker: Worker) -> None:
     catalog = lake.connect()
     registry = lake.observer.registry
     kept = registry.lagging(name, since_ms=0) if name in registry.pointers else []
-    kept = [each for each in kept if is_marked(registry.metadata_at(each))]
+    kept = [
+        each for each in kept if is_marked(registry.metadata_at(each)) and _is_whole(lake, each)
+    ]
     if not kept:
         return
     catalog.drop_table(name)
@@ -51,6 +53,13 @@ def set_back(worker: Worker) -> None:
     _wait(worker)
     catalog.register_table(name, worker.rng.choice(kept[-4:]))
     _cared(lake, name, cared=not _is_leaving(lake, name))
+
+
+def _is_whole(lake: Lake, location: str) -> bool:
+    """Whether all lists of an older version are there: an expiry since has removed some."""
+    registry = lake.observer.registry
+    lists = {each.manifest_list for each in registry.metadata_at(location).snapshots}
+    return lists <= registry.storage.files.keys()
 
 
 def take_mark(worker: Worker) -> None:

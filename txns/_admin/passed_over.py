@@ -1,5 +1,5 @@
 """
-What a log has of tables that show something else: an entry that the log lacked, and went on without.
+What a log has of tables that show something else: an entry that it lacked, and went on without.
 
 Docs/spec.md 9.6. To carry it out would write over what a table shows; or it counts as applied, and
 was not.
@@ -82,8 +82,7 @@ class Line:
             return False
         if ts <= self.applied_ts:
             return change.to_snapshot_id not in self.snapshot_ids
-        stale = kind not in {Kind.REPAIR, Kind.FORGET} and change.from_snapshot_id in self.below
-        return stale
+        return kind not in {Kind.REPAIR, Kind.FORGET} and change.from_snapshot_id in self.below
 
 
 def passed_over(lines: Iterable[Line], version: Table) -> list[Entry]:

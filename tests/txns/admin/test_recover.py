@@ -505,7 +505,7 @@ def test_a_table_that_shows_another_entry_than_the_log_went_on_with(shop, ahead_
     Nothing is written over what it shows, and what the log has for it is named, and given up.
 
     1. A transaction that has read `a` is open; another one writes `a`. 2. The log is set back to
-    before that, and the open one commits, above it or below, by its clock. 3. A recovery takes both.
+    before that, and the open one commits, above it or below, by its clock. 3. It is recovered.
     """
     backup = pointers(shop.catalog)
     late = shop.open(shop.another_catalog()).begin()
