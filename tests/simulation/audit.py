@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from tests.simulation import other_log
+from tests.simulation import drills, other_log
 from tests.simulation.history import folded
 from tests.simulation.java_handle import JavaHandle
 from tests.simulation.observer import COMMIT_TABLE
@@ -37,6 +37,7 @@ def audit(lake: Lake, *, reject: bool) -> None:
     """
     lake.world.auditor.begin_action(lake.world.seed, "audit", lake.world.now_ms)
     lake.world.auditor.epoch = lake.world.epoch
+    drills.recover_late(lake)
     handle = lake.open()
     switch._append(handle.parts, Kind.ON)  # without adoption: what strangers did is still there
     _read_everything(lake, handle)  # before: strangers and entries that are not applied

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from tests.simulation.backup import Backup, set_back
+from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import Violation
 from tests.simulation.table_checks import is_marked
 
@@ -124,11 +125,30 @@ def log_id_of(metadata: TableMetadata) -> str:
     return metadata.properties.get("txns.log-id", str(metadata.table_uuid))
 
 
+def marked_late(observer: Observer) -> list[Identifier]:
+    """
+    Give the tables that were marked by who has not seen a recovery, after it.
+
+    Nothing of a table that was not under care is asserted, so his request may arrive late. Another
+    recovery ends that.
+    """
+    registry = observer.registry
+    if COMMIT_TABLE not in registry.pointers:
+        return []
+    log_id = log_id_of(registry.metadata(COMMIT_TABLE))
+    tables = ((name, registry.metadata(name)) for name in sorted(registry.pointers))
+    return [
+        name
+        for name, each in tables
+        if is_marked(each) and each.properties["txns.log-id"] != log_id
+    ]
+
+
 def strike(
     drill: Drill, observer: Observer, rng: random.Random, backup: Backup | None
 ) -> Disaster | None:
     """Let it happen; None where there is nothing that it could happen to."""
-    log = ("txns", "commits")
+    log = COMMIT_TABLE
     before = dict(observer.registry.pointers)
     found = Disaster(drill, log, log_id_of(observer.registry.metadata(log)), before, backup=backup)
     return found if _STRIKES[drill](found, observer, rng) else None

@@ -14,6 +14,7 @@ from tests.simulation import coverage, disaster, recovered
 from tests.simulation.backup import Backup, set_back
 from tests.simulation.determinism import SimulatedClock
 from tests.simulation.disaster import Disaster, Drill
+from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import Violation
 from tests.simulation.table_checks import applied_of
 from tests.simulation.worker import EXPECTED
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.simulation.history import Identifier
-    from tests.simulation.worker import Worker
+    from tests.simulation.worker import Lake, Worker
 
 NAME = "r"
 """The worker."""
@@ -90,6 +91,19 @@ def recovery(worker: Worker) -> None:
     with lake.world.still():
         recovered.resume(lake, found)
     _let_go_on(worker, recovered_=found.begins_epoch)
+
+
+def recover_late(lake: Lake) -> None:
+    """Recover a lake once more, in the end, where a registration of before has arrived after it."""
+    observer, world = lake.observer, lake.world
+    if not disaster.marked_late(observer):
+        return
+    log_id = disaster.log_id_of(observer.registry.metadata(COMMIT_TABLE))
+    found = Disaster(Drill.ENTRY_LOST, COMMIT_TABLE, log_id, dict(observer.registry.pointers))
+    observer.disaster, world.auditor.epoch = found, world.epoch + 1
+    _hear(found, recover(lake.connect(), Config.of(), SimulatedClock(world)))
+    recovered.resume(lake, found)
+    world.epoch += 1
 
 
 # ---------------------------------------------------------------- users
