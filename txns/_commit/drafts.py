@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from txns._commit.group import Origin
 from txns._commit.head_bounds import HeadFull
+from txns._identifier import dotted_name
 from txns._log import limits
 from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, to_summary
 from txns._logger import fields, logger
@@ -107,19 +108,21 @@ class Drafts:
             raise HeadFull(self.head, size)
         if size <= limits.HEAD_TABLE_MAX_BYTES:
             return
-        of_table = own + self._most_of_table({each.uuid for each in entry.changes})
-        if of_table > limits.HEAD_TABLE_MAX_BYTES:
-            raise HeadFull(self.head, of_table, limits.HEAD_TABLE_MAX_BYTES)
+        change, of_table = self._fullest(entry.changes)
+        if own + of_table > limits.HEAD_TABLE_MAX_BYTES:
+            table = dotted_name(self.state.name_of(change))
+            raise HeadFull(self.head, own + of_table, limits.HEAD_TABLE_MAX_BYTES, table)
 
-    def _most_of_table(self, uuids: Collection[str]) -> int:
-        """Give how many bytes of records there are of that table that has most."""
-        sizes = dict.fromkeys(uuids, 0)
+    def _fullest(self, changes: Collection[Change]) -> tuple[Change, int]:
+        """Give the change of that table that has most bytes of records, and how many."""
+        sizes = {each.uuid: 0 for each in changes}
         for entry in self.state.entries:
             if written := sizes.keys() & {each.uuid for each in entry.changes}:
                 size = _record_bytes(entry)
                 for uuid in written:
                     sizes[uuid] += size
-        return max(sizes.values(), default=0)
+        fullest = max(changes, key=lambda each: sizes[each.uuid])
+        return fullest, sizes[fullest.uuid]
 
     def _add(self, entry: Entry, following: LogState) -> None:
         self.by_id[entry.txn_id], self.state = entry, following

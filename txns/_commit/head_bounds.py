@@ -38,7 +38,9 @@ _NAMED = 5
 class HeadFull(InvalidUsage):
     """A transaction for which the head has no room: what fills it has to leave first."""
 
-    def __init__(self, head: Head, size: int, most: int = limits.HEAD_MAX_BYTES) -> None:
+    def __init__(
+        self, head: Head, size: int, most: int = limits.HEAD_MAX_BYTES, table: str = ""
+    ) -> None:
         """
         Say what fills a head, and what lets it out.
 
@@ -46,11 +48,13 @@ class HeadFull(InvalidUsage):
             head: The head.
             size: How many bytes of records it would have, or have of a table.
             most: How many it may have.
+            table: Which one they are of; empty for all.
         """
+        what = f"more of {table}" if table else "the transaction"
         super().__init__(
             TOO_MUCH,
-            f"the log has no room for the transaction: it holds {len(head.state.entries)} entries,"
-            f" most of them not applied to {_most_named(head)}; find out why with `txns status`,"
+            f"the log has no room for {what}: it holds {len(head.state.entries)} entries, most of"
+            f" them not applied to {_most_named(head)}; find out why with `txns status`,"
             " then `txns apply`, or `txns repair` for a table in quarantine, and run the"
             f" transaction again; bytes=`{size}` most=`{most}`",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog import LOCATION, WAREHOUSE_LOCATION, Catalog, MetastoreCatalog
-from pyiceberg.exceptions import RESTError
+from pyiceberg.exceptions import BadRequestError, ForbiddenError
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
@@ -33,7 +33,7 @@ def namespace_folders(catalog: Catalog, table: Identifier) -> Iterator[str]:
         yield from spellings(f"{warehouse}/{'/'.join(namespace)}", namespace)
     try:
         location = catalog.load_namespace_properties(namespace).get(LOCATION)
-    except (NotImplementedError, RESTError):
+    except (NotImplementedError, BadRequestError, ForbiddenError):
         location = None  # it has none, or none that we may see
     if location:
         yield from spellings(str(location), namespace)

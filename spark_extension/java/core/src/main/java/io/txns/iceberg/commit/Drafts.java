@@ -12,6 +12,8 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Limits;
+import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -142,20 +144,26 @@ final class Drafts {
     if (entry.kind() != EntryKind.COMMIT || size <= Limits.HEAD_TABLE_MAX_BYTES) {
       return;
     }
-    refuseAbove(Limits.HEAD_MAX_BYTES, size, member);
-    refuseAbove(Limits.HEAD_TABLE_MAX_BYTES, own + mostOfTable(entry), member);
+    refuseAbove(Limits.HEAD_MAX_BYTES, size, member, "the transaction");
+    Map<String, Long> sizes = sizes(entry);
+    Change fullest =
+        Collections.max(
+            entry.changes(), Comparator.comparingLong(change -> sizes.get(change.uuid())));
+    long ofTable = own + sizes.get(fullest.uuid());
+    String what = "more of " + at.state().nameOf(fullest);
+    refuseAbove(Limits.HEAD_TABLE_MAX_BYTES, ofTable, member, what);
   }
 
-  private void refuseAbove(long most, long size, CommitGroup.Member member) {
+  private void refuseAbove(long most, long size, CommitGroup.Member member, String what) {
     if (size > most) {
-      TxnException full = HeadBounds.full(at, size, most);
+      TxnException full = HeadBounds.full(at, size, most, what);
       member.hasNoRoom(full);
       throw full;
     }
   }
 
-  /** How many bytes of records there are of that table of an entry that has most. */
-  private long mostOfTable(Entry entry) {
+  /** How many bytes of records there are of each table of an entry, by its uuid. */
+  private Map<String, Long> sizes(Entry entry) {
     Map<String, Long> sizes = new HashMap<>();
     entry.changes().forEach(change -> sizes.put(change.uuid(), 0L));
     for (Entry each : at.state().entries()) {
@@ -166,7 +174,7 @@ final class Drafts {
         written.forEach(uuid -> sizes.merge(uuid, size, Long::sum));
       }
     }
-    return sizes.values().stream().mapToLong(Long::longValue).max().orElse(0);
+    return sizes;
   }
 
   private static long recordBytes(Entry entry) {

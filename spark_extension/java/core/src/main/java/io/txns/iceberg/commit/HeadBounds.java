@@ -118,15 +118,15 @@ public final class HeadBounds {
    *
    * @param size how many bytes of records it would have, or have of a table
    * @param most how many it may have
+   * @param what for what there is no room
    */
-  static TxnException full(Head head, long size, long most) {
+  static TxnException full(Head head, long size, long most, String what) {
     return TxnException.tooMuch(
         String.format(
-            "the log has no room for the transaction: it holds %d entries, most of them not applied"
-                + " to %s; find out why with `txns status`, then `txns apply`, or `txns repair` for a"
+            "the log has no room for %s: it holds %d entries, most of them not applied to %s; find out why with `txns status`, then `txns apply`, or `txns repair` for a"
                 + " table in quarantine (in SQL CALL system.apply() and the repair procedures), and"
                 + " run the transaction again; bytes=`%d` most=`%d`",
-            head.state().entries().size(), mostNamed(head), size, most));
+            what, head.state().entries().size(), mostNamed(head), size, most));
   }
 
   /** The tables of most entries. */

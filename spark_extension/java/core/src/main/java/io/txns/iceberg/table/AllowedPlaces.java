@@ -19,9 +19,10 @@ import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
+import org.apache.iceberg.exceptions.BadRequestException;
+import org.apache.iceberg.exceptions.ForbiddenException;
 import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.apache.iceberg.exceptions.RESTException;
 import org.apache.iceberg.types.Types;
 
 /**
@@ -139,7 +140,10 @@ public final class AllowedPlaces {
     try {
       String location = namespaces.loadNamespaceMetadata(of).get(LOCATION);
       return location == null ? Set.of() : Places.spellings(location, of.levels());
-    } catch (UnsupportedOperationException | NoSuchNamespaceException | RESTException e) {
+    } catch (UnsupportedOperationException
+        | NoSuchNamespaceException
+        | BadRequestException
+        | ForbiddenException e) {
       return Set.of(); // it has none, or none that we may see
     }
   }
