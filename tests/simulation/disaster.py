@@ -68,6 +68,8 @@ class Disaster:
         log: Name of the commit table.
         log_id: What marks called the log by then.
         before: Where all tables stood.
+        last: What the newest version of the log by then had more than the one before: where the log
+            has gone on, nothing tells of it but a table.
         backup: What was restored of; None where nothing was.
         table: The table that was set back alone.
         void: The entry whose record cannot be read; None for what nobody wrote.
@@ -92,6 +94,7 @@ class Disaster:
     log: Identifier
     log_id: str
     before: dict[Identifier, str]
+    last: frozenset[EntryId] = frozenset()
     backup: Backup | None = None
     table: Identifier | None = None
     void: Logged | None = None
@@ -150,8 +153,21 @@ def strike(
     """Let it happen; None where there is nothing that it could happen to."""
     log = COMMIT_TABLE
     before = dict(observer.registry.pointers)
-    found = Disaster(drill, log, log_id_of(observer.registry.metadata(log)), before, backup=backup)
+    log_id = log_id_of(observer.registry.metadata(log))
+    found = Disaster(drill, log, log_id, before, _last(observer), backup)
     return found if _STRIKES[drill](found, observer, rng) else None
+
+
+def _last(observer: Observer) -> frozenset[EntryId]:
+    """Give what the newest version of the log has more than the one before."""
+    registry = observer.registry
+    before = registry.past.get(COMMIT_TABLE, ())
+    older = registry.storage.files.get(before[-1][1]) if before else None
+    known = {} if older is None else {each.commit_ts for each in observer.decoded(older)}
+    newest = observer.decoded(registry.metadata(COMMIT_TABLE))
+    return frozenset(
+        (each.commit_ts, each.txn_id) for each in newest if each.commit_ts not in known
+    )
 
 
 def _lose_log(found: Disaster, observer: Observer, _rng: random.Random) -> bool:

@@ -114,7 +114,7 @@ def _may_be_gone(observer: Observer, disaster: Disaster, key: EntryId, entry: Lo
         return True
     if disaster.drill is Drill.VOID:
         return False
-    if disaster.written_by_users():
+    if disaster.written_by_users() and key in disaster.last:
         return True  # the log has gone on without it
     return key in disaster.named or disaster.unseen
 

@@ -122,13 +122,15 @@ def find(
     moved_to = moved(tables, has or {}, upper)
     told = told_by(tables, has or {}, moved_to)
     taken = target is not table.metadata
+    path = above[-1].path if taken else table.metadata_location
+    left, unsure = _left_behind(at_version(table, target), versions, path, shown)
     return FoundLog(
         target,
         max([upper, *moved_to.values()]),
         taken_back=more if taken else [],
         told_by_tables=told,
-        gone=[] if taken else more,
-        unknown=_brought_in_by(versions, leaves),
+        gone=_united(left, [] if taken else more),
+        unknown=_united(unsure, _brought_in_by(versions, leaves)),
         versions=versions,
         moved=moved_to,
         passed_over=passed_over([one.line for one in tables], at_version(table, target)),
@@ -170,6 +172,42 @@ def _entries_of(table: Table, shown: set[EntryId], *, gone: bool) -> Known | Non
             return None
         raise
     return known | {(one.commit_ts, one.txn_id): None for one in head_of(table).state.entries}
+
+
+def _left_behind(
+    table: Table, versions: Versions, path: str, shown: set[EntryId]
+) -> tuple[list[Entry], list[Entry]]:
+    """
+    Give what a log has left behind that was set back and has gone on: gone, and unknown.
+
+    What a table shows is told by that, and what has the id of an entry of the log is that one's
+    other try.
+
+    Args:
+        table: As the version is that is to stand.
+        versions: What storage has.
+        path: Of that version.
+        shown: What tables show.
+    """
+    chains = versions.left_behind(path, shown)
+    asked = {key for chain in chains for one in chain for key in versions.more_than_before(one)}
+    if not asked - shown:
+        return [], []
+    known = _entries_of(table, asked, gone=True)
+    if known is None:  # the version that is to stand has files that are gone: its head tells
+        known = {(one.commit_ts, one.txn_id): None for one in head_of(table).state.entries}
+    ids = {txn_id for _, txn_id in (*known, *shown)}
+    left, unsure = (
+        [one for one in _brought_in_by(versions, chain) if one.txn_id not in ids]
+        for chain in chains
+    )
+    return left, unsure
+
+
+def _united(some: list[Entry], others: list[Entry]) -> list[Entry]:
+    """Give entries of two kinds, ascending, each once."""
+    by_key = {(one.commit_ts, one.txn_id): one for one in (*some, *others)}
+    return [by_key[key] for key in sorted(by_key)]
 
 
 def _brought_in_by(versions: Versions, chain: list[Version]) -> list[Entry]:

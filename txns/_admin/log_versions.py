@@ -32,6 +32,14 @@ if TYPE_CHECKING:
 
 _LOG = logger(__name__)
 
+EPOCH = 1_000_000_000
+"""
+What a recovery adds to the log's sequence numbers.
+
+Who has loaded a head that was lost since sees a newer one then, of another epoch, and no older one,
+as a replica's is.
+"""
+
 _AT_ONCE = 8
 """Files that are read at once: each is far away, and there are thousands."""
 
@@ -204,6 +212,32 @@ class Versions:
                 return None  # nobody has written that
             first = before
         return newest if first and first.sequence_number > sequence_number else None
+
+    def left_behind(
+        self, path: str, shown: Collection[EntryId]
+    ) -> tuple[list[Version], list[Version]]:
+        """
+        Give what was committed, and is not what one version stands on, nor of an earlier epoch.
+
+        Returns:
+            The former, ascending, and what stands on them, of which nobody can tell. Of what stands
+            alone nothing is told: most often it is of a swap that was lost.
+        """
+        at = self.by_path.get(plain(path))
+        epoch = at.sequence_number // EPOCH if at else 0
+        line: set[str] = set()
+        while at and at.path not in line:
+            line.add(at.path)
+            at = self.by_path.get(at.stands_on)
+        others = [
+            each
+            for each in sorted(self.by_path.values(), key=lambda one: one.sequence_number)
+            if each.path not in line and each.sequence_number // EPOCH >= epoch
+        ]
+        certain = [each for each in others if self.is_committed(each, shown)]
+        stood_on = {plain(each.path) for each in certain}
+        leaves = [each for each in others if each.stands_on in stood_on]
+        return certain, [each for each in leaves if each not in certain]
 
     def not_before(self, path: str) -> list[Version]:
         """Give the versions that were made after one whose file is gone, by names; ascending."""

@@ -18,6 +18,7 @@ from pyiceberg.table.update import (
 
 from txns._admin.found_log import FoundLog, Standing, at_version, find, standing
 from txns._admin.inventory import survey
+from txns._admin.log_versions import EPOCH
 from txns._admin.shown import shown_tables
 from txns._commit.tidy import archived
 from txns._iceberg import manifests
@@ -48,14 +49,6 @@ if TYPE_CHECKING:
     from txns._log.state import LogState
 
 _LOG = logger(__name__)
-
-EPOCH = 1_000_000_000
-"""
-What a recovery adds to the log's sequence numbers.
-
-Who has loaded a head that was lost since sees a newer one then, of another epoch, and no older one,
-as a replica's is.
-"""
 
 ATTEMPTS = 5
 

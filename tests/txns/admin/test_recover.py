@@ -536,3 +536,22 @@ def test_a_table_that_shows_another_entry_than_the_log_went_on_with(shop, ahead_
     assert [] == _recover(shop).found.passed_over
     assert [1, 2, 3, 6, 7] == shop.plain_ids("shop.a")
     assert [] == check_all(shop.open(shop.another_catalog()).parts).violations
+
+
+def test_what_a_log_left_behind_that_has_gone_on_is_named(shop):
+    """No table shows it, and its files are there; what was about to be committed is unknown."""
+    _append(shop, 4, apply="next")  # which the log is set to before
+    _append(shop, 4, apply="inline")
+    backup = pointers(shop.catalog)
+    lost = [_append(shop, value, apply="next") for value in (4, 5)]
+    restore(shop.catalog, backup, [LOG])
+    handle = shop.open(shop.another_catalog())
+    handle.advance(shop.clock.now_ms())
+    dry = recoverable(shop.another_catalog(), Config.of(), shop.clock, forward=False)
+    found = _recover(shop)
+    for each in (dry, found):
+        assert lost[:1] == _ids(each.found.gone)
+        assert lost[1:] == _ids(each.found.unknown)
+    again = _recover(shop).found
+    assert ([], []) == (again.gone, again.unknown)
+    _assert_whole(shop, 1, 2, 3, 4, 4)
