@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from tests.simulation.disaster import Drill
 from tests.simulation.faults import Fault
 from txns._log.entry import Kind, Operation
 from txns.errors import (
@@ -18,7 +19,6 @@ from txns.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.simulation.disaster import Drill
     from tests.simulation.faults import FaultPlan
     from tests.simulation.worker import Lake
 
@@ -61,6 +61,7 @@ def expected(actions: Iterable[str]) -> set[str]:
         *(f"action {name}" for name in actions),
         *(f"fault {fault.value}" for fault in Fault),
         *(f"entry {kind.value}" for kind in Kind if kind.value not in _NO_ENTRIES),
+        *(drill(each) for each in Drill),
         COMMITTED,
         *(f"told {each.__name__}" for each in _TOLD),
         *(f"change {operation.value}" for operation in Operation),

@@ -15,6 +15,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 from tests.simulation import mutations_of_conflicts as of_conflicts
 from tests.simulation import mutations_of_files as of_files
 from tests.simulation import mutations_of_loads as of_loads
+from tests.simulation import mutations_of_recovery as of_recovery
 from tests.simulation.settings import Switch
 from txns._admin import purge
 from txns._commit import apply, committer, group_commit, outstanding, register
@@ -365,6 +366,9 @@ MUTATIONS: dict[str, Mutation] = {
         of_files.superseded_at_once,
         of_files.kept_versions_removed,
         of_files.minutes_forgotten,
+        of_recovery.told_by_nobody,
+        of_recovery.passed_over_written_over,
+        of_recovery.applied_over_a_recovery,
     )
 }
 
@@ -385,6 +389,9 @@ NEEDS = {
     "earlier_heads_forgotten": frozenset({Switch.SUSPENDED}),
     "kept_versions_removed": frozenset({Switch.SUSPENDED}),
     "minutes_forgotten": frozenset({Switch.SUSPENDED}),
+    "told_by_nobody": frozenset({Switch.DAMAGED}),
+    "passed_over_written_over": frozenset({Switch.DAMAGED}),
+    "applied_over_a_recovery": frozenset({Switch.DAMAGED}),
 }
 """What has to be on for a missing protection to be noticed; it is on in each seed then."""
 

@@ -93,6 +93,8 @@ _REPLACEMENTS = 0.2
 _SKEWS_MS_MAX = (5 * MINUTE_MS, 120 * MINUTE_MS, 8 * DAY_MS, 3 * 365 * DAY_MS)
 _SHARE = 0.4
 """How many seeds have what is switched on, each switch for itself."""
+_DAMAGED_SHARE = 0.05
+"""How many seeds are damaged, with Python's core, whose alone a recovery is."""
 
 _OTHER = "o"
 _OTHERS: dict[str, tuple[Action, float]] = {
@@ -185,7 +187,7 @@ def plan(
         only: What every seed has; otherwise a share of them has each of what is on.
         core: Whose core its users have; their actions are the same.
     """
-    drawn = _plan(seed, only)
+    drawn = _plan(seed, only, core)
     return replace(drawn, core=core, java=_with_java(seed, drawn, core))
 
 
@@ -202,8 +204,8 @@ def _verb(key: str) -> str:
     return key.rsplit(".", 1)[1]
 
 
-def _plan(seed: int, only: frozenset[Switch] | None) -> Plan:
-    settings = _settings(seed, only)
+def _plan(seed: int, only: frozenset[Switch] | None, core: Core) -> Plan:
+    settings = _settings(seed, only, core)
     rng = random.Random(f"{seed}/plan")
     fault_rate = rng.choice((0.0, 0.01, 0.02, 0.04))
     workers = {
@@ -343,10 +345,12 @@ def _beside_the_suspended(
     return {**workers, "s": _mixed(orphans, workers.get("s", ()), tuple(removals))}
 
 
-def _settings(seed: int, only: frozenset[Switch] | None) -> Settings:
+def _settings(seed: int, only: frozenset[Switch] | None, core: Core) -> Settings:
     """Draw what a seed has of what is on; what one switch brings changes nothing else."""
     chances = {one: random.Random(f"{seed}/{one.value}").random() for one in Switch}
     drawn = frozenset(one for one in ON if chances[one] < _SHARE) if only is None else only
+    if only is None and core is Core.PYTHON and chances[Switch.DAMAGED] < _DAMAGED_SHARE:
+        drawn = frozenset({Switch.DAMAGED})
     if Switch.DAMAGED in drawn:
         drawn |= frozenset(one for one in _BESIDE_DAMAGE if chances[one] < _SHARE)
     stale_rate = random.Random(f"{seed}/stale-rate").choice((0.03, 0.3))
@@ -387,8 +391,7 @@ def _keys(
 
 def verbs() -> list[str]:
     """Give the names of all actions that ordinary runs may have."""
-    drills_ = (_DAMAGE_VERB, _BACKUP, _STRIKE, _RECOVERY)
-    return [name for name in _KNOWN if not name.startswith(drills_)]
+    return [name for name in _KNOWN if not name.startswith(_DAMAGE_VERB)]
 
 
 def action_of(key: str) -> Action:

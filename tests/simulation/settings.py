@@ -63,7 +63,7 @@ class Switch(Enum):
 
 
 ON = frozenset(Switch) - {Switch.DAMAGED}
-"""What runs have that are not told otherwise: a lake is damaged with `--only damaged`."""
+"""What runs have beside each other that are not told otherwise; few are damaged in its place."""
 
 
 @dataclass(frozen=True)
