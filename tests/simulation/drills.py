@@ -263,10 +263,13 @@ def _take_as_they_are(worker: Worker, found: Disaster) -> bool:
     users = {each for logged in found.written_by_users() for each in logged.names}
     if found.drill not in {Drill.VOID, Drill.TABLE_SET_BACK} and name not in users:
         raise Violation("recovery", f"{name} lacks something after {found.drill}")
-    if name in lake.observer.registry.pointers:
-        found.taken.setdefault(name, applied_of(lake.observer.registry.metadata(name)))
+    handle = lake.open(apply="inline")
+    handle.apply_le()  # an adoption does that first, and what it has taken would be less than that
+    repaired = {each for key in found.by_admin for each in found.written[key].names}
+    if name in lake.observer.registry.pointers and name not in repaired:
+        found.taken[name] = applied_of(lake.observer.registry.metadata(name))
     worker.process.repairing = "adopt"
-    lake.open(apply="inline").repair_adopt(name)
+    handle.repair_adopt(name)
     worker.process.repairing = ""
     return False
 

@@ -37,10 +37,12 @@ QUICK = {
 
 TESTS_SEE = {
     "absence_check_dropped",
+    "applied_over_a_recovery",
     "head_not_moved",
     "ids_as_staged",
     "kept_tag_forgotten",
     "missing_list_passed_over",
+    "passed_over_written_over",
     "reads_by_name_only",
     "set_back_read_as_it_is",
 }
