@@ -24,6 +24,7 @@ from txns._admin.shown import shown_tables
 from txns._commit.tidy import archived
 from txns._iceberg.snapshots import summary_value
 from txns._log import entry as _entry
+from txns._log import permitted
 from txns._log.archive_scan import ArchiveScan
 from txns._log.commit_log import head_of, record_of
 from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, LoggedChange
@@ -66,7 +67,8 @@ def void(parts: Parts, number: int) -> Voided:
 
     Raises:
         InvalidUsage: 42704, the log has no such record; 22023, nobody is kept by it.
-        CorruptLog: Another record is broken, too, and is to be made void before.
+        CorruptLog: The log cannot be read without it either, of records that can each be read.
+        Unsupported: The commit table names code, or deletes files by itself.
         Conflict: Others write the log all the time.
     """
     table = parts.catalog.load_table(parts.log.identifier)
@@ -137,12 +139,18 @@ def _is_in_the_way(parts: Parts, head: Head, logged: LoggedChange) -> bool:
 
 
 def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> None:
-    """Replace the head by one without the record; it is read before it is sent."""
+    """
+    Replace the head by one without the record; it is read before it is sent.
+
+    But where other records cannot be read either, which are to be made void next.
+    """
+    permitted.refuse_steered(table.metadata.properties)
     without = at_version(table, _without(table, bad))
     record = _tidied(parts, without, told)
     snapshot, updates = archived(without, [told] if told else [], record)
     updates.append(RemoveSnapshotsUpdate(snapshot_ids=[bad.snapshot_id]))
-    head_of(at_version(table, update_table_metadata(table.metadata, tuple(updates))))
+    if all(map(_can_be_read, _records(without))):
+        head_of(at_version(table, update_table_metadata(table.metadata, tuple(updates))))
     here = (
         AssertTableUUID(uuid=table.metadata.table_uuid),
         AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=table.metadata.current_snapshot_id),
@@ -193,20 +201,14 @@ def _tidied(parts: Parts, table: Table, told: Entry | None) -> Entry:
 
     The entry after it chains to it: at and below that the head need not be complete. Nor is it
     where the archive has more.
+    Others that cannot be read say nothing: an entry that chains to one of them tells where it was.
 
     Args:
         parts: The clock's.
         table: The commit table without the void record.
         told: What can be told of it.
-
-    Raises:
-        CorruptLog: Another record cannot be read either; with what makes it void.
     """
-    records = [
-        record_of(each)
-        for each in sorted(table.metadata.snapshots, key=lambda one: one.sequence_number or 0)
-        if summary_value(each, _entry.KIND) is not None
-    ]
+    records = [record_of(each) for each in _records(table) if _can_be_read(each)]
     tidied = max(_archived_upto(table), records[-1].tidied_upto if records else 0)
     entries = [each for each in records if each.kind is not Kind.TIDY]
     previous = tidied
@@ -225,6 +227,21 @@ def _tidied(parts: Parts, table: Table, told: Entry | None) -> Entry:
         tidied_upto=tidied,
         engine=THIS_ENGINE,
     )
+
+
+def _records(table: Table) -> list[Snapshot]:
+    """Give the snapshots of a commit table that are records, in their order."""
+    every = table.metadata.snapshots
+    found = (each for each in every if summary_value(each, _entry.KIND) is not None)
+    return sorted(found, key=lambda each: each.sequence_number or 0)
+
+
+def _can_be_read(record: Snapshot) -> bool:
+    try:
+        record_of(record)
+    except CorruptLog:
+        return False
+    return True
 
 
 def _archived_upto(table: Table) -> int:

@@ -8,12 +8,15 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import AddSnapshotUpdate
 
 import txns
 from tests.txns.lake import ids, rows
 from txns._admin.invariants import check_all
 from txns._admin.void import void, void_sound
 from txns._config import Config
+from txns._log import commit_table
 from txns._log import entry as _entry
 from txns._log.commit_log import head_of
 from txns._services import Parts
@@ -125,15 +128,28 @@ def test_a_record_that_is_not_there(shop):
         void(_parts(shop), 17)
 
 
-def test_two_records_are_made_void_one_by_one(shop, monkeypatch):
-    """The second one's error names it, until both are."""
+def test_two_records_that_cannot_be_read_are_made_void_in_any_order(shop, monkeypatch):
+    """Neither waits for the other: a forger writes as many as he likes."""
     first, _ = _append_bad(shop, monkeypatch, **{_entry.ISOLATION: "chaos"})
     table = shop.another_catalog().load_table("txns.commits")
-    second = table.metadata.snapshots[-2]
-    broken = dict(second.summary.additional_properties) | {_entry.TABLES: json.dumps({})}
-    _rewritten(shop, second.snapshot_id, broken)
-    with pytest.raises(txns.CorruptLog, match=f"--void {second.snapshot_id}"):
-        void(_parts(shop), first)
+    newest = table.current_snapshot()
+    summary = {**newest.summary.additional_properties, _entry.KIND: "merge", _entry.UPPER: "x"}
+    second = newest.model_copy(
+        update={
+            "snapshot_id": 4711,
+            "parent_snapshot_id": newest.snapshot_id,
+            "sequence_number": table.metadata.last_sequence_number + 1,
+            "timestamp_ms": newest.timestamp_ms + 1,
+            "summary": Summary(Operation.APPEND, **summary),
+        }
+    )
+    updates = (AddSnapshotUpdate(snapshot=second), commit_table.main_at(4711))
+    shop.another_catalog().commit_table(table, (), updates)
+    for each in (first, 4711):
+        assert each == void(_parts(shop), each).snapshot_id
+    handle = shop.open(shop.another_catalog())
+    handle.catalog().load_table("shop.b").append(rows(2))
+    assert [1, 2] == ids(handle.snapshot().load_table("shop.b"))
 
 
 @pytest.mark.parametrize("apply", ["inline", "next"])
