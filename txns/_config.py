@@ -12,11 +12,14 @@ from txns.errors import InvalidUsage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pyiceberg.catalog import Catalog
+
     from txns._identifier import Identifier
 
 _DAY_MS = 24 * 3600 * 1000
 _REGISTER = ("created", "all", "none")
 _APPLY = (INLINE, NEXT)
+_PLACES = "txns.create-locations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +129,8 @@ def folders_of(named: str | Iterable[str]) -> tuple[str, ...]:
     """Give folders as a user names them: one by one, or in a text with commas between."""
     each = named.split(",") if isinstance(named, str) else named
     return tuple(filter(None, (folder.strip() for folder in each)))
+
+
+def named_folders(catalog: Catalog, named: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Give the folders below which tables may stand: a process's own, or the catalog's option."""
+    return folders_of(str(catalog.properties.get(_PLACES, ""))) if named is None else named

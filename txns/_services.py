@@ -13,6 +13,7 @@ from txns._commit.group_commit import CommitLoop
 from txns._commit.head_bounds import HeadBounds
 from txns._commit.register import Registrar
 from txns._commit.tidy import Tidier
+from txns._config import named_folders
 from txns._iceberg import time_outs
 from txns._log import storage_time
 from txns._log.archive import Archive
@@ -59,7 +60,9 @@ class Parts:
     def of(catalog: Catalog, config: Config, clock: Clock) -> Parts:
         """Wire the parts over a catalog, whose client is not to wait for ever."""
         time_outs.put_in(catalog)
-        log = CommitLog(catalog, config.commit_table, clock)
+        log = CommitLog(
+            catalog, config.commit_table, clock, named_folders(catalog, config.create_locations)
+        )
         timeline = Timeline(Archive(log))
         tables = DataTables(catalog, log, timeline, clock)
         places = AllowedPlaces(catalog, config)

@@ -91,14 +91,28 @@ def remove(parts: Parts) -> list[Orphan]:
         Conflict: The head could not be moved, or is not seen to have moved.
         CorruptLog: A file that the log refers to is missing.
         Unsupported: The files cannot be listed, or are listed under other names, or some are
-            another table's.
+            another table's, or the commit table stands where its catalog would not put it.
     """
-    moved = _moved(parts, parts.log.load())
+    _refuse_elsewhere(parts, head := parts.log.load())
+    moved = _moved(parts, head)
+    _refuse_elsewhere(parts, moved)
     found = listed(parts.log.io, moved.metadata.location)
     now_ms = _written_ms(moved, found)
     _moved(parts, parts.log.load())
     io = parts.log.io
     return [replace(each, stays=_delete(io, each.path)) for each in _unused(parts, found, now_ms)]
+
+
+def _refuse_elsewhere(parts: Parts, head: Head) -> None:
+    """Refuse to remove files where the commit table stands by its own word alone (spec 3.3)."""
+    place = head.metadata.location
+    if not parts.log.place.has(f"{place}/metadata"):
+        raise Unsupported(
+            "the commit table does not stand at its catalog's own place for its name, so nothing is"
+            " removed: look who has moved it, and set its location back with the catalog itself;"
+            " where the place is right, name a folder above it in create_locations of txns.open,"
+            f" or txns.create-locations of the catalog; location=`{place}`"
+        )
 
 
 def _delete(io: FileIO, path: str) -> str:

@@ -25,6 +25,7 @@ from txns._iceberg.recorded_io import RecordedIO
 from txns._iceberg.snapshots import summary_value
 from txns._log import archive, commit_table
 from txns._log import entry as _entry
+from txns._log.archive_scan import readable
 from txns._log.entry import THIS_ENGINE, Entry, Kind
 from txns._log.swap import Outcome
 from txns._logger import about, logger
@@ -149,8 +150,9 @@ class Tidier:
         )
         record = self._record(head, max(head.state.tidied_upto, done[-1].commit_ts))
         try:
-            small = _mergeable(table)
-            rows = _rows(table, small)
+            with readable():
+                small = _mergeable(table)
+                rows = _rows(table, small)
             for entry in done:
                 rows.extend(archive.rows_of(entry))
             snapshot, updates = _rewritten(table, rows, small, record)

@@ -84,6 +84,15 @@ def other_name(place: str, name: str) -> str | None:
     return named[1] if named else None
 
 
+def is_below_own(path: str, folder: str, name: str) -> bool:
+    """Whether a file lies below that of a table's name in a folder; see `is_own`."""
+    within = plain(folder.removesuffix(_BY_UUID))
+    if not is_below(path, within):
+        return False
+    first = plain(path).removeprefix(f"{within}/").partition("/")[0]
+    return is_own(f"{within}/{first}", folder, name) and plain(path) != f"{within}/{first}"
+
+
 def own_folders(place: str, namespace: Identifier) -> tuple[str, ...]:
     """
     Give the folders in which a catalog puts tables that would put one at a place.

@@ -27,7 +27,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from txns._identifier import dotted_name
 from txns._log import limits
-from txns._log.archive_scan import ArchiveScan
+from txns._log.archive_scan import ArchiveScan, readable
 from txns._log.commit_table import SCHEMA
 from txns._log.entry import (
     APPLIED_KINDS,
@@ -243,8 +243,10 @@ class Archive:
         self, condition: BooleanExpression | None = None, columns: tuple[str, ...] = ("*",)
     ) -> list[dict[str, Any]]:
         """Give archived rows by column name, ascending by `commit_ts`, which is one of them."""
-        scan = self._table().scan(row_filter=condition or AlwaysTrue(), selected_fields=columns)
-        found = scan.to_arrow().to_pylist()
+        table = self._table()
+        with readable():
+            scan = table.scan(row_filter=condition or AlwaysTrue(), selected_fields=columns)
+            found = scan.to_arrow().to_pylist()
         return sorted(found, key=lambda row: row["commit_ts"])
 
     def _table(self) -> Table:

@@ -8,6 +8,7 @@ bounds that files have of `commit_ts`; who wants the newest reads the newest fil
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +26,7 @@ from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.types import LongType
 
 from txns._log.commit_table import SCHEMA
+from txns.errors import CorruptLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,6 +58,24 @@ class Window(NamedTuple):
     least_ts: int
     greatest_ts: int
     spans: tuple[int, ...]
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """
+    Read the archive in a block.
+
+    Raises:
+        CorruptLog: Its files are none of it, or its table has other columns: anybody who may write
+            the commit table can have put them there.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, KeyError) as error:
+        raise CorruptLog(
+            "the archive of the log cannot be read: look who has written the commit table;"
+            f" {type(error).__name__}: {error}"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +122,8 @@ class ArchiveScan:
 
     def _files(self) -> list[tuple[Span, FileScanTask]]:
         condition = And(self.condition, _within(self.least_ts, self.greatest_ts))
-        tasks = self.table.scan(row_filter=condition).plan_files()
+        with readable():
+            tasks = list(self.table.scan(row_filter=condition).plan_files())
         found = [(self._span(task), task) for task in tasks]
         return [(span, task) for span, task in found if span.least_ts <= span.greatest_ts]
 
@@ -140,9 +161,10 @@ class ArchiveScan:
         self, part: _Part, condition: BooleanExpression, columns: tuple[str, ...]
     ) -> pa.Table:
         table = self.table
-        schema = table.scan(selected_fields=columns).projection()
-        within = And(condition, _within(part.least_ts, part.greatest_ts))
-        return ArrowScan(table.metadata, table.io, schema, within).to_table(part.tasks)
+        with readable():
+            schema = table.scan(selected_fields=columns).projection()
+            within = And(condition, _within(part.least_ts, part.greatest_ts))
+            return ArrowScan(table.metadata, table.io, schema, within).to_table(part.tasks)
 
 
 def falling(spans: Sequence[Span], greatest_ts: int) -> Iterator[Window]:

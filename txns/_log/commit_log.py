@@ -29,6 +29,7 @@ from txns._iceberg.snapshots import REPLACE, History, operation_of, summary_valu
 from txns._identifier import dotted_name
 from txns._log import commit_table, limits, payload, permitted
 from txns._log import entry as _entry
+from txns._log.own_place import OwnPlace
 from txns._log.state import EMPTY, LogState
 from txns._log.superseded import SupersededFiles, ends_minute
 from txns._log.swap import Outcome, Swap, is_denied, is_full, is_refusal
@@ -151,14 +152,31 @@ NO_HEAD = Head(None, EMPTY)
 class CommitLog:
     """The log over one catalog. Threads may share it."""
 
-    def __init__(self, catalog: Catalog, identifier: Identifier, clock: Clock) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        identifier: Identifier,
+        clock: Clock,
+        allowed_places: Sequence[str] = (),
+    ) -> None:
+        """
+        Make it over a catalog.
+
+        Args:
+            catalog: Any.
+            identifier: The commit table.
+            clock: Proposes.
+            allowed_places: Folders below which the commit table may stand, beside its catalog's own
+                place for its name: elsewhere nothing is removed.
+        """
         self.catalog = catalog
         self.identifier = identifier
         self._clock = clock
         self._payloads = payload.Payloads()
         self._records: dict[int, Entry] = {}
         self._last = NO_HEAD
-        self._superseded = SupersededFiles(clock)
+        self.place = OwnPlace(catalog, identifier, allowed_places)
+        self._superseded = SupersededFiles(clock, self.place.has)
         self._seen = threading.Lock()
 
     @property
@@ -309,8 +327,10 @@ class CommitLog:
         Check that this program may write the log.
 
         Raises:
-            Unsupported: It asks for a writer feature that this program does not know.
+            Unsupported: It asks for a writer feature that this program does not know, or its table
+                has a property that no commit table has.
         """
+        permitted.refuse_steered(head.metadata.properties)
         for snapshot in head.metadata.snapshots:
             if _has_kind(snapshot):
                 _entry.check_writable(_summary(snapshot))
@@ -322,7 +342,7 @@ class CommitLog:
         An error says that nothing has been sent.
 
         Raises:
-            Unsupported: The log asks for a writer feature that this program does not know.
+            Unsupported: As for `check_writable`.
         """
         assert head.table is not None
         self.check_writable(head)

@@ -22,7 +22,7 @@ from pyiceberg.table.update import (
 from txns._identifier import dotted_name
 from txns._log.commit_table import LOG_ID
 from txns._log.entry import Kind, Operation
-from txns.errors import CorruptLog
+from txns.errors import CorruptLog, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,6 +61,9 @@ _RETENTION = (EXPIRE_KEEP, EXPIRE_AGE_MS)
 
 _REACHING = ("adls.", "client.", "gcs.", "hdfs.", "hf.", "oss.", "s3.")
 """What keys begin with by which libraries reach storage; pyiceberg takes a table's own first."""
+
+_DELETES = "write.metadata.delete-after-commit.enabled"
+"""Of the commit table: whoever commits removes what its metadata says went before."""
 
 _NAMED = frozenset({"add-schema", "add-spec", "add-sort-order", "add-snapshot", "set-snapshot-ref"})
 _ACTIONS = {
@@ -178,6 +181,26 @@ def steers(key: str) -> bool:
     the table.
     """
     return key == "uri" or key.endswith((".impl", "-impl")) or key.startswith(_REACHING)
+
+
+def refuse_steered(properties: Mapping[str, str]) -> None:
+    """
+    Refuse to write by what a commit table's properties tell libraries to load, or to delete.
+
+    Whoever may write the commit table alone would run code of his own, or delete any file, by the
+    hands of all who commit.
+
+    Raises:
+        Unsupported: With the property, which is to be removed with the catalog itself.
+    """
+    deletes = properties.get(_DELETES, "false").lower() == "true"
+    key = next(filter(steers, properties), _DELETES if deletes else None)
+    if key is not None:
+        raise Unsupported(
+            "the commit table has a property that no commit table has, by which a library loads"
+            " code, reaches storage or deletes files, so nothing is written: look who has set it,"
+            f" and remove it with the catalog itself; property=`{key}` value=`{properties[key]}`"
+        )
 
 
 def _may_remove(kind: Kind, key: str) -> bool:

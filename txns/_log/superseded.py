@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from txns._logger import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyiceberg.io import FileIO
 
@@ -56,8 +56,9 @@ def minute_of(upper: int) -> int:
 class SupersededFiles:
     """Files that wait for the end of their time. Threads may share it."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, may_remove: Callable[[str], bool]) -> None:
         self._clock = clock
+        self._may_remove = may_remove
         self._queue: deque[tuple[int, str]] = deque()
         self._lock = threading.Lock()
 
@@ -72,7 +73,8 @@ class SupersededFiles:
             room = QUEUED - len(self._queue)
             self._queue.extend((now_ms + GRACE_MS, each) for each in locations[:room])
         for path in due:
-            remove(io, path)
+            if self._may_remove(path):  # asked here, since it may ask the catalog
+                remove(io, path)
 
 
 def remove(io: FileIO, path: str) -> None:

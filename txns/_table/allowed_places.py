@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.update import AssignUUIDUpdate
 
-from txns._config import folders_of
+from txns._config import named_folders
 from txns._iceberg.default_places import namespace_folders, planned_folders
 from txns._iceberg.places import elsewhere, is_at_or_below, is_same, moves, other_name
 from txns._identifier import dotted_name
@@ -36,9 +36,7 @@ class AllowedPlaces:
 
     def __init__(self, catalog: Catalog, config: Config) -> None:
         self._catalog = catalog
-        told = str(catalog.properties.get(_OPTION, ""))
-        named = config.create_locations
-        self._named = folders_of(told) if named is None else named
+        self._named = named_folders(catalog, config.create_locations)
         self._known: dict[Identifier, dict[str, None]] = {}
 
     def refuse_to_stage(

@@ -99,7 +99,7 @@ def test_nothing_goes_before_the_hour_has_passed(lake: Lake):
 
 def test_a_commit_after_a_pause_removes_few(lake: Lake):
     """What many commits have left is removed by as many: none of them waits for all."""
-    files, io = SupersededFiles(lake.clock), Recorded()
+    files, io = SupersededFiles(lake.clock, lambda _path: True), Recorded()
     for number in range(100):
         files.add(io, [str(number)])
     lake.clock.ahead_ms += GRACE_MS
@@ -112,7 +112,7 @@ def test_a_commit_after_a_pause_removes_few(lake: Lake):
 def test_what_waits_is_bounded(lake: Lake, monkeypatch):
     """What finds no room stays for `txns tidy --files`, and what waits has its turn."""
     monkeypatch.setattr(superseded, "QUEUED", 3)
-    files, io = SupersededFiles(lake.clock), Recorded()
+    files, io = SupersededFiles(lake.clock, lambda _path: True), Recorded()
     files.add(io, ["a", "b", "c", "d"])
     lake.clock.ahead_ms += GRACE_MS
     files.add(io, ["e", "f"])
@@ -134,7 +134,7 @@ class Set(SteppingClock):
 def test_an_hour_passes_whatever_the_clock_is_set_to(days: int):
     """Neither goes what was superseded a moment ago, nor stays what waits behind it."""
     clock, io = Set(), Recorded()
-    files = SupersededFiles(clock)
+    files = SupersededFiles(clock, lambda _path: True)
     files.add(io, ["a"])
     clock.set_ms = days * 24 * GRACE_MS
     files.add(io, ["b"])

@@ -16,6 +16,7 @@ import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.table.AllowedPlaces;
 import io.txns.iceberg.table.DataTables;
+import java.util.List;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.apache.iceberg.catalog.Catalog;
@@ -58,7 +59,12 @@ public record Services(
       TxnClock clock,
       Function<String, CommitGroup> groups,
       TxnMetrics metrics) {
-    CommitLog log = new CommitLog(delegate, config.get().commitTable(), clock);
+    CommitLog log =
+        new CommitLog(
+            delegate,
+            config.get().commitTable(),
+            clock,
+            () -> List.copyOf(config.get().createLocations()));
     Timeline timeline = new Timeline(new Archive(log));
     DataTables tables = new DataTables(delegate, log, timeline, clock);
     AllowedPlaces places = new AllowedPlaces(delegate, config);

@@ -26,6 +26,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.data.GenericRecord;
 import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.Record;
+import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expression;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.io.CloseableIterable;
@@ -301,7 +302,25 @@ public final class Archive {
       records.forEach(reader);
     } catch (IOException e) {
       throw new UncheckedIOException("cannot read the commit table's rows", e);
+    } catch (ValidationException
+        | IllegalArgumentException
+        | NullPointerException
+        | ClassCastException e) {
+      throw unreadable(e);
     }
+  }
+
+  /**
+   * What is told of an archive whose files are none of it, or whose table has other columns:
+   * anybody who may write the commit table can have put them there.
+   */
+  private static TxnException unreadable(RuntimeException cause) {
+    TxnException error =
+        TxnException.corruptLog(
+            "the archive of the log cannot be read: look who has written the commit table; "
+                + cause);
+    error.initCause(cause);
+    return error;
   }
 
   /** The rows that an entry leaves in the archive; one without a table where it changes none. */

@@ -16,6 +16,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Supplier;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.HasTableOperations;
@@ -98,10 +99,23 @@ public final class CommitLog {
   }
 
   public CommitLog(Catalog delegate, TableIdentifier identifier, TxnClock clock) {
+    this(delegate, identifier, clock, List::of);
+  }
+
+  /**
+   * @param allowedPlaces folders below which the commit table may stand, beside its catalog's own
+   *     place for its name: elsewhere nothing is removed
+   */
+  public CommitLog(
+      Catalog delegate,
+      TableIdentifier identifier,
+      TxnClock clock,
+      Supplier<List<String>> allowedPlaces) {
     this.delegate = delegate;
     this.identifier = identifier;
     this.clock = clock;
-    this.superseded = new SupersededFiles(clock);
+    OwnPlace place = new OwnPlace(delegate, identifier, allowedPlaces);
+    this.superseded = new SupersededFiles(clock, place::has);
   }
 
   public TableIdentifier identifier() {
@@ -493,6 +507,7 @@ public final class CommitLog {
   }
 
   private static void checkWritable(TableMetadata metadata) {
+    Permitted.refuseSteered(metadata.properties());
     List<Snapshot> records = new ArrayList<>();
     metadata.snapshots().stream().filter(EntryParser::hasKind).forEach(records::add);
     records.forEach(record -> EntryParser.checkWritable(record.summary()));

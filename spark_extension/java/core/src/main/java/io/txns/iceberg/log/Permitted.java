@@ -55,6 +55,9 @@ public final class Permitted {
   private static final List<String> REACHING =
       List.of("adls.", "client.", "gcs.", "hdfs.", "hf.", "oss.", "s3.");
 
+  /** Of the commit table: whoever commits removes what its metadata says went before. */
+  private static final String DELETES = TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED;
+
   private static final Set<Class<?>> NAMED =
       Set.of(
           MetadataUpdate.AddSchema.class,
@@ -209,6 +212,33 @@ public final class Permitted {
         || key.endsWith(".impl")
         || key.endsWith("-impl")
         || REACHING.stream().anyMatch(key::startsWith);
+  }
+
+  /**
+   * Refuse to write by what a commit table's properties tell libraries to load, or to delete.
+   * Whoever may write the commit table alone would run code of his own, or delete any file, by the
+   * hands of all who commit.
+   *
+   * @throws TxnException 0A000 with the property, which is to be removed with the catalog itself
+   */
+  static void refuseSteered(Map<String, String> properties) {
+    properties.entrySet().stream()
+        .filter(set -> steers(set.getKey()) || DELETES.equals(set.getKey()) && isTrue(set))
+        .findFirst()
+        .ifPresent(
+            set -> {
+              throw TxnException.unsupported(
+                  String.format(
+                      "the commit table has a property that no commit table has, by which a library"
+                          + " loads code, reaches storage or deletes files, so nothing is written:"
+                          + " look who has set it, and remove it with the catalog itself;"
+                          + " property=`%s` value=`%s`",
+                      set.getKey(), set.getValue()));
+            });
+  }
+
+  private static boolean isTrue(Map.Entry<String, String> set) {
+    return Boolean.parseBoolean(set.getValue());
   }
 
   private static Stream<String> notRemoved(EntryKind kind, Collection<String> keys) {

@@ -6,6 +6,7 @@ import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.function.Predicate;
 import org.apache.iceberg.io.FileIO;
 
 /**
@@ -40,15 +41,21 @@ public final class SupersededFiles {
   private record Superseded(FileIO io, String location, long dueMs) {}
 
   private final TxnClock clock;
+  private final Predicate<String> mayRemove;
   private final int queued;
   private final Deque<Superseded> queue = new ArrayDeque<>();
 
-  SupersededFiles(TxnClock clock) {
-    this(clock, QUEUED);
+  /**
+   * @param mayRemove whether a file is to be removed at all; asked late, since it may ask the
+   *     catalog
+   */
+  SupersededFiles(TxnClock clock, Predicate<String> mayRemove) {
+    this(clock, mayRemove, QUEUED);
   }
 
-  SupersededFiles(TxnClock clock, int queued) {
+  SupersededFiles(TxnClock clock, Predicate<String> mayRemove, int queued) {
     this.clock = clock;
+    this.mayRemove = mayRemove;
     this.queued = queued;
   }
 
@@ -74,9 +81,11 @@ public final class SupersededFiles {
     }
   }
 
-  private static void delete(Superseded due) {
+  private void delete(Superseded due) {
     try {
-      due.io().deleteFile(due.location());
+      if (mayRemove.test(due.location())) {
+        due.io().deleteFile(due.location());
+      }
     } catch (RuntimeException e) {
       LOG.debug("a superseded file stays: {}", due.location(), e);
     }

@@ -93,6 +93,20 @@ public final class Places {
     return named.matches() ? Optional.of(named.group(1)) : Optional.empty();
   }
 
+  /**
+   * Whether a file lies below that of a table's name in a folder, as {@link #isOwn} says what that
+   * is.
+   */
+  public static boolean isBelowOwn(String path, String folder, String name) {
+    boolean byUuid = folder.endsWith(BY_UUID);
+    String above = plain(byUuid ? folder.substring(0, folder.length() - BY_UUID.length()) : folder);
+    if (!isBelow(path, above)) {
+      return false;
+    }
+    String[] within = plain(path).substring(above.length() + 1).split("/", 2);
+    return within.length > 1 && isOwn(above + "/" + within[0], folder, name);
+  }
+
   private static String last(String location) {
     String place = plain(location);
     return place.substring(place.lastIndexOf('/') + 1);

@@ -2,6 +2,7 @@ package io.txns.iceberg.table;
 
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.meta.DefaultPlaces;
 import io.txns.iceberg.meta.Places;
 import java.util.List;
 import java.util.Map;
@@ -10,20 +11,13 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
-import org.apache.iceberg.BaseTransaction;
 import org.apache.iceberg.MetadataUpdate;
-import org.apache.iceberg.Schema;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
-import org.apache.iceberg.catalog.SupportsNamespaces;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
-import org.apache.iceberg.exceptions.BadRequestException;
-import org.apache.iceberg.exceptions.ForbiddenException;
-import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
-import org.apache.iceberg.types.Types;
 
 /**
  * Where tables may stand: where their catalog puts them, and where this process allows it. Whoever
@@ -31,9 +25,6 @@ import org.apache.iceberg.types.Types;
  */
 public final class AllowedPlaces {
   private static final String OPTION = "txns.create-locations";
-  private static final String LOCATION = "location";
-  private static final Schema ANY =
-      new Schema(Types.NestedField.optional(1, "id", Types.LongType.get()));
 
   private final Catalog delegate;
   private final Supplier<TxnConfig> config;
@@ -123,7 +114,7 @@ public final class AllowedPlaces {
         known.computeIfAbsent(table.namespace(), any -> ConcurrentHashMap.newKeySet());
     // Whoever may write the log alone does not move a namespace.
     return folders.stream().anyMatch(isOwn)
-        || matches(namespaceFolders(table), table, isOwn)
+        || matches(DefaultPlaces.ofNamespace(delegate, table.namespace()), table, isOwn)
         || matches(planned(table, creates), table, isOwn);
   }
 
@@ -132,28 +123,10 @@ public final class AllowedPlaces {
     return folders.stream().anyMatch(isOwn);
   }
 
-  private Set<String> namespaceFolders(TableIdentifier table) {
-    if (!(delegate instanceof SupportsNamespaces namespaces)) {
-      return Set.of();
-    }
-    Namespace of = table.namespace();
-    try {
-      String location = namespaces.loadNamespaceMetadata(of).get(LOCATION);
-      return location == null ? Set.of() : Places.spellings(location, of.levels());
-    } catch (UnsupportedOperationException
-        | NoSuchNamespaceException
-        | BadRequestException
-        | ForbiddenException e) {
-      return Set.of(); // it has none, or none that we may see
-    }
-  }
-
   /** The folders in which the catalog itself puts a table: its rules are its own. */
   private Set<String> planned(TableIdentifier table, boolean creates) {
     try {
-      BaseTransaction creation =
-          (BaseTransaction) delegate.buildTable(table, ANY).createTransaction();
-      return Places.ownFolders(creation.currentMetadata().location(), table.namespace().levels());
+      return DefaultPlaces.planned(delegate, table);
     } catch (AlreadyExistsException e) {
       if (creates) {
         throw e;

@@ -45,7 +45,7 @@ class SupersededFilesTest {
   @ParameterizedTest
   @ValueSource(longs = {72, -72})
   void anHourPassesWhateverTheClockIsSetTo(long hours) throws Exception {
-    SupersededFiles files = new SupersededFiles(clock, 9);
+    SupersededFiles files = new SupersededFiles(clock, path -> true, 9);
     files.add(io, file("a"));
     clock.setMs = hours * HOUR_MS;
     files.add(io, file("b"));
@@ -61,7 +61,7 @@ class SupersededFilesTest {
   /** What finds no room stays for {@code txns tidy --files}, and what waits has its turn. */
   @Test
   void whatWaitsIsBounded() throws Exception {
-    SupersededFiles files = new SupersededFiles(clock, 2);
+    SupersededFiles files = new SupersededFiles(clock, path -> true, 2);
     for (String name : new String[] {"a", "b", "c"}) {
       files.add(io, file(name));
     }

@@ -1,0 +1,48 @@
+package io.txns.iceberg.meta;
+
+import java.util.Set;
+import org.apache.iceberg.BaseTransaction;
+import org.apache.iceberg.Schema;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.catalog.Namespace;
+import org.apache.iceberg.catalog.SupportsNamespaces;
+import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.BadRequestException;
+import org.apache.iceberg.exceptions.ForbiddenException;
+import org.apache.iceberg.exceptions.NoSuchNamespaceException;
+import org.apache.iceberg.types.Types;
+
+/** The folders in which a catalog puts new tables of a namespace. */
+public final class DefaultPlaces {
+  private static final String LOCATION = "location";
+  private static final Schema ANY =
+      new Schema(Types.NestedField.optional(1, "id", Types.LongType.get()));
+
+  private DefaultPlaces() {}
+
+  /** The folders in which libraries put a new table of a namespace, by its own location. */
+  public static Set<String> ofNamespace(Catalog catalog, Namespace namespace) {
+    if (!(catalog instanceof SupportsNamespaces namespaces)) {
+      return Set.of();
+    }
+    try {
+      String location = namespaces.loadNamespaceMetadata(namespace).get(LOCATION);
+      return location == null ? Set.of() : Places.spellings(location, namespace.levels());
+    } catch (UnsupportedOperationException
+        | NoSuchNamespaceException
+        | BadRequestException
+        | ForbiddenException e) {
+      return Set.of(); // it has none, or none that we may see
+    }
+  }
+
+  /**
+   * The folders in which the catalog itself puts a table: its rules are its own.
+   *
+   * @throws org.apache.iceberg.exceptions.AlreadyExistsException there is one of that name
+   */
+  public static Set<String> planned(Catalog catalog, TableIdentifier table) {
+    BaseTransaction creation = (BaseTransaction) catalog.buildTable(table, ANY).createTransaction();
+    return Places.ownFolders(creation.currentMetadata().location(), table.namespace().levels());
+  }
+}
