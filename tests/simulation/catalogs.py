@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
 
+    from tests.simulation.rights import Rights
+
 T = TypeVar("T")
 Identifier = tuple[str, ...]
 OnCommit = Callable[[Identifier, "TableMetadata | None", "TableMetadata"], None]
@@ -143,7 +145,8 @@ class Registry:
 
 def _upper(metadata: TableMetadata) -> int:
     summaries = (each.summary.additional_properties for each in metadata.snapshots if each.summary)
-    return max((int(each.get("txns.upper", 0)) for each in summaries), default=0)
+    stored = (each.get("txns.upper", "0") for each in summaries)
+    return max((int(each) for each in stored if each.isascii() and each.isdecimal()), default=0)
 
 
 def _refuse_what_java_cannot_load(old: TableMetadata | None, new: TableMetadata) -> None:
@@ -156,10 +159,11 @@ class SimulatedCatalog(MetastoreCatalog):
 
     errors = _SWAP_ERRORS
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, rights: Rights | None = None) -> None:
         super().__init__("simulated", warehouse="memory://lake")
         self.registry = registry
-        self._io = SimulatedFileIO(registry.storage)
+        self._rights = rights
+        self._io = SimulatedFileIO(registry.storage, rights)
 
     def _step(
         self,
@@ -168,6 +172,8 @@ class SimulatedCatalog(MetastoreCatalog):
         effect: Callable[[], T],
         older: Callable[[], T] | None = None,
     ) -> T:
+        if self._rights and not self._rights.may_step(kind, label):
+            raise ForbiddenError(f"simulated: no right to {kind} {label}")
         return self.registry.storage.world.io(kind, label, effect, self.errors, older=older)
 
     def _load_file_io(

@@ -14,6 +14,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
 from tests.simulation import mutations_of_conflicts as of_conflicts
 from tests.simulation import mutations_of_files as of_files
+from tests.simulation import mutations_of_forgeries as of_forgeries
 from tests.simulation import mutations_of_loads as of_loads
 from tests.simulation import mutations_of_recovery as of_recovery
 from tests.simulation.settings import Switch
@@ -317,11 +318,19 @@ def registered_once() -> list[Patch]:
     return [(register, "reversed", oldest_first)]
 
 
+_OF_FORGERIES = (
+    of_forgeries.forbidden_updates_carried_out,
+    of_forgeries.never_under_care_forgotten,
+    of_forgeries.places_unchecked,
+    of_forgeries.misplaced_lists_read,
+    of_forgeries.log_steers_libraries,
+)
 MUTATIONS: dict[str, Mutation] = {
     mutation.__name__: mutation
     for mutation in (
         swap_on_another_head,
         of_loads.head_from_a_cache,
+        *_OF_FORGERIES,
         applied_by_snapshot_id,
         apply_out_of_order,
         apply_skips_one,
@@ -373,6 +382,7 @@ MUTATIONS: dict[str, Mutation] = {
 }
 
 NEEDS = {
+    **{each.__name__: frozenset({Switch.MALICIOUS}) for each in _OF_FORGERIES},
     "conditional_write_counts_as_append": frozenset({Switch.KEYS}),
     "settled_by_a_stale_head": frozenset({Switch.STALE_HEADS}),
     "refusal_believed": frozenset({Switch.FALSE_REFUSALS}),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from tests.simulation.catalogs import Registry
     from tests.simulation.disaster import Disaster
+    from tests.simulation.guard import Guard
     from tests.simulation.rows import Rows
 
 Identifier = tuple[str, ...]
@@ -83,6 +84,14 @@ class Observer:
         registry.on_rename = self.history.rename
         registry.on_drop = self.checks.dropped
         registry.storage.before_delete = self.before_delete
+
+    def stand_back_for(self, guard: Guard) -> None:
+        """Judge nothing more: where records are forged, a guard does, and no model of history."""
+        registry = self.registry
+        registry.on_commit, registry.on_rename = guard.on_commit, guard.on_rename
+        registry.on_drop = guard.on_drop
+        registry.storage.before_delete = guard.before_delete
+        registry.storage.files.before_write = guard.before_write
 
     def on_commit(self, name: Identifier, old: TableMetadata | None, new: TableMetadata) -> None:
         """Judge a swap; runs inside its step."""

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 
 from tests.simulation import (
     actions,
+    bystanders,
     drills,
+    forgeries,
+    guard,
     other_log,
     races,
     strangers,
@@ -70,6 +73,17 @@ _DAMAGE, _DAMAGE_VERB = "d", "damage-"
 _REPLACEMENT, _ORPHANS = "stranger-replacement", "stranger-orphans"
 _USER_NAMES = ("a", "b", "c")
 _BACKUP, _STRIKE, _RECOVERY = "backup", "strike-", "recovery"
+_BYSTANDER, _FORGE = "bystander-", "forge-"
+_BESIDE_MALICE = frozenset(
+    {
+        Switch.STALE_HEADS,
+        Switch.FALSE_REFUSALS,
+        Switch.HUNG_CALLS,
+        Switch.MIXED_SETTINGS,
+        Switch.PAYLOAD_FILES,
+    }
+)
+"""What else a seed may have in which records are forged."""
 _BESIDE_DAMAGE = frozenset(
     {
         Switch.DAMAGED,
@@ -117,6 +131,8 @@ _KNOWN = (
     | {f"{_DAMAGE_VERB}{kind.value}": (strike(kind), 0.0) for kind in Damage}
     | {f"{_STRIKE}{drill.value}": (drills.strike(drill), 0.0) for drill in Drill}
     | {_BACKUP: (drills.take_backup, 0.0), _RECOVERY: (drills.recovery, 0.0)}
+    | {f"{_BYSTANDER}{name}": one for name, one in bystanders.ACTIONS.items()}
+    | {f"{_FORGE}{name}": (forgeries.forge(name), 0.0) for name in forgeries.FORGERIES}
 )
 
 
@@ -246,6 +262,8 @@ def _plan(seed: int, only: frozenset[Switch] | None, core: Core) -> Plan:
     workers = _with_company(seed, settings, workers)
     if settings.has(Switch.DAMAGED):
         workers = _with_drill(seed, workers)
+    if settings.has(Switch.MALICIOUS):
+        workers = _with_forger(seed)
     return Plan(
         seed=seed,
         server=rng.random() < 0.5,
@@ -316,6 +334,25 @@ def _with_drill(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, tup
     return {**workers, admin: tuple(f"{admin}.{at}.{verb}" for at, verb in enumerate(verbs))}
 
 
+def _with_forger(seed: int) -> dict[str, tuple[str, ...]]:
+    """Let users work on a lake of whose log somebody forges records."""
+    rng = random.Random(f"{seed}/forger")
+    names = _USER_NAMES[: rng.randint(2, 3)]
+    users = {
+        name: _keys(rng, name, bystanders.ACTIONS, rng.randint(7, 12), prefix=_BYSTANDER)
+        for name in names
+    }
+    forged = rng.choices(sorted(forgeries.FORGERIES), k=rng.randint(2, 7))
+    others = {name: _OTHERS[name] for name in ("transaction", "upkeep")}
+    return {
+        **users,
+        guard.FORGER: tuple(
+            f"{guard.FORGER}.{at}.{_FORGE}{name}" for at, name in enumerate(forged)
+        ),
+        _OTHER: _keys(rng, _OTHER, others, rng.randint(2, 4), prefix="other-"),
+    }
+
+
 def _own_options(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, dict[str, object]]:
     """Draw options for each user."""
     rng = random.Random(f"{seed}/own-options")
@@ -353,6 +390,9 @@ def _settings(seed: int, only: frozenset[Switch] | None, core: Core) -> Settings
         drawn = frozenset({Switch.DAMAGED})
     if Switch.DAMAGED in drawn:
         drawn |= frozenset(one for one in _BESIDE_DAMAGE if chances[one] < _SHARE)
+    if Switch.MALICIOUS in drawn:
+        drawn |= {Switch.TWO_LOGS}
+        drawn |= frozenset(one for one in _BESIDE_MALICE if chances[one] < _SHARE)
     stale_rate = random.Random(f"{seed}/stale-rate").choice((0.03, 0.3))
     skew_ms_max = random.Random(f"{seed}/skew").choice(_SKEWS_MS_MAX)
     return Settings(drawn, stale_rate, skew_ms_max)
@@ -389,9 +429,11 @@ def _keys(
     return tuple(f"{worker}.{number}.{prefix}{name}" for number, name in enumerate(drawn))
 
 
-def verbs() -> list[str]:
-    """Give the names of all actions that ordinary runs may have."""
-    return [name for name in _KNOWN if not name.startswith(_DAMAGE_VERB)]
+def verbs(only: frozenset[Switch] | None = None) -> list[str]:
+    """Give the names of all actions that ordinary runs may have, or those with forged records."""
+    if only is not None and Switch.MALICIOUS in only:
+        return [name for name in _KNOWN if name.startswith((_BYSTANDER, _FORGE))]
+    return [name for name in _KNOWN if not name.startswith((_DAMAGE_VERB, _BYSTANDER, _FORGE))]
 
 
 def action_of(key: str) -> Action:

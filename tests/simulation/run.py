@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from tests.simulation import coverage, drills, formats, jvm, other_log, story
+from tests.simulation import coverage, drills, formats, guard, jvm, malice, other_log, story
 from tests.simulation.actions import SCHEMA
 from tests.simulation.audit import audit
 from tests.simulation.catalogs import Registry, ServerCatalog, SwapCatalog
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tests.simulation.catalogs import Identifier
 
-STRANGERS = frozenset({"s", "u", "l", "d", drills.NAME})
+STRANGERS = frozenset({"s", "u", "l", "d", drills.NAME, guard.FORGER})
 """The workers that know nothing of the protocol."""
 _REGISTERED = (("lake", "t0"), ("lake", "t1"), ("lake", "t2"))
 _CREATABLE = (("lake", "n0"), ("lake", "n1"))
@@ -119,7 +119,10 @@ def run(
             on_lake(lake)
             _start(plan, lake)
             world.run()
-            audit(lake, reject=plan.reject)
+            if lake.guard:
+                malice.audit(lake)
+            else:
+                audit(lake, reject=plan.reject)
         except Violation as found:
             violation = found
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is a finding
@@ -178,8 +181,8 @@ def new_lake(
     """
     registry = Registry(Storage(world), on_jvm=has_java)
     observer = Observer(world, registry)
-    connect: Callable[[], SwapCatalog | ServerCatalog] = lambda: (  # noqa: E731
-        ServerCatalog(registry) if server else SwapCatalog(registry)
+    connect: Callable[..., SwapCatalog | ServerCatalog] = lambda rights=None: (  # noqa: E731
+        ServerCatalog(registry, rights) if server else SwapCatalog(registry, rights)
     )
     lake = Lake(
         world,
@@ -212,6 +215,8 @@ def new_lake(
 def _start(plan: Plan, lake: Lake) -> None:
     if plan.settings.has(Switch.TWO_LOGS):
         other_log.prepare(lake)
+    if plan.settings.has(Switch.MALICIOUS):
+        malice.prepare(lake)
     for name, keys in plan.workers.items():
         worker = Worker(
             lake,

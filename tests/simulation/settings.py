@@ -60,9 +60,14 @@ class Switch(Enum):
     """Users and strangers change columns, partitions and orders again and again."""
     DAMAGED = "damaged"
     """The log, a table or the catalog is lost or set back, and recovered, while users go on."""
+    MALICIOUS = "malicious"
+    """Somebody with the rights on the commit table alone forges what stands in it."""
 
 
-ON = frozenset(Switch) - {Switch.DAMAGED}
+ALONE = frozenset({Switch.DAMAGED, Switch.MALICIOUS})
+"""What no run has beside all the others: no model of history says what holds there."""
+
+ON = frozenset(Switch) - ALONE
 """What runs have beside each other that are not told otherwise; few are damaged in its place."""
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.table.metadata import TableMetadata
 
+    from tests.simulation.rights import Rights
+
 ERRORS = Errors(
     failed=lambda label: OSError(f"simulated: storage failed at {label}"),
     lost=lambda label: OSError(f"simulated: the answer of storage was lost at {label}"),
@@ -34,8 +36,10 @@ class _Files(dict[str, "bytes | TableMetadata"]):
         super().__init__()
         self._world = world
         self.written_ms: dict[str, int] = {}
+        self.before_write: Callable[[str], None] = lambda _location: None
 
     def __setitem__(self, location: str, content: bytes | TableMetadata) -> None:
+        self.before_write(location)
         super().__setitem__(location, content)
         self.written_ms[location] = self._world.now_ms
 
@@ -83,19 +87,26 @@ class Storage:
 class SimulatedFileIO(FileIO):
     """The storage as pyiceberg sees it."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, rights: Rights | None = None) -> None:
         super().__init__({})
         self.storage = storage
+        self._rights = rights
 
     def new_input(self, location: str) -> InputFile:
         return _Input(self.storage, location)
 
     def new_output(self, location: str) -> OutputFile:
+        self._check(location)
         return _Output(self.storage, location)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         name = location if isinstance(location, str) else location.location
+        self._check(name)
         self.storage.world.io("delete", name, lambda: self.storage.delete(name), ERRORS)
+
+    def _check(self, location: str) -> None:
+        if self._rights and not self._rights.may_write(location):
+            raise PermissionError(f"simulated: no right to write {location}")
 
     def __deepcopy__(self, _memo: object) -> SimulatedFileIO:
         return self

@@ -43,10 +43,11 @@ from txns.errors import CorruptLog, TxnsError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyiceberg.catalog import MetastoreCatalog
     from pyiceberg.table import Table
 
     from tests.simulation.backup import Backup
+    from tests.simulation.catalogs import SimulatedCatalog
+    from tests.simulation.guard import Guard
     from tests.simulation.history import Attempt, Identifier
     from tests.simulation.observer import Observer
     from tests.simulation.rows import Rows
@@ -92,11 +93,13 @@ class Lake:
         workers: All of them.
         halted: Whether an administrator has users begin no process.
         backup: The backup that he has taken last.
+        guard: What judges instead of the model of history, where records are forged.
+        forged: The snapshots of the commit table that are forgeries.
     """
 
     world: World
     observer: Observer
-    connect: Callable[[], MetastoreCatalog]
+    connect: Callable[..., SimulatedCatalog]
     options: dict[str, Any] = field(default_factory=dict)
     server: bool = False
     namespace: str = "lake"
@@ -114,6 +117,8 @@ class Lake:
     workers: list[Worker] = field(default_factory=list)
     halted: bool = False
     backup: Backup | None = None
+    guard: Guard | None = None
+    forged: list[int] = field(default_factory=list)
 
     def new_row(self) -> int:
         """Give a row that nobody has."""
@@ -122,7 +127,8 @@ class Lake:
 
     def judges(self, process: Process) -> bool:
         """Whether what a process sees is held against the model: not what a recovery is behind."""
-        return self.observer.disaster is None and process.epoch == self.world.epoch
+        sound = self.observer.disaster is None and self.guard is None
+        return sound and process.epoch == self.world.epoch
 
     def open(self, **own: Any) -> Any:
         """Open a handle as a process of its own does; with options of its own, if it has any."""
