@@ -218,10 +218,11 @@ def test_statistics_that_somebody_removed_faster(lake):
     """
     a = lake.table("a", [1])
     handle = lake.open(apply="next")
-    snapshot_id = lake.catalog.load_table(a).metadata.current_snapshot_id
+    plain = lake.catalog.load_table(a)
+    snapshot_id = plain.metadata.current_snapshot_id
     file = StatisticsFile(
         snapshot_id=snapshot_id,
-        statistics_path="file:///none.puffin",
+        statistics_path=f"{plain.location()}/metadata/none.puffin",
         file_size_in_bytes=1,
         file_footer_size_in_bytes=1,
         blob_metadata=[],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import (
+    AddSnapshotUpdate,
     AssertCreate,
     AssignUUIDUpdate,
     RemovePropertiesUpdate,
@@ -19,19 +20,21 @@ from pyiceberg.table.update import (
     SetSnapshotRefUpdate,
 )
 
+from txns._iceberg.snapshots import summary_value
 from txns._identifier import dotted_name
 from txns._log.commit_table import LOG_ID
-from txns._log.entry import Kind, Operation
+from txns._log.entry import COMMIT_TS, TXN_ID, Kind, Operation
 from txns.errors import CorruptLog, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyiceberg.table import CommitTableRequest
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
     from txns._identifier import Identifier
-    from txns._log.entry import LoggedChange
+    from txns._log.entry import Entry, LoggedChange
 
 PREFIX = "txns."
 """What keys of the protocol begin with, of properties and of summaries."""
@@ -140,6 +143,8 @@ def _why(logged: LoggedChange, update: TableUpdate, log: Identifier) -> str:
     if update.action not in _ACTIONS.get(kind, ()):
         return update.action
     match update:
+        case AddSnapshotUpdate():
+            keys = _misstamped(logged.entry, update.snapshot)
         case SetPropertiesUpdate():
             keys = _not_set(logged, update.updates, log)
         case RemovePropertiesUpdate():
@@ -151,6 +156,13 @@ def _why(logged: LoggedChange, update: TableUpdate, log: Identifier) -> str:
         case _:
             return ""
     return next((f"{update.action} {key}" for key in keys), "")
+
+
+def _misstamped(entry: Entry, snapshot: Snapshot) -> Iterator[str]:
+    """Give the keys by which a snapshot says that it is of another entry: others go by them."""
+    for key, value in ((COMMIT_TS, str(entry.commit_ts)), (TXN_ID, entry.txn_id)):
+        if summary_value(snapshot, key) != value:
+            yield key
 
 
 def _not_set(logged: LoggedChange, updates: Mapping[str, str], log: Identifier) -> Iterator[str]:

@@ -92,7 +92,7 @@ def test_a_table_with_entries_left_is_read_as_logged(lake, handle):
     later = lake.open(apply="next")
     later.catalog().load_table(a).append(rows(2))
     with mock.patch(
-        "txns._commit.apply.Applier.apply_run", side_effect=OSError("no right to write")
+        "txns._commit.apply.Applier._apply_due", side_effect=OSError("no right to write")
     ):
         assert [("shop", "a")] == later.off()
     ours = handle.catalog()

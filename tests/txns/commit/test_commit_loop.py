@@ -499,7 +499,7 @@ def test_what_fails_after_the_swap_is_no_failure(lake, monkeypatch, deed):
         answer = real()
         if deed == "answer":
             return Wrong()
-        monkeypatch.setattr(handle.parts.clock, "now_ms", failing)
+        monkeypatch.setattr(handle.parts.clock, "elapsed_ms", failing)
         return answer
 
     def failing():

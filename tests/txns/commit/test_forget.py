@@ -207,8 +207,8 @@ def test_a_forget_asks_nothing_of_the_table(lake, deed):
     later = lake.open(apply="next")
     read_ts = later.upper
     applier = later.parts.applier
-    with mock.patch.object(applier, "apply_run", return_value=False):
-        with mock.patch.object(applier, "apply_run", return_value=True):
+    with mock.patch.object(applier, "_apply_due", return_value=False):
+        with mock.patch.object(applier, "_apply_due", return_value=True):
             forgotten = later.forget(a)
         _as_an_owner(lake, a, deed)
         written = lake.plain_ids(a)
@@ -287,7 +287,7 @@ def test_a_forget_hides_no_set_back(lake, tidied):
     handle.catalog().load_table(a).append(rows(2))
     if tidied:
         assert handle.tidy()
-    with mock.patch.object(handle.parts.applier, "apply_run", return_value=True):
+    with mock.patch.object(handle.parts.applier, "_apply_due", return_value=True):
         handle.forget(a)
     lake.catalog.drop_table(a)
     lake.catalog.register_table(a, older.metadata_location)

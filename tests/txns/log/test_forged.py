@@ -280,12 +280,12 @@ def test_no_record_creates_a_table_that_is_not_its_own(lake, victim, changes, er
                 }
                 known = update.updates.items()
                 return SetPropertiesUpdate(updates={k: keys.get(k, v) for k, v in known})
-            case AddSnapshotUpdate() if "list" in changes:
-                fields = {"snapshot_id": 7, "manifest_list": stolen}
-                return AddSnapshotUpdate(snapshot=update.snapshot.model_copy(update=fields))
             case AddSnapshotUpdate():
-                other = update.snapshot.model_copy(update={"snapshot_id": 7})
-                return AddSnapshotUpdate(snapshot=other)
+                stamps = {"txns.commit-ts": str(ts), "txns.txn-id": "forged"}
+                fields = {"snapshot_id": 7, "summary": Summary(Operation.APPEND, **stamps)}
+                if "list" in changes:
+                    fields["manifest_list"] = stolen
+                return AddSnapshotUpdate(snapshot=update.snapshot.model_copy(update=fields))
             case SetSnapshotRefUpdate():
                 return update.model_copy(update={"snapshot_id": 7})
         return update

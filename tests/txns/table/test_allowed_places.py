@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from pyiceberg.table import TableIdentifier
+from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssignUUIDUpdate,
@@ -64,7 +65,9 @@ def log_creation(
                 own = {key: keys.get(key, value) for key, value in known}
                 return SetPropertiesUpdate(updates={**own, **properties})
             case AddSnapshotUpdate():
-                fields = {"snapshot_id": 7}
+                stamps = {"txns.commit-ts": str(ts), "txns.txn-id": "forged"}
+                summary = Summary(Operation.APPEND, **stamps)
+                fields = {"snapshot_id": 7, "summary": summary}
                 if manifest_list:
                     fields["manifest_list"] = manifest_list
                 return AddSnapshotUpdate(snapshot=update.snapshot.model_copy(update=fields))

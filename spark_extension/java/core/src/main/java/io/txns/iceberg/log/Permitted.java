@@ -158,7 +158,10 @@ public final class Permitted {
     if (!ACTIONS.getOrDefault(kind, Set.of()).contains(update.getClass())) {
       parts = Stream.of("");
     } else if (update instanceof MetadataUpdate.AddSnapshot add) {
-      parts = Stream.of("without manifest-list").filter(why -> hasNoList(add.snapshot()));
+      parts =
+          Stream.concat(
+              Stream.of("without manifest-list").filter(why -> hasNoList(add.snapshot())),
+              misstamped(logged.entry(), add.snapshot()));
     } else if (update instanceof MetadataUpdate.SetProperties set) {
       parts = notSet(logged, set.updated(), log);
     } else if (update instanceof MetadataUpdate.RemoveProperties remove) {
@@ -175,6 +178,18 @@ public final class Permitted {
   /** Iceberg's Java reads snapshots of format 1, too, which name their manifests themselves. */
   private static boolean hasNoList(Snapshot snapshot) {
     return snapshot.manifestListLocation() == null;
+  }
+
+  /** The keys by which a snapshot says that it is of another entry: others go by them. */
+  private static Stream<String> misstamped(Entry entry, Snapshot snapshot) {
+    Map<String, String> stamps =
+        Map.of(
+            EntryParser.COMMIT_TS,
+            Long.toString(entry.commitTs()),
+            EntryParser.TXN_ID,
+            entry.txnId());
+    return Stream.of(EntryParser.COMMIT_TS, EntryParser.TXN_ID)
+        .filter(key -> !stamps.get(key).equals(snapshot.summary().get(key)));
   }
 
   /** The keys that a change may not set, or not to that. */
