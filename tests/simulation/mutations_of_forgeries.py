@@ -28,7 +28,7 @@ def places_unchecked() -> list[Patch]:
 
 def misplaced_lists_read() -> list[Patch]:
     """Have tables read manifests of others (7)."""
-    return [(module, "misplaced_lists", lambda _base, _updates: []) for module in (places, replay)]
+    return [(module, "misplaced_files", lambda _base, _updates: []) for module in (places, replay)]
 
 
 def log_steers_libraries() -> list[Patch]:
