@@ -37,6 +37,12 @@ class WonSwapTest extends TwoTables {
           fail(failure.getAndSet(null));
           return super.nowMs();
         }
+
+        @Override
+        public long elapsedMs() {
+          fail(failure.getAndSet(null));
+          return super.elapsedMs();
+        }
       };
 
   private static Stream<Throwable> failures() {
