@@ -4,6 +4,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.txns.iceberg.TxnException;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
 
@@ -26,8 +27,20 @@ final class MetadataJson {
     }
   }
 
-  /** The metadata that a node of {@code base} has become. */
+  /**
+   * The metadata that a node of {@code base} has become.
+   *
+   * @throws TxnException CorruptLog where that is none: changes gave an id to two schemas
+   */
   static TableMetadata parsed(TableMetadata base, ObjectNode node) {
-    return TableMetadataParser.fromJson(base.metadataFileLocation(), node.toString());
+    try {
+      return TableMetadataParser.fromJson(base.metadataFileLocation(), node.toString());
+    } catch (IllegalArgumentException e) {
+      throw TxnException.corruptLog(
+          "what is logged makes no metadata of the table; uuid=`"
+              + base.uuid()
+              + "`: "
+              + e.getMessage());
+    }
   }
 }
