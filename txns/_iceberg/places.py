@@ -34,10 +34,13 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _SAME_SCHEMES = {"": "file", "s3a": "s3", "s3n": "s3"}
 _METADATA_PATH = TableProperties.WRITE_METADATA_PATH
 _BY_UUID = "/*"
+"""What stands behind a folder in which a catalog calls tables by uuids alone."""
+
 _UUID = re.compile("[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UNIQUE = re.compile(f"[-_]({_UUID.pattern})")
-_UNIQUE_NAME = re.compile(f"(.+){_UNIQUE.pattern}")
 """What catalogs add to a table's name that are to give each table a place of its own."""
+
+_UNIQUE_NAME = re.compile(f"(.+){_UNIQUE.pattern}")
 
 
 def is_below(path: str, folder: str) -> bool:
@@ -52,7 +55,7 @@ def _is_in(path: str, folder: str) -> bool:
 
 def is_at_or_below(path: str, folder: str) -> bool:
     """Whether a place is a folder, or lies below it; see `is_below`."""
-    return is_below(path, folder) or (not _goes_up(path) and plain(path) == plain(folder))
+    return is_below(path, folder) or is_same(path, folder)
 
 
 def is_own(path: str, folder: str, name: str) -> bool:

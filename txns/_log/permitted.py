@@ -211,7 +211,7 @@ def refuse_steered(properties: Mapping[str, str]) -> None:
         raise Unsupported(
             "the commit table has a property that no commit table has, by which a library loads"
             " code, reaches storage or deletes files, so nothing is written: look who has set it,"
-            f" and remove it with the catalog itself; property=`{key}` value=`{properties[key]}`"
+            f" and remove it with the catalog itself; property=`{key}`"  # its value may be a secret
         )
 
 

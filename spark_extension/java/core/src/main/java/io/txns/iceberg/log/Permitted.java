@@ -247,8 +247,8 @@ public final class Permitted {
                       "the commit table has a property that no commit table has, by which a library"
                           + " loads code, reaches storage or deletes files, so nothing is written:"
                           + " look who has set it, and remove it with the catalog itself;"
-                          + " property=`%s` value=`%s`",
-                      set.getKey(), set.getValue()));
+                          + " property=`%s`", // its value may be a secret
+                      set.getKey()));
             });
   }
 
