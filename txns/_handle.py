@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from txns._admin.hold import Hold
     from txns._admin.purge import Purgeable, Purged
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._log.settings import Settings
 
 _LOG = logger(__name__)

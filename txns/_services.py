@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._config import Config
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._log.settings import Settings
 
 _LOG = logger(__name__)

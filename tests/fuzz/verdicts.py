@@ -158,7 +158,7 @@ def _change(change: Change) -> str:
 def _head(given: Input) -> str:
     log = _log(_metadata(given["metadata"]))
     head = log.load()
-    writable = _or_error(lambda: str(log.check_writable(head)))
+    writable = _or_error(lambda: str(head.check_writable()))
     state = head.state
     uuids = sorted({change.uuid for each in state.entries for change in each.changes})
     runs = [

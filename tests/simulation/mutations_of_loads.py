@@ -10,6 +10,7 @@ from typing import Any
 
 from txns._iceberg import free_ids, timestamps
 from txns._log import commit_log, commit_table
+from txns._log.head import NO_HEAD, Head
 from txns._stage import kept_tags
 from txns._stage.read_set import ReadSet
 from txns._table import data_tables
@@ -35,12 +36,12 @@ def settled_by_a_stale_head() -> list[Patch]:
         return bool(self.main_id != other.main_id)
 
     def forgetful(self: Any, table: Any) -> Any:
-        self._last = commit_log.NO_HEAD
+        self._last = NO_HEAD
         return remember(self, table)
 
     remember = commit_log.CommitLog._remember
     return [
-        (commit_log.Head, "is_past", another),
+        (Head, "is_past", another),
         (commit_log.CommitLog, "_is_older", lambda *_a: False),
         (commit_log.CommitLog, "_remember", forgetful),
     ]

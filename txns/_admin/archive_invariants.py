@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from txns._admin.table_invariants import LoggedTables
-    from txns._log.commit_log import Head
     from txns._log.entry import Entry
+    from txns._log.head import Head
     from txns._log.state import LogState
     from txns._services import Parts
 

@@ -26,7 +26,7 @@ from txns._iceberg.new_table import plan
 from txns._identifier import dotted_name
 from txns._log import archive, commit_table
 from txns._log.archive_scan import ArchiveScan
-from txns._log.commit_log import head_of
+from txns._log.head import head_of
 from txns.errors import CorruptLog, InvalidUsage
 
 if TYPE_CHECKING:

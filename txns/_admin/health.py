@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from txns._admin.inventory import Surveyed
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
     from txns._log.entry import Entry
+    from txns._log.head import Head
     from txns._services import Parts
 
 SKEW_MAX_MS = 60_000

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
     from txns._log.entry import Entry
+    from txns._log.head import Head
     from txns._services import Parts
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from txns._catalog.transaction import Transaction
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._retry import Begins
     from txns._services import Parts
     from txns._table.loaded import Loaded

@@ -27,7 +27,7 @@ from txns._table import mark
 from txns.errors import InvalidUsage, TxnsError
 
 if TYPE_CHECKING:
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._services import Parts
 
 INVARIANTS = {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._services import Parts
     from txns._table.loaded import Loaded
 

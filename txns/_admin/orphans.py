@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from txns._admin.listing import File
     from txns._admin.log_versions import Version
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._services import Parts
 
 _OURS = re.compile(

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from txns._iceberg.snapshots import History
 from txns._log import archive
 from txns._log.archive_scan import ArchiveScan
-from txns._log.commit_log import head_of
 from txns._log.entry import APPLIED_KINDS, Kind
+from txns._log.head import head_of
 from txns._table import mark as _mark
 from txns._table.logged_state import logged_state
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from txns._log.commit_log import Head
     from txns._log.entry import Entry
+    from txns._log.head import Head
 
 
 @dataclass(frozen=True, slots=True)

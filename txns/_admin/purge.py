@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._log.state import LogState
     from txns._services import Parts
     from txns._table.loaded import Loaded

@@ -23,8 +23,8 @@ from txns._admin.shown import shown_tables
 from txns._commit.tidy import archived
 from txns._iceberg import manifests
 from txns._log import commit_table
-from txns._log.commit_log import head_of
 from txns._log.entry import THIS_ENGINE, Entry, Kind
+from txns._log.head import head_of
 from txns._log.swap import Outcome
 from txns._logger import fields, logger
 from txns._services import Parts

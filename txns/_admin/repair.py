@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._services import Parts
     from txns._table.loaded import Loaded
     from txns._table.logged_state import Stranger

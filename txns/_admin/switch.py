@@ -15,7 +15,7 @@ from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._log.settings import Settings
     from txns._log.state import LogState
     from txns._services import Parts

@@ -26,8 +26,8 @@ from txns._iceberg.snapshots import summary_value
 from txns._log import entry as _entry
 from txns._log import permitted
 from txns._log.archive_scan import ArchiveScan
-from txns._log.commit_log import head_of, record_of
 from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, LoggedChange
+from txns._log.head import head_of, record_of
 from txns._log.stored import number
 from txns._table.mark import applied_ts
 from txns.errors import Conflict, CorruptLog, InvalidUsage, TxnsError, Unsupported
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._services import Parts
 
 ATTEMPTS = 5

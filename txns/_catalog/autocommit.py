@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Properties
 
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._table.loaded import Loaded
 
 _LOG = logger(__name__)

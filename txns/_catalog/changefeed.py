@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
     from txns._log.entry import Change
+    from txns._log.head import Head
     from txns._services import Parts
     from txns._table.loaded import Loaded
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyiceberg.typedef import Properties
 
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._services import Parts
     from txns._stage.staged_table import StagedTable
     from txns._table.loaded import Loaded

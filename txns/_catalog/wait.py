@@ -8,7 +8,7 @@ from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._services import Parts
 
 _POLL_MS = 50

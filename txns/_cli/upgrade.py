@@ -19,7 +19,7 @@ from txns._log.entry import features as features_of
 
 if TYPE_CHECKING:
     from txns._cli.options import Lake
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
 
 
 @click.command(cls=TxnsCommand)

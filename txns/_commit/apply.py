@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._identifier import Identifier
-    from txns._log.commit_log import CommitLog, Head
+    from txns._log.commit_log import CommitLog
+    from txns._log.head import Head
     from txns._table.allowed_places import AllowedPlaces
     from txns._table.data_tables import DataTables
 

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from txns._commit.tidy import Tidier
     from txns._config import Config
     from txns._identifier import Identifier
-    from txns._log.commit_log import CommitLog, Head
+    from txns._log.commit_log import CommitLog
+    from txns._log.head import Head
     from txns._log.state import LogState
     from txns._log.timeline import Timeline
     from txns._stage.staged_table import StagedTable

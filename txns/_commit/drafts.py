@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._commit.group import Key, Member
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
     from txns._log.state import LogState
 
 _LOG = logger(__name__)

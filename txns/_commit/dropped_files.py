@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table.snapshots import Snapshot
 
-    from txns._log.commit_log import Head
     from txns._log.entry import Entry
+    from txns._log.head import Head
 
 _LOG = logger(__name__)
 

@@ -18,8 +18,8 @@ from txns._log.state import aborted_ts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from txns._log.commit_log import Head
     from txns._log.entry import Entry
+    from txns._log.head import Head
     from txns._log.state import LogState
 
 Attempt = Callable[["LogState", "Head", int], "Entry"]

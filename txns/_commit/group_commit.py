@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._commit.group import Attempt, Key
     from txns._commit.head_bounds import HeadBounds
-    from txns._log.commit_log import CommitLog, Head
+    from txns._log.commit_log import CommitLog
     from txns._log.entry import Entry
+    from txns._log.head import Head
     from txns._log.swap import Swap
     from txns._log.timeline import Timeline
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._commit.apply import Applier
     from txns._commit.tidy import Tidier
-    from txns._log.commit_log import CommitLog, Head
+    from txns._log.commit_log import CommitLog
+    from txns._log.head import Head
 
 _LOG = logger(__name__)
 

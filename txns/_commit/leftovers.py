@@ -17,8 +17,9 @@ from txns._logger import logger
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from txns._log.commit_log import CommitLog, Head
+    from txns._log.commit_log import CommitLog
     from txns._log.entry import Entry, Payload
+    from txns._log.head import Head
     from txns._stage.staged_table import StagedTable
 
 _LOG = logger(__name__)

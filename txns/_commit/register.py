@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from txns._commit.committer import Committer
     from txns._commit.group_commit import CommitLoop
     from txns._identifier import Identifier
-    from txns._log.commit_log import CommitLog, Head
+    from txns._log.commit_log import CommitLog
+    from txns._log.head import Head
     from txns._log.state import LogState
     from txns._table.data_tables import DataTables
 

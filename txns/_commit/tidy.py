@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._config import Config
     from txns._identifier import Identifier
-    from txns._log.commit_log import CommitLog, Head
+    from txns._log.commit_log import CommitLog
+    from txns._log.head import Head
     from txns._log.swap import Swap
     from txns._table.data_tables import DataTables
 
@@ -121,7 +122,7 @@ class Tidier:
         done = self._done(head)
         if not done:
             return 0
-        self._log.check_writable(head)
+        head.check_writable()
         attempt = self._written(head, done)
         swap = self._log.replace(head, attempt.updates)
         if swap.outcome is Outcome.WON:

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from txns._identifier import Identifier
-    from txns._log.commit_log import CommitLog, Head
+    from txns._log.commit_log import CommitLog
+    from txns._log.head import Head
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -1,14 +1,12 @@
 """
 The commit table: load its head, and replace it by the next one if nobody else did.
 
-Docs/spec.md 3 to 5. The one retry loop over it is `_loop`.
+Docs/spec.md 3 to 5. The one retry loop over it is `_commit/group_commit`'s.
 """
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
@@ -25,24 +23,22 @@ from pyiceberg.table.update import (
 from txns._iceberg import timestamps
 from txns._iceberg.manifests import last_sequence_number
 from txns._iceberg.metadata_files import is_unwritten
-from txns._iceberg.snapshots import REPLACE, History, operation_of, summary_value
 from txns._identifier import dotted_name
-from txns._log import commit_table, limits, payload, permitted
+from txns._log import commit_table, payload, permitted
 from txns._log import entry as _entry
+from txns._log.head import NO_HEAD, Head, head_and_records, log_id_of, newest_record, record_of
 from txns._log.own_place import OwnPlace
-from txns._log.state import EMPTY, LogState
 from txns._log.superseded import SupersededFiles, ends_minute
 from txns._log.swap import Outcome, Swap, is_denied, is_full, is_refusal
 from txns._logger import logger
-from txns.errors import CorruptLog, InvalidUsage
+from txns.errors import InvalidUsage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
     from pyiceberg.table import CommitTableRequest, CommitTableResponse
-    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from txns._clock import Clock
@@ -58,95 +54,6 @@ BACK_OFF_MAX_MS = 5
 
 LAG_MS = (5, 50, 500, 500)
 """How long at most a replica that lags is waited for, each time, in ms."""
-
-
-@dataclass(frozen=True)
-class Head:
-    """
-    One version of the commit table, and what follows from it.
-
-    Attributes:
-        table: None where there is no commit table.
-        state: What it says.
-        snapshot_ids: The commit table's snapshot that an entry is, by its `commit_ts` in ms.
-    """
-
-    table: Table | None
-    state: LogState
-    snapshot_ids: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def exists(self) -> bool:
-        """Whether there is a commit table."""
-        return self.table is not None
-
-    @property
-    def upper(self) -> int:
-        """The greatest `commit_ts`, in ms."""
-        return self.state.upper
-
-    @property
-    def metadata(self) -> TableMetadata:
-        """The commit table's metadata; it must exist."""
-        assert self.table is not None
-        return self.table.metadata
-
-    @property
-    def uuid(self) -> str:
-        """The commit table's uuid; empty where there is none."""
-        return str(self.table.metadata.table_uuid) if self.table else ""
-
-    @cached_property
-    def record_bytes(self) -> int:
-        """What its records count for (docs/spec.md 4.7)."""
-        return sum(
-            limits.record_bytes(_summary(each)) for each in self._snapshots if _has_kind(each)
-        )
-
-    @property
-    def _snapshots(self) -> Sequence[Snapshot]:
-        return self.table.metadata.snapshots if self.table else ()
-
-    @property
-    def log_id(self) -> str:
-        """What marks name the log by (`commit_table.log_id`); empty where there is none."""
-        return _log_id(self.table.metadata) if self.table else ""
-
-    @property
-    def archive_version(self) -> str | None:
-        """What changes with the archive's rows and with nothing else; None without a table."""
-        snapshot = self.table.metadata.current_snapshot() if self.table else None
-        return snapshot.manifest_list if snapshot else None
-
-    @property
-    def sequence_number(self) -> int:
-        """The greatest one of the commit table's snapshots: it tells newer from older."""
-        return last_sequence_number(self.metadata)
-
-    def is_past(self, other: Head) -> bool:
-        """Whether no swap that asserted where `main` of the other one stood can be won any more."""
-        return self.sequence_number > other.sequence_number and self.main_id != other.main_id
-
-    def has_other_than(self, snapshot_id: int, *, after: Head) -> bool:
-        """
-        Whether another snapshot than one that was to follow a head stands in its place.
-
-        Then no version of the table has that one: its swap asserted where `main` stood, and asked
-        for the number that the other one has got.
-        """
-        place = after.sequence_number + 1
-        return self.is_past(after) and any(
-            each.sequence_number == place and each.snapshot_id != snapshot_id
-            for each in self.metadata.snapshots
-        )
-
-    @property
-    def main_id(self) -> int | None:
-        """Where the commit table's `main` stands: what a swap is guarded by."""
-        return self.table.metadata.current_snapshot_id if self.table else None
-
-
-NO_HEAD = Head(None, EMPTY)
 
 
 class CommitLog:
@@ -213,7 +120,7 @@ class CommitLog:
         if last.table is None:
             return False
         older = last_sequence_number(table.metadata) < last.sequence_number
-        found = _log_id(table.metadata)
+        found = log_id_of(table.metadata)
         same_table = table.metadata.table_uuid == last.metadata.table_uuid
         if found == last.log_id or (same_table and older):
             return older
@@ -321,20 +228,6 @@ class CommitLog:
             updates.append(RemoveSnapshotsUpdate(snapshot_ids=list(without)))
         return self.replace(head, updates)
 
-    @staticmethod
-    def check_writable(head: Head) -> None:
-        """
-        Check that this program may write the log.
-
-        Raises:
-            Unsupported: It asks for a writer feature that this program does not know, or its table
-                has a property that no commit table has.
-        """
-        permitted.refuse_steered(head.metadata.properties)
-        for snapshot in head.metadata.snapshots:
-            if _has_kind(snapshot):
-                _entry.check_writable(_summary(snapshot))
-
     def replace(self, head: Head, updates: Sequence[TableUpdate]) -> Swap:
         """
         Replace the head by what updates make of it, in one compare-and-swap.
@@ -342,10 +235,10 @@ class CommitLog:
         An error says that nothing has been sent.
 
         Raises:
-            Unsupported: As for `check_writable`.
+            Unsupported: As for `Head.check_writable`.
         """
         assert head.table is not None
-        self.check_writable(head)
+        head.check_writable()
         requirements: tuple[TableRequirement, ...] = (
             AssertTableUUID(uuid=head.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.main_id),
@@ -385,7 +278,7 @@ class CommitLog:
                 table.config,
             )
             self._remember(made)
-            is_kept = ends_minute(before.upper, record_of(_newest_record(won.metadata)).upper)
+            is_kept = ends_minute(before.upper, record_of(newest_record(won.metadata)).upper)
             self.supersede(*(() if is_kept else (table.metadata_location,)))
         except Exception:  # noqa: BLE001 -- an error would say that nothing has been sent
             _LOG.warning("the log was written, and cannot be read", exc_info=True)
@@ -434,75 +327,8 @@ class CommitLog:
             last = self._last
             if last.table and last.table.metadata_location == table.metadata_location:
                 return last
-            head, records = _head(table, self._records)
+            head, records = head_and_records(table, self._records)
             if last.table is None or head.sequence_number >= last.sequence_number:
                 self._records = records
                 self._last = head
             return self._last
-
-
-def head_of(table: Table) -> Head:
-    """
-    Give the head that a version of a commit table is, whatever has been seen of the log.
-
-    Raises:
-        CorruptLog: An invariant does not hold.
-        Unsupported: A version or feature that this program does not know.
-    """
-    return _head(table, {})[0]
-
-
-def _head(table: Table, known: Mapping[int, Entry]) -> tuple[Head, dict[int, Entry]]:
-    """Read a version's records, but for those that are known, by snapshot id."""
-    records = {
-        each.snapshot_id: known.get(each.snapshot_id) or record_of(each)
-        for each in table.metadata.snapshots
-        if _has_kind(each)
-    }
-    newest = records[_newest_record(table.metadata).snapshot_id]
-    ids = {entry.commit_ts: snapshot_id for snapshot_id, entry in records.items()}
-    return Head(table, LogState.of(records, newest), ids), records
-
-
-def record_of(snapshot: Snapshot) -> Entry:
-    """
-    Decode the record that a snapshot of a commit table is.
-
-    Raises:
-        CorruptLog: It cannot be read; with the command that goes on without it.
-        Unsupported: An unknown format version or reader feature.
-    """
-    try:
-        return _entry.from_summary(_summary(snapshot))
-    except CorruptLog as error:
-        raise CorruptLog(
-            f"{error}; `txns recover --void {snapshot.snapshot_id}` goes on without that record"
-        ) from error
-
-
-def _newest_record(metadata: TableMetadata) -> Snapshot:
-    """Give the newest record of `main`; a stranger's compaction of the archive is stepped over."""
-    history = History(metadata)
-    for snapshot in history.ancestors(metadata.current_snapshot()):
-        if _has_kind(snapshot):
-            return snapshot
-        if operation_of(snapshot) != REPLACE:
-            raise CorruptLog(
-                "somebody wrote to the commit table;"
-                f" snapshot=`{snapshot.snapshot_id}` operation=`{operation_of(snapshot)}`"
-            )
-    raise CorruptLog(f"the commit table has no record on main; uuid=`{metadata.table_uuid}`")
-
-
-def _log_id(metadata: TableMetadata) -> str:
-    return commit_table.log_id(str(metadata.table_uuid), metadata.properties)
-
-
-def _has_kind(snapshot: Snapshot) -> bool:
-    return summary_value(snapshot, _entry.KIND) is not None
-
-
-def _summary(snapshot: Snapshot) -> dict[str, str]:
-    assert snapshot.summary is not None
-    summary = snapshot.summary.additional_properties
-    return {key: summary_value(snapshot, key) or "" for key in summary}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
     from txns._clock import Clock
-    from txns._log.commit_log import Head
+    from txns._log.head import Head
 
 _LOG = logger(__name__)
 

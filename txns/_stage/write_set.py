@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
     from txns._log.entry import Isolation
+    from txns._log.head import Head
     from txns._stage.read_set import ReadSet
     from txns._stage.txn_table import AppendFiles
     from txns._table.data_tables import DataTables

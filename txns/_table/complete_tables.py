@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._identifier import Identifier
-    from txns._log.commit_log import Head
     from txns._log.entry import LoggedChange
+    from txns._log.head import Head
     from txns._log.timeline import Timeline
 
 

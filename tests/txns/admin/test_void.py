@@ -18,7 +18,7 @@ from txns._admin.void import void, void_sound
 from txns._config import Config
 from txns._log import commit_table
 from txns._log import entry as _entry
-from txns._log.commit_log import head_of
+from txns._log.head import head_of
 from txns._services import Parts
 
 

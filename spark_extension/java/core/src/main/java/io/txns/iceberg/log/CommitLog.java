@@ -1,18 +1,14 @@
 package io.txns.iceberg.log;
 
-import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.TableNames;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.meta.Cleaning;
-import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.LocalPermissions;
 import io.txns.iceberg.meta.MetadataFiles;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
-import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -180,7 +176,7 @@ public final class CommitLog {
           && known.metadata().metadataFileLocation().equals(metadata.metadataFileLocation())) {
         return known;
       }
-      Head head = new Head(metadata, state(metadata));
+      Head head = Head.of(metadata, parsed);
       if (!isOlder(metadata, known)) {
         last = head;
       }
@@ -303,7 +299,7 @@ public final class CommitLog {
       if (!head.isSameVersion(base)) {
         return Swap.NOT_SENT;
       }
-      checkWritable(base);
+      Head.checkWritable(base);
       TableMetadata updated = next.of(writer, Timestamps.notAhead(base, clock.nowMs()));
       try {
         Timestamps.commitFollowing(writer, base, updated);
@@ -335,7 +331,7 @@ public final class CommitLog {
   private void made(Head head, TableMetadata base, TableMetadata updated) {
     try {
       remember(updated);
-      long upper = record(newestRecord(updated)).upper();
+      long upper = Head.record(Head.newestRecord(updated)).upper();
       boolean isKept = SupersededFiles.endsMinute(head.upper(), upper);
       superseded.add(writer.io(), isKept ? null : base.metadataFileLocation());
     } catch (Throwable e) {
@@ -457,59 +453,5 @@ public final class CommitLog {
     builder.setRef(
         SnapshotRef.MAIN_BRANCH, SnapshotRef.builderFrom(main, parent.snapshotId()).build());
     return builder.build();
-  }
-
-  private LogState state(TableMetadata metadata) {
-    Map<Long, Entry> records = new HashMap<>();
-    for (Snapshot snapshot : metadata.snapshots()) {
-      if (EntryParser.hasKind(snapshot)) {
-        records.put(
-            snapshot.snapshotId(),
-            parsed.computeIfAbsent(snapshot.snapshotId(), id -> record(snapshot)));
-      }
-    }
-    parsed.keySet().retainAll(records.keySet());
-    return LogState.of(records, records.get(newestRecord(metadata).snapshotId()));
-  }
-
-  /** The record that a snapshot is; one that cannot be read is named with what goes on without. */
-  private static Entry record(Snapshot snapshot) {
-    try {
-      return EntryParser.fromSummary(snapshot.summary());
-    } catch (TxnException e) {
-      if (e.kind() != ErrorKind.CORRUPT_LOG) {
-        throw e;
-      }
-      throw TxnException.corruptLog(
-          String.format(
-              "%s; `txns recover --void %d` goes on without that record",
-              e.getMessage(), snapshot.snapshotId()));
-    }
-  }
-
-  /** The newest record of {@code main}: a stranger's compaction of the archive is stepped over. */
-  private static Snapshot newestRecord(TableMetadata metadata) {
-    History.Walk walk = History.walk(metadata);
-    Snapshot snapshot = metadata.currentSnapshot();
-    while (snapshot != null && !EntryParser.hasKind(snapshot)) {
-      if (!DataOperations.REPLACE.equals(snapshot.operation())) {
-        throw TxnException.corruptLog(
-            String.format(
-                "somebody wrote to the commit table; snapshot=`%d` operation=`%s`",
-                snapshot.snapshotId(), snapshot.operation()));
-      }
-      snapshot = walk.parent(snapshot);
-    }
-    if (snapshot == null) {
-      throw TxnException.corruptLog("the commit table has no record on main: " + metadata.uuid());
-    }
-    return snapshot;
-  }
-
-  private static void checkWritable(TableMetadata metadata) {
-    Permitted.refuseSteered(metadata.properties());
-    List<Snapshot> records = new ArrayList<>();
-    metadata.snapshots().stream().filter(EntryParser::hasKind).forEach(records::add);
-    records.forEach(record -> EntryParser.checkWritable(record.summary()));
   }
 }

@@ -1,8 +1,14 @@
 package io.txns.iceberg.log;
 
+import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.LogSettings;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.meta.History;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
 
@@ -14,6 +20,26 @@ import org.apache.iceberg.TableMetadata;
  */
 public record Head(TableMetadata metadata, LogState state) {
   static final Head NONE = new Head(null, LogState.empty());
+
+  /**
+   * The head that a version of the commit table is.
+   *
+   * @param known records that have been read before, by the ids of their snapshots: they are not
+   *     read again; becomes those of this version
+   * @throws TxnException CorruptLog or Unsupported for a log this program cannot read
+   */
+  static Head of(TableMetadata metadata, Map<Long, Entry> known) {
+    Map<Long, Entry> records = new HashMap<>();
+    for (Snapshot snapshot : metadata.snapshots()) {
+      if (EntryParser.hasKind(snapshot)) {
+        long id = snapshot.snapshotId();
+        records.put(id, known.computeIfAbsent(id, unread -> record(snapshot)));
+      }
+    }
+    known.keySet().retainAll(records.keySet());
+    Entry newest = records.get(newestRecord(metadata).snapshotId());
+    return new Head(metadata, LogState.of(records, newest));
+  }
 
   public boolean exists() {
     return metadata != null;
@@ -114,5 +140,53 @@ public record Head(TableMetadata metadata, LogState state) {
   /** Whether two heads are the same version of the commit table. */
   boolean isSameVersion(TableMetadata other) {
     return metadata.currentSnapshot().snapshotId() == other.currentSnapshot().snapshotId();
+  }
+
+  /**
+   * Check that this program may write the log.
+   *
+   * @param metadata a version of the commit table
+   * @throws TxnException Unsupported: it asks for a writer feature that this program does not know,
+   *     or its table has a property that no commit table has
+   */
+  static void checkWritable(TableMetadata metadata) {
+    Permitted.refuseSteered(metadata.properties());
+    metadata.snapshots().stream()
+        .filter(EntryParser::hasKind)
+        .forEach(record -> EntryParser.checkWritable(record.summary()));
+  }
+
+  /** The record that a snapshot is; one that cannot be read is named with what goes on without. */
+  static Entry record(Snapshot snapshot) {
+    try {
+      return EntryParser.fromSummary(snapshot.summary());
+    } catch (TxnException e) {
+      if (e.kind() != ErrorKind.CORRUPT_LOG) {
+        throw e;
+      }
+      throw TxnException.corruptLog(
+          String.format(
+              "%s; `txns recover --void %d` goes on without that record",
+              e.getMessage(), snapshot.snapshotId()));
+    }
+  }
+
+  /** The newest record of {@code main}: a stranger's compaction of the archive is stepped over. */
+  static Snapshot newestRecord(TableMetadata metadata) {
+    History.Walk walk = History.walk(metadata);
+    Snapshot snapshot = metadata.currentSnapshot();
+    while (snapshot != null && !EntryParser.hasKind(snapshot)) {
+      if (!DataOperations.REPLACE.equals(snapshot.operation())) {
+        throw TxnException.corruptLog(
+            String.format(
+                "somebody wrote to the commit table; snapshot=`%d` operation=`%s`",
+                snapshot.snapshotId(), snapshot.operation()));
+      }
+      snapshot = walk.parent(snapshot);
+    }
+    if (snapshot == null) {
+      throw TxnException.corruptLog("the commit table has no record on main: " + metadata.uuid());
+    }
+    return snapshot;
   }
 }
