@@ -10,32 +10,27 @@ from urllib.parse import urlparse
 from uuid import UUID
 
 import pytest
-from pyiceberg.table import CommitTableRequest, Namespace, TableIdentifier
 from pyiceberg.table.locations import SimpleLocationProvider
-from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import (
-    AddSnapshotUpdate,
-    AssertTableUUID,
     AssignUUIDUpdate,
     RemovePropertiesUpdate,
     RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
     SetLocationUpdate,
     SetPropertiesUpdate,
-    SetSnapshotRefUpdate,
 )
 
 import txns
+from tests.txns.forged import last_applicable, log_creation, log_entry, log_forged
 from tests.txns.lake import ids, rows
 from txns._admin.void import void
 from txns._config import Config
 from txns._iceberg import places
 from txns._iceberg.snapshots import branch_at
 from txns._log import payload
-from txns._log.entry import Change, Entry, Kind, Payload
+from txns._log.entry import Kind, Payload
 from txns._log.entry import Operation as LoggedOperation
 from txns._services import Parts
-from txns._stage.change_builder import main_at
 
 PLACES = [
     "{folder}/victim.json",
@@ -46,25 +41,16 @@ PLACES = [
 ]
 
 
-def forged(handle, location: str) -> None:
+def log_payload(handle, location: str) -> None:
     """Log what was logged last once more, with a payload that is said to lie somewhere."""
-    log = handle.parts.log
-    head = log.load()
-    [*_, last] = (entry for entry in head.state.entries if entry.applies)
-    ts, [change] = head.upper + 1, last.changes
+    [change] = last_applicable(handle).changes
     to = change.to_snapshot_id
     assert to is not None
-    fake = replace(
-        last,
-        txn_id="forged",
-        commit_ts=ts,
-        upper=ts,
-        prev_ts=head.upper,
-        read_ts=head.upper,
-        changes=(replace(change, from_snapshot_id=to, to_snapshot_id=to - 1),),
-        payload=Payload(location=location, sha256=hashlib.sha256(b"{}").hexdigest()),
+    log_entry(
+        handle,
+        replace(change, from_snapshot_id=to, to_snapshot_id=to - 1),
+        Payload(location=location, sha256=hashlib.sha256(b"{}").hexdigest()),
     )
-    log.append(head, [fake])
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -81,7 +67,7 @@ def test_a_payload_that_lies_elsewhere_is_neither_read_nor_removed(lake, tmp_pat
         victim.parent.mkdir(parents=True, exist_ok=True)
     victim.write_text("{}")
     handle.apply_le()
-    forged(handle, location)
+    log_payload(handle, location)
     assert [("shop", "a")] == handle.apply_le()
     with pytest.raises(txns.errors.CorruptLog, match="lies where no writer"):
         handle.snapshot().load_table(a)
@@ -94,118 +80,22 @@ def test_a_payload_that_lies_elsewhere_is_neither_read_nor_removed(lake, tmp_pat
 
 
 @pytest.mark.parametrize("kind", [Kind.REPAIR, Kind.FORGET, Kind.ADOPT])
-def test_no_record_changes_a_table_that_was_never_under_care(lake, kind):
+def test_no_record_changes_a_table_that_was_never_under_care(lake, kind, caplog):
     """Whoever may write the commit table alone has no right to it, and appliers may have."""
     a, b = lake.table("a", [1]), lake.table("b", [1], register=False)
     handle = lake.open(apply="next")
     handle.catalog().load_table(a).append(rows(2))
     handle.apply_le()
-    log, plain = handle.parts.log, lake.catalog.load_table(b)
-    head = log.load()
+    plain = lake.catalog.load_table(b)
     main = plain.current_snapshot()
-    snapshot = main.model_copy(
-        update={
-            "snapshot_id": 7,
-            "parent_snapshot_id": main.snapshot_id,
-            "sequence_number": main.sequence_number + 1,
-            "summary": Summary(Operation.OVERWRITE, **{"txns.commit-ts": "1", "txns.txn-id": "x"}),
-        }
-    )
-    request = CommitTableRequest(
-        identifier=TableIdentifier(namespace=Namespace(["shop"]), name="b"),
-        requirements=(AssertTableUUID(uuid=plain.metadata.table_uuid),),
-        updates=(
-            AddSnapshotUpdate(snapshot=snapshot),
-            SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=7),
-        ),
-    )
-    change = Change(
-        table=("shop", "b"),
-        uuid=str(plain.metadata.table_uuid),
-        operation=LoggedOperation.OVERWRITE,
-        from_snapshot_id=main.snapshot_id,
-        to_snapshot_id=7,
-        added_records=0,
-        deleted_records=0,
-    )
-    [*_, last] = (entry for entry in head.state.entries if entry.applies)
-    ts = head.upper + 1
-    fake = replace(
-        last,
-        kind=kind,
-        txn_id="forged",
-        commit_ts=ts,
-        upper=ts,
-        prev_ts=head.upper,
-        read_ts=head.upper,
-        changes=(change,),
-        payload=Payload(inline=payload.dump([request])),
-    )
-    log.append(head, [fake])
+    log_forged(handle, plain, [], kind, LoggedOperation.OVERWRITE)
     assert [("shop", "b")] == handle.apply_le()
+    assert "was never under" in caplog.text
     assert plain.metadata_location == lake.catalog.load_table(b).metadata_location
     shown = handle.snapshot().load_table(b)
     assert (main.snapshot_id, [1]) == (shown.metadata.current_snapshot_id, ids(shown))
     handle.catalog().load_table(a).append(rows(3))
     assert [1, 2, 3] == ids(handle.snapshot().load_table(a))
-
-
-def log_forged(handle, table, updates, kind=Kind.COMMIT, operation=LoggedOperation.ALTER) -> int:
-    """Log a snapshot 7 on `main`, with what else is forged; give the `commit_ts`."""
-    log = handle.parts.log
-    head = log.load()
-    ts, main = head.upper + 1, table.current_snapshot()
-    snapshot = main.model_copy(
-        update={
-            "snapshot_id": 7,
-            "parent_snapshot_id": main.snapshot_id,
-            "sequence_number": main.sequence_number + 1,
-            "timestamp_ms": ts,
-            "summary": Summary(
-                Operation.APPEND, **{"txns.commit-ts": str(ts), "txns.txn-id": "forged"}
-            ),
-        }
-    )
-    request = CommitTableRequest(
-        identifier=TableIdentifier(namespace=Namespace(["shop"]), name=table.name()[-1]),
-        requirements=(AssertTableUUID(uuid=table.metadata.table_uuid),),
-        updates=(
-            *(each for each in updates if not isinstance(each, str)),
-            AddSnapshotUpdate(
-                snapshot=snapshot.model_copy(
-                    update={
-                        "manifest_list": next(
-                            (each for each in updates if isinstance(each, str)),
-                            main.manifest_list,
-                        )
-                    }
-                )
-            ),
-            main_at(table.metadata, 7),
-        ),
-    )
-    change = Change(
-        table=table.name(),
-        uuid=str(table.metadata.table_uuid),
-        operation=operation,
-        from_snapshot_id=main.snapshot_id,
-        to_snapshot_id=7,
-        added_records=0,
-        deleted_records=0,
-    )
-    fake = Entry(
-        kind,
-        "forged",
-        upper=ts,
-        tidied_upto=head.state.tidied_upto,
-        commit_ts=ts,
-        prev_ts=head.upper,
-        read_ts=head.upper,
-        changes=(change,),
-        payload=Payload(inline=payload.dump([request])),
-    )
-    log.append(head, [fake])
-    return ts
 
 
 @pytest.fixture
@@ -248,9 +138,9 @@ def test_no_record_makes_a_table_read_manifests_of_another_one(lake, victim, pla
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"list": "victim"}, txns.errors.Quarantined),
+        ({"manifest_list": "victim"}, txns.errors.Quarantined),
         ({"uuid": str(UUID(int=2))}, txns.errors.CorruptLog),
-        ({"commit_table": "mine.log"}, txns.errors.CorruptLog),
+        ({"txns.commit-table": "mine.log"}, txns.errors.CorruptLog),
         ({}, None),
     ],
 )
@@ -261,59 +151,9 @@ def test_no_record_creates_a_table_that_is_not_its_own(lake, victim, changes, er
     schema = lake.catalog.load_table("shop.a").schema()
     with handle.begin() as txn:
         txn.create_table("shop.new", schema=schema).append(rows(1))
-    log = handle.parts.log
-    head = log.load()
-    [*_, last] = head.state.entries
-    request, ts = log.requests(last)[0], head.upper + 1
-    uuid, table_uuid = str(UUID(int=1)), changes.get("uuid", str(UUID(int=1)))
-    stolen = victim.current_snapshot().manifest_list
-
-    def as_forged(update):
-        match update:
-            case AssignUUIDUpdate():
-                return AssignUUIDUpdate(uuid=UUID(table_uuid))
-            case SetPropertiesUpdate():
-                keys = {
-                    "txns.table-uuid": uuid,
-                    "txns.created": str(ts),
-                    "txns.commit-table": changes.get("commit_table", "txns.commits"),
-                }
-                known = update.updates.items()
-                return SetPropertiesUpdate(updates={k: keys.get(k, v) for k, v in known})
-            case AddSnapshotUpdate():
-                stamps = {"txns.commit-ts": str(ts), "txns.txn-id": "forged"}
-                fields = {"snapshot_id": 7, "summary": Summary(Operation.APPEND, **stamps)}
-                if "list" in changes:
-                    fields["manifest_list"] = stolen
-                return AddSnapshotUpdate(snapshot=update.snapshot.model_copy(update=fields))
-            case SetSnapshotRefUpdate():
-                return update.model_copy(update={"snapshot_id": 7})
-        return update
-
-    fake = replace(
-        last,
-        txn_id="forged",
-        commit_ts=ts,
-        upper=ts,
-        prev_ts=head.upper,
-        read_ts=head.upper,
-        changes=(replace(last.changes[0], table=("shop", "forged"), uuid=uuid, to_snapshot_id=7),),
-        payload=Payload(
-            inline=payload.dump(
-                [
-                    request.model_copy(
-                        update={
-                            "identifier": TableIdentifier(
-                                namespace=Namespace(["shop"]), name="forged"
-                            ),
-                            "updates": tuple(map(as_forged, request.updates)),
-                        }
-                    )
-                ]
-            )
-        ),
-    )
-    log.append(head, [fake])
+    if "manifest_list" in changes:
+        changes = {"manifest_list": victim.current_snapshot().manifest_list}
+    log_creation(handle, **changes)
     assert ([("shop", "forged")] if error else []) == handle.apply_le()
     assert lake.catalog.table_exists("shop.forged") is (error is None)
     assert lake.catalog.table_exists("shop.new")

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
-from pyiceberg.table import TableIdentifier
-from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
-    AssignUUIDUpdate,
     SetLocationUpdate,
     SetPropertiesUpdate,
-    SetSnapshotRefUpdate,
 )
 
 import txns
+from tests.txns.forged import last_applicable, log_creation, log_forged
 from tests.txns.lake import SCHEMA, ids, lake_catalog, rows
-from tests.txns.log.test_forged import log_forged
 from txns._admin.void import void
 from txns._config import Config
-from txns._log import payload
-from txns._log.entry import Payload
 from txns._services import Parts
 
 METADATA_PATH = "write.metadata.path"
@@ -42,55 +35,6 @@ def log(lake):
     with handle.begin() as txn:
         txn.create_table("shop.new", schema=SCHEMA).append(rows(1))
     return handle
-
-
-def log_creation(
-    handle, location: str, manifest_list: str | None = None, name: str = "forged", **properties
-) -> int:
-    """Log the creation of `shop.new` once more, as another table at a place; give its time."""
-    log = handle.parts.log
-    head = log.load()
-    [*_, last] = (entry for entry in head.state.entries if entry.applies)
-    request, ts = log.requests(last)[0], head.upper + 1
-
-    def as_forged(update):
-        match update:
-            case AssignUUIDUpdate():
-                return AssignUUIDUpdate(uuid=UUID(UUID_1))
-            case SetLocationUpdate():
-                return SetLocationUpdate(location=location)
-            case SetPropertiesUpdate():
-                keys = {"txns.table-uuid": UUID_1, "txns.created": str(ts)}
-                known = update.updates.items()
-                own = {key: keys.get(key, value) for key, value in known}
-                return SetPropertiesUpdate(updates={**own, **properties})
-            case AddSnapshotUpdate():
-                stamps = {"txns.commit-ts": str(ts), "txns.txn-id": "forged"}
-                summary = Summary(Operation.APPEND, **stamps)
-                fields = {"snapshot_id": 7, "summary": summary}
-                if manifest_list:
-                    fields["manifest_list"] = manifest_list
-                return AddSnapshotUpdate(snapshot=update.snapshot.model_copy(update=fields))
-            case SetSnapshotRefUpdate():
-                return update.model_copy(update={"snapshot_id": 7})
-        return update
-
-    identifier = TableIdentifier(namespace=request.identifier.namespace, name=name)
-    updates = tuple(map(as_forged, request.updates))
-    forged = request.model_copy(update={"identifier": identifier, "updates": updates})
-    change = replace(last.changes[0], table=("shop", name), uuid=UUID_1, to_snapshot_id=7)
-    fake = replace(
-        last,
-        txn_id="forged",
-        commit_ts=ts,
-        upper=ts,
-        prev_ts=head.upper,
-        read_ts=head.upper,
-        changes=(change,),
-        payload=Payload(inline=payload.dump([forged])),
-    )
-    log.append(head, [fake])
-    return ts
 
 
 @pytest.mark.parametrize("place", ["{0}", "{0}/sub", "{0}/metadata/../../forged/../victim"])
@@ -123,10 +67,9 @@ def test_no_record_creates_a_table_whose_metadata_is_another_ones(lake, victim, 
 @pytest.mark.parametrize("by", ["option", "property"])
 def test_a_creation_at_a_place_that_the_applier_allows_is_applied(lake, log, by, caplog):
     """Its error names the option, which stands in the handle or in the catalog."""
-    [*_, last] = (entry for entry in log.parts.log.load().state.entries if entry.applies)
     snapshot = next(
         each.snapshot
-        for each in log.parts.log.requests(last)[0].updates
+        for each in log.parts.log.requests(last_applicable(log))[0].updates
         if isinstance(each, AddSnapshotUpdate)
     )
     elsewhere = f"file://{lake.folder}/elsewhere"
