@@ -19,7 +19,7 @@ from tests.simulation import mutations_of_loads as of_loads
 from tests.simulation import mutations_of_recovery as of_recovery
 from tests.simulation.settings import Switch
 from txns._admin import purge
-from txns._commit import apply, committer, group_commit, outstanding, register
+from txns._commit import apply, committer, due_tables, group_commit, outstanding, register
 from txns._commit import drafts as _drafts
 from txns._iceberg import manifests as _manifests
 from txns._log import commit_log, timeline
@@ -50,30 +50,31 @@ def applied_by_snapshot_id() -> list[Patch]:
         del self, table
         return metadata.snapshot_by_id(change.change.to_snapshot_id) is not None
 
+    nothing_applied = Instead(_mark, applied_ts=lambda _metadata: 0)
     return [
         (apply.Applier, "_moot", moot),
-        (apply, "_mark", Instead(_mark, applied_ts=lambda _metadata: 0)),
+        *((module, "_mark", nothing_applied) for module in (apply, due_tables)),
     ]
 
 
 def apply_out_of_order() -> list[Patch]:
     """Apply the newest entry first (I5)."""
-    run = apply.Applier._run
+    run = due_tables.DueTables.changes
 
     def backwards(head: Any, table: Any, real: Any) -> list[Any]:
         return list(reversed(run(head, table, real)))
 
-    return [(apply.Applier, "_run", staticmethod(backwards))]
+    return [(due_tables.DueTables, "changes", staticmethod(backwards))]
 
 
 def apply_skips_one() -> list[Patch]:
     """Apply only the newest entry (I5)."""
-    run = apply.Applier._run
+    run = due_tables.DueTables.changes
 
     def newest(head: Any, table: Any, real: Any) -> list[Any]:
         return run(head, table, real)[-1:]
 
-    return [(apply.Applier, "_run", staticmethod(newest))]
+    return [(due_tables.DueTables, "changes", staticmethod(newest))]
 
 
 def apply_over_strangers() -> list[Patch]:

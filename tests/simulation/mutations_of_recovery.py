@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from txns._admin import found_log
-from txns._commit import apply
+from txns._commit import due_tables
 
 Patch = tuple[Any, str, Any]
 
@@ -22,4 +22,4 @@ def passed_over_written_over() -> list[Patch]:
 
 def applied_over_a_recovery() -> list[Patch]:
     """Apply what was loaded before a recovery to tables of the recovered log."""
-    return [(apply.Applier, "_check_mark", lambda *_given: None)]
+    return [(due_tables.DueTables, "check_mark", lambda *_given: None)]

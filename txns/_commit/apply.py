@@ -14,7 +14,6 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
-    NoSuchTableError,
     TableAlreadyExistsError,
 )
 from pyiceberg.table import StagedTable as PlannedTable
@@ -26,10 +25,10 @@ from pyiceberg.table.update import (
     UpgradeFormatVersionUpdate,
 )
 
+from txns._commit.due_tables import DueTables
 from txns._iceberg import manifests, places, timestamps
 from txns._identifier import dotted_name
 from txns._log.entry import Kind, LoggedChange
-from txns._log.state import without_ended
 from txns._logger import about, fields, logger
 from txns._metrics import Phase
 from txns._stage import change_builder, kept_tags
@@ -83,6 +82,7 @@ class Applier:
         self._catalog = catalog
         self._log = log
         self._tables = tables
+        self._due = DueTables(catalog, log, tables)
         self._places = places
         self._clock = clock
 
@@ -128,15 +128,12 @@ class Applier:
     ) -> bool:
         if not any(entry.applies for entry in head.state.entries):
             return True
-        real = self._load(table)
-        run = self._run(head, table, real)
-        if real and head.state.after_forget_ts(run) is not None:
-            real = self._tables.whole(table, head)
-            run = self._run(head, table, real)
+        real = self._due.load_for(head, table)
+        run = self._due.changes(head, table, real)
         due = [change for change in run if upto is None or change.commit_ts <= upto]
         repaired_at = max((c.commit_ts for c in due if c.entry.kind is Kind.REPAIR), default=0)
         for change in due:
-            self._check_mark(table, head, real)
+            self._due.check_mark(table, head, real)
             repaired = change.commit_ts <= repaired_at
             carried.txn_id = change.entry.txn_id
             try:
@@ -156,7 +153,7 @@ class Applier:
     def _keep_reachable(self, table: Identifier, run: list[LoggedChange]) -> None:
         """Put what stays unapplied on a branch (spec 8.5); after an error the next one tries."""
         try:
-            real = self._load(table)
+            real = self._due.load(table)
             mark = _mark.mark_of(real.metadata) if real else None
             if real is None or mark is None or mark.commit_table != ".".join(self._log.identifier):
                 return
@@ -185,43 +182,6 @@ class Applier:
         elsewhere = self._places.forbidden(table, base, updates)
         return elsewhere is None and not places.misplaced_files(base, updates)
 
-    def _load(self, table: Identifier) -> Table | None:
-        try:
-            return self._catalog.load_table(table)
-        except NoSuchTableError:
-            return None
-
-    def _check_mark(self, table: Identifier, head: Head, real: Table | None) -> None:
-        """Refuse a table that is marked by this log, and does not belong to it (spec 8.1, 2)."""
-        mark = _mark.mark_of(real.metadata) if real else None
-        if real and mark and mark.commit_table == ".".join(self._log.identifier):
-            self._tables.check_mark(table, real.metadata, mark, head)
-
-    @staticmethod
-    def _run(head: Head, table: Identifier, real: Table | None) -> list[LoggedChange]:
-        """
-        Give the changes of a table, by its newest name or its uuid, that may have to be applied.
-
-        A table that was taken from care had everything before applied: whether it is there
-        still, or another one under its name, is the catalog's word.
-        """
-        uuid = str(real.metadata.table_uuid) if real else None
-        applied = _mark.applied_ts(real.metadata) if real else 0
-        return without_ended(
-            [
-                LoggedChange(entry, change)
-                for entry in head.state.entries
-                if entry.applies
-                for change in entry.changes
-                if (change.uuid == uuid and entry.commit_ts > applied)
-                or (
-                    head.state.name_of(change) == table
-                    and change.uuid != uuid
-                    and entry.commit_ts > head.state.forgotten_ts(change.uuid)
-                )
-            ]
-        )
-
     def _apply_one(
         self,
         table: Identifier,
@@ -241,12 +201,12 @@ class Applier:
             return self._try(table, change, real, head, repaired=repaired)
         except (CommitFailedException, TableAlreadyExistsError):
             _LOG.debug("somebody else changed the table first", exc_info=True)
-        real = self._load(table)
-        self._check_mark(table, head, real)  # it may be a recovery that came first
+        real = self._due.load(table)
+        self._due.check_mark(table, head, real)  # it may be a recovery that came first
         try:
             return self._try(table, change, real, head, repaired=repaired)
         except (CommitFailedException, TableAlreadyExistsError):
-            newest = self._load(table)
+            newest = self._due.load(table)
             if newest and self._moot(table, change, newest.metadata):
                 return newest
             if _main_id(newest) == _main_id(real):
@@ -270,7 +230,7 @@ class Applier:
             return self._create(table, change)
         forgets = change.entry.kind is Kind.FORGET
         if forgets and not self._moot(table, change, real.metadata):
-            real = self._whole(table, change, head)
+            real = self._due.whole(table, change, head)
         base = real.metadata
         if self._moot(table, change, base):
             return real
@@ -320,24 +280,6 @@ class Applier:
             if isinstance(update, UpgradeFormatVersionUpdate):
                 manifests.check_writable_format(update.format_version, dotted_name(table))
         return request
-
-    def _whole(self, table: Identifier, forget: LoggedChange, head: Head) -> Table:
-        """
-        Load a table that is to leave care as a reader does.
-
-        A forget asks nothing of what it stands on, so nothing else tells of a replica that lags, or
-        of a table that was set back.
-
-        Raises:
-            CommitFailedException: What comes before the forget is not applied any more.
-            Quarantined: It was set back.
-        """
-        real = self._tables.whole(table, head)
-        self._check_mark(table, head, real)
-        uuid, applied = str(real.metadata.table_uuid), _mark.applied_ts(real.metadata)
-        if head.state.changes(uuid, after=applied, upto=forget.commit_ts - 1):
-            raise CommitFailedException(f"the table was set back: {dotted_name(table)}")
-        return real
 
     def _left(self, change: LoggedChange, real: Table) -> tuple[TableUpdate, ...]:
         """

@@ -10,7 +10,6 @@ import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
-import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.History;
@@ -37,7 +36,6 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
-import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
@@ -48,7 +46,6 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.BadRequestException;
 import org.apache.iceberg.exceptions.CommitFailedException;
-import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 
@@ -62,9 +59,9 @@ public final class Applier {
   /** After how long what a catalog refuses is no matter of clocks: orphans are days old. */
   private static final long REFUSED_FOR_MS = 3_600_000;
 
-  private final Catalog delegate;
   private final CommitLog log;
   private final DataTables tables;
+  private final DueTables due;
   private final AllowedPlaces places;
   private final TxnClock clock;
   private final ApplyPool pool;
@@ -83,9 +80,9 @@ public final class Applier {
       ApplyPool pool) {
     this.pool = pool;
     this.places = places;
-    this.delegate = delegate;
     this.log = log;
     this.tables = tables;
+    this.due = new DueTables(delegate, log, tables);
     this.clock = clock;
   }
 
@@ -173,18 +170,15 @@ public final class Applier {
     if (head.state().entries().stream().noneMatch(Entry::applies)) {
       return true;
     }
-    TableOperations real = load(table);
-    if (real == null ? tables.isGone(table, head) : isOlder(real.current(), head)) {
-      real = tables.whole(table, head).operations();
-    }
-    List<LoggedChange> run = run(head, table, real);
+    TableOperations real = due.loadFor(head, table);
+    List<LoggedChange> run = DueTables.changes(head, table, real);
     long repairedAt =
         run.stream()
             .filter(change -> change.entry().kind() == EntryKind.REPAIR)
             .mapToLong(LoggedChange::commitTs)
             .reduce(0, Math::max);
     for (LoggedChange change : run) {
-      checkMark(head, table, real);
+      due.checkMark(table, head, real);
       carried.set(LogFields.of(change.entry().txnId()));
       Optional<TableOperations> left;
       try {
@@ -213,7 +207,7 @@ public final class Applier {
   /** Put what stays unapplied on a branch (spec 8.5); errors are logged, the next one tries. */
   private void keepReachable(TableIdentifier table, List<LoggedChange> run) {
     try {
-      TableOperations real = load(table);
+      TableOperations real = due.load(table);
       if (real == null
           || TableMark.of(real.current())
               .filter(mark -> mark.commitTable().equals(log.identifier()))
@@ -256,53 +250,6 @@ public final class Applier {
         && Places.misplacedFiles(base, updates).isEmpty();
   }
 
-  /** Refuses a table that is marked by this log, and does not belong to it (spec 8.1, 2). */
-  private void checkMark(Head head, TableIdentifier table, TableOperations real) {
-    Optional<TableMark> mark = real == null ? Optional.empty() : TableMark.of(real.current());
-    if (mark.isPresent() && mark.get().commitTable().equals(log.identifier())) {
-      tables.checkMark(table, real.current(), mark.get(), head);
-    }
-  }
-
-  /** Whether a forget is outstanding on a table that has been registered since: it shows it. */
-  private static boolean isOlder(TableMetadata metadata, Head head) {
-    return head.state().afterForgetTs(TableMark.outstanding(metadata, head)) != null;
-  }
-
-  /** The table's operations past every cache; null where the catalog does not have it. */
-  private TableOperations load(TableIdentifier table) {
-    try {
-      return ((BaseTable) LocalPermissions.load(delegate, table)).operations();
-    } catch (NoSuchTableException e) {
-      return null;
-    }
-  }
-
-  /**
-   * Changes of the table, by its newest name or its uuid, whatever has been applied of them. A
-   * table that was taken from care had everything before applied: whether it is there still, or
-   * another one under its name, is the catalog's word.
-   */
-  private static List<LoggedChange> run(Head head, TableIdentifier table, TableOperations real) {
-    String uuid = real == null ? null : real.current().uuid();
-    return LogState.withoutEnded(
-        head.state().entries().stream()
-            .filter(Entry::applies)
-            .flatMap(
-                entry ->
-                    entry.changes().stream()
-                        .filter(
-                            change ->
-                                head.state().nameOf(change).equals(table)
-                                    || change.uuid().equals(uuid))
-                        .map(change -> new LoggedChange(entry, change)))
-            .filter(
-                change ->
-                    change.change().uuid().equals(uuid)
-                        || change.commitTs() > head.state().forgottenTs(change.change().uuid()))
-            .toList());
-  }
-
   /**
    * Apply one change, if it has not been.
    *
@@ -324,13 +271,13 @@ public final class Applier {
     } catch (CommitFailedException | AlreadyExistsException e) {
       LOG.debug("somebody else changed the table first", e);
     }
-    TableOperations again = load(table);
-    checkMark(head, table, again); // it may be a recovery that came first
+    TableOperations again = due.load(table);
+    due.checkMark(table, head, again); // it may be a recovery that came first
     Long main = mainId(again);
     try {
       return Optional.of(tryApply(change, table, again, head, repaired));
     } catch (CommitFailedException | AlreadyExistsException e) {
-      TableOperations last = load(table);
+      TableOperations last = due.load(table);
       if (last != null && isMoot(change, table, last.current())) {
         return Optional.of(last);
       }
@@ -360,7 +307,7 @@ public final class Applier {
       return loaded;
     }
     boolean forgets = change.entry().kind() == EntryKind.FORGET;
-    TableOperations real = forgets ? whole(table, change, head) : loaded;
+    TableOperations real = forgets ? due.whole(table, change, head) : loaded;
     TableMetadata base = real.current();
     if (forgets && isMoot(change, table, base)) {
       return real;
@@ -399,24 +346,6 @@ public final class Applier {
         base,
         nowMs,
         seen -> Replay.applied(seen, change, request, nowMs, renumber, repaired, branches));
-    return real;
-  }
-
-  /**
-   * The operations of a table that is to leave care, loaded as by a reader: a forget asks nothing
-   * of what it stands on, so nothing else tells of a replica that lags, or of a table that was set
-   * back.
-   *
-   * @throws CommitFailedException where what comes before the forget is not applied any more
-   */
-  private TableOperations whole(TableIdentifier table, LoggedChange forget, Head head) {
-    TableOperations real = tables.whole(table, head).operations();
-    checkMark(head, table, real);
-    TableMetadata base = real.current();
-    long applied = TableMark.applied(base);
-    if (!head.state().changes(base.uuid(), applied, forget.commitTs() - 1).isEmpty()) {
-      throw new CommitFailedException("Cannot commit: the table was set back: %s", table);
-    }
     return real;
   }
 

@@ -47,7 +47,7 @@ final class Mutations {
   /** All targets of all of them, each as it is: to see which are asked. */
   static final String WATCHED = "watched";
 
-  private static final String APPLIER_RUN = "List run(Head, TableIdentifier, TableOperations)";
+  private static final String DUE_CHANGES = "List changes(Head, TableIdentifier, TableOperations)";
   private static final String RESTAGED =
       "StagedTable restaged(CommitRequest, Head, StagedTable, Winner, Leftovers)";
   private static final String SET_PROPERTIES =
@@ -78,11 +78,11 @@ final class Mutations {
           Mutation.of(
               "apply_out_of_order",
               "entries are applied in the order of the log (I5)",
-              method("commit.Applier", APPLIER_RUN, (run, a) -> reversed(run.of(a)))),
+              method("commit.DueTables", DUE_CHANGES, (run, a) -> reversed(run.of(a)))),
           Mutation.of(
               "apply_skips_one",
               "every entry is applied (I5)",
-              method("commit.Applier", APPLIER_RUN, (run, a) -> lastOnly((List<?>) run.of(a)))),
+              method("commit.DueTables", DUE_CHANGES, (run, a) -> lastOnly((List<?>) run.of(a)))),
           Mutation.of(
               "apply_over_strangers",
               "what strangers appended below a run is kept on a branch (9.3)",
