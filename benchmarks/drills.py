@@ -13,10 +13,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import pgserver
 from _measure import Metric, milliseconds, ratio, write
 
 from integration_tests.drills import DRILLS, Drill, Lake, carry_out
+from integration_tests.postgres import Postgres, running_postgres
 
 TABLES = 3
 TRANSACTIONS = 40
@@ -26,16 +26,14 @@ TURNS = 3
 def main() -> None:
     """Carry out all drills, and write results/drills.json."""
     metrics: list[Metric] = []
-    with tempfile.TemporaryDirectory(prefix="txns-bench-") as folder:
-        server = pgserver.get_server(Path(folder) / "postgres")
+    with tempfile.TemporaryDirectory(prefix="txns-bench-") as folder, running_postgres() as server:
         for kind in ("sqlite", "postgresql"):
             for number, drill in enumerate(DRILLS):
                 metrics += _drill(kind, drill, Path(folder) / f"{kind}-{number}", server)
-        server.cleanup()
     write("drills", metrics)
 
 
-def _drill(kind: str, drill: Drill, place: Path, server) -> list[Metric]:
+def _drill(kind: str, drill: Drill, place: Path, server: Postgres) -> list[Metric]:
     cures, checks = [], []
     for turn in range(TURNS):
         folder = place / str(turn)
@@ -43,8 +41,8 @@ def _drill(kind: str, drill: Drill, place: Path, server) -> list[Metric]:
         uri = f"sqlite:///{folder}/catalog.db?timeout=60"
         if kind == "postgresql":
             database = f"{place.name.replace('-', '_')}_{turn}"
-            server.psql(f"CREATE DATABASE {database}")
-            uri = server.get_uri(database).replace("postgresql://", "postgresql+psycopg2://")
+            server.create_database(database)
+            uri = server.uri(database)
         lake = Lake.make(folder, uri, tables=TABLES, transactions=TRANSACTIONS)
         drilled = carry_out(drill, lake)
         assert not drilled.violations, drilled.violations

@@ -28,9 +28,9 @@ from integration_tests.faults import (
     carry_out,
     end,
     fill,
-    running_postgres,
     small_filesystem,
 )
+from integration_tests.postgres import running_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,9 +12,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import pgserver
 from _measure import Metric, single, write
 from _processes import prepare, run, unaccounted
+
+from integration_tests.postgres import Postgres, running_postgres
 
 PROCESSES = 8
 TRANSACTIONS = 50
@@ -24,23 +25,21 @@ SEED = 20130105
 def main() -> None:
     """Run all four, and write results/python_processes.json."""
     metrics: list[Metric] = []
-    with tempfile.TemporaryDirectory(prefix="txns-bench-") as folder:
-        server = pgserver.get_server(Path(folder) / "postgres")
+    with tempfile.TemporaryDirectory(prefix="txns-bench-") as folder, running_postgres() as server:
         for kind in ("sqlite", "postgresql"):
             for sharing in ("same tables", "disjoint tables"):
                 place = Path(folder) / f"{kind}-{sharing.split()[0]}"
                 place.mkdir()
                 metrics += _run(kind, sharing, place, server)
-        server.cleanup()
     write("python_processes", metrics)
 
 
-def _run(kind: str, sharing: str, place: Path, server) -> list[Metric]:
+def _run(kind: str, sharing: str, place: Path, server: Postgres) -> list[Metric]:
     uri = f"sqlite:///{place}/catalog.db?timeout=60"
     if kind == "postgresql":
         database = f"lake_{sharing.split(maxsplit=1)[0]}"
-        server.psql(f"CREATE DATABASE {database}")
-        uri = server.get_uri(database).replace("postgresql://", "postgresql+psycopg2://")
+        server.create_database(database)
+        uri = server.uri(database)
     properties = {"type": "sql", "uri": uri, "warehouse": f"file://{place}/files"}
     shared = [f"shop.t{number}" for number in range(5)]
     own = [[f"shop.p{process}_{number}" for number in range(5)] for process in range(PROCESSES)]

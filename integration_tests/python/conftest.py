@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+
+from integration_tests.postgres import Postgres, running_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,17 +16,15 @@ _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A PostgreSQL server of the package pgserver, on a socket of its own."""
-    pgserver = pytest.importorskip("pgserver", reason="pgserver has no wheel for this platform")
-    server = pgserver.get_server(tmp_path_factory.mktemp("postgres"))
-    yield server
-    server.cleanup()
+def postgresql() -> Iterator[Postgres]:
+    """A PostgreSQL server that all tests share."""
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture
-def postgresql_database(postgresql: Any) -> str:
+def postgresql_database(postgresql: Postgres) -> str:
     """The URI of a database that nobody else uses."""
     name = f"lake_{next(_NUMBERS)}"
-    postgresql.psql(f"CREATE DATABASE {name}")
-    return postgresql.get_uri(name).replace("postgresql://", "postgresql+psycopg2://")
+    postgresql.create_database(name)
+    return postgresql.uri(name)

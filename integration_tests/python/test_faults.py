@@ -15,15 +15,14 @@ from integration_tests.fault_program import SCHEMA
 from integration_tests.faults import (
     Lake,
     ObjectStore,
-    Postgres,
     carry_out,
     check_order,
     end,
     fill,
-    running_postgres,
     small_filesystem,
     wrong_clock,
 )
+from integration_tests.postgres import Postgres, running_postgres
 from txns._admin.invariants import check_all
 
 if TYPE_CHECKING:
