@@ -85,7 +85,7 @@ MUTANTS = (
     Mutant(
         "java-apply-after-forget",
         Part.SPARK,
-        "if (TableMark.of(base).isEmpty() && !repaired && !forgets) {",
+        "if (mark.isEmpty() && !needsNone) {",
         "if (base == null) {",
         "nothing is applied to a table from which somebody took the mark",
         "ProtocolEdgesTest#markRemovedByAStranger",

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from txns._log.head import Head
     from txns._table.allowed_places import AllowedPlaces
     from txns._table.data_tables import DataTables
+    from txns._table.logged_state import Stranger
 
 _LOG = logger(__name__)
 
@@ -241,24 +242,7 @@ class Applier:
         if stranger and not (stranger.adoptable or repaired or forgets):
             raise Quarantined(table, stranger.reason)
         request = self._request(table, base, change)
-        now_ms = self._clock.now_ms()
-        renumber = self._on_storage(real)
-        source = change.change.from_snapshot_id
-        stands = source is not None and base.snapshot_by_id(source) is not None
-        if forgets and (stranger or not stands):
-            required = replay.by_ids_of(base, change, request).requirements
-            plan = reconcile.beside(base, required, self._left(change, real))
-        else:
-            plan = reconcile.for_applier(
-                base,
-                change,
-                request,
-                stranger,
-                repaired=repaired,
-                now_ms=now_ms,
-                renumber=renumber,
-                server=isinstance(self._catalog, RestCatalog),
-            )
+        plan = self._plan(change, real, request, stranger, repaired=repaired)
         updates = (
             *plan.updates,
             *kept_tags.done(base, plan.updates),
@@ -269,6 +253,34 @@ class Applier:
         except CommitFailedException:
             replay.refuse_unfit(base, change, updates)  # what no other try would change
             raise
+
+    def _plan(
+        self,
+        change: LoggedChange,
+        real: Table,
+        request: CommitTableRequest,
+        stranger: Stranger | None,
+        *,
+        repaired: bool,
+    ) -> reconcile.Plan:
+        """Give what is committed to carry a change out, beside what strangers did."""
+        now_ms = self._clock.now_ms()
+        renumber = self._on_storage(real)
+        base, source = real.metadata, change.change.from_snapshot_id
+        stands = source is not None and base.snapshot_by_id(source) is not None
+        if change.entry.kind is Kind.FORGET and (stranger or not stands):
+            required = replay.by_ids_of(base, change, request).requirements
+            return reconcile.beside(base, required, self._left(change, real))
+        return reconcile.for_applier(
+            base,
+            change,
+            request,
+            stranger,
+            repaired=repaired,
+            now_ms=now_ms,
+            renumber=renumber,
+            server=isinstance(self._catalog, RestCatalog),
+        )
 
     def _request(
         self, table: Identifier, base: TableMetadata, change: LoggedChange

@@ -315,14 +315,7 @@ public final class Applier {
     TableMark.refuseCommitTable(table, base);
     UpdateTableRequest request = log.request(change);
     places.refuseToApply(table, base, request.updates(), change.commitTs());
-    if (TableMark.of(base).isEmpty() && !OurSnapshots.haveBeenIn(base)) {
-      throw TxnException.quarantined(table, Stranger.NEVER_UNDER_CARE, Stranger.LOOK);
-    }
-    if (TableMark.of(base).isEmpty() && !repaired && !forgets) {
-      throw TxnException.quarantined(table, "somebody took the protocol's mark from the table");
-    }
-    TableMark mark =
-        TableMark.of(base).orElse(new TableMark(log.identifier(), "", 0, TableMark.applied(base)));
+    TableMark mark = markToApply(table, base, repaired || forgets);
     LoggedState logged = LoggedState.of(base, mark, List.of(change));
     Optional<Stranger> stranger = logged.stranger();
     if (forgets && (stranger.isPresent() || !standsOnWhatIsThere(change, base))) {
@@ -333,6 +326,29 @@ public final class Applier {
     if (stranger.isPresent() && !stranger.get().adoptable() && !repaired) {
       throw TxnException.quarantined(table, stranger.get().reason());
     }
+    carryOut(change, real, request, stranger, repaired);
+    return real;
+  }
+
+  /** A table's mark, or what stands for it where a repair, or a forget, needs none. */
+  private TableMark markToApply(TableIdentifier table, TableMetadata base, boolean needsNone) {
+    Optional<TableMark> mark = TableMark.of(base);
+    if (mark.isEmpty() && !OurSnapshots.haveBeenIn(base)) {
+      throw TxnException.quarantined(table, Stranger.NEVER_UNDER_CARE, Stranger.LOOK);
+    }
+    if (mark.isEmpty() && !needsNone) {
+      throw TxnException.quarantined(table, "somebody took the protocol's mark from the table");
+    }
+    return mark.orElse(new TableMark(log.identifier(), "", 0, TableMark.applied(base)));
+  }
+
+  private void carryOut(
+      LoggedChange change,
+      TableOperations real,
+      UpdateTableRequest request,
+      Optional<Stranger> stranger,
+      boolean repaired) {
+    TableMetadata base = real.current();
     Consumer<TableMetadata.Builder> branches =
         builder -> {
           ForeignBranches.set(builder, base, request, stranger, repaired);
@@ -346,7 +362,6 @@ public final class Applier {
         base,
         nowMs,
         seen -> Replay.applied(seen, change, request, nowMs, renumber, repaired, branches));
-    return real;
   }
 
   private static boolean standsOnWhatIsThere(LoggedChange change, TableMetadata base) {
