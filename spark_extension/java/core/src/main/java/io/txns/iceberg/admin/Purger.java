@@ -185,7 +185,7 @@ public record Purger(Services services, long claimMs, OptionalLong maxAge) {
   private String claim(TableIdentifier table, String earlierId) {
     Loaded.Registered loaded = dropped(table);
     TableMetadata base = loaded.metadata();
-    Consumer<LogState> judge = state -> {};
+    Consumer<LogState> judge = CommitRequest.ALLOWED;
     if (earlierId == null) {
       Head head = services.log().load();
       long nowMs = time().checkedNowMs(head);

@@ -209,7 +209,8 @@ public final class Repairer {
                 new ReadSet(),
                 Map.of(loaded.identifier(), staged),
                 marks,
-                new Leftovers(log)),
+                new Leftovers(log),
+                CommitRequest.ALLOWED),
             List.of())
         .commitTs();
   }

@@ -153,7 +153,8 @@ public final class Autocommit {
                 strict ? implicit.reads() : new ReadSet(),
                 Map.of(staged.identifier(), staged),
                 Map.of(),
-                new Leftovers(log)),
+                new Leftovers(log),
+                CommitRequest.ALLOWED),
             staged.snapshots());
     if (implicit != null) {
       implicit.operationCommitted(committed, staged);

@@ -55,7 +55,8 @@ final class CommitAttempts {
             writeSet.reads(),
             changes,
             Map.of(),
-            leftovers));
+            leftovers,
+            CommitRequest.ALLOWED));
   }
 
   private CommitGroup.Key key() {

@@ -23,7 +23,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
  * @param writes what was staged, by table; at least one
  * @param marks summary keys and values for the data tables' snapshots
  * @param leftovers of its attempts; whoever may commit again hands them on
- * @param judge throws what forbids it as of a state that it is validated against
+ * @param judge throws what forbids it as of a state that it is validated against; {@link #ALLOWED}
  */
 public record CommitRequest(
     EntryKind kind,
@@ -37,29 +37,6 @@ public record CommitRequest(
     Map<String, String> marks,
     Leftovers leftovers,
     Consumer<LogState> judge) {
-  /** A request that nothing forbids but what it clashes with. */
-  public CommitRequest(
-      EntryKind kind,
-      CommitGroup.Key key,
-      long readTs,
-      long bornMs,
-      Isolation isolation,
-      String comment,
-      ReadSet reads,
-      Map<TableIdentifier, StagedTable> writes,
-      Map<String, String> marks,
-      Leftovers leftovers) {
-    this(
-        kind,
-        key,
-        readTs,
-        bornMs,
-        isolation,
-        comment,
-        reads,
-        writes,
-        marks,
-        leftovers,
-        state -> {});
-  }
+  /** The judge of what nothing forbids but what it clashes with. */
+  public static final Consumer<LogState> ALLOWED = state -> {};
 }

@@ -217,7 +217,8 @@ public final class Registrar {
                 new ReadSet(),
                 Map.of(identifier, staged),
                 Map.of(),
-                new Leftovers(log)),
+                new Leftovers(log),
+                CommitRequest.ALLOWED),
             List.of())
         .commitTs();
   }
