@@ -79,24 +79,6 @@ public record Entry(
         null);
   }
 
-  /** This entry with what the log is set to from it on. */
-  Entry with(LogSettings set) {
-    return new Entry(
-        kind,
-        commitTs,
-        prevTs,
-        upper,
-        tidiedUpto,
-        readTs,
-        txnId,
-        isolation,
-        engine,
-        comment,
-        changes,
-        payload,
-        set);
-  }
-
   /**
    * The bytes of the {@code CommitTransactionRequest}: inline, or in a file beside the commit
    * table's metadata, or none where there is nothing to apply.

@@ -80,21 +80,26 @@ public record Head(TableMetadata metadata, LogState state) {
 
   /** The entry that follows this head and has nothing to apply. */
   public Entry entry(EntryKind kind, long commitTs, String txnId, List<Change> changes) {
-    return entry(kind, commitTs, upper(), txnId, changes);
+    return entry(kind, commitTs, upper(), txnId, changes, null);
   }
 
   /** The one that sets the log. */
   public Entry settings(long commitTs, String txnId, LogSettings settings) {
-    return entry(EntryKind.SETTINGS, commitTs, txnId, List.of()).with(settings);
+    return entry(EntryKind.SETTINGS, commitTs, upper(), txnId, List.of(), settings);
   }
 
   /** The one that bars all tries under a caller's id that read below it. */
   public Entry abort(long commitTs, String txnId, long readTs) {
-    return entry(EntryKind.ABORT, commitTs, readTs, txnId, List.of());
+    return entry(EntryKind.ABORT, commitTs, readTs, txnId, List.of(), null);
   }
 
   private Entry entry(
-      EntryKind kind, long commitTs, long readTs, String txnId, List<Change> changes) {
+      EntryKind kind,
+      long commitTs,
+      long readTs,
+      String txnId,
+      List<Change> changes,
+      LogSettings settings) {
     return new Entry(
         kind,
         commitTs,
@@ -107,7 +112,8 @@ public record Head(TableMetadata metadata, LogState state) {
         Engine.name(),
         "",
         changes,
-        Entry.Payload.NONE);
+        Entry.Payload.NONE,
+        settings);
   }
 
   /** Whether this head is a later version than another one of the same log. */

@@ -213,20 +213,7 @@ class CommitLoopTest {
   private void advanceElsewhere() {
     CommitLog log = new CommitLog(lake.catalog(), COMMITS, Lake.CLOCK);
     Head head = log.load();
-    Entry entry =
-        new Entry(
-            EntryKind.ADVANCE,
-            head.upper() + 1,
-            head.upper(),
-            head.upper() + 1,
-            head.state().tidiedUpto(),
-            head.upper(),
-            "elsewhere",
-            Isolation.SNAPSHOT,
-            "",
-            "",
-            List.of(),
-            Entry.Payload.NONE);
+    Entry entry = head.entry(EntryKind.ADVANCE, head.upper() + 1, "elsewhere", List.of());
     assertThat(log.append(head, List.of(entry)).outcome()).isEqualTo(CommitLog.Swap.Outcome.WON);
   }
 

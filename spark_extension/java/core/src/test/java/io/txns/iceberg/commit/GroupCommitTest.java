@@ -200,20 +200,7 @@ class GroupCommitTest {
   void anIdTwiceIsCorrupt() {
     Head head = lake.open().services().log().load();
     Entry last = head.state().entries().get(0);
-    Entry twice =
-        new Entry(
-            EntryKind.ADVANCE,
-            head.upper() + 1,
-            head.upper(),
-            head.upper() + 1,
-            head.state().tidiedUpto(),
-            head.upper(),
-            last.txnId(),
-            Isolation.SNAPSHOT,
-            "",
-            "",
-            List.of(),
-            Entry.Payload.NONE);
+    Entry twice = head.entry(EntryKind.ADVANCE, head.upper() + 1, last.txnId(), List.of());
     assertThatThrownBy(() -> head.with(twice).state().validate()).hasMessageContaining("I8");
   }
 

@@ -6,7 +6,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.HookedOperations;
-import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnException;
@@ -67,19 +66,7 @@ class GroupLimitsTest extends TwoTables {
   }
 
   private static Entry advance(Head head, long commitTs, String txnId) {
-    return new Entry(
-        EntryKind.ADVANCE,
-        commitTs,
-        head.upper(),
-        commitTs,
-        head.state().tidiedUpto(),
-        head.upper(),
-        txnId,
-        Isolation.SNAPSHOT,
-        "",
-        "",
-        List.of(),
-        Entry.Payload.NONE);
+    return head.entry(EntryKind.ADVANCE, commitTs, txnId, List.of());
   }
 
   private static CommitGroup.Member member(String txnId) {
