@@ -178,78 +178,76 @@ public class TxnException extends RuntimeException {
 
   /** A table whose logged change cannot be applied. */
   public static TxnException quarantined(TableIdentifier table, String reason) {
-    return notCommitted(
-            ErrorKind.QUARANTINED,
-            String.format(
-                "%s; readers stay on the logged state; end it with CALL system.repair(table => '%s',"
-                    + " action => 'adopt') or 'reject'; table=`%s`",
-                reason, table, table))
-        .with(TABLE, String.valueOf(table));
+    return quarantined(
+        table,
+        reason,
+        String.format(
+            "readers stay on the logged state; end it with CALL system.repair(table => '%s',"
+                + " action => 'adopt') or 'reject'",
+            table));
   }
 
   /** The same of one that no repair ends. */
   public static TxnException quarantined(TableIdentifier table, String reason, String cure) {
-    return notCommitted(
-            ErrorKind.QUARANTINED, String.format("%s; %s; table=`%s`", reason, cure, table))
-        .with(TABLE, String.valueOf(table));
+    return ofTable(ErrorKind.QUARANTINED, table, reason, cure);
   }
 
   /** A table of whose logged state nothing is left: no repair ends that. */
   public static TxnException expired(TableIdentifier table) {
-    return notCommitted(
-            ErrorKind.QUARANTINED,
-            String.format(
-                "the logged state of the table has been expired; nobody can bring it back: unset the"
-                    + " table's property txns.commit-table outside the protocol, which keeps it as"
-                    + " the catalog has it, then register it; table=`%s`",
-                table))
-        .with(TABLE, String.valueOf(table));
+    return quarantined(
+        table,
+        "the logged state of the table has been expired",
+        "nobody can bring it back: unset the table's property txns.commit-table outside the"
+            + " protocol, which keeps it as the catalog has it, then register it");
   }
 
   /** A table that lacks what the log has of it: readers have nothing to stay on. */
   public static TxnException incomplete(TableIdentifier table, String reason) {
-    return notCommitted(
-            ErrorKind.QUARANTINED,
-            String.format(
-                "%s; register its newest metadata in the catalog again, or take it as it stands with"
-                    + " CALL system.repair(table => '%s', action => 'adopt'); table=`%s`",
-                reason, table, table))
-        .with(TABLE, String.valueOf(table));
+    return quarantined(
+        table,
+        reason,
+        String.format(
+            "register its newest metadata in the catalog again, or take it as it stands with"
+                + " CALL system.repair(table => '%s', action => 'adopt')",
+            table));
   }
 
   /** A table that the catalog does not have any more, and of which the log does not have all. */
   public static TxnException missing(TableIdentifier table) {
-    return notCommitted(
-            ErrorKind.QUARANTINED,
-            String.format(
-                "somebody dropped the table, or renamed it, and the log does not have all of it any"
-                    + " more; register its newest metadata in the catalog again, or rename it back"
-                    + " there; table=`%s`",
-                table))
-        .with(TABLE, String.valueOf(table));
+    return quarantined(
+        table,
+        "somebody dropped the table, or renamed it, and the log does not have all of it any more",
+        "register its newest metadata in the catalog again, or rename it back there");
   }
 
   /** A name of a table that was written under another one, which the catalog has, too. */
   public static TxnException secondName(TableIdentifier table, TableIdentifier other) {
-    return notCommitted(
-            ErrorKind.QUARANTINED,
-            String.format(
-                "the table stands under two names of the catalog, and was written under the other"
-                    + " one; other=`%s`; take this name out of the catalog without purging its"
-                    + " files, which are the other one's too; table=`%s`",
-                other, table))
-        .with(TABLE, String.valueOf(table));
+    return quarantined(
+        table,
+        String.format(
+            "the table stands under two names of the catalog, and was written under the other one;"
+                + " other=`%s`",
+            other),
+        "take this name out of the catalog without purging its files, which are the other one's"
+            + " too");
   }
 
   /** A table that somebody wrote outside the protocol. */
   public static TxnException foreignWrite(TableIdentifier table, String reason) {
-    return notCommitted(
-            ErrorKind.FOREIGN_WRITE,
-            String.format(
-                "%s; readers stay on the logged state; take it in with CALL system.repair(table =>"
-                    + " '%s', action => 'adopt') or set it aside with action => 'reject'; table=`%s`",
-                reason, table, table))
-        .with(TABLE, String.valueOf(table));
+    return ofTable(
+        ErrorKind.FOREIGN_WRITE,
+        table,
+        reason,
+        String.format(
+            "readers stay on the logged state; take it in with CALL system.repair(table => '%s',"
+                + " action => 'adopt') or set it aside with action => 'reject'",
+            table));
+  }
+
+  private static TxnException ofTable(
+      ErrorKind kind, TableIdentifier table, String reason, String cure) {
+    String message = String.format("%s; %s; table=`%s`", reason, cure, table);
+    return notCommitted(kind, message).with(TABLE, String.valueOf(table));
   }
 
   /** Stored state that contradicts an invariant of the specification. */
