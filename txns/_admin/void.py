@@ -7,10 +7,12 @@ in quarantine, as set back, until somebody adopts them as they are. Everything e
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.expressions import And, EqualTo, NotEqualTo, Or, Reference
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
@@ -28,6 +30,7 @@ from txns._log import permitted
 from txns._log.archive_scan import ArchiveScan
 from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, LoggedChange
 from txns._log.head import head_of, record_of
+from txns._log.state import LogState
 from txns._log.stored import number
 from txns._table.mark import applied_ts
 from txns.errors import Conflict, CorruptLog, InvalidUsage, TxnsError, Unsupported
@@ -51,10 +54,13 @@ class Voided:
     Attributes:
         snapshot_id: Of the commit table, which it was.
         told: What could be told of it, as an entry of the archive; None for nothing.
+        unread: The snapshots of further records that cannot be read, which are to be made void
+            next.
     """
 
     snapshot_id: int
     told: Entry | None
+    unread: tuple[int, ...] = ()
 
 
 def void(parts: Parts, number: int) -> Voided:
@@ -66,48 +72,103 @@ def void(parts: Parts, number: int) -> Voided:
         number: The record's snapshot id, or its `commit_ts` in ms.
 
     Raises:
-        InvalidUsage: 42704, the log has no such record; 22023, nobody is kept by it.
+        InvalidUsage: 42704, the log has no such record; 22023, nobody is kept by it, or several
+            have that number.
         CorruptLog: The log cannot be read without it either, of records that can each be read.
-        Unsupported: The commit table names code, or deletes files by itself.
+        Unsupported: The commit table names code, or deletes files by itself; or a record asks for
+            what this program does not know.
         Conflict: Others write the log all the time.
     """
     table = parts.catalog.load_table(parts.log.identifier)
     bad = _record(table.metadata, number)
+    for each in _records(table):
+        _refuse_newer(each, "; where somebody has forged it, add --sound" if each is bad else "")
     if _is_sound(parts, table, bad):
-        raise InvalidUsage(
-            "22023",
-            "the record can be read, and so can its tables: what it did would be gone, though it"
-            " was acknowledged; where that is meant, add --sound;"
-            f" snapshot=`{bad.snapshot_id}` commit_ts=`{summary_value(bad, _entry.COMMIT_TS)}`"
-            f" txn=`{summary_value(bad, _entry.TXN_ID)}`",
-        )
+        raise InvalidUsage("22023", _keeps_nobody(table, bad))
     return void_sound(parts, bad.snapshot_id)
 
 
+def _refuse_newer(record: Snapshot, cure: str = "") -> None:
+    """Refuse to write a log of a newer program, to which the record may be sound."""
+    try:
+        record_of(record)
+        _entry.check_writable(_texts(record))
+    except Unsupported as error:
+        raise Unsupported(f"{error}{cure}") from error
+    except CorruptLog:
+        return
+
+
+def _is_newer(record: Snapshot) -> bool:
+    try:
+        _refuse_newer(record)
+    except Unsupported:
+        return True
+    return False
+
+
+def _keeps_nobody(table: Table, record: Snapshot) -> str:
+    """Say why a record is not taken out, and which ones it is that cannot be read."""
+    which = f"snapshot=`{record.snapshot_id}` {_name_of(record)}"
+    if others := _unread(table):
+        names = ", ".join(f"`txns recover --void {each.snapshot_id}`" for each in others)
+        return f"the record can be read: that is not the one, look at the number: {names}; {which}"
+    return (
+        "the record can be read, and so can its tables: what it did would be gone, though it was"
+        f" acknowledged; where that is meant, add --sound; {which}"
+    )
+
+
+def _name_of(record: Snapshot) -> str:
+    ts, txn_id = (summary_value(record, key) for key in (_entry.COMMIT_TS, _entry.TXN_ID))
+    return f"commit_ts=`{ts}` txn=`{txn_id}`"
+
+
 def void_sound(parts: Parts, number: int) -> Voided:
-    """Take a record out of the log, also one that keeps nobody; see `void`."""
+    """
+    Take a record out of the log, also one that keeps nobody; see `void`.
+
+    One that asks for what this program does not know, too; but no other one of such a log.
+    """
     for _ in range(ATTEMPTS):
         table = parts.catalog.load_table(parts.log.identifier)
         bad = _record(table.metadata, number)
+        if not _is_newer(bad):
+            for each in _records(table):
+                _refuse_newer(each)
         told = _told(bad)
+        if told and _is_anothers(table, bad, told):
+            told = None
         if told and not told.changes:  # what tables show of it, the archive has to have
             told = replace(told, changes=_shown(parts, told))
         try:
             _swap(parts, table, bad, told)
         except CommitFailedException:
             continue
-        return Voided(bad.snapshot_id, told)
+        unread = (each.snapshot_id for each in _unread(table) if each is not bad)
+        return Voided(bad.snapshot_id, told, tuple(unread))
     raise Conflict(
         "others write the log all the time: try again", table=parts.log.identifier, least_ts=0
     )
 
 
 def _record(metadata: TableMetadata, number: int) -> Snapshot:
-    for each in metadata.snapshots:
-        if summary_value(each, _entry.KIND) is None:
-            continue
-        if number == each.snapshot_id or summary_value(each, _entry.COMMIT_TS) == str(number):
-            return each
+    """Give the record of a number: a forger gives his the one of a sound record, too."""
+    found = [
+        each
+        for each in metadata.snapshots
+        if summary_value(each, _entry.KIND) is not None
+        and (number == each.snapshot_id or summary_value(each, _entry.COMMIT_TS) == str(number))
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        same = ", ".join(f"{each.snapshot_id} ({_name_of(each)})" for each in found)
+        raise InvalidUsage(
+            "22023",
+            "several records have that number: look which one is to go, and name it by a number"
+            f" that is its own alone, of these snapshots: {same}; void=`{number}`",
+        )
     raise InvalidUsage(
         "42704",
         "the log has no such record: name its snapshot of the commit table, or its commit_ts;"
@@ -116,15 +177,30 @@ def _record(metadata: TableMetadata, number: int) -> Snapshot:
 
 
 def _is_sound(parts: Parts, table: Table, record: Snapshot) -> bool:
-    """Whether the log can be read with a record, and its tables, and is carried out by us."""
+    """
+    Whether the log can be read with a record, and its tables, and is carried out by us.
+
+    Where others cannot be read it is sound if it can be, and fits those that can: what it is to
+    its tables tells a log without the others.
+    """
     try:
-        head = head_of(table)
         entry = record_of(record)
+        if others := _unread(table):
+            _check_fits(parts, table, others)
+            return True
+        head = head_of(table)
         return not any(
             _is_in_the_way(parts, head, LoggedChange(entry, each)) for each in entry.changes
         )
     except (TxnsError, NoSuchTableError):
         return False
+
+
+def _check_fits(parts: Parts, table: Table, without: list[Snapshot]) -> None:
+    """Check that records contradict no other one, some of them left out (CorruptLog)."""
+    left = [each for each in _records(table) if each not in without]
+    records = {each.snapshot_id: record_of(each) for each in left}
+    LogState.of(records, _tidied(parts, list(records.values()), 0, None))
 
 
 def _is_in_the_way(parts: Parts, head: Head, logged: LoggedChange) -> bool:
@@ -146,7 +222,8 @@ def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> None
     """
     permitted.refuse_steered(table.metadata.properties)
     without = at_version(table, _without(table, bad))
-    record = _tidied(parts, without, told)
+    read = [record_of(each) for each in _records(without) if _can_be_read(each)]
+    record = _tidied(parts, read, _archived_upto(without), told)
     snapshot, updates = archived(without, [told] if told else [], record)
     updates.append(RemoveSnapshotsUpdate(snapshot_ids=[bad.snapshot_id]))
     if all(map(_can_be_read, _records(without))):
@@ -195,7 +272,7 @@ def _without(table: Table, bad: Snapshot) -> TableMetadata:
     )
 
 
-def _tidied(parts: Parts, table: Table, told: Entry | None) -> Entry:
+def _tidied(parts: Parts, records: list[Entry], archived_upto: int, told: Entry | None) -> Entry:
     """
     Give the record that follows: the void one has left the head, as entries do that are archived.
 
@@ -205,11 +282,11 @@ def _tidied(parts: Parts, table: Table, told: Entry | None) -> Entry:
 
     Args:
         parts: The clock's.
-        table: The commit table without the void record.
+        records: Those of the commit table without the void one that can be read, in their order.
+        archived_upto: The greatest `commit_ts` in ms that the archive has.
         told: What can be told of it.
     """
-    records = [record_of(each) for each in _records(table) if _can_be_read(each)]
-    tidied = max(_archived_upto(table), records[-1].tidied_upto if records else 0)
+    tidied = max(archived_upto, records[-1].tidied_upto if records else 0)
     entries = [each for each in records if each.kind is not Kind.TIDY]
     previous = tidied
     for each in sorted(entries, key=lambda one: one.commit_ts):
@@ -239,9 +316,20 @@ def _records(table: Table) -> list[Snapshot]:
 def _can_be_read(record: Snapshot) -> bool:
     try:
         record_of(record)
-    except CorruptLog:
+    except (CorruptLog, Unsupported):
         return False
     return True
+
+
+def _unread(table: Table) -> list[Snapshot]:
+    return [each for each in _records(table) if not _can_be_read(each)]
+
+
+def _texts(record: Snapshot) -> dict[str, str]:
+    """Give what stands in a record under keys whose values are texts."""
+    assert record.summary is not None
+    stored: dict[str, object] = dict(record.summary.additional_properties)
+    return {key: text for key, text in stored.items() if isinstance(text, str)}
 
 
 def _archived_upto(table: Table) -> int:
@@ -252,9 +340,7 @@ def _archived_upto(table: Table) -> int:
 
 def _told(bad: Snapshot) -> Entry | None:
     """Make an entry of what can be told of a record: when, under which id, and which tables."""
-    assert bad.summary is not None
-    stored: dict[str, object] = dict(bad.summary.additional_properties)
-    summary = {key: text for key, text in stored.items() if isinstance(text, str)}
+    summary = _texts(bad)
     try:
         commit_ts = number(summary.get(_entry.COMMIT_TS) or "", _entry.COMMIT_TS)
         txn_id = summary.get(_entry.TXN_ID) or ""
@@ -272,6 +358,33 @@ def _told(bad: Snapshot) -> Entry | None:
         comment="void: the record could not be read",
         changes=_tables(summary.get(_entry.TABLES) or ""),
     )
+
+
+def _is_anothers(table: Table, bad: Snapshot, told: Entry) -> bool:
+    """
+    Whether the log has another entry at what is told of a record: that one counts.
+
+    A forger gives his the `commit_ts` or the id of an entry, which no archive has twice. Aborts
+    under its id stand below an entry.
+    """
+    for each in _records(table):
+        said = _texts(each)
+        at, under = said.get(_entry.COMMIT_TS), said.get(_entry.TXN_ID)
+        if each is bad or said.get(_entry.KIND) == Kind.TIDY.value:
+            continue
+        abort = said.get(_entry.KIND) == Kind.ABORT.value
+        if at == str(told.commit_ts) or (under == told.txn_id and not abort):
+            return True
+    condition = Or(
+        EqualTo(term=Reference("commit_ts"), value=told.commit_ts),
+        And(
+            EqualTo(term=Reference("txn_id"), value=told.txn_id),
+            NotEqualTo(term=Reference("kind"), value=Kind.ABORT.value),
+        ),
+    )
+    with suppress(FileNotFoundError):  # of files that are gone a recovery tells
+        return any(len(each) for each in ArchiveScan(table, condition).newest_first())
+    return False
 
 
 def _shown(parts: Parts, told: Entry) -> tuple[Change, ...]:

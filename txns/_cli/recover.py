@@ -45,7 +45,8 @@ _WORDS = {
 @click.option(
     "--sound",
     is_flag=True,
-    help="With --void: also a record that can be read; what it did is gone.",
+    help="With --void: also a record that can be read, or that asks for a newer program; what it"
+    " did is gone.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be done; do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -88,9 +89,12 @@ def recover(
 def _say_void(voided: Voided, *, as_json: bool) -> None:
     told = [] if voided.told is None else [_entry_json(voided.told)]
     if as_json:
-        say_json({"void": voided.snapshot_id, "told": told})
+        say_json({"void": voided.snapshot_id, "told": told, "unread": list(voided.unread)})
         return
-    say(f"the record {voided.snapshot_id} is void: the log can be read without it")
+    readable = "" if voided.unread else ": the log can be read without it"
+    say(f"the record {voided.snapshot_id} is void{readable}")
+    for each in voided.unread:
+        say(f"another one cannot be read, either: `txns recover --void {each}`")
     if voided.told is None:
         say("nothing of it can be told")
         return

@@ -15,7 +15,7 @@ from txns._iceberg.snapshots import REPLACE, History, operation_of, summary_valu
 from txns._log import commit_table, limits, permitted
 from txns._log import entry as _entry
 from txns._log.state import EMPTY, LogState
-from txns.errors import CorruptLog
+from txns.errors import CorruptLog, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -175,6 +175,8 @@ def record_of(snapshot: Snapshot) -> Entry:
         raise CorruptLog(
             f"{error}; `txns recover --void {snapshot.snapshot_id}` goes on without that record"
         ) from error
+    except Unsupported as error:  # which one, since somebody may have forged it
+        raise Unsupported(f"{error} snapshot=`{snapshot.snapshot_id}`") from error
 
 
 def newest_record(metadata: TableMetadata) -> Snapshot:

@@ -231,11 +231,12 @@ def _check_id(entry: Entry, before: Entry | None) -> None:
     """Check I8 of one entry; `before` is the one under its id before it."""
     if before is None:
         return
-    _check(before.is_abort, "I8", f"a transaction id after its entry: {entry.txn_id}")
+    which = f"{entry.txn_id}, at {before.commit_ts} and {entry.commit_ts}"
+    _check(before.is_abort, "I8", f"a transaction id after its entry: {which}")
     _check(
         entry.is_abort or entry.read_ts >= before.commit_ts,
         "I8",
-        f"a try that was refused has committed: {entry.txn_id}",
+        f"a try that was refused has committed: {which}",
     )
 
 

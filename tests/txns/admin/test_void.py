@@ -233,3 +233,98 @@ def test_what_a_table_shows_of_a_void_record_stays_in_the_log(shop):
     again.catalog().load_table(a).append(rows(3))
     assert [1, 2, 3] == shop.plain_ids(a)
     assert [] == check_all(again.parts).violations
+
+
+def test_a_sound_record_stays_while_another_one_cannot_be_read(shop, monkeypatch):
+    """That is when numbers are mistaken: what keeps everybody is named, and goes."""
+    handle = shop.open(apply="next")
+    handle.catalog().load_table("shop.b").append(rows(2))
+    good = handle.upper
+    bad, _ = _append_bad(shop, monkeypatch, **{_entry.ISOLATION: "chaos"})
+    with pytest.raises(txns.InvalidUsage, match=f"recover --void {bad}"):
+        void(_parts(shop), good)
+    assert () == void(_parts(shop), bad).unread
+    again = shop.open(shop.another_catalog())
+    assert good in {one["commit_ts"] for one in again.transactions()}
+
+
+SAME = (_entry.COMMIT_TS, _entry.UPPER)
+
+
+def test_a_number_of_several_records_takes_none_out(shop, monkeypatch):
+    """A forger gives his the `commit_ts` of another one."""
+    handle = shop.open(apply="next")
+    handle.catalog().load_table("shop.b").append(rows(2))
+    good = handle.upper
+    bad, _ = _append_bad(shop, monkeypatch, **dict.fromkeys(SAME, str(good)))
+    for take_out in (void, void_sound):
+        with pytest.raises(txns.InvalidUsage, match=f"several records.*{bad}"):
+            take_out(_parts(shop), good)
+    void(_parts(shop), bad)
+    again = shop.open(shop.another_catalog())
+    assert [1, 2] == ids(again.snapshot().load_table("shop.b"))
+
+
+@pytest.mark.parametrize("key", [_entry.READER_FEATURES, _entry.WRITER_FEATURES])
+def test_a_record_of_a_newer_program_goes_by_its_number_and_word_alone(shop, monkeypatch, key):
+    """It may be sound to that; a forged one is named, and nobody waits for it for ever."""
+    handle = shop.open(apply="next")
+    handle.catalog().load_table("shop.b").append(rows(2))
+    good = handle.upper
+    bad, _ = _append_bad(shop, monkeypatch, **{key: "deletion-vectors"})
+    if key == _entry.READER_FEATURES:
+        with pytest.raises(txns.errors.Unsupported, match=str(bad)):
+            shop.open(shop.another_catalog()).snapshot()
+    for number, take_out in ((good, void), (good, void_sound), (bad, void)):
+        with pytest.raises(txns.errors.Unsupported, match="upgrade it"):
+            take_out(_parts(shop), number)
+    void_sound(_parts(shop), bad)
+    again = shop.open(shop.another_catalog())
+    assert good in {one["commit_ts"] for one in again.transactions()}
+
+
+def test_two_forged_records_of_a_newer_program(shop, monkeypatch):
+    """Each goes by itself, and says what is left."""
+    first, _ = _append_bad(shop, monkeypatch, **{_entry.READER_FEATURES: "x"})
+    table = shop.another_catalog().load_table("txns.commits")
+    newest = table.current_snapshot()
+    second = newest.model_copy(
+        update={
+            "snapshot_id": 4711,
+            "parent_snapshot_id": newest.snapshot_id,
+            "sequence_number": table.metadata.last_sequence_number + 1,
+            "timestamp_ms": newest.timestamp_ms + 1,
+        }
+    )
+    updates = (AddSnapshotUpdate(snapshot=second), commit_table.main_at(4711))
+    shop.another_catalog().commit_table(table, (), updates)
+    assert (4711,) == void_sound(_parts(shop), first).unread
+    assert () == void_sound(_parts(shop), 4711).unread
+    shop.open(shop.another_catalog()).catalog().load_table("shop.b").append(rows(2))
+    assert [1, 2] == shop.plain_ids("shop.b")
+
+
+@pytest.mark.parametrize("of", ["commit_ts", "id"])
+@pytest.mark.parametrize("archived", [False, True])
+def test_a_void_record_does_not_stand_over_another_one(shop, monkeypatch, of, archived):
+    """It has the `commit_ts` or the id of an acknowledged one, which counts, and not it."""
+    handle = shop.open(apply="next")
+    with handle.begin(txn_id="mine") as txn:
+        txn.load_table("shop.b").append(rows(2))
+    good = handle.upper
+    if archived:
+        handle.apply_le()
+        handle.tidy()
+        handle.catalog().load_table("shop.a").append(rows(2))
+    same = dict.fromkeys(SAME, str(good))
+    wrong = {_entry.TXN_ID: "mine", _entry.ISOLATION: "chaos"} if of == "id" else same
+    bad, _ = _append_bad(shop, monkeypatch, **wrong)
+    assert void(_parts(shop), bad).told is None
+    again = shop.open(shop.another_catalog())
+    with again.begin(txn_id="mine") as txn:
+        txn.load_table("shop.b").append(rows(2))
+    again.apply_le()
+    assert again.tidy()
+    assert [1, 2] == shop.plain_ids("shop.b")
+    assert "mine" in {one["txn_id"] for one in again.transactions()}
+    assert [] == check_all(again.parts).violations
