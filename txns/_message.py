@@ -116,6 +116,20 @@ def message(text: str) -> str:
     return printable(masked(text))
 
 
+def said(error: BaseException | None) -> str:
+    """
+    Give what an error says, as people may see it: what a catalog or storage says has secrets.
+
+    Our own errors are made so; whatever tells of others' goes through this. "" for none.
+    """
+    return message(str(error)) if error else ""
+
+
+def said_by(error: BaseException) -> str:
+    """Give what an error says, behind its kind; see `said`."""
+    return f"{type(error).__name__}: {said(error)}"
+
+
 def _escaped(found: re.Match[str]) -> str:
     character = found[0]
     number = ord(character)

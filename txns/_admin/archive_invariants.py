@@ -17,6 +17,7 @@ from txns._identifier import dotted_name
 from txns._log.archive import entries_of, time_of
 from txns._log.archive_scan import ArchiveScan
 from txns._log.entry import Isolation, Kind, Operation
+from txns._message import said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,7 +39,7 @@ def check_archive(found: Findings, parts: Parts, head: Head, logged: LoggedTable
         for rows in _rows(head):
             check.add(rows)
     except Exception as error:  # noqa: BLE001 -- said, and the rest is checked
-        found.add("I6", name, f"the archive cannot be read: {error}")
+        found.add("I6", name, f"the archive cannot be read: {said(error)}")
     check.end()
     found.checked["archived entries"] = check.count
     if repeated := _repeated(check.ids):
@@ -138,7 +139,7 @@ def _check_row(found: Findings, name: str, row: dict[str, Any]) -> bool:
         if row["operation"] is not None:
             Operation(row["operation"])
     except ValueError as error:
-        found.add("3.1", where, str(error))
+        found.add("3.1", where, said(error))
         return False
     if row["committed_at"] != time_of(row["commit_ts"]):
         found.add("3.1", where, f"committed_at is {row['committed_at']}")

@@ -16,7 +16,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from txns._identifier import dotted_name
-from txns._message import time_of
+from txns._message import said, time_of
 from txns.errors import Conflict, CorruptLog, InvalidUsage
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def cut_at(parts: Parts, health: Health, ts: int) -> Cut:
                 f"it cannot be read that far back, least_ts=`{error.least_ts}`"
             )
         except Exception as error:  # noqa: BLE001 -- one that is broken keeps no other from it
-            left_out[dotted_name(each.identifier)] = f"it cannot be read: {error}"
+            left_out[dotted_name(each.identifier)] = f"it cannot be read: {said(error)}"
     if not tables and left_out:
         raise InvalidUsage(
             "25000",

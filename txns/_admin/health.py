@@ -12,6 +12,7 @@ from txns._commit.outstanding import Outstanding, outstanding
 from txns._identifier import dotted_name
 from txns._log import commit_table
 from txns._log.entry import Operation
+from txns._message import said
 from txns._table import mark
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
     count = sum(each.identifier in one.tables for one in left)
     if each.loaded is None:
         kind = "quarantine" if getattr(each.error, "sqlstate", "") == "55000" else "unreadable"
-        return TableHealth(name, kind, None, count, str(each.error))
+        return TableHealth(name, kind, None, count, said(each.error))
     raw = each.loaded.table
     applied = mark.applied_ts(raw.metadata) if raw else None
     stranger = each.loaded.stranger

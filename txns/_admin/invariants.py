@@ -23,6 +23,7 @@ from txns._identifier import dotted_name
 from txns._log import commit_table
 from txns._log import entry as _entry
 from txns._log.entry import Entry, Kind, Operation
+from txns._message import said
 from txns._table import mark
 from txns.errors import InvalidUsage, TxnsError
 
@@ -121,7 +122,7 @@ def _check_payloads(found: Findings, parts: Parts, head: Head) -> None:
         try:
             requests = parts.log.requests(entry)
         except Exception as error:  # noqa: BLE001 -- said, and the rest is checked
-            found.add("payload", where, str(error))
+            found.add("payload", where, said(error))
             continue
         for change, request in zip(entry.changes, requests, strict=True):
             for invariant, words in _payload_problems(entry, change, request):

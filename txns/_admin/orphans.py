@@ -23,6 +23,7 @@ from txns._log import commit_log
 from txns._log.entry import KIND, PAYLOAD_LOCATION, Kind
 from txns._log.superseded import GRACE_MS
 from txns._log.swap import Outcome
+from txns._message import said_by
 from txns.errors import Conflict, CorruptLog, Unsupported
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _delete(io: FileIO, path: str) -> str:
     except FileNotFoundError:
         return ""  # somebody else was faster
     except Exception as error:  # noqa: BLE001 -- the others are deleted all the same
-        return f"{type(error).__name__}: {error}"
+        return said_by(error)
     return ""
 
 

@@ -27,6 +27,7 @@ from txns._log.entry import THIS_ENGINE, Entry, Kind
 from txns._log.head import head_of
 from txns._log.swap import Outcome
 from txns._logger import fields, logger
+from txns._message import said
 from txns._services import Parts
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
@@ -123,7 +124,7 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
                 exc_info=True,
                 extra=fields(table=shown.identifier),
             )
-            left[shown.identifier] = str(error)
+            left[shown.identifier] = said(error)
         else:
             marked.append(shown.identifier)
     found = _begin_epoch(parts, log_id, before, set(marked), forward=forward)
@@ -289,7 +290,7 @@ def _settled(parts: Parts) -> dict[Identifier, str]:
     broken = {}
     for each in survey(parts, parts.log.load()):
         if each.error is not None:
-            broken[each.identifier] = str(each.error)
+            broken[each.identifier] = said(each.error)
         elif each.loaded and each.loaded.stranger:
             broken[each.identifier] = each.loaded.stranger.reason
     return broken

@@ -13,6 +13,7 @@ from txns._iceberg.snapshots import History, operation_of, summary_value
 from txns._identifier import dotted_name
 from txns._log import storage_time
 from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, Operation
+from txns._message import said_by
 from txns._table import mark as _mark
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def shown_tables(parts: Parts) -> Shown:
                 line = Line.of(metadata, mark)
                 found.append(ShownTable(name, mark, _entries(name, metadata), line))
         except Exception as error:  # noqa: BLE001 -- one table that is broken hides no other
-            unread[name] = f"{type(error).__name__}: {error}"
+            unread[name] = f"it cannot be read: {said_by(error)}"
     return Shown(found, unread, forgotten_ts)
 
 

@@ -13,6 +13,7 @@ from txns._iceberg import snapshots
 from txns._iceberg.snapshots import REPLACE
 from txns._identifier import dotted_name
 from txns._log.entry import APPLIED_KINDS, Entry, Kind, derived_id
+from txns._message import said
 from txns._table import mark as _mark
 from txns._table import outstanding_branch
 from txns._table.logged_state import LoggedHistory, effective_ts, logged_state
@@ -146,7 +147,7 @@ def stored(parts: Parts, each: Surveyed) -> TableMetadata | None:
 
 
 def _of_error(name: str, error: Exception | None) -> Violation:
-    message = str(error)
+    message = said(error)
     if isinstance(error, Quarantined):
         return Violation("I5", name, message)
     if isinstance(error, TxnsError) and error.sqlstate == "XX001":
@@ -281,7 +282,7 @@ class _TableCheck:
             except (Conflict, NoSuchTableError):
                 continue  # expired, dropped or of an earlier incarnation: an error, as it must be
             except (TxnsError, ValueError) as error:
-                yield "I10", f"it cannot be read at {entry.commit_ts}: {error}"
+                yield "I10", f"it cannot be read at {entry.commit_ts}: {said(error)}"
                 continue
             if not self._shows(seen, change):
                 words = f"a reader at {entry.commit_ts} sees snapshot {seen}"

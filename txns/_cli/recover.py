@@ -12,7 +12,7 @@ from txns._cli import exit_codes
 from txns._cli.options import TxnsCommand, pass_lake
 from txns._cli.words import complain, say, say_json
 from txns._identifier import dotted_name
-from txns._message import time_of
+from txns._message import message, time_of
 
 if TYPE_CHECKING:
     from txns._admin.recover import Recovered
@@ -110,7 +110,7 @@ def _say(recovered: Recovered) -> None:
         upper = begun.registered.upper
         lost = "the catalog has no commit table"
         if begun.missing:
-            lost = f"the metadata file that the catalog named is gone: {begun.missing}"
+            lost = f"the metadata file that the catalog named is gone: {message(begun.missing)}"
         say(lost)
         say(f"  in its place: {begun.registered.path}, of {upper} ({time_of(upper)})")
     for name, words in _WORDS.items():
@@ -143,7 +143,7 @@ def _json(recovered: Recovered) -> dict[str, Any]:
     begun = recovered.begun
     return {
         "log_id": recovered.log_id,
-        "missing": begun.missing,
+        "missing": message(begun.missing),
         "registered": begun.registered.path if begun.registered else "",
         "upper": recovered.found.upper,
         **entries,
