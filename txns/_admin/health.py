@@ -14,6 +14,7 @@ from txns._log import commit_table
 from txns._log.entry import Operation
 from txns._message import said
 from txns._table import mark
+from txns._table.logged_state import NAME_TAKEN
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -125,9 +126,11 @@ def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
     stranger = each.loaded.stranger
     if stranger:
         state = "foreign write" if stranger.adoptable else "quarantine"
-        repair = f"`txns repair adopt {name}` or `txns repair reject {name}`"
-        words = f"{stranger.reason}: {stranger.cure or repair}"
+        words = f"{stranger.reason}: {stranger.ended_by(name)}"
         return TableHealth(name, state, applied, count, words)
+    if raw and (ts := _of_another(each.identifier, str(raw.metadata.table_uuid), left)):
+        words = f"{': '.join(NAME_TAKEN)}{_forged(ts)}"
+        return TableHealth(name, "quarantine", applied, count, words)
     branches = [ref for ref in each.loaded.metadata.refs if ref.startswith(mark.FOREIGN_BRANCH)]
     words = ""
     if branches:
@@ -136,6 +139,25 @@ def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
         words = f"it is being purged; if nobody does any more: `txns purge {name}`"
     state = "unapplied" if count else "dropped" if each.dropped else "ok"
     return TableHealth(name, state, applied, count, words)
+
+
+def _of_another(table: Identifier, uuid: str, left: list[Outstanding]) -> int | None:
+    """Give the `commit_ts` in ms of an entry that waits for another table under a name."""
+    waiting = (one for one in left if table in one.tables)
+    return next(
+        (
+            one.entry.commit_ts
+            for one in waiting
+            if uuid not in {change.uuid for change in one.entry.changes}
+            and table in {change.table for change in one.entry.changes}
+        ),
+        None,
+    )
+
+
+def _forged(commit_ts: int) -> str:
+    """Say how an entry goes that nobody of the protocol has logged."""
+    return f"; where somebody has forged its entry, `txns recover --void {commit_ts} --sound`"
 
 
 def _missing(head: Head, surveyed: list[Surveyed], left: list[Outstanding]) -> list[TableHealth]:
@@ -149,16 +171,20 @@ def _missing(head: Head, surveyed: list[Surveyed], left: list[Outstanding]) -> l
         and name not in known
         and change.operation is not Operation.CREATE
     )
-    return [
-        TableHealth(
-            dotted_name(name),
-            "quarantine" if name[:-1] else "unreadable",
-            None,
-            sum(name in one.tables for one in left),
-            _GONE if name[:-1] else "it has no namespace",
+    found = []
+    for name in names:
+        waiting = [one for one in left if name in one.tables]
+        words = f"{_GONE}{_forged(waiting[0].entry.commit_ts)}"
+        found.append(
+            TableHealth(
+                dotted_name(name),
+                "quarantine" if name[:-1] else "unreadable",
+                None,
+                len(waiting),
+                words if name[:-1] else "it has no namespace",
+            )
         )
-        for name in names
-    ]
+    return found
 
 
 def _commit_table_warnings(metadata: TableMetadata) -> list[str]:

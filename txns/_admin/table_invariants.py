@@ -123,7 +123,7 @@ def check_table(
         found.append(_of_error(name, each.error))
     elif each.loaded and each.loaded.stranger:
         stranger = each.loaded.stranger
-        cure = stranger.cure or f"`txns repair adopt {name}` or `reject`"
+        cure = stranger.ended_by(name)
         words = f"{stranger.reason}: {cure}"
         found.append(Violation("stranger", name, words))
     if metadata is None:

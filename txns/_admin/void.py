@@ -139,8 +139,8 @@ def void_sound(parts: Parts, number: int) -> Voided:
         told = _told(bad)
         if told and _is_anothers(table, bad, told):
             told = None
-        if told and not told.changes:  # what tables show of it, the archive has to have
-            told = replace(told, changes=_shown(parts, told))
+        if told:
+            told = replace(told, changes=_of_tables(parts, told))
         try:
             _swap(parts, table, bad, told)
         except CommitFailedException:
@@ -205,6 +205,8 @@ def _check_fits(parts: Parts, table: Table, without: list[Snapshot]) -> None:
 
 def _is_in_the_way(parts: Parts, head: Head, logged: LoggedChange) -> bool:
     name = head.state.name_of(logged.change)
+    if name == parts.log.identifier:
+        return True
     loaded = parts.tables.load_with_dropped(name, head, head.upper)
     if loaded.stranger and loaded.stranger.cure:
         return True
@@ -387,11 +389,18 @@ def _is_anothers(table: Table, bad: Snapshot, told: Entry) -> bool:
     return False
 
 
-def _shown(parts: Parts, told: Entry) -> tuple[Change, ...]:
-    """Give what tables show of an entry whose record does not say which ones it changed."""
-    key = (told.commit_ts, told.txn_id)
-    tables = shown_tables(parts).tables
-    return tuple(one.entries[key] for one in tables if key in one.entries)
+def _of_tables(parts: Parts, told: Entry) -> tuple[Change, ...]:
+    """
+    Give the changes of an entry, as its record has them, or tables show where that has none.
+
+    Of tables that are there, and in care, alone: those look set back without it, and a table that
+    is not would be missing for ever.
+    """
+    key, shown = (told.commit_ts, told.txn_id), shown_tables(parts)
+    if not told.changes:
+        return tuple(one.entries[key] for one in shown.tables if key in one.entries)
+    uuids = {one.line.uuid for one in shown.tables}
+    return tuple(one for one in told.changes if one.uuid in uuids or one.table in shown.unread)
 
 
 def _tables(stored: str) -> tuple[Change, ...]:

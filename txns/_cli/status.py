@@ -149,7 +149,8 @@ def _say_outstanding(found: Health, shown: int | None) -> None:
     tables = {name for each in found.outstanding for name in each.tables}
     say(
         f"not applied: {len(found.outstanding)} entries, on {len(tables)} tables, the oldest for"
-        f" {age_of(found.age_ms(found.outstanding[0].entry))}: `txns apply`",
+        f" {age_of(found.age_ms(found.outstanding[0].entry))}: `txns apply`, which says why where"
+        " one stays",
         style="yellow",
     )
     if shown is not None and len(found.outstanding) > shown:

@@ -16,6 +16,7 @@ from pyiceberg.table import CommitTableRequest
 
 from txns._log import limits, payload_shape
 from txns._log.entry import Payload
+from txns._log.permitted import way_out
 from txns.errors import CorruptLog, Unsupported
 
 if TYPE_CHECKING:
@@ -53,8 +54,11 @@ class Payloads:
         """
         known = self._requests.get(entry.payload)
         if known is None:
-            _check_place(entry.payload, location)
-            known = parse(entry, read(entry.payload, io))
+            try:
+                _check_place(entry.payload, location)
+                known = parse(entry, read(entry.payload, io))
+            except CorruptLog as error:
+                raise CorruptLog(f"{error}; {way_out(entry.commit_ts)}") from error
             self._requests[entry.payload] = known
             if len(self._requests) > _CACHED_ENTRIES:
                 self._requests.popitem(last=False)

@@ -111,11 +111,18 @@ def refuse_forbidden(logged: LoggedChange, request: CommitTableRequest, log: Ide
     if why := forbidden(logged, request, log):
         raise CorruptLog(
             "a logged change has an update that no writer of the protocol logs, and is not carried"
-            f" out; `txns recover --void {logged.commit_ts}` takes the entry out of the log, then"
-            " `txns repair adopt` takes the table as it stands; look who has written the commit"
-            f" table: whoever may is trusted; update=`{why}` txn=`{logged.entry.txn_id}`"
+            f" out; {way_out(logged.commit_ts)}; update=`{why}` txn=`{logged.entry.txn_id}`"
             f" table=`{dotted_name(logged.change.table)}`"
         )
+
+
+def way_out(commit_ts: int) -> str:
+    """Say how the log goes on without an entry that is not what the protocol logs."""
+    return (
+        f"`txns recover --void {commit_ts}` takes the entry out of the log, then `txns repair"
+        " adopt` takes the table as it stands; look who has written the commit table: whoever may"
+        " is trusted"
+    )
 
 
 def forbidden(logged: LoggedChange, request: CommitTableRequest, log: Identifier) -> str:

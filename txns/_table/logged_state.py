@@ -75,6 +75,17 @@ class Stranger:
     below: tuple[int, ...] = ()
     cure: str = ""
 
+    def ended_by(self, name: str) -> str:
+        """Say what ends it, for the table of a name; no reject brings back what a table lacks."""
+        adopt = f"`txns repair adopt {name}`"
+        if self.lost:
+            cure = (
+                f"register its newest metadata in the catalog again, or take it as it is: {adopt}"
+            )
+        else:
+            cure = f"{adopt} or `txns repair reject {name}`"
+        return self.cure or cure
+
     @property
     def heads(self) -> tuple[int, ...]:
         """Give the snapshots that show all that strangers did, each the newest of a stretch."""

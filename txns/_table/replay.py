@@ -29,6 +29,7 @@ from txns._iceberg.updates import (
     with_removals_that_can_be,
 )
 from txns._identifier import Identifier, dotted_name
+from txns._log.permitted import way_out
 from txns._table import mark as _mark
 from txns.errors import CorruptLog, Quarantined
 
@@ -170,12 +171,13 @@ def create(logged: LoggedChange, request: CommitTableRequest, now_ms: int) -> Ta
     except (KeyError, ValueError, ValidationError) as error:
         raise CorruptLog(
             f"a logged change creates no table; table=`{dotted_name(logged.change.table)}`"
-            f" txn=`{logged.entry.txn_id}`: {error}"
+            f" txn=`{logged.entry.txn_id}`: {error}; {way_out(logged.commit_ts)}"
         ) from error
     if made.current_snapshot() is None:
         raise CorruptLog(
             "a logged change creates a table without a snapshot on main;"
-            f" table=`{dotted_name(logged.change.table)}` txn=`{logged.entry.txn_id}`"
+            f" table=`{dotted_name(logged.change.table)}` txn=`{logged.entry.txn_id}`;"
+            f" {way_out(logged.commit_ts)}"
         )
     return made
 

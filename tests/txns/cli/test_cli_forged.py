@@ -1,0 +1,129 @@
+"""Forged records: `txns status` names the command that takes each out, and it does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from uuid import UUID
+
+import pytest
+
+from tests.txns.lake import ids, rows
+from txns._log.entry import Change, Entry, Kind, Operation, Payload
+
+GHOST = str(UUID(int=5))
+EMPTY = '{"identifier":{"namespace":["%s"],"name":"%s"},"requirements":[%s],"updates":[%s]}'
+ASSIGNS = f'{{"action":"assign-uuid","uuid":"{GHOST}"}}'
+
+
+def _logged(shop, change: Change, payload: Payload) -> None:
+    """Append an entry as nobody of the protocol does."""
+    log = shop.open().parts.log
+    head = log.load()
+    ts = head.upper + 1
+    forged = Entry(
+        Kind.COMMIT,
+        "forged",
+        upper=ts,
+        tidied_upto=head.state.tidied_upto,
+        commit_ts=ts,
+        prev_ts=head.upper,
+        read_ts=head.upper,
+        changes=(change,),
+        payload=payload,
+    )
+    log.append(head, [forged])
+
+
+def _changes(space: str, name: str, requirement: str = "", update: str = "") -> Payload:
+    element = EMPTY % (space, name, requirement, update)
+    return Payload(inline=f'{{"table-changes":[{element}]}}')
+
+
+def _of(shop, name: str) -> tuple[str, int | None]:
+    metadata = shop.catalog.load_table(name).metadata
+    return str(metadata.table_uuid), metadata.current_snapshot_id
+
+
+def _a_table_that_is_not_there(_shop):
+    return Change(("shop", "ghost"), GHOST, Operation.APPEND, 1, 99, 1, 0), _changes(
+        "shop", "ghost"
+    )
+
+
+def _a_namespace_that_is_not_there(_shop):
+    return Change(("no", "ghost"), GHOST, Operation.APPEND, 1, 99, 1, 0), _changes("no", "ghost")
+
+
+def _a_creation_of_nothing(_shop):
+    change = Change(("shop", "ghost"), GHOST, Operation.CREATE, None, 99, 1, 0)
+    return change, _changes("shop", "ghost", '{"type":"assert-create"}', ASSIGNS)
+
+
+def _the_commit_table(shop):
+    uuid, main = _of(shop, "txns.commits")
+    return Change(("txns", "commits"), uuid, Operation.APPEND, main, 99, 1, 0), _changes(
+        "txns", "commits"
+    )
+
+
+def _a_payload_that_is_none(shop):
+    uuid, main = _of(shop, "shop.a")
+    return Change(("shop", "a"), uuid, Operation.APPEND, main, 99, 1, 0), Payload(
+        inline='{"table-changes":[{}]}'
+    )
+
+
+def _a_payload_elsewhere(shop):
+    uuid, main = _of(shop, "shop.a")
+    elsewhere = Payload(location="file:///elsewhere", sha256="0" * 64)
+    return Change(("shop", "a"), uuid, Operation.APPEND, main, 99, 1, 0), elsewhere
+
+
+def _another_table_by_name(shop):
+    uuid, main = _of(shop, "shop.b")
+    return Change(("shop", "a"), uuid, Operation.APPEND, main, 99, 1, 0), _changes("shop", "a")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        _a_table_that_is_not_there,
+        _a_namespace_that_is_not_there,
+        _a_creation_of_nothing,
+        _the_commit_table,
+        _a_payload_that_is_none,
+        _a_payload_elsewhere,
+        _another_table_by_name,
+    ],
+    ids=lambda one: one.__name__.strip("_").replace("_", " "),
+)
+def test_status_leads_out_of_a_forged_record(shop, cli, forged):
+    """What it names is run as it stands there, and nothing is left to say afterwards."""
+    _logged(shop, *forged(shop))
+    void = re.findall(r"`txns (recover --void [0-9]+[^`]*)`", cli("status").stdout)
+    assert void, cli("status").output
+    done = cli(*shlex.split(void[0]))
+    assert 0 == done.exit_code, done.output
+    for adopt in re.findall(r"`txns (repair adopt [^`]+)`", cli("status").stdout):
+        assert 0 == cli(*shlex.split(adopt)).exit_code
+    assert 0 == cli("apply").exit_code
+    checked = cli("check")
+    assert 0 == checked.exit_code, checked.output
+    handle = shop.open(shop.another_catalog())
+    for name in ("shop.a", "shop.b"):
+        handle.catalog().load_table(name).append(rows(3))
+        assert [1, 2, 3] == ids(handle.snapshot().load_table(name))
+
+
+def test_no_reject_is_named_for_a_table_that_was_set_back(shop, cli):
+    """It is refused."""
+    before = shop.catalog.load_table("shop.a").metadata_location
+    shop.open().catalog().load_table("shop.a").append(rows(3))
+    shop.open().tidy()
+    shop.catalog.drop_table("shop.a")
+    shop.catalog.register_table("shop.a", before)
+    for command in ("status", "check"):
+        said = cli(command).stdout
+        assert "`txns repair adopt shop.a`" in said
+        assert "reject" not in said
