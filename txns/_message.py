@@ -11,6 +11,12 @@ from datetime import UTC, datetime
 
 HIDDEN = "***"
 
+_HALF = 5000
+"""Of a long text, the characters that are shown of its beginning, and of its end."""
+
+_AROUND = 1500
+"""How far a secret reaches, at most, with what tells that it is one."""
+
 _SECRET = re.compile(
     r"secret|passw|passphrase|pwd|token|credential|authorization|signature|cookie"
     r"|(?:api|access|account|private|encryption).?key|[._-]key$|(?:^|[._-])(?:pass|auth|sig|sas)$",
@@ -112,8 +118,18 @@ def field(value: str) -> str:
 
 
 def message(text: str) -> str:
-    """Give a text as it may stand in an error: without secrets, and printable."""
-    return printable(masked(text))
+    """
+    Give a text as it may stand in an error: without secrets, printable, and not without end.
+
+    Of a long one its beginning and its end stand, where what was found and its cure are: others'
+    words may be millions of characters, and each looks for secrets in them.
+    """
+    if len(text) <= 2 * (_HALF + _AROUND):
+        return printable(masked(text))
+    # What tells a secret may lie beyond a cut.
+    head, tail = masked(text[: _HALF + _AROUND]), masked(text[-_HALF - _AROUND :])
+    left_out = f" [{len(text) - 2 * _HALF} characters] "
+    return printable(head[:_HALF] + left_out + tail[-_HALF:])
 
 
 def said(error: BaseException | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.txns.lake import rows
 from txns._cli import main
 from txns._cli.options import Lake as Options
 from txns._logger import logger
-from txns._message import masked, printable
+from txns._message import masked, message, printable
 from txns.errors import CommitStateUnknown, Conflict, Winner
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "docs/golden/messages.json").read_text("utf-8"))
@@ -132,3 +133,21 @@ def test_every_logger_masks():
     masking = logger("txns._commit.apply").filters
     assert all(logging.getLogger(name).filters == masking for name in modules)
     assert masking != logging.getLogger("pyiceberg").filters
+
+
+@pytest.mark.parametrize("others", ["/:", "a.", "//a:", "x=", "token=a,b"])
+def test_a_long_text_is_shown_by_its_ends(others):
+    """A record may have millions of characters: who reads it waits for none of them."""
+    begun = time.monotonic()
+    shown = message("password=hunter2 " + others * (1_000_000 // len(others)) + " token=abc; cure")
+    assert time.monotonic() - begun < 1
+    assert shown.startswith("password=*** ")
+    assert shown.endswith(" token=***; cure")
+    assert len(shown) < 11_000
+
+
+@pytest.mark.parametrize("at", range(4980, 5021, 4))
+def test_a_secret_at_a_cut_stays_one(at):
+    begins = "x" * at + " password=hunter2 " + "y" * 20_000
+    assert "hunter" not in message(begins)
+    assert "hunter" not in message("y" * 20_000 + " password=hunter2 " + "x" * at)

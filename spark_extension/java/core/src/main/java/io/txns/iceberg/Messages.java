@@ -13,6 +13,13 @@ import java.util.regex.Pattern;
 public final class Messages {
   private static final String HIDDEN = "***";
   private static final String QUOTING = " \"'`=\\";
+
+  /** Of a long text, the characters that are shown of its beginning, and of its end. */
+  private static final int HALF = 5000;
+
+  /** How far a secret reaches, at most, with what tells that it is one. */
+  private static final int AROUND = 1500;
+
   // Loops over characters, not over alternatives, for which Java takes a frame each.
   private static final String BARE = "[^\\s,;&\"'`)\\]}]";
   // What follows a comma at once, and is no option of its own, is still the value.
@@ -60,9 +67,23 @@ public final class Messages {
 
   private Messages() {}
 
-  /** A text as it may stand in an error: without secrets, and printable. */
+  /**
+   * A text as it may stand in an error: without secrets, printable, and not without end.
+   *
+   * <p>Of a long one its beginning and its end stand, where what was found and its cure are:
+   * others' words may be millions of characters, and each looks for secrets in them.
+   */
   public static String of(String text) {
-    return text == null ? null : printable(masked(text));
+    if (text == null || text.length() <= 2 * (HALF + AROUND)) {
+      return text == null ? null : printable(masked(text));
+    }
+    // What tells a secret may lie beyond a cut.
+    String head = masked(text.substring(0, HALF + AROUND));
+    String tail = masked(text.substring(text.length() - HALF - AROUND));
+    return printable(
+        head.substring(0, Math.min(HALF, head.length()))
+            + String.format(" [%d characters] ", text.length() - 2 * HALF)
+            + tail.substring(Math.max(0, tail.length() - HALF)));
   }
 
   /**

@@ -8,6 +8,8 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -64,6 +66,30 @@ class MessagesTest {
         boolean made = Files.readString(source).matches("(?s).*(LoggerFactory|LogManager).*");
         assertThat(made).as(source.toString()).isEqualTo(source.endsWith("TxnLogger.java"));
       }
+    }
+  }
+
+  /** A record may have millions of characters: who reads it waits for none of them. */
+  @Test
+  void aLongTextIsShownByItsEnds() {
+    for (String others : List.of("/:", "a.", "//a:", "x=", "token=a,b")) {
+      String text = "password=hunter2 " + others.repeat(1_000_000 / others.length());
+      long begun = System.nanoTime();
+      String shown = Messages.of(text + " token=abc; cure");
+      assertThat(Duration.ofNanos(System.nanoTime() - begun)).isLessThan(Duration.ofSeconds(1));
+      assertThat(shown).startsWith("password=*** ").endsWith(" token=***; cure");
+      assertThat(shown.length()).isLessThan(11_000);
+    }
+  }
+
+  /** What tells that it is one may stand beyond the cut. */
+  @Test
+  void aSecretAtACutStaysOne() {
+    String filling = "y".repeat(20_000);
+    for (int at = 4980; at < 5021; at++) {
+      String x = "x".repeat(at);
+      assertThat(Messages.of(x + " password=hunter2 " + filling)).doesNotContain("hunter");
+      assertThat(Messages.of(filling + " password=hunter2 " + x)).doesNotContain("hunter");
     }
   }
 
