@@ -77,11 +77,23 @@ class Recovered:
 
 
 def recoverable(catalog: Catalog, config: Config, clock: Clock, *, forward: bool) -> Recovered:
-    """Say what `recover` would find; nothing is written. Raises what that does."""
+    """Say what `recover` would find, and leave; nothing is written. Raises what that does."""
     parts = Parts.of(catalog, config, clock)
     shown = shown_tables(parts)
     begun = standing(parts, shown.tables, forward=forward, dry_run=True)
-    return Recovered(find(begun.table, shown, forward=forward), begun, left=shown.unread)
+    found = find(begun.table, shown, forward=forward)
+    return Recovered(found, begun, left=shown.unread, broken=_set_back(parts, begun))
+
+
+def _set_back(parts: Parts, begun: Standing) -> dict[Identifier, str]:
+    """Give the tables that a recovery leaves as they are: they lack what the log has already."""
+    if begun.registered:  # nobody can look by a log that the catalog does not have
+        return {}
+    return {
+        each.identifier: each.loaded.stranger.reason
+        for each in survey(parts, parts.log.load())
+        if each.loaded and each.loaded.stranger
+    }
 
 
 def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = False) -> Recovered:

@@ -119,9 +119,9 @@ def _say(recovered: Recovered) -> None:
             say(f"{len(entries)} {words}:", style="bold")
             for each in entries:
                 _say_entry(each)
-    if found.gone and not recovered.log_id:
-        say("`txns recover --forward` takes them back; after a recovery without it nothing does")
-    if recovered.log_id:
+    if not recovered.log_id:
+        _say_dry(recovered)
+    else:
         say(f"the log is {recovered.log_id}; its upper is {found.upper} ({time_of(found.upper)})")
         say(f"{len(recovered.marked)} tables belong to it")
     for table, why in recovered.left.items():
@@ -129,6 +129,15 @@ def _say(recovered: Recovered) -> None:
     for table, why in recovered.broken.items():
         name = dotted_name(table)
         complain(f"{name}: {why}; see `txns status`, and `txns repair adopt {name}`")
+
+
+def _say_dry(recovered: Recovered) -> None:
+    """Say what a person is to know before a recovery; a dry run is never silent."""
+    found = recovered.found
+    if found.gone:
+        say("`txns recover --forward` takes them back; after a recovery without it nothing does")
+    told = any(getattr(found, name) for name in _WORDS) or recovered.begun.registered
+    say("nothing was written" if told else "the log lacks nothing; nothing was written")
 
 
 def _say_entry(entry: Entry) -> None:

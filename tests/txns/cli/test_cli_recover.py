@@ -46,6 +46,22 @@ def test_a_dry_run_tells_what_only_a_recovery_forward_keeps(shop, cli):
     assert "--forward" not in cli("recover").stdout
 
 
+def test_a_dry_run_says_that_there_is_nothing_and_what_stays_broken(shop, cli):
+    """It ends as the recovery will, which leaves a table that was set back to a person."""
+    dry = cli("recover", "--dry-run")
+    assert (0, "the log lacks nothing; nothing was written\n") == (dry.exit_code, dry.stdout)
+    backup = pointers(shop.catalog)
+    handle = shop.open()
+    handle.catalog().load_table("shop.a").append(rows(3))
+    handle.tidy()
+    restore(shop.catalog, backup, ["shop.a"])
+    for command in (("recover", "--dry-run"), ("recover",)):
+        said = cli(*command)
+        assert (1, True) == (said.exit_code, "`txns repair adopt shop.a`" in said.output)
+    found = json.loads(cli("recover", "--dry-run", "--json").stdout)
+    assert ["shop.a"] == list(found["broken"])
+
+
 def test_a_dry_run_names_the_version_that_would_stand(shop, cli):
     shop.open().catalog().load_table("shop.a").append(rows(3))
     file = urlparse(pointers(shop.catalog)[LOG]).path
