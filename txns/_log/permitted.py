@@ -65,6 +65,9 @@ _RETENTION = (EXPIRE_KEEP, EXPIRE_AGE_MS)
 _REACHING = ("adls.", "client.", "gcs.", "hdfs.", "hf.", "oss.", "s3.")
 """What keys begin with by which libraries reach storage; pyiceberg takes a table's own first."""
 
+_PLACING = frozenset({"DEFAULT_NETLOC", "DEFAULT_SCHEME", "uri"})
+"""Keys that say where files are: pyiceberg's for places that are written without a scheme, too."""
+
 _DELETES = "write.metadata.delete-after-commit.enabled"
 """Of the commit table: whoever commits removes what its metadata says went before."""
 
@@ -199,7 +202,7 @@ def steers(key: str) -> bool:
     Who may write the log only would run code of his own, or see the credentials, of all who open
     the table.
     """
-    return key == "uri" or key.endswith((".impl", "-impl")) or key.startswith(_REACHING)
+    return key in _PLACING or key.endswith((".impl", "-impl")) or key.startswith(_REACHING)
 
 
 def refuse_steered(properties: Mapping[str, str]) -> None:

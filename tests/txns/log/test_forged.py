@@ -240,7 +240,9 @@ def test_no_record_makes_a_writer_run_code(lake, tmp_path):
     assert not ran.exists()
 
 
-@pytest.mark.parametrize("key", ["py-io-impl", "s3.endpoint", "uri"])
+@pytest.mark.parametrize(
+    "key", ["py-io-impl", "s3.endpoint", "uri", "DEFAULT_SCHEME", "DEFAULT_NETLOC"]
+)
 def test_a_property_by_which_libraries_reach_storage_is_set_past_the_protocol(lake, key):
     """There it stays, and whoever names it again as it is changes nothing."""
     a = lake.table("a", [1])

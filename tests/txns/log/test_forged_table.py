@@ -50,6 +50,7 @@ def pointed_at(lake, location: str) -> None:
         ("write.metadata.delete-after-commit.enabled", "true"),
         ("write.location-provider.impl", "io.example.Code"),
         ("s3.endpoint", "http://example.org"),
+        ("DEFAULT_NETLOC", "mine"),
     ],
 )
 def test_nobody_writes_a_log_whose_table_steers_libraries(lake, key, value):

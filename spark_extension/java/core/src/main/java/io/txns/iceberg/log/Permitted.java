@@ -55,6 +55,9 @@ public final class Permitted {
   private static final List<String> REACHING =
       List.of("adls.", "client.", "gcs.", "hdfs.", "hf.", "oss.", "s3.");
 
+  /** Keys that say where files are: pyiceberg's for places that are written without a scheme, too. */
+  private static final Set<String> PLACING = Set.of("DEFAULT_NETLOC", "DEFAULT_SCHEME", "uri");
+
   /** Of the commit table: whoever commits removes what its metadata says went before. */
   private static final String DELETES = TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED;
 
@@ -223,7 +226,7 @@ public final class Permitted {
    * may write the log only would run code of his own, or see the credentials, of all who open it.
    */
   private static boolean steers(String key) {
-    return key.equals("uri")
+    return PLACING.contains(key)
         || key.endsWith(".impl")
         || key.endsWith("-impl")
         || REACHING.stream().anyMatch(key::startsWith);
