@@ -76,7 +76,7 @@ class MessagesTest {
       String text = "password=hunter2 " + others.repeat(1_000_000 / others.length());
       long begun = System.nanoTime();
       String shown = Messages.of(text + " token=abc; cure");
-      assertThat(Duration.ofNanos(System.nanoTime() - begun)).isLessThan(Duration.ofSeconds(1));
+      assertThat(Duration.ofNanos(System.nanoTime() - begun)).isLessThan(Duration.ofSeconds(5));
       assertThat(shown).startsWith("password=*** ").endsWith(" token=***; cure");
       assertThat(shown.length()).isLessThan(11_000);
     }

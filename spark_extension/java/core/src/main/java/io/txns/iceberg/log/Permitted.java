@@ -55,7 +55,9 @@ public final class Permitted {
   private static final List<String> REACHING =
       List.of("adls.", "client.", "gcs.", "hdfs.", "hf.", "oss.", "s3.");
 
-  /** Keys that say where files are: pyiceberg's for places that are written without a scheme, too. */
+  /**
+   * Keys that say where files are: pyiceberg's for places that are written without a scheme, too.
+   */
   private static final Set<String> PLACING = Set.of("DEFAULT_NETLOC", "DEFAULT_SCHEME", "uri");
 
   /** Of the commit table: whoever commits removes what its metadata says went before. */
