@@ -40,7 +40,7 @@ _UUID = re.compile("[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UNIQUE = re.compile(f"[-_]({_UUID.pattern})")
 """What catalogs add to a table's name that are to give each table a place of its own."""
 
-_UNIQUE_NAME = re.compile(f"(.+){_UNIQUE.pattern}")
+_UNIQUE_NAME = re.compile(f"(.+){_UNIQUE.pattern}", re.DOTALL)
 
 
 def is_below(path: str, folder: str) -> bool:

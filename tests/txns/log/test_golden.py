@@ -251,6 +251,15 @@ def test_tables_stand_where_the_specification_says(golden: dict[str, Any]) -> No
     assert golden["elsewhere"] == places.elsewhere(moves, name, golden["allowed"], folders)
 
 
+@pytest.mark.parametrize("name", ["x", "x y", "x\u2028y", "x\r", "x\n"])
+def test_a_name_that_ends_with_an_uuid_has_another_ones_place(name):
+    """Whatever the name has."""
+    unique = f"{name}-0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+    assert places.other_name(f"s3://lake/shop/{unique}", unique) == name
+    assert places.other_name(f"s3://lake/shop/{unique}", name) == unique
+    assert places.other_name(f"s3://lake/shop/{name}", name) is None
+
+
 def _request(requirements: list[Any], updates: list[Any]) -> CommitTableRequest:
     return CommitTableRequest.model_validate(
         {

@@ -34,7 +34,8 @@ public final class Places {
   /** What catalogs add to a table's name that are to give each table a place of its own. */
   private static final Pattern UNIQUE = Pattern.compile("[-_](" + UUID.pattern() + ")");
 
-  private static final Pattern UNIQUE_NAME = Pattern.compile("(.+)" + UNIQUE.pattern());
+  private static final Pattern UNIQUE_NAME =
+      Pattern.compile("(.+)" + UNIQUE.pattern(), Pattern.DOTALL);
 
   private static final String BY_UUID = "/*";
 
@@ -139,7 +140,7 @@ public final class Places {
     List<String> parts = new ArrayList<>();
     for (String part : (hasScheme ? match.group(2) : location).split("/")) {
       if (part.equals("..")) {
-        parts.remove(Math.max(parts.size() - 1, 0));
+        parts.subList(Math.max(parts.size() - 1, 0), parts.size()).clear();
       } else if (!part.isEmpty() && !part.equals(".")) {
         parts.add(part);
       }

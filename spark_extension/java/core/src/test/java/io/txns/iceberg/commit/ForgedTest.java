@@ -100,6 +100,19 @@ class ForgedTest extends TwoTables {
     assertThat(lake.plainIds("shop.b")).containsExactly(66L, 67L);
   }
 
+  /** Nobody stumbles over a way that leads out of all folders. */
+  @Test
+  void noRecordMovesATableAboveEverything() {
+    TableMetadata before = metadata("shop.a");
+    logForged(EntryKind.COMMIT, "file:/x/7.avro", new MetadataUpdate.SetLocation("/.."));
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(metadata("shop.a").metadataFileLocation()).isEqualTo(before.metadataFileLocation());
+    assertThatThrownBy(() -> lazy.catalog(() -> null).loadTable(id("shop.a")))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED))
+        .hasMessageContaining("txns recover --void");
+  }
+
   private static Stream<Arguments> forbidden() {
     return Stream.of(
         arguments(
