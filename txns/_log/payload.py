@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
 INLINE_MAX_BYTES = 64 * 1024
 _CACHED_ENTRIES = 128
+_CACHED_BYTES = 16 * 1024 * 1024
+"""
+How much JSON is kept parsed, which takes many times as much; the newest payload is kept whatever
+it has. Whoever may write the log alone would fill everybody's memory.
+"""
+
 _NAME = re.compile(r"txns-payload-[0-9a-f]+-[0-9a-f]+(-[0-9]+)?\.json", re.ASCII)
 _ACTIONS_UNKNOWN_TO_PYICEBERG = {"add-encryption-key", "remove-encryption-key"}
 
@@ -37,7 +44,10 @@ class Payloads:
 
     def __init__(self) -> None:
         # By payload, not by transaction: each attempt of one has another payload.
-        self._requests: OrderedDict[Payload, tuple[CommitTableRequest, ...]] = OrderedDict()
+        self._known: OrderedDict[Payload, tuple[tuple[CommitTableRequest, ...], int]]
+        self._known = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
 
     def requests(self, entry: Entry, io: FileIO, location: str) -> tuple[CommitTableRequest, ...]:
         """
@@ -52,17 +62,27 @@ class Payloads:
             CorruptLog: The payload is not what the entry says, or lies elsewhere.
             Unsupported: It holds updates that pyiceberg does not know.
         """
-        known = self._requests.get(entry.payload)
+        known = self._known.get(entry.payload)
         if known is None:
             try:
                 _check_place(entry.payload, location)
-                known = parse(entry, read(entry.payload, io))
+                stored = read(entry.payload, io)
+                known = parse(entry, stored), len(stored)
             except CorruptLog as error:
                 raise CorruptLog(f"{error}; {way_out(entry.commit_ts)}") from error
-            self._requests[entry.payload] = known
-            if len(self._requests) > _CACHED_ENTRIES:
-                self._requests.popitem(last=False)
-        return known
+            self._keep(entry.payload, known)
+        return known[0]
+
+    def _keep(self, payload: Payload, known: tuple[tuple[CommitTableRequest, ...], int]) -> None:
+        with self._lock:
+            _, before = self._known.pop(payload, ((), 0))
+            self._known[payload] = known
+            self._bytes += known[1] - before
+            while len(self._known) > _CACHED_ENTRIES or (
+                self._bytes > _CACHED_BYTES and len(self._known) > 1
+            ):
+                _, (_, left) = self._known.popitem(last=False)
+                self._bytes -= left
 
 
 def dump(requests: Sequence[CommitTableRequest]) -> str:

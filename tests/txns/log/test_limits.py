@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -14,7 +16,7 @@ from tests.txns.lake import ids, rows
 from txns._admin.invariants import check_all
 from txns._commit.drafts import control_entry
 from txns._log import limits, payload
-from txns._log.entry import Kind, Payload
+from txns._log.entry import Entry, Kind, Payload
 from txns._log.swap import Outcome
 
 
@@ -53,6 +55,42 @@ def test_a_schema_that_nests_too_deeply_is_refused(handle):
     with pytest.raises(txns.errors.InvalidUsage, match="flatten it"), handle.begin() as txn:
         txn.create_namespace_if_not_exists("shop")
         txn.create_table("shop.deep", Schema(NestedField(1, "outer", deep, required=False)))
+
+
+_LARGE = 9_000_000
+_CHANGE = '{"identifier":{"namespace":["shop"],"name":"a"},"requirements":[],"updates":[]}'
+
+
+def _written(entry: Entry, folder: Path, name: str, size: int) -> Entry:
+    text = f'{{"table-changes":[{_CHANGE}],"x":"{"x" * size}"}}'
+    placed = payload.placed(str(folder), name, text)
+    (folder / "metadata").mkdir(exist_ok=True)
+    payload.write(PyArrowFileIO(), str(placed.location), text)
+    return replace(entry, txn_id=name, payload=placed)
+
+
+def test_of_large_payloads_the_newest_is_kept(lake, handle, tmp_path):
+    """Parsed they take many times as much: whoever writes the log would fill everybody's memory."""
+    lake.table("a")
+    [entry, *_] = handle.parts.log.load().state.entries
+    small, one, two = (
+        _written(entry, tmp_path, name, size)
+        for name, size in {"small": 70_000, "one": _LARGE, "two": _LARGE}.items()
+    )
+    payloads = payload.Payloads()
+
+    def read(entry: Entry) -> None:
+        assert len(payloads.requests(entry, PyArrowFileIO(), str(tmp_path))) == 1
+
+    read(one)
+    read(small)
+    read(two)
+    for each in (one, small, two):
+        Path(str(each.payload.location)).unlink()
+    read(two)
+    read(small)
+    with pytest.raises(FileNotFoundError):
+        read(one)
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":'])

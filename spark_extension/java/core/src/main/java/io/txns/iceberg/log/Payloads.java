@@ -10,8 +10,8 @@ import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
-import java.util.Collections;
 import java.util.HexFormat;
+import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -29,18 +29,21 @@ public final class Payloads {
 
   private static final int CACHED_ENTRIES = 128;
 
+  /**
+   * How much JSON is kept parsed, which takes many times as much; the newest payload is kept
+   * whatever it has. Whoever may write the log alone would fill everybody's memory.
+   */
+  private static final long CACHED_CHARACTERS = 16 * 1024 * 1024;
+
   private static final Pattern NAME =
       Pattern.compile("txns-payload-[0-9a-f]+-[0-9a-f]+(-[0-9]+)?\\.json");
 
-  private final Map<Entry.Payload, List<UpdateTableRequest>> cache =
-      Collections.synchronizedMap(
-          new LinkedHashMap<>(16, 0.75f, true) {
-            @Override
-            protected boolean removeEldestEntry(
-                Map.Entry<Entry.Payload, List<UpdateTableRequest>> eldest) {
-              return size() > CACHED_ENTRIES;
-            }
-          });
+  /** By when it was asked for last. */
+  private final Map<Entry.Payload, Known> cache = new LinkedHashMap<>(16, 0.75f, true);
+
+  private long cachedCharacters;
+
+  private record Known(List<UpdateTableRequest> requests, int characters) {}
 
   /**
    * The requests of an entry, one per change, in their order.
@@ -50,15 +53,31 @@ public final class Payloads {
    * @throws TxnException CorruptLog when the payload is not what the entry says, or lies elsewhere
    */
   List<UpdateTableRequest> read(Entry entry, Supplier<FileIO> io, Supplier<String> location) {
-    List<UpdateTableRequest> known = cache.get(entry.payload());
+    Known known = known(entry.payload());
     if (known == null) {
       if (entry.payload().location() != null) {
         checkPlace(entry.payload().location(), location.get());
       }
-      known = parsed(entry, json(entry, io));
-      cache.put(entry.payload(), known);
+      String json = json(entry, io);
+      known = new Known(parsed(entry, json), json.length());
+      keep(entry.payload(), known);
     }
-    return known;
+    return known.requests();
+  }
+
+  private synchronized Known known(Entry.Payload payload) {
+    return cache.get(payload);
+  }
+
+  private synchronized void keep(Entry.Payload payload, Known known) {
+    Known before = cache.put(payload, known);
+    cachedCharacters += known.characters() - (before == null ? 0 : before.characters());
+    Iterator<Known> eldest = cache.values().iterator();
+    while (cache.size() > CACHED_ENTRIES
+        || cachedCharacters > CACHED_CHARACTERS && cache.size() > 1) {
+      cachedCharacters -= eldest.next().characters();
+      eldest.remove();
+    }
   }
 
   /** Whether a path is one of a commit table's payloads; nobody reads or removes others. */
@@ -146,7 +165,7 @@ public final class Payloads {
     }
     byte[] bytes;
     try (InputStream in = file.newStream()) {
-      bytes = in.readAllBytes();
+      bytes = in.readNBytes(Limits.PAYLOAD_MAX_BYTES + 1); // it may have grown
     } catch (IOException e) {
       throw new UncheckedIOException("cannot read a payload: " + payload.location(), e);
     }
