@@ -99,27 +99,38 @@ public final class LogFields {
         });
   }
 
+  /**
+   * Run some work in a pool's thread, every line of which is about this and nothing else: some
+   * loggers hand on to a thread what the work was about in which it was made.
+   */
+  public void alone(Runnable work) {
+    Map<String, String> all = new LinkedHashMap<>();
+    NAMES.forEach(name -> all.put(name, values.get(name)));
+    new LogFields(all).during(work);
+  }
+
   /** Put these into the MDC; give what stood there. */
   LogFields begin() {
     Map<String, String> before = new LinkedHashMap<>();
     values.forEach(
         (name, value) -> {
           before.put(name, MDC.get(name));
-          MDC.put(name, value);
+          set(name, value);
         });
     return new LogFields(before);
   }
 
   /** Put back what {@link #begin} has given. */
   void putBack() {
-    values.forEach(
-        (name, value) -> {
-          if (value == null) {
-            MDC.remove(name);
-          } else {
-            MDC.put(name, value);
-          }
-        });
+    values.forEach(LogFields::set);
+  }
+
+  private static void set(String name, String value) {
+    if (value == null) {
+      MDC.remove(name);
+    } else {
+      MDC.put(name, value);
+    }
   }
 
   /** As a line ends with them: {@code name=value}, each behind a blank. */

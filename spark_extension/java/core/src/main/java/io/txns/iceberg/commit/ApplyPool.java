@@ -64,7 +64,7 @@ final class ApplyPool {
     ClassLoader classes = Thread.currentThread().getContextClassLoader();
     LogFields callers = LogFields.here();
     for (int thread = 0; thread < Math.min(due, AT_ONCE); thread++) {
-      threads.execute(() -> within(classes, () -> callers.during(run::work)));
+      threads.execute(() -> within(classes, () -> callers.alone(run::work)));
     }
     Set<TableIdentifier> left = new LinkedHashSet<>(tables);
     for (; due > 0; due--) {

@@ -1,5 +1,6 @@
 package io.txns.iceberg.log;
 
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnLogger;
 import java.util.ArrayDeque;
@@ -74,7 +75,7 @@ public final class SupersededFiles {
     long nowMs = clock.elapsedMs(); // a clock that is set far ahead would end every hour
     while (!queue.isEmpty() && queue.peekFirst().dueMs() <= nowMs) {
       Superseded due = queue.removeFirst();
-      BACKGROUND.execute(() -> delete(due));
+      BACKGROUND.execute(() -> LogFields.NONE.alone(() -> delete(due)));
     }
     if (location != null && queue.size() < queued) {
       queue.addLast(new Superseded(io, location, nowMs + GRACE_MS));

@@ -7,7 +7,9 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Lake;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnMetrics.Phase;
 import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.table.AllowedPlaces;
@@ -16,6 +18,8 @@ import java.time.Duration;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
@@ -25,6 +29,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.slf4j.MDC;
 
 /** A table that hangs keeps nobody: neither who waits, nor other tables, nor other clients. */
 @Timeout(60)
@@ -117,6 +122,32 @@ class ApplyPoolTest extends TwoTables {
                   return true;
                 }))
         .containsExactly(id("shop.t1"));
+  }
+
+  /** Some loggers hand on what the work was about in which a thread was made. */
+  @Test
+  void aThreadSaysNothingOfTheWorkThatItWasMadeFor() {
+    ApplyPool pool = new ApplyPool(WAIT_MS);
+    LogFields.of("first").in(Phase.APPLY).during(() -> pool.left(tables(1), table -> true));
+    Map<String, String> seen = new ConcurrentHashMap<>();
+    LogFields.of("second")
+        .during(
+            () ->
+                pool.left(
+                    tables(1),
+                    table -> {
+                      seen.putAll(MDC.getCopyOfContextMap());
+                      return true;
+                    }));
+    assertThat(seen).isEqualTo(Map.of("txn", "second"));
+    pool.left(
+        tables(1),
+        table -> {
+          seen.clear();
+          seen.putAll(Objects.requireNonNullElse(MDC.getCopyOfContextMap(), Map.of()));
+          return true;
+        });
+    assertThat(seen).isEmpty();
   }
 
   /** Threads are of the client that they work for, and have what its caller has. */

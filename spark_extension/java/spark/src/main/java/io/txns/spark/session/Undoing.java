@@ -1,5 +1,6 @@
 package io.txns.spark.session;
 
+import io.txns.iceberg.LogFields;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
@@ -34,6 +35,6 @@ final class Undoing {
 
   /** Runs soon, and does not hold up the thread that asks for it. */
   static void soon(Runnable task) {
-    POOL.execute(task);
+    POOL.execute(() -> LogFields.NONE.alone(task));
   }
 }
