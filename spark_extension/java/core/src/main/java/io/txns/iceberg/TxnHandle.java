@@ -39,6 +39,9 @@ public final class TxnHandle implements Closeable {
 
   private final Services services;
   private final AtomicBoolean warned = new AtomicBoolean();
+  private volatile Seen seen = new Seen(null, SeenHead.NONE);
+
+  private record Seen(Head of, SeenHead what) {}
 
   private TxnHandle(Services services) {
     this.services = services;
@@ -362,9 +365,21 @@ public final class TxnHandle implements Closeable {
     return log().loadIfExists().upper();
   }
 
-  /** What the newest head says that this handle has loaded or made; loads nothing. */
+  /**
+   * What the newest head says that this handle has loaded or made; loads nothing, and counts a head
+   * once however often somebody looks.
+   */
   public SeenHead seen() {
     Head head = log().newest();
+    Seen known = seen;
+    if (known.of() != head) {
+      known = new Seen(head, seen(head));
+      seen = known;
+    }
+    return known.what();
+  }
+
+  private static SeenHead seen(Head head) {
     if (!head.exists()) {
       return SeenHead.NONE;
     }

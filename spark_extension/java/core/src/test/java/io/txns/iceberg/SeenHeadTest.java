@@ -39,6 +39,15 @@ class SeenHeadTest extends TwoTables {
     assertThat(handle.seen().isNewer(after)).isTrue();
   }
 
+  /** Six gauges look at each scrape, of every session: a head may have 8 MiB. */
+  @Test
+  void aHeadIsCountedOnce() {
+    SeenHead before = handle.seen();
+    assertThat(handle.seen()).isSameAs(before);
+    commit(handle);
+    assertThat(handle.seen()).isNotEqualTo(before);
+  }
+
   @Test
   void transactionsThatAreOffAreTold() {
     handle.off();
