@@ -29,7 +29,7 @@ from txns._log import entry as _entry
 from txns._log.head import NO_HEAD, Head, head_and_records, log_id_of, newest_record, record_of
 from txns._log.own_place import OwnPlace
 from txns._log.superseded import SupersededFiles, ends_minute
-from txns._log.swap import Outcome, Swap, is_denied, is_full, is_refusal
+from txns._log.swap import Outcome, Swap, is_denied, is_full, is_refusal, may_not_write
 from txns._logger import logger
 from txns.errors import InvalidUsage
 
@@ -249,7 +249,7 @@ class CommitLog:
             return Swap(Outcome.LOST, error)
         except Exception as error:
             if is_unwritten(error):
-                if is_refusal(error) or isinstance(error, PermissionError):
+                if is_refusal(error) or may_not_write(error):
                     raise
                 return Swap(Outcome.NOT_SENT, error)
             if is_denied(error):

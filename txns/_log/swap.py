@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -19,6 +20,12 @@ _READ_ONLY = "SQLITE_READONLY"
 
 _FULL = ("53100", "SQLITE_FULL")
 """What a database says that has no room on its disk, and has undone what it was asked for."""
+
+
+_STORE_DENIES = re.compile(
+    "AWS Error (?:ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH) "
+)
+"""How pyarrow words the answer of an object store; its error has no class and no number."""
 
 
 class Outcome(Enum):
@@ -56,6 +63,12 @@ def is_refusal(error: BaseException) -> bool:
 def is_denied(error: BaseException) -> bool:
     """Whether a database has answered that somebody may not write: then nothing has landed."""
     return any(told in _REFUSING or told.startswith(_READ_ONLY) for told in _told(error))
+
+
+def may_not_write(error: BaseException) -> bool:
+    """Whether a storage says of what could not be written that one may not write there."""
+    denied = isinstance(error, OSError) and _STORE_DENIES.search(str(error))
+    return isinstance(error, PermissionError) or bool(denied)
 
 
 def is_full(error: BaseException) -> bool:

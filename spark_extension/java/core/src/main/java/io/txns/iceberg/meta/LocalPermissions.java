@@ -1,5 +1,6 @@
 package io.txns.iceberg.meta;
 
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
@@ -64,11 +65,22 @@ public final class LocalPermissions {
 
   /** Whether what could not be written lies in a folder where this process may not write. */
   public static boolean mayNotWrite(Throwable e) {
-    return e.getCause() instanceof IOException
+    return e.getCause() instanceof IOException cause
         && locationIn(e)
+            .filter(location -> isLocal(location, cause))
             .flatMap(LocalPermissions::path)
             .filter(LocalPermissions::isInReadOnlyFolder)
             .isPresent();
+  }
+
+  /**
+   * Whether an error is one of local files. A path without a scheme may be HDFS's, too, which fails
+   * for a while where there is no such folder here.
+   */
+  private static boolean isLocal(String location, IOException cause) {
+    String told = String.valueOf(cause.getMessage());
+    boolean opened = cause instanceof FileNotFoundException && told.matches("(?s)/.* \\(.*\\)");
+    return location.startsWith("file:") || opened || told.contains("cwd=file:/");
   }
 
   private static boolean isInReadOnlyFolder(Path path) {

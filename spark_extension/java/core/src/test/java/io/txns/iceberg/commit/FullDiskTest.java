@@ -27,6 +27,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.apache.hadoop.security.AccessControlException;
 import org.apache.iceberg.CatalogProperties;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -38,6 +39,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.sqlite.SQLiteErrorCode;
 import org.sqlite.SQLiteException;
@@ -165,11 +167,23 @@ class FullDiskTest extends TwoTables {
             e -> assertThat(e.kind()).isEqualTo(ErrorKind.COMMIT_STATE_UNKNOWN));
   }
 
-  /** No time helps there. */
-  @Test
-  void whoMayNotWriteIsToldAtOnce() {
+  static Stream<IOException> denials() {
+    return Stream.of(
+        new AccessDeniedException("not yours"),
+        new AccessControlException("Permission denied: user=guest, access=WRITE, not yours"),
+        new IOException(
+            "cannot close",
+            new IllegalStateException(
+                "not yours (Service: S3, Status Code: 403, Request ID: 7, SDK Attempt Count: 1)")),
+        new IOException("Status code 403, \"AuthorizationPermissionMismatch: not yours\""));
+  }
+
+  /** No time helps there: on a local disk, on HDFS, and in an object store. */
+  @ParameterizedTest
+  @MethodSource("denials")
+  void whoMayNotWriteIsToldAtOnce(IOException denied) {
     Transaction txn = appending(BeginOptions.defaults(), 2);
-    FullDiskIO.failing(EVER + 1, () -> new AccessDeniedException("not yours"));
+    FullDiskIO.failing(EVER + 1, () -> denied);
     assertThatThrownBy(txn::commit).hasStackTraceContaining("not yours");
     assertThat(FullDiskIO.FAILURES.get()).isEqualTo(EVER);
     assertThatCode(txn::rollback).doesNotThrowAnyException();
