@@ -217,8 +217,8 @@ public final class Tidier {
     StagedTable staged = new StagedTable(log.identifier(), real, inMemory(base), false);
     attempt.staged(staged);
     Table table = new BaseTable(staged.operations(), log.identifier().toString());
-    List<DataFile> small = mergeable(table);
-    List<Record> rows = new ArrayList<>(rowsOf(table, small));
+    List<DataFile> small = Archive.readable(() -> mergeable(table));
+    List<Record> rows = new ArrayList<>(Archive.readable(() -> rowsOf(table, small)));
     done.forEach(
         entry -> Archive.rowsOf(entry, true).forEach(row -> rows.add(Archive.record(row))));
     OverwriteFiles overwrite = table.newOverwrite().addFile(write(table, rows, attempt));

@@ -5,6 +5,7 @@ import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TxnException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.time.Instant;
 import java.time.OffsetDateTime;
@@ -19,6 +20,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.apache.iceberg.ContentFile;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.Table;
@@ -137,16 +139,20 @@ public final class Archive {
   /** Those of the files with rows above a timestamp, the newest first. */
   private static List<Bounds> boundsAbove(Table table, long ts) {
     List<Bounds> bounds = new ArrayList<>();
-    try (CloseableIterable<FileScanTask> tasks =
-        table
-            .newScan()
-            .filter(Expressions.greaterThan("commit_ts", ts))
-            .includeColumnStats()
-            .planFiles()) {
-      tasks.forEach(task -> bounds.add(Bounds.of(task.file())));
-    } catch (IOException e) {
-      throw new UncheckedIOException("cannot read the commit table's files", e);
-    }
+    readable(
+        () -> {
+          try (CloseableIterable<FileScanTask> tasks =
+              table
+                  .newScan()
+                  .filter(Expressions.greaterThan("commit_ts", ts))
+                  .includeColumnStats()
+                  .planFiles()) {
+            tasks.forEach(task -> bounds.add(Bounds.of(task.file())));
+          } catch (IOException e) {
+            throw new UncheckedIOException("cannot read the commit table's files", e);
+          }
+          return null;
+        });
     bounds.sort(Comparator.comparingLong(Bounds::greatest).reversed());
     return bounds;
   }
@@ -297,29 +303,61 @@ public final class Archive {
   /** Hand over each row that there is, in any order. */
   private static void read(
       Table table, Expression filter, List<String> columns, Consumer<Record> reader) {
-    try (CloseableIterable<Record> records =
-        IcebergGenerics.read(table).where(filter).select(columns.toArray(String[]::new)).build()) {
-      records.forEach(reader);
-    } catch (IOException e) {
-      throw new UncheckedIOException("cannot read the commit table's rows", e);
-    } catch (ValidationException
-        | IllegalArgumentException
-        | NullPointerException
-        | ClassCastException e) {
-      throw unreadable(e);
-    }
+    readable(
+        () -> {
+          try (CloseableIterable<Record> records =
+              IcebergGenerics.read(table)
+                  .where(filter)
+                  .select(columns.toArray(String[]::new))
+                  .build()) {
+            records.forEach(reader);
+          } catch (IOException e) {
+            throw new UncheckedIOException("cannot read the commit table's rows", e);
+          }
+          return null;
+        });
   }
 
   /**
-   * What is told of an archive whose files are none of it, or whose table has other columns:
-   * anybody who may write the commit table can have put them there.
+   * Read the archive.
+   *
+   * @throws TxnException CorruptLog where its files are none of it, or its table has other columns:
+   *     anybody who may write the commit table can have put them there
    */
+  public static <T> T readable(Supplier<T> work) {
+    try {
+      return work.get();
+    } catch (RuntimeException e) {
+      if (isOfBytes(e)) {
+        throw unreadable(e);
+      }
+      throw e;
+    }
+  }
+
+  /** Whether an error comes of what was read, and not of reading it. */
+  private static boolean isOfBytes(RuntimeException e) {
+    if (e instanceof ValidationException
+        || e instanceof IllegalArgumentException
+        || e instanceof NullPointerException
+        || e instanceof ClassCastException
+        || e instanceof BufferUnderflowException
+        || e instanceof IndexOutOfBoundsException) {
+      return true;
+    }
+    // Of a file that is no Parquet file its library has an error without a class or a cause.
+    StackTraceElement[] frames = e.getStackTrace();
+    return e.getCause() == null
+        && frames.length > 0
+        && frames[0].getClassName().contains("org.apache.parquet.");
+  }
+
   private static TxnException unreadable(RuntimeException cause) {
     TxnException error =
         TxnException.corruptLog(
             "the archive of the log cannot be read: look who has written the commit table; "
                 + cause);
-    error.initCause(cause);
+    error.addSuppressed(cause); // one that was made without a cause takes none
     return error;
   }
 
