@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from integration_tests.cut_connections import Cut, Proxy
-from integration_tests.faults import Lake, Postgres, Writer, carry_out, end, running_postgres
+from integration_tests.faults import (
+    START_S,
+    Lake,
+    Postgres,
+    Writer,
+    carry_out,
+    end,
+    running_postgres,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +27,8 @@ if TYPE_CHECKING:
 
 PYTHON_WRITERS = 3
 SHARE_CUT = 0.4
+ATTEMPTS_S = 30
+"""How long a commit tries (docs/spec.md 11.1)."""
 
 
 @pytest.fixture(scope="module")
@@ -100,4 +112,37 @@ def test_what_a_database_does(lake, postgres, proxy, writers):
     print("cut:", course, proxy.cuts)
     assert set(Cut) == set(proxy.cuts)
     assert (0, 0) == (course.unknown, course.refused)
+    end(lake, running)
+
+
+@pytest.mark.slow
+def test_a_database_is_cut_off_for_longer_than_attempts_go_on(lake, postgres, proxy, writers):
+    """
+    Whether a commit has landed nobody knows then (08007), until the log can be asked.
+
+    1. A COMMIT arrives, or does not, and its answer never does; nobody can connect any more.
+    2. After 30 s Python and Spark are told that the outcome is unknown.
+    3. With connections each asks by its id: what has landed is not done again, what has not is.
+    """
+    running = _start(lake, postgres, proxy, writers)
+    cuts = itertools.cycle([Cut.ANSWER, Cut.MESSAGE])
+    cut_s = []
+
+    def cut_off() -> None:
+        proxy.draw = lambda: next(cuts)
+        proxy.refuses = True
+        cut_s.append(time.monotonic())
+
+    def go_on() -> None:
+        for writer in running:
+            told_s = writer.wait_for("unknown", cut_s[0], within_s=START_S) - cut_s[0]
+            assert told_s > ATTEMPTS_S
+        proxy.draw = lambda: None
+        proxy.refuses = False
+
+    course = carry_out(lake, running, cut_off, go_on, lasts_s=0)
+    print("cut off:", course, proxy.cuts)
+    assert {Cut.ANSWER, Cut.MESSAGE} == set(proxy.cuts)
+    assert len(running) <= course.unknown
+    assert 0 == course.refused
     end(lake, running)
