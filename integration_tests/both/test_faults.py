@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration_tests.cut_connections import Cut, Proxy
-from integration_tests.faults import (
-    START_S,
-    Lake,
-    Postgres,
-    Writer,
-    carry_out,
-    end,
-    running_postgres,
-)
+from integration_tests.faults import START_S, Lake, Writer, carry_out, end
+from integration_tests.postgres import Postgres, running_postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

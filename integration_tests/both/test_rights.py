@@ -15,7 +15,8 @@ import pytest
 import txns
 from integration_tests.cut_connections import Proxy
 from integration_tests.drivers import Driver
-from integration_tests.faults import Lake, running_postgres
+from integration_tests.faults import Lake
+from integration_tests.postgres import running_postgres
 from txns._admin.health import health
 from txns._admin.invariants import check_all
 
