@@ -43,12 +43,14 @@ class Proxy:
     Attributes:
         port: Where it listens.
         draw: Says for each message that makes a write durable what becomes of it; None: it passes.
+        only: What an update has in it that is looked at at all.
         cuts: What it has cut so far.
         refuses: Whether new connections are refused.
     """
 
     def __init__(self, path: Path) -> None:
         self.draw: Callable[[], Cut | None] = lambda: None
+        self.only = b""
         self.cuts: list[Cut] = []
         self.refuses = False
         self._path = path
@@ -142,16 +144,19 @@ class _Connection:
             if text.strip().upper() == b"BEGIN":
                 self._in_transaction = True
         if kind == b"B":
-            self._has_updated |= body.split(b"\0")[1] in self._updates
+            self._has_updated |= body.split(b"\0")[1] in self._updates and self._is_looked_at(body)
         if kind == b"S" and self._has_updated and not self._in_transaction:
             self._has_updated = False
             return True
         return False
 
+    def _is_looked_at(self, update: bytes) -> bool:
+        return self._proxy.only.upper() in update.upper()
+
     def _decides_simply(self, text: bytes) -> bool:
         if text.startswith(b"BEGIN"):
             self._in_transaction, self._has_updated = True, False
-        self._has_updated |= b"UPDATE ICEBERG_TABLES" in text
+        self._has_updated |= b"UPDATE ICEBERG_TABLES" in text and self._is_looked_at(text)
         if text.startswith((b"COMMIT", b"ROLLBACK")):
             decides = self._has_updated and text.startswith(b"COMMIT")
             self._in_transaction = self._has_updated = False
