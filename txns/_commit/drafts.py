@@ -44,6 +44,7 @@ class Drafts:
         entries: Who gets which.
         aborts: Whose abort it is.
         refused: Who was refused an entry, and why.
+        sizes: What each of these entries counts for (docs/spec.md 4.7), by its `commit_ts`.
     """
 
     head: Head
@@ -53,12 +54,12 @@ class Drafts:
     entries: dict[Member, Entry] = field(default_factory=dict)
     aborts: dict[Member, Entry] = field(default_factory=dict)
     refused: dict[Member, Exception] = field(default_factory=dict)
-    _bytes: int = 0
+    sizes: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, members: Iterable[Member], head: Head, clock: Clock) -> Self:
         """Make the entries of one swap, each validated against those before it."""
-        drafts = cls(head, clock, head.state, _bytes=head.record_bytes)
+        drafts = cls(head, clock, head.state)
         for member in members:
             try:
                 drafts.entries[member] = drafts._draft(member)
@@ -100,10 +101,10 @@ class Drafts:
 
     def _check_room(self, entry: Entry) -> None:
         """Refuse a transaction that the head has no room for; what else there is makes some."""
-        own = _record_bytes(entry)
-        size = self._bytes + own
         if entry.kind is not Kind.COMMIT:
             return
+        own = _record_bytes(entry)
+        size = self.head.record_bytes + sum(self.sizes.values()) + own
         if size > limits.HEAD_MAX_BYTES:
             raise HeadFull(self.head, size)
         if size <= limits.HEAD_TABLE_MAX_BYTES:
@@ -118,15 +119,21 @@ class Drafts:
         sizes = {each.uuid: 0 for each in changes}
         for entry in self.state.entries:
             if written := sizes.keys() & {each.uuid for each in entry.changes}:
-                size = _record_bytes(entry)
                 for uuid in written:
-                    sizes[uuid] += size
+                    sizes[uuid] += self._size_of(entry)
         fullest = max(changes, key=lambda each: sizes[each.uuid])
         return fullest, sizes[fullest.uuid]
 
+    def _size_of(self, entry: Entry) -> int:
+        """Give what an entry counts for, of the head or drafted: it is not made a record again."""
+        drafted = self.sizes.get(entry.commit_ts)
+        if drafted is not None:
+            return drafted
+        return self.head.sizes[self.head.snapshot_ids[entry.commit_ts]]
+
     def _add(self, entry: Entry, following: LogState) -> None:
         self.by_id[entry.txn_id], self.state = entry, following
-        self._bytes += _record_bytes(entry)
+        self.sizes[entry.commit_ts] = _record_bytes(entry)
 
     def _abort(self, key: Key) -> Entry:
         """Give what bars all tries under an id that began before it."""

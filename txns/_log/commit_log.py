@@ -26,7 +26,15 @@ from txns._iceberg.metadata_files import is_unwritten
 from txns._identifier import dotted_name
 from txns._log import commit_table, payload, permitted
 from txns._log import entry as _entry
-from txns._log.head import NO_HEAD, Head, head_and_records, log_id_of, newest_record, record_of
+from txns._log.head import (
+    NO_HEAD,
+    Head,
+    Record,
+    head_and_records,
+    log_id_of,
+    newest_record,
+    record_of,
+)
 from txns._log.own_place import OwnPlace
 from txns._log.superseded import SupersededFiles, ends_minute
 from txns._log.swap import Outcome, Swap, is_denied, is_full, is_refusal, may_not_write
@@ -80,7 +88,7 @@ class CommitLog:
         self.identifier = identifier
         self._clock = clock
         self._payloads = payload.Payloads()
-        self._records: dict[int, Entry] = {}
+        self._records: dict[int, Record] = {}
         self._last = NO_HEAD
         self.place = OwnPlace(catalog, identifier, allowed_places)
         self._superseded = SupersededFiles(clock, self.place.has)
@@ -160,7 +168,8 @@ class CommitLog:
             raise InvalidUsage(
                 "55000",
                 "the commit table is missing: open the catalog with the commit_table that cares for"
-                f" the table, or restore it; commit_table=`{dotted_name(self.identifier)}`",
+                " the table, or run `txns recover`, which restores it;"
+                f" commit_table=`{dotted_name(self.identifier)}`",
             )
         return head
 

@@ -36,11 +36,14 @@ class Head:
         table: None where there is no commit table.
         state: What it says.
         snapshot_ids: The commit table's snapshot that an entry is, by its `commit_ts` in ms.
+        sizes: What each record counts for (docs/spec.md 4.7), by its snapshot. A record does not
+            change, so it is counted once, and not for each head that has it.
     """
 
     table: Table | None
     state: LogState
     snapshot_ids: dict[int, int] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
 
     @property
     def exists(self) -> bool:
@@ -66,9 +69,7 @@ class Head:
     @cached_property
     def record_bytes(self) -> int:
         """What its records count for (docs/spec.md 4.7)."""
-        return sum(
-            limits.record_bytes(_summary(each)) for each in self._snapshots if _has_kind(each)
-        )
+        return sum(self.sizes.values())
 
     @property
     def _snapshots(self) -> Sequence[Snapshot]:
@@ -139,7 +140,20 @@ def head_of(table: Table) -> Head:
     return head_and_records(table, {})[0]
 
 
-def head_and_records(table: Table, known: Mapping[int, Entry]) -> tuple[Head, dict[int, Entry]]:
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record of a head, and what it counts for (docs/spec.md 4.7)."""
+
+    entry: Entry
+    size: int
+
+    @staticmethod
+    def of(snapshot: Snapshot) -> Record:
+        """Read it; raises what `record_of` does."""
+        return Record(record_of(snapshot), limits.record_bytes(_summary(snapshot)))
+
+
+def head_and_records(table: Table, known: Mapping[int, Record]) -> tuple[Head, dict[int, Record]]:
     """
     Give the head that a version of a commit table is, and its records by their snapshots' ids.
 
@@ -152,13 +166,15 @@ def head_and_records(table: Table, known: Mapping[int, Entry]) -> tuple[Head, di
         Unsupported: A version or feature that this program does not know.
     """
     records = {
-        each.snapshot_id: known.get(each.snapshot_id) or record_of(each)
+        each.snapshot_id: known.get(each.snapshot_id) or Record.of(each)
         for each in table.metadata.snapshots
         if _has_kind(each)
     }
-    newest = records[newest_record(table.metadata).snapshot_id]
-    ids = {entry.commit_ts: snapshot_id for snapshot_id, entry in records.items()}
-    return Head(table, LogState.of(records, newest), ids), records
+    entries = {snapshot_id: record.entry for snapshot_id, record in records.items()}
+    newest = entries[newest_record(table.metadata).snapshot_id]
+    ids = {entry.commit_ts: snapshot_id for snapshot_id, entry in entries.items()}
+    sizes = {snapshot_id: record.size for snapshot_id, record in records.items()}
+    return Head(table, LogState.of(entries, newest), ids, sizes), records
 
 
 def record_of(snapshot: Snapshot) -> Entry:

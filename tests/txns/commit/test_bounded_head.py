@@ -170,6 +170,26 @@ def test_a_table_that_cannot_be_applied_stops_its_own_writers_alone(lake, full, 
     assert [0, 1, 2, 7] == ids(handle.snapshot().load_table(b))
 
 
+def test_a_commit_counts_its_own_record_alone(lake, monkeypatch):
+    """What stands in a head does not change: each record of it was counted when it was read."""
+    lake.table("a")
+    b = lake.table("b")
+    handle = lake.open(apply="next", tidy_after=1000)
+    for value in range(20):
+        append(handle, b, value)
+    size = handle._parts.log.load().record_bytes
+    counted, count = [], limits.record_bytes
+    with monkeypatch.context() as patched:
+        patched.setattr(limits, "HEAD_TABLE_MAX_BYTES", size + 1500)
+        patched.setattr(limits, "record_bytes", lambda one: counted.append(one) or count(one))
+        append(handle, b, 20)
+        append(handle, b, 21)
+    assert 2 <= len(counted) <= 6
+    monkeypatch.setattr(limits, "HEAD_TABLE_MAX_BYTES", size // 2)
+    with pytest.raises(txns.errors.InvalidUsage, match=f"more of {b}"):
+        append(handle, b, 22)
+
+
 def test_a_full_head_gets_room_by_the_commit_that_needs_it(full):
     """Who can apply what fills it does so, and is not refused."""
     handle, catalog, a, _ = full

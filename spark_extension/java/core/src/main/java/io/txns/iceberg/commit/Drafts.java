@@ -44,6 +44,9 @@ final class Drafts {
   /** What its records count for, with those that have been drafted. */
   private long bytes;
 
+  /** What each that has been drafted counts for, by its {@code commit_ts}. */
+  private final Map<Long, Long> sizes = new HashMap<>();
+
   private Drafts(Head head, TableIdentifier log, TxnClock clock) {
     this.at = head;
     this.bytes = head.recordBytes();
@@ -132,24 +135,29 @@ final class Drafts {
   }
 
   private void add(Entry entry) {
+    long size = recordBytes(entry);
     at = at.with(entry);
-    bytes += recordBytes(entry);
+    bytes += size;
+    sizes.put(entry.commitTs(), size);
     byId.put(entry.txnId(), entry);
   }
 
   /** A transaction that the head has no room for is refused; what else there is makes some. */
   private void checkRoom(CommitGroup.Member member, Entry entry) {
+    if (entry.kind() != EntryKind.COMMIT) {
+      return;
+    }
     long own = recordBytes(entry);
     long size = bytes + own;
-    if (entry.kind() != EntryKind.COMMIT || size <= Limits.HEAD_TABLE_MAX_BYTES) {
+    if (size <= Limits.HEAD_TABLE_MAX_BYTES) {
       return;
     }
     refuseAbove(Limits.HEAD_MAX_BYTES, size, member, "the transaction");
-    Map<String, Long> sizes = sizes(entry);
+    Map<String, Long> byTable = byTable(entry);
     Change fullest =
         Collections.max(
-            entry.changes(), Comparator.comparingLong(change -> sizes.get(change.uuid())));
-    long ofTable = own + sizes.get(fullest.uuid());
+            entry.changes(), Comparator.comparingLong(change -> byTable.get(change.uuid())));
+    long ofTable = own + byTable.get(fullest.uuid());
     String what = "more of " + at.state().nameOf(fullest);
     refuseAbove(Limits.HEAD_TABLE_MAX_BYTES, ofTable, member, what);
   }
@@ -163,18 +171,23 @@ final class Drafts {
   }
 
   /** How many bytes of records there are of each table of an entry, by its uuid. */
-  private Map<String, Long> sizes(Entry entry) {
-    Map<String, Long> sizes = new HashMap<>();
-    entry.changes().forEach(change -> sizes.put(change.uuid(), 0L));
+  private Map<String, Long> byTable(Entry entry) {
+    Map<String, Long> byTable = new HashMap<>();
+    entry.changes().forEach(change -> byTable.put(change.uuid(), 0L));
     for (Entry each : at.state().entries()) {
-      List<String> written =
-          each.changes().stream().map(Change::uuid).filter(sizes::containsKey).distinct().toList();
-      if (!written.isEmpty()) {
-        long size = recordBytes(each);
-        written.forEach(uuid -> sizes.merge(uuid, size, Long::sum));
-      }
+      each.changes().stream()
+          .map(Change::uuid)
+          .filter(byTable::containsKey)
+          .distinct()
+          .forEach(uuid -> byTable.merge(uuid, sizeOf(each), Long::sum));
     }
-    return sizes;
+    return byTable;
+  }
+
+  /** What an entry counts for, of the head or drafted: it is not made a record again. */
+  private long sizeOf(Entry entry) {
+    Long drafted = sizes.get(entry.commitTs());
+    return drafted == null ? at.recordBytes(entry) : drafted;
   }
 
   private static long recordBytes(Entry entry) {

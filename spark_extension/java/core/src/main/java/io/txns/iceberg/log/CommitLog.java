@@ -58,7 +58,7 @@ public final class CommitLog {
   private final Payloads payloads = new Payloads();
   private final Object readLock = new Object();
   private final Object writeLock = new Object();
-  private final Map<Long, Entry> parsed = new ConcurrentHashMap<>();
+  private final Map<Long, Head.Counted> parsed = new ConcurrentHashMap<>();
   private TableOperations reader;
   private TableOperations writer;
   private volatile Head last = Head.NONE;
@@ -210,7 +210,8 @@ public final class CommitLog {
           "55000",
           String.format(
               "the commit table is missing: set the catalog option txns.commit-table to the one"
-                  + " that cares for the table, or restore it; commit_table=`%s`",
+                  + " that cares for the table, or run `txns recover`, which restores it;"
+                  + " commit_table=`%s`",
               identifier));
     }
     return head;

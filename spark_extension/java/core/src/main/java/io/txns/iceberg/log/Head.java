@@ -17,9 +17,18 @@ import org.apache.iceberg.TableMetadata;
  *
  * @param metadata the commit table's metadata; null where there is no commit table
  * @param state what it says
+ * @param sizes what each record counts for (docs/spec.md, 4.7), by its snapshot: a record does not
+ *     change, so it is counted once, and not for each head that has it
  */
-public record Head(TableMetadata metadata, LogState state) {
-  static final Head NONE = new Head(null, LogState.empty());
+public record Head(TableMetadata metadata, LogState state, Map<Long, Long> sizes) {
+  static final Head NONE = new Head(null, LogState.empty(), Map.of());
+
+  /** A record, and what it counts for. */
+  record Counted(Entry entry, Long size) {
+    private static Counted of(Snapshot snapshot) {
+      return new Counted(record(snapshot), Limits.recordBytes(snapshot.summary()));
+    }
+  }
 
   /**
    * The head that a version of the commit table is.
@@ -28,17 +37,20 @@ public record Head(TableMetadata metadata, LogState state) {
    *     read again; becomes those of this version
    * @throws TxnException CorruptLog or Unsupported for a log this program cannot read
    */
-  static Head of(TableMetadata metadata, Map<Long, Entry> known) {
+  static Head of(TableMetadata metadata, Map<Long, Counted> known) {
     Map<Long, Entry> records = new HashMap<>();
+    Map<Long, Long> sizes = new HashMap<>();
     for (Snapshot snapshot : metadata.snapshots()) {
       if (EntryParser.hasKind(snapshot)) {
         long id = snapshot.snapshotId();
-        records.put(id, known.computeIfAbsent(id, unread -> record(snapshot)));
+        Counted counted = known.computeIfAbsent(id, unread -> Counted.of(snapshot));
+        records.put(id, counted.entry());
+        sizes.put(id, counted.size());
       }
     }
     known.keySet().retainAll(records.keySet());
     Entry newest = records.get(newestRecord(metadata).snapshotId());
-    return new Head(metadata, LogState.of(records, newest));
+    return new Head(metadata, LogState.of(records, newest), Map.copyOf(sizes));
   }
 
   public boolean exists() {
@@ -65,17 +77,17 @@ public record Head(TableMetadata metadata, LogState state) {
 
   /** What its records count for (docs/spec.md, 4.7). */
   public long recordBytes() {
-    return exists()
-        ? metadata.snapshots().stream()
-            .filter(EntryParser::hasKind)
-            .mapToLong(snapshot -> Limits.recordBytes(snapshot.summary()))
-            .sum()
-        : 0;
+    return sizes.values().stream().mapToLong(Long::longValue).sum();
+  }
+
+  /** The same of an entry that stands in it. */
+  public long recordBytes(Entry entry) {
+    return sizes.get(state.snapshotId(entry));
   }
 
   /** This head with one more entry, which waits to be appended together with others. */
   public Head with(Entry entry) {
-    return new Head(metadata, state.with(entry));
+    return new Head(metadata, state.with(entry), sizes);
   }
 
   /** The entry that follows this head and has nothing to apply. */

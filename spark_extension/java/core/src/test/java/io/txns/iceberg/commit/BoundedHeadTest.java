@@ -67,6 +67,28 @@ class BoundedHeadTest extends TwoTables {
     assertThat(entries()).isLessThanOrEqualTo(6);
   }
 
+  /** A record does not change: what it counts for is kept from head to head. */
+  @Test
+  void aRecordIsCountedOnce() {
+    fill(8, (head, ts) -> advance(head, ts, "x".repeat(4096)));
+    CommitLog log = lazy.services().log();
+    Head before = log.load();
+    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
+    Head after = log.newest();
+    assertThat(after.recordBytes()).isEqualTo(bytes(after)).isGreaterThan(bytes(before) + 1000);
+    for (Entry entry : before.state().entries()) {
+      Long counted = before.sizes().get(before.state().snapshotId(entry));
+      assertThat(after.sizes().get(after.state().snapshotId(entry))).isSameAs(counted);
+      assertThat(after.recordBytes(entry)).isEqualTo(counted);
+    }
+  }
+
+  private static long bytes(Head head) {
+    return head.metadata().snapshots().stream()
+        .mapToLong(at -> Limits.recordBytes(at.summary()))
+        .sum();
+  }
+
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
   void aWriterThatMeetsALargeHeadAppliesAndTidiesFirst(boolean ofManyEntries) {
