@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.serializers import FromInputFile
 
-from txns._admin.kept_versions import staying
+from txns._admin.kept_versions import of_log, staying
 from txns._admin.listing import listed, plain
 from txns._admin.log_versions import Versions, version_at
 from txns._iceberg import manifests
@@ -149,7 +149,7 @@ def _unused(parts: Parts, listed: list[File], now_ms: int) -> list[Orphan]:
     versions = Versions.of(io, [each.path for each in listed], newest.uuid)
     written_ms = {plain(each.path): each.written_ms for each in listed}
     late = _late_heads(newest, versions, written_ms, now_ms)
-    stay = [*late, *staying(versions, written_ms, now_ms)]
+    stay = [*late, *staying(of_log(versions, newest), written_ms, now_ms)]
     used |= _used_before(io, stay, _lists(newest.metadata))
     used = {plain(path) for path in used}
     start = plain(newest.metadata.location) + "/"

@@ -10,6 +10,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import ForbiddenError
 
 import txns
+from tests.txns.backups import pointers, restore
 from tests.txns.lake import Lake, ids
 from tests.txns.log_files import Odd, append, files, needed, payloads, staged
 from txns._admin import orphans
@@ -362,6 +363,60 @@ def test_a_version_of_a_swap_that_was_lost_is_not_the_last_of_a_minute(lake, cat
     lake.age_log(2 * 24 * 60)
     orphans.remove(lake.open().parts)
     assert last.exists()
+
+
+def _beaten(lake: Lake, monkeypatch, deed) -> str:
+    """Append, and lose a swap to a deed; give the metadata file that the lost swap has left."""
+    write, lost = SqlCatalog._write_metadata, []
+
+    def late(metadata, io, metadata_path, *more):
+        write(metadata, io, metadata_path, *more)
+        if not lost and "/commits/" in metadata_path:
+            lost.append(metadata_path.removeprefix("file://"))
+            deed()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqlCatalog, "_write_metadata", staticmethod(late))
+        append(lake.open(lake.another_catalog()), 7)
+    return lost[0]
+
+
+@pytest.mark.parametrize("tidied", [False, True])
+def test_a_version_of_a_swap_that_was_lost_is_not_kept(lake, catalog, monkeypatch, tidied):
+    """It seems to be the last of its minute, where the one that has won is of a later one."""
+    handle = lake.open(catalog)
+    lake.begin_minute()
+    append(handle, 1)
+    last = _head(lake)
+
+    def win():
+        lake.begin_minute()
+        append(handle, 2)
+
+    lost = _beaten(lake, monkeypatch, win)
+    append(handle, 3)
+    if tidied:
+        assert handle.tidy()
+        append(handle, 4)
+    lake.age_log(2 * 24 * 60)
+    assert lost in _versions(lake)
+    orphans.remove(lake.open().parts)
+    assert lost not in _versions(lake)
+    assert last in _versions(lake)
+
+
+def test_what_a_log_that_was_set_back_has_left_is_kept(lake, catalog):
+    """Nobody has recovered it yet: it is not known to be a swap's that was lost."""
+    handle = lake.open(catalog)
+    append(handle, 1)
+    backup = pointers(lake.catalog)
+    lake.begin_minute()
+    append(handle, 2)
+    newest = _head(lake)
+    restore(lake.catalog, backup, ["txns.commits"])
+    lake.age_log(2 * 24 * 60)
+    orphans.remove(lake.open(lake.another_catalog()).parts)
+    assert newest in _versions(lake)
 
 
 @pytest.mark.parametrize(
