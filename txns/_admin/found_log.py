@@ -70,6 +70,15 @@ class FoundLog:
     moved: dict[EntryId, int]
     passed_over: list[Entry]
 
+    def moved_to(self, table: ShownTable) -> EntryId | None:
+        """
+        Give where the last one stands of what moves that a table shows.
+
+        None for nothing, or where the table shows it there, since an earlier recovery.
+        """
+        shown = ((ts, key[1]) for key, ts in self.moved.items() if key in table.entries)
+        return max((each for each in shown if each[0] > table.mark.applied), default=None)
+
     def passed_over_ts(self, table: ShownTable) -> int | None:
         """Give the least `commit_ts` in ms of what a table is passed over in; None for nothing."""
         return next(

@@ -80,8 +80,10 @@ class Line:
             return False
         if any(above < ts < adopted for above, adopted in self.given_up):
             return False
+        if change.to_snapshot_id in self.snapshot_ids:
+            return False  # it is on it, at another `commit_ts` where a recovery has moved it
         if ts <= self.applied_ts:
-            return change.to_snapshot_id not in self.snapshot_ids
+            return True
         return kind not in {Kind.REPAIR, Kind.FORGET} and change.from_snapshot_id in self.below
 
 

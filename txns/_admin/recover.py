@@ -154,9 +154,10 @@ def _mark(parts: Parts, shown: ShownTable, log_id: str, found: FoundLog, free: E
     Mark a table with the epoch, and put a snapshot on its `main`.
 
     Whoever has begun to apply something to it stands on what it was, and has lost. Where the log
-    has another entry at the `commit_ts` of the newest one that the table shows, that snapshot
-    stands for this entry, at its new `commit_ts`. Where it has entries that the table passes over,
-    it stands for one that gives them up, which the table is the first to tell of.
+    has another entry at the `commit_ts` of one that the table shows, that snapshot stands for the
+    last of these, at its new `commit_ts`, which is above all. Where it has entries that the table
+    is passed over by, the snapshot gives them up: it stands for one of which the table is the first
+    to tell, if for none that moves.
 
     Args:
         parts: The lake's.
@@ -169,13 +170,12 @@ def _mark(parts: Parts, shown: ShownTable, log_id: str, found: FoundLog, free: E
     manifests.check_writable(table.metadata, shown.name)
     staged = StagedTable(shown.identifier, table.io, table.metadata)
     marks, stamp = {commit_table.LOG_ID: log_id}, {}
-    newest, lost_ts = shown.newest_entry, found.passed_over_ts(shown)
+    moved_to, lost_ts = found.moved_to(shown), found.passed_over_ts(shown)
     if shown.mark.applied == _marks.applied_ts(table.metadata):
+        if moved_to or lost_ts is not None:
+            stamp = _stamp(shown, table.metadata, moved_to or free)
         if lost_ts is not None:
-            stamp = _stamp(shown, table.metadata, free)
             stamp[_marks.SNAPSHOT_LOST_ABOVE] = str(lost_ts - 1)
-        elif newest is not None and newest in found.moved:
-            stamp = _stamp(shown, table.metadata, (found.moved[newest], newest[1]))
     if stamp:
         marks[_marks.APPLIED] = stamp[_marks.SNAPSHOT_COMMIT_TS]
     _, here, footing = change_builder.put_footing(staged, parts.clock, stamp)

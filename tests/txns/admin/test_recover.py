@@ -396,11 +396,11 @@ def test_a_forget_that_the_log_has_lost(shop):
     assert [] == check_all(handle.parts).violations
 
 
-def _gone_on_two_ways(lake, *, deed) -> int:
-    """Lose what a deed commits, and let the log have another entry at its `commit_ts`."""
+def _gone_on_two_ways(lake, *, deed, least_ts=()) -> int:
+    """Lose what a deed commits, and let the log have another entry at a `commit_ts` of it."""
     backup = pointers(lake.catalog)
     deed()
-    lost_ts = lake.open().upper
+    lost_ts = min(least_ts, default=lake.open().upper)
     restore(lake.catalog, backup, [LOG])
     _remove_newer_files(backup[LOG])
     lake.open(lake.another_catalog()).advance(lost_ts)
@@ -435,6 +435,23 @@ def test_two_entries_at_one_commit_ts(shop):
     assert [] == check_all(handle.parts).violations
 
 
+def test_an_entry_moves_past_what_its_tables_show_after_it(shop):
+    """They have all of it then: they were set back, to whoever looked, by what had moved alone."""
+    lost_ts = []
+
+    def twice():
+        _append(shop, 5)
+        lost_ts.append(shop.open().upper)
+        _append(shop, 6)
+
+    _gone_on_two_ways(shop, deed=twice, least_ts=lost_ts)
+    found = _recover(shop)
+    assert ({}, {}) == (found.left, found.broken)
+    assert 2 == len(found.found.told_by_tables)
+    assert [] == _recover(shop).found.told_by_tables
+    _assert_whole(shop, 1, 2, 3, 5, 6)
+
+
 def test_a_drop_at_the_commit_ts_of_another_entry(shop):
     """It moves as a drop."""
     _gone_on_two_ways(shop, deed=lambda: shop.open().catalog().drop_table("shop.a"))
@@ -457,6 +474,7 @@ def test_what_a_stranger_wrote_on_an_entry_that_is_to_move(shop):
     table = shop.catalog.load_table("shop.a")
     table.manage_snapshots().rollback_to_snapshot(last).commit()
     assert ({}, {}) == ((found := _recover(shop)).left, found.broken)
+    assert [] == found.found.passed_over
     _assert_whole(shop, 1, 2, 3, 5)
 
 
@@ -499,25 +517,30 @@ def test_a_table_that_could_not_be_read_in_a_recovery(shop):
     assert [] == _ids(_recover(shop).found.told_by_tables)
 
 
-@pytest.mark.parametrize("ahead_ms", [0, 60_000])
-def test_a_table_that_shows_another_entry_than_the_log_went_on_with(shop, ahead_ms):
+@pytest.mark.parametrize("ahead_ms", [0, 60_000, None])
+def test_a_table_that_shows_another_entry_than_the_log_went_on_with(shop, ahead_ms, monkeypatch):
     """
     Nothing is written over what it shows, and what the log has for it is named, and given up.
 
     1. A transaction that has read `a` is open; another one writes `a`. 2. The log is set back to
-    before that, and the open one commits, above it or below, by its clock. 3. It is recovered.
+    before that, and the open one commits, above it, below or (None) at the same `commit_ts`, by its
+    clock. 3. It is recovered.
     """
     backup = pointers(shop.catalog)
     late = shop.open(shop.another_catalog()).begin()
     late.load_table("shop.a").overwrite(rows(5))
     late.load_table("shop.b").append(rows(5))
-    shop.clock.ahead_ms += ahead_ms
+    shop.clock.ahead_ms += ahead_ms or 0
     with shop.open().begin() as txn:
         txn.load_table("shop.a").append(rows(6))
-    shop.clock.ahead_ms -= ahead_ms
+    shop.clock.ahead_ms -= ahead_ms or 0
+    lost_ts = shop.open().upper
     restore(shop.catalog, backup, [LOG])
     _remove_newer_files(backup[LOG])
-    late.commit()
+    with monkeypatch.context() as patched:
+        if ahead_ms is None:
+            patched.setattr(type(shop.clock), "now_ms", lambda _clock: lost_ts)
+        late.commit()
     late_ts = shop.open(shop.another_catalog()).upper
     dry = recoverable(shop.another_catalog(), Config.of(), shop.clock, forward=False)
     found = _recover(shop)
