@@ -174,6 +174,13 @@ public final class Archive {
             Expressions.in("operation", Operation.CREATE.stored(), Operation.DROP.stored())));
   }
 
+  /** The archived entries that name a table, above a timestamp, ascending; without the others. */
+  List<Entry> ofTable(String uuid, long after) {
+    return entries(
+        Expressions.and(
+            Expressions.greaterThan("commit_ts", after), Expressions.equal("table_uuid", uuid)));
+  }
+
   private List<Entry> entries(Expression filter) {
     return entriesOf(rows(filter));
   }

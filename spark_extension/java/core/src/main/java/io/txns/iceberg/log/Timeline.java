@@ -28,6 +28,18 @@ public record Timeline(Archive archive) {
     return List.copyOf(entries.values());
   }
 
+  /** The entries of a head and its archive that name a table, above a timestamp in ms. */
+  public List<Entry> ofTable(LogState state, String uuid, long ts) {
+    TreeMap<Long, Entry> entries = new TreeMap<>();
+    if (state.tidiedUpto() > ts) {
+      archive.ofTable(uuid, ts).forEach(one -> entries.put(one.commitTs(), one));
+    }
+    state.after(ts).stream()
+        .filter(one -> one.changes().stream().anyMatch(change -> change.uuid().equals(uuid)))
+        .forEach(one -> entries.put(one.commitTs(), one));
+    return List.copyOf(entries.values());
+  }
+
   /**
    * The entries under an id, ascending: once one has committed there is no abort.
    *

@@ -195,7 +195,7 @@ public record TableMark(TableIdentifier commitTable, String logId, long created,
   }
 
   /** Above which {@code commit_ts}, and below its own, states are gone; empty for none. */
-  static OptionalLong lostAbove(Snapshot snapshot) {
+  public static OptionalLong lostAbove(Snapshot snapshot) {
     Map<String, String> summary = snapshot.summary();
     return summary == null || !summary.containsKey(SNAPSHOT_LOST_ABOVE)
         ? OptionalLong.empty()

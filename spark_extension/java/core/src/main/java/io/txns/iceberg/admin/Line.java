@@ -1,0 +1,124 @@
+package io.txns.iceberg.admin;
+
+import io.txns.iceberg.log.Change;
+import io.txns.iceberg.log.Entry;
+import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.meta.History;
+import io.txns.iceberg.table.LoggedState;
+import io.txns.iceberg.table.OurSnapshots;
+import io.txns.iceberg.table.TableMark;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableMetadata;
+
+/**
+ * What {@code main} of a table has gone through, by which an entry passes a table over that its log
+ * lacked, and went on without (docs/spec.md 9.6): to carry it out would write over what the table
+ * shows; or it counts as applied, and was not.
+ *
+ * @param uuid the table's
+ * @param oldestTs the {@code commit_ts} in ms of the oldest entry that is left on it, or of the
+ *     newest registration
+ * @param appliedTs {@code txns.applied} in ms
+ * @param snapshotIds all that is left on it, since then
+ * @param below what of that lies below the newest entry
+ * @param givenUp what nothing is left of
+ */
+record Line(
+    String uuid,
+    long oldestTs,
+    long appliedTs,
+    Set<Long> snapshotIds,
+    Set<Long> below,
+    List<Gap> givenUp) {
+
+  /** Above which {@code commit_ts} in ms and below which nothing is left of a table. */
+  record Gap(long above, long below) {
+    boolean has(long ts) {
+      return above < ts && ts < below;
+    }
+  }
+
+  static Line of(TableMetadata metadata, TableMark mark) {
+    List<Snapshot> line = new ArrayList<>();
+    List<Snapshot> ours = new ArrayList<>();
+    Snapshot newest = null;
+    History.Walk walk = History.walk(metadata);
+    Snapshot at = LoggedState.of(metadata, mark).snapshot();
+    boolean marks = false;
+    // Below a mark another log may have cared for the table.
+    for (; at != null && !marks; at = walk.parent(at)) {
+      line.add(at);
+      if (OurSnapshots.isOurs(at)) {
+        marks = OurSnapshots.marks(metadata, at);
+        newest = ours.isEmpty() && !marks ? at : newest;
+        ours.add(at);
+      }
+    }
+    int above = newest == null ? line.size() : line.indexOf(newest) + 1;
+    return new Line(
+        metadata.uuid(),
+        ours.isEmpty() ? mark.applied() : OurSnapshots.commitTs(ours.get(ours.size() - 1)),
+        mark.applied(),
+        ids(line),
+        ids(line.subList(above, line.size())),
+        gaps(ours));
+  }
+
+  private static Set<Long> ids(List<Snapshot> snapshots) {
+    return snapshots.stream()
+        .map(Snapshot::snapshotId)
+        .collect(Collectors.toCollection(HashSet::new));
+  }
+
+  private static List<Gap> gaps(List<Snapshot> ours) {
+    List<Gap> gaps = new ArrayList<>();
+    for (Snapshot at : ours) {
+      TableMark.lostAbove(at).ifPresent(ts -> gaps.add(new Gap(ts, OurSnapshots.commitTs(at))));
+    }
+    return gaps;
+  }
+
+  /**
+   * The last of the entries that are on it, and that a recovery has moved past what it shows: at
+   * their {@code commit_ts} the log had others. It shows all of them.
+   */
+  Optional<Entry> moved(List<Entry> entries) {
+    return entries.stream()
+        .filter(entry -> entry.commitTs() > appliedTs)
+        .filter(
+            entry ->
+                entry.changes().stream()
+                    .filter(change -> change.uuid().equals(uuid))
+                    .anyMatch(change -> snapshotIds.contains(change.toSnapshotId())))
+        .reduce((older, newer) -> newer);
+  }
+
+  /** The least {@code commit_ts} in ms of the entries that pass it over; empty for none. */
+  OptionalLong passedOverTs(List<Entry> entries) {
+    return entries.stream()
+        .filter(entry -> entry.changes().stream().anyMatch(change -> passesOver(entry, change)))
+        .mapToLong(Entry::commitTs)
+        .min();
+  }
+
+  /** Whether a change of an entry is not on it, and can be carried out no more. */
+  private boolean passesOver(Entry entry, Change change) {
+    long ts = entry.commitTs();
+    if (!change.uuid().equals(uuid)
+        || !entry.applies()
+        || ts <= oldestTs
+        || snapshotIds.contains(change.toSnapshotId())
+        || givenUp.stream().anyMatch(gap -> gap.has(ts))) {
+      return false;
+    }
+    boolean ends = entry.kind() == EntryKind.REPAIR || entry.kind() == EntryKind.FORGET;
+    return ts <= appliedTs || !ends && below.contains(change.fromSnapshotId());
+  }
+}

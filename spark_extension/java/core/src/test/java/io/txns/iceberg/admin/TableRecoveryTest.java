@@ -1,0 +1,191 @@
+package io.txns.iceberg.admin;
+
+import static io.txns.iceberg.Lake.append;
+import static io.txns.iceberg.Lake.id;
+import static io.txns.iceberg.Lake.ids;
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.HookedOperations;
+import io.txns.iceberg.Lake;
+import io.txns.iceberg.TransactionRow;
+import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.catalog.Transaction;
+import io.txns.iceberg.log.Archive;
+import io.txns.iceberg.log.EntryKind;
+import java.io.IOException;
+import java.util.UUID;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.FileFormat;
+import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.Schema;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.catalog.Catalog;
+import org.apache.iceberg.data.Record;
+import org.apache.iceberg.encryption.EncryptedFiles;
+import org.apache.iceberg.encryption.EncryptionKeyMetadata;
+import org.apache.iceberg.formats.FormatModelRegistry;
+import org.apache.iceberg.io.DataWriter;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+
+/** One table of format 3 brought into the epoch of a log that was recovered (docs/spec.md 9.6). */
+class TableRecoveryTest extends TwoTables {
+  private Snapshot shown;
+
+  /** c has 1, and 6, which the log lacks that was set back to before it. */
+  @BeforeEach
+  void makeTable() {
+    outside.buildTable(id("shop.c"), Lake.SCHEMA).withProperty("format-version", "3").create();
+    handle.register(id("shop.c"));
+    append(ours.loadTable(id("shop.c")), 1);
+  }
+
+  /** Append 6 to c, and set the log back to before that; then a transaction of before commits. */
+  private long gonePast(Transaction late) {
+    BaseTable log = (BaseTable) outside.loadTable(id("txns.commits"));
+    String before = log.operations().current().metadataFileLocation();
+    append(ours.loadTable(id("shop.c")), 6);
+    shown = outside.loadTable(id("shop.c")).currentSnapshot();
+    outside.dropTable(id("txns.commits"), false);
+    outside.registerTable(id("txns.commits"), before);
+    return late.commit().commitTs();
+  }
+
+  private Transaction late() {
+    TxnHandle other = lake.open();
+    Transaction late = other.begin(BeginOptions.defaults());
+    Lake.overwrite(other.catalog(() -> late).loadTable(id("shop.c")), 5);
+    append(other.catalog(() -> late).loadTable(id("shop.b")), 5);
+    return late;
+  }
+
+  /** What `txns recover` does to the log: it archives what c shows, and begins an epoch. */
+  private void recoverLog(long commitTs, long upper) throws IOException {
+    Table log = outside.loadTable(id("txns.commits"));
+    Table told = outside.loadTable(id("shop.c"));
+    TransactionRow row =
+        new TransactionRow(
+            commitTs,
+            commitTs,
+            shown.summary().get("txns.txn-id"),
+            "commit",
+            "shop.c",
+            told.uuid().toString(),
+            "append",
+            shown.parentId(),
+            shown.snapshotId(),
+            1L,
+            0L,
+            commitTs - 1,
+            "snapshot",
+            "",
+            "",
+            true);
+    log.newFastAppend()
+        .appendFile(file(log, row))
+        .set("txns.format-version", "1")
+        .set("txns.kind", "tidy")
+        .set("txns.txn-id", "recovery")
+        .set("txns.upper", Long.toString(upper))
+        .set("txns.tidied-upto", Long.toString(upper))
+        .commit();
+    log.updateProperties().set("txns.log-id", log.uuid() + "-5f2c9a01").commit();
+  }
+
+  private static DataFile file(Table log, TransactionRow row) throws IOException {
+    String name = log.locationProvider().newDataLocation(UUID.randomUUID() + ".parquet");
+    var to =
+        EncryptedFiles.encryptedOutput(log.io().newOutputFile(name), EncryptionKeyMetadata.EMPTY);
+    DataWriter<Record> writer =
+        FormatModelRegistry.<Record, Schema>dataWriteBuilder(FileFormat.PARQUET, Record.class, to)
+            .schema(log.schema())
+            .spec(PartitionSpec.unpartitioned())
+            .build();
+    try (writer) {
+      writer.write(Archive.record(row));
+    }
+    return writer.toDataFile();
+  }
+
+  private static long commitTs(Snapshot snapshot) {
+    return Long.parseLong(snapshot.summary().get("txns.commit-ts"));
+  }
+
+  /**
+   * A log that went past a table gives up there what it has, whatever died in between.
+   *
+   * <p>1. Who recovers the table has logged that, and dies before the table's swap. 2. The next one
+   * finds the entry, and carries it out. 3. The table goes on.
+   */
+  @Test
+  void aTableGivesUpWhatItIsPassedOverBy() throws IOException {
+    long lateTs = gonePast(late());
+    recoverLog(commitTs(shown), Math.max(lateTs, commitTs(shown)));
+    TxnHandle dying =
+        HookedOperations.open(
+            lake,
+            id("shop.c"),
+            (real, base, next) -> {
+              throw new IllegalStateException("died");
+            },
+            Lake.CLOCK);
+    assertThatThrownBy(() -> dying.recover(id("shop.c"))).hasMessage("died");
+    assertThatThrownBy(() -> lake.txnIds("shop.c")).hasMessageContaining("txns recover");
+
+    long upper = lake.open().recover(id("shop.c"));
+    assertThat(lake.open().recover(id("shop.c"))).isEqualTo(upper).isGreaterThan(lateTs);
+    assertThat(Lake.standing(lake.open()))
+        .filteredOn(entry -> entry.kind() == EntryKind.REPAIR)
+        .singleElement()
+        .matches(entry -> entry.commitTs() == upper);
+    assertThat(lake.txnIds("shop.c")).containsExactly(1L, 6L);
+    lake.open().recover(id("shop.b"));
+    assertThat(lake.txnIds("shop.b")).containsExactly(5L);
+    TxnHandle again = lake.open();
+    Transaction old = again.begin(BeginOptions.defaults().withAsOf(lateTs));
+    assertThatThrownBy(() -> again.catalog(() -> old).loadTable(id("shop.c")))
+        .isInstanceOf(TxnException.class)
+        .hasMessageContaining("too old");
+
+    append(again.catalog(() -> null).loadTable(id("shop.c")), 7);
+    assertThat(again.tidy()).isPositive();
+    assertThat(lake.txnIds("shop.c")).containsExactly(1L, 6L, 7L);
+    assertThat(lake.plainIds("shop.c")).containsExactly(1L, 6L, 7L);
+  }
+
+  /** What a recovery has moved, since the log had another entry at its time, is there then. */
+  @Test
+  void aTableShowsWhatHasMovedAtItsNewPlace() throws IOException {
+    Transaction late = late();
+    long lateTs = gonePast(late);
+    long movedTs = Math.max(lateTs, commitTs(shown)) + 10;
+    recoverLog(movedTs, movedTs);
+    assertThat(lake.open().recover(id("shop.c"))).isEqualTo(movedTs);
+    Catalog again = lake.open().catalog(() -> null);
+    assertThat(ids(again.loadTable(id("shop.c")))).containsExactly(1L, 6L);
+    assertThat(outside.loadTable(id("shop.c")).properties())
+        .containsEntry("txns.applied", Long.toString(movedTs));
+    append(again.loadTable(id("shop.c")), 7);
+    assertThat(lake.plainIds("shop.c")).containsExactly(1L, 6L, 7L);
+  }
+
+  /** It would become the log's with that. */
+  @Test
+  void whatAStrangerWroteSinceIsSetAsideFirst() throws IOException {
+    long lateTs = gonePast(late());
+    recoverLog(commitTs(shown), Math.max(lateTs, commitTs(shown)));
+    Table table = outside.loadTable(id("shop.c"));
+    append(table, 66);
+    assertThatThrownBy(() -> lake.open().recover(id("shop.c")))
+        .hasMessageContaining("last=`" + shown.snapshotId() + "`");
+    table.manageSnapshots().rollbackTo(shown.snapshotId()).commit();
+    lake.open().recover(id("shop.c"));
+    assertThat(lake.txnIds("shop.c")).containsExactly(1L, 6L);
+  }
+}
