@@ -91,7 +91,7 @@ record Line(
    */
   Optional<Entry> moved(List<Entry> entries) {
     return entries.stream()
-        .filter(entry -> entry.commitTs() > appliedTs)
+        .filter(entry -> entry.kind().isApplied() && entry.commitTs() > appliedTs)
         .filter(
             entry ->
                 entry.changes().stream()
@@ -112,7 +112,7 @@ record Line(
   private boolean passesOver(Entry entry, Change change) {
     long ts = entry.commitTs();
     if (!change.uuid().equals(uuid)
-        || !entry.applies()
+        || !entry.kind().isApplied() // an archived one has no payload
         || ts <= oldestTs
         || snapshotIds.contains(change.toSnapshotId())
         || givenUp.stream().anyMatch(gap -> gap.has(ts))) {

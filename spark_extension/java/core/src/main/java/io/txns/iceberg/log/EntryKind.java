@@ -19,7 +19,7 @@ public enum EntryKind {
   SETTINGS;
 
   /** Whether its changes are carried over to their tables: those with a payload. */
-  boolean isApplied() {
+  public boolean isApplied() {
     return this == COMMIT || this == FORGET || this == ADOPT || this == REPAIR;
   }
 

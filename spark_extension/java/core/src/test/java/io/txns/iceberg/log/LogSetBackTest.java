@@ -12,6 +12,7 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import java.util.Map;
 import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.Catalog;
@@ -104,7 +105,9 @@ class LogSetBackTest extends TwoTables {
     TxnHandle again = lake.open();
     assertTold(() -> again.catalog(() -> null).loadTable(id("shop.b")));
     again.recover(id("shop.b"));
-    long footing = outside.loadTable(id("shop.b")).currentSnapshot().snapshotId();
+    Snapshot marking = outside.loadTable(id("shop.b")).currentSnapshot();
+    assertThat(marking.summary()).doesNotContainKey("txns.commit-ts"); // it is no registration's
+    long footing = marking.snapshotId();
     again.recover(id("shop.b"));
     Table marked = outside.loadTable(id("shop.b"));
     assertThat(marked.currentSnapshot().snapshotId()).isEqualTo(footing);
