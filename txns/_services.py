@@ -69,7 +69,9 @@ class Parts:
         applier = Applier(catalog, log, tables, places, clock)
         tidier = Tidier(config, log, tables, clock)
         loop = CommitLoop(log, timeline, HeadBounds(log, applier, tidier, clock), clock)
-        committer = Committer(catalog, config, log, loop, timeline, tables, applier, tidier, clock)
+        committer = Committer(
+            catalog, config, log, loop, timeline, tables, places, applier, tidier, clock
+        )
         registrar = Registrar(catalog, log, loop, tables, applier, committer, clock)
         return Parts(
             catalog,

@@ -66,6 +66,7 @@ def log_forged(
     updates: Sequence[TableUpdate | str],
     kind: Kind = Kind.COMMIT,
     operation: LoggedOperation = LoggedOperation.ALTER,
+    **summary: str,
 ) -> int:
     """
     Log a snapshot 7 on `main` of a table; give its `commit_ts`.
@@ -76,6 +77,7 @@ def log_forged(
         updates: What else is forged; one that is a text is the snapshot's manifest list.
         kind: Of the entry.
         operation: Of the change.
+        summary: More keys of the snapshot's.
     """
     ts, main = handle.parts.log.load().upper + 1, table.current_snapshot()
     assert main is not None
@@ -87,7 +89,7 @@ def log_forged(
             "sequence_number": main.sequence_number + 1,
             "timestamp_ms": ts,
             "manifest_list": [*lists, main.manifest_list][0],
-            "summary": _stamped(ts),
+            "summary": _stamped(ts, **summary),
         }
     )
     request = CommitTableRequest(
@@ -159,5 +161,6 @@ def log_creation(
     return log_entry(handle, change, Payload(inline=payload.dump([forged])))
 
 
-def _stamped(ts: int) -> Summary:
-    return Summary(Operation.APPEND, **{"txns.commit-ts": str(ts), "txns.txn-id": FORGED_ID})
+def _stamped(ts: int, **more: str) -> Summary:
+    stamp = {"txns.commit-ts": str(ts), "txns.txn-id": FORGED_ID}
+    return Summary(Operation.APPEND, **stamp, **more)

@@ -225,6 +225,7 @@ class Purger:
             judge = partial(self._refuse_young, loaded, now_ms)
         elif not _is_of(loaded.metadata, earlier_id):
             raise _written_since(name)
+        self._parts.places.refuse_to_write(loaded)
         txn_id = clock.new_txn_id()
         staged = StagedTable.of(loaded)
         staged.stage((SetPropertiesUpdate(updates={mark.PURGING: txn_id}),))

@@ -50,6 +50,7 @@ class Repairer:
         self._catalog = parts.catalog
         self._log = parts.log
         self._tables = parts.tables
+        self._places = parts.places
         self._applier = parts.applier
         self._committer = parts.committer
         self._clock = parts.clock
@@ -212,6 +213,7 @@ class Repairer:
         stranger = loaded.stranger
         if stranger and stranger.cure:
             raise Quarantined(identifier, stranger.reason, stranger.cure)
+        self._places.refuse_to_write(loaded)
         return newest, loaded
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import (
@@ -108,6 +109,7 @@ class AutocommitCatalog(TxnCatalog):
             self,
             read_ts=loaded.read_ts,
             on_read=_ignore_read,
+            on_write=partial(self._parts.places.refuse_to_write, loaded),
         )
 
     def create_table(
@@ -178,6 +180,7 @@ class AutocommitCatalog(TxnCatalog):
             return self._commit_unregistered(table, requirements, updates)
         loaded = loaded.writable()
         base = table.metadata
+        self._parts.places.refuse_to_write(loaded, base)
         self._parts.places.refuse_to_stage(name, base, updates)
         for requirement in requirements:
             # Whether main has moved since is the log's to say, but it is built on this base.
@@ -210,6 +213,7 @@ class AutocommitCatalog(TxnCatalog):
                 return CommitTableResponse(metadata=staged.current, metadata_location=location)
             if not isinstance(newest, Unregistered | SwitchedOff):
                 table.seen(newest.metadata, newest.read_ts)
+                table.on_write = partial(self._parts.places.refuse_to_write, newest)
         if newest.table:
             location = newest.table.metadata_location
         return CommitTableResponse(metadata=newest.metadata, metadata_location=location)
@@ -223,6 +227,7 @@ class AutocommitCatalog(TxnCatalog):
             refuse_commit_table(name, loaded.metadata)
             self._parts.catalog.drop_table(identifier)
             return
+        self._parts.places.refuse_to_write(loaded)
         staged = StagedTable.of(loaded.writable())
         change_builder.stage_drop(staged, self._parts.clock)
         self._commit(staged, loaded.read_ts)
@@ -354,7 +359,7 @@ class AutocommitCatalog(TxnCatalog):
             loaded = self._parts.tables.load_with_dropped(name, head, head.upper)
         except NoSuchTableError:
             return None
-        return _create_table.dropped_table(loaded)
+        return _create_table.dropped_table(loaded, self._parts.places)
 
     def _commit(self, staged: StagedTable, read_ts: int) -> None:
         clock = self._parts.clock

@@ -74,6 +74,7 @@ class Transaction(TxnCatalog):
             head,
             options,
             self.reads,
+            places=parts.places,
             expiry=parts.kept_by_expiry,
             take_care=self._take_care if parts.config.register == "all" else None,
         )

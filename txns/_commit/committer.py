@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from txns._log.state import LogState
     from txns._log.timeline import Timeline
     from txns._stage.staged_table import StagedTable
+    from txns._table.allowed_places import AllowedPlaces
     from txns._table.data_tables import DataTables
     from txns.errors import Winner
 
@@ -100,6 +101,7 @@ class Committer:
         loop: CommitLoop,
         timeline: Timeline,
         tables: DataTables,
+        places: AllowedPlaces,
         applier: Applier,
         tidier: Tidier,
         clock: Clock,
@@ -110,6 +112,7 @@ class Committer:
         self._loop = loop
         self._timeline = timeline
         self._tables = tables
+        self._places = places
         self._applier = applier
         self._tidier = tidier
         self._clock = clock
@@ -320,7 +323,7 @@ class Committer:
     ) -> StagedTable:
         table, txn_id = staged.identifier, request.key.txn_id
         try:
-            newer = self._tables.load(table, head, head.upper).metadata
+            loaded = self._tables.load(table, head, head.upper)
         except NoSuchTableError:
             raise Conflict(
                 "a table that it appended to was dropped",
@@ -329,6 +332,7 @@ class Committer:
                 winner=winner,
                 least_ts=head.upper,
             ) from None
+        newer = loaded.metadata
         if newer.current_snapshot_id == staged.base.current_snapshot_id:
             return staged
         # What it adopts may have been adopted since, or stand on a branch of its own now.
@@ -340,6 +344,7 @@ class Committer:
                 winner=winner,
                 least_ts=head.upper,
             )
+        self._places.refuse_to_write(loaded)
         restaged = restage.restage(
             staged,
             newer,

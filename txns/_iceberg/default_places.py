@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID, uuid5
 
 from pyiceberg.catalog import LOCATION, WAREHOUSE_LOCATION, Catalog, MetastoreCatalog
 from pyiceberg.exceptions import BadRequestError, ForbiddenError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from txns._identifier import Identifier
 
+_NOBODYS = UUID(int=0)
 _ANY = Schema(NestedField(1, "id", LongType(), required=False))
 
 
@@ -50,11 +52,10 @@ def planned_folders(catalog: Catalog, table: Identifier) -> Iterator[str]:
     """
     Give the folder in which a server would put a table that is to be created.
 
-    Its rules are its own, and so it is asked to plan one.
-
-    Raises:
-        TableAlreadyExistsError: There is one of that name.
+    Its rules are its own, and so it is asked to plan one: of a name that nobody has, since it plans
+    none of a name that is taken, and another one tells the folder as well.
     """
     if not isinstance(catalog, MetastoreCatalog):
-        planned = catalog.create_table_transaction(table, _ANY)
+        unused = (*table[:-1], f"{table[-1]}_{uuid5(_NOBODYS, 'place').hex}")
+        planned = catalog.create_table_transaction(unused, _ANY)
         yield from own_folders(planned.table_metadata.location, table[:-1])

@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _SAME_SCHEMES = {"": "file", "s3a": "s3", "s3n": "s3"}
 _METADATA_PATH = TableProperties.WRITE_METADATA_PATH
+PATHS = {
+    _METADATA_PATH: "metadata",
+    TableProperties.WRITE_DATA_PATH: "data",
+    "write.object-storage.path": "data",  # Java's, as the next one is
+    "write.folder-storage.path": "data",
+}
+"""The properties that say where a table's files are written, and what its folder has without."""
+
 _BY_UUID = "/*"
 """What stands behind a folder in which a catalog calls tables by uuids alone."""
 
@@ -87,6 +95,19 @@ def other_name(place: str, name: str) -> str | None:
     return named[1] if named else None
 
 
+def folder_above(place: str, name: str) -> str:
+    """
+    Give the folder that a place of a table's name lies in, as users write it.
+
+    It is `s3://`, say, for what is no more than a bucket.
+    """
+    plainly = plain(place)
+    within = f"/{name}"
+    above = plainly.removesuffix(within) if plainly.endswith(within) else posixpath.dirname(plainly)
+    scheme, _, path = above.partition(":")
+    return f"{scheme}://{path if scheme == 'file' else path.removeprefix('/')}"
+
+
 def is_below_own(path: str, folder: str, name: str) -> bool:
     """Whether a file lies below that of a table's name in a folder; see `is_own`."""
     within = plain(folder.removesuffix(_BY_UUID))
@@ -137,11 +158,12 @@ class Moves:
 
     Attributes:
         locations: Its places, one after the other.
-        metadata_paths: Its folders of metadata that are not `metadata` in one of its places.
+        paths: Its folders of metadata and data that are not `metadata` and `data` in one of its
+            places.
     """
 
     locations: tuple[str, ...]
-    metadata_paths: tuple[str, ...]
+    paths: tuple[str, ...]
 
 
 def moves(base: TableMetadata | None, updates: Iterable[TableUpdate]) -> Moves:
@@ -154,17 +176,18 @@ def moves(base: TableMetadata | None, updates: Iterable[TableUpdate]) -> Moves:
     """
     every = list(updates)
     location = base.location if base else None
-    known = (base.properties if base else {}).get(_METADATA_PATH)
+    known = base.properties if base else {}
     new = [each.location for each in every if isinstance(each, SetLocationUpdate)]
     stands = [*new, *((location,) if location else ())]
     sets = (each.updates for each in every if isinstance(each, SetPropertiesUpdate))
-    paths = (keys[_METADATA_PATH] for keys in sets if _METADATA_PATH in keys)
+    paths = ((key, keys[key]) for keys in sets for key in PATHS if key in keys)
     return Moves(
         tuple(one for one in new if location is None or not is_same(one, location)),
         tuple(
             path
-            for path in paths
-            if path != known and not any(is_same(path, f"{one}/metadata") for one in stands)
+            for key, path in paths
+            if path != known.get(key)
+            and not any(is_same(path, f"{one}/{PATHS[key]}") for one in stands)
         ),
     )
 
@@ -195,7 +218,7 @@ def elsewhere(to: Moves, name: str, allowed: Iterable[str], own: Iterable[str]) 
     def is_named(place: str) -> bool:
         return any(is_at_or_below(place, folder) for folder in named)
 
-    refused = (path for path in to.metadata_paths if not is_named(path))
+    refused = (path for path in to.paths if not is_named(path))
     moved = (place for place in to.locations if not (is_named(place) or is_default(place)))
     return next(chain(refused, moved), None)
 

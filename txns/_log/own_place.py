@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from itertools import chain
 from typing import TYPE_CHECKING
-from uuid import UUID, uuid5
 
 from pyiceberg.exceptions import RESTError
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from txns._identifier import Identifier
 
 _LOG = logger(__name__)
-_NOBODYS = UUID(int=0)
 
 
 class OwnPlace:
@@ -50,11 +48,9 @@ class OwnPlace:
         yield from list(self._known)
         if self._asked:
             return
-        # The name is taken; another one tells the folder as well.
-        unused = (*self._identifier[:-1], f"{self._identifier[-1]}_{uuid5(_NOBODYS, 'place').hex}")
         asked = chain(
             namespace_folders(self._catalog, self._identifier),
-            planned_folders(self._catalog, unused),
+            planned_folders(self._catalog, self._identifier),
         )
         try:
             for folder in asked:

@@ -15,6 +15,7 @@ from pyiceberg.table import StagedTable as PlannedTable
 from pyiceberg.table.update import (
     AssignUUIDUpdate,
     SetLocationUpdate,
+    SetPropertiesUpdate,
     update_table_metadata,
 )
 
@@ -100,10 +101,10 @@ class NewTables:
                 f" register='created', or create it outside; table=`{dotted_name(identifier)}`"
             )
         users = _mark.without_reserved(properties)
-        if location:
-            asked = SetLocationUpdate(location=location)
-            base = dropped.current if dropped else None
-            self.places.refuse_to_stage(identifier, base, (asked,))
+        keys = SetPropertiesUpdate(updates=users)
+        asked = (SetLocationUpdate(location=location), keys) if location else (keys,)
+        base = dropped.current if dropped else None
+        self.places.refuse_to_stage(identifier, base, asked)
         # A server plans no table of a name that it has.
         unused = (*identifier[:-1], f"{identifier[-1]}-{self.clock.new_uuid()}")
         name = identifier if dropped is None else unused
@@ -156,16 +157,18 @@ def staged_creation(
     return staged
 
 
-def dropped_table(loaded: Loaded) -> StagedTable:
+def dropped_table(loaded: Loaded, places: AllowedPlaces) -> StagedTable:
     """
     Give a dropped table's physical one, to be created again.
 
     Raises:
         TableAlreadyExistsError: It is not dropped.
         Conflict: It is being purged.
-        Quarantined: Strangers have written it since the drop; the message has the cure.
+        Quarantined: Strangers have written it since the drop, or it stands where this process
+            writes nothing; the message has the cure.
     """
     if not loaded.dropped:
         raise TableAlreadyExistsError(f"Table {dotted_name(loaded.identifier)} already exists")
     refuse_claimed(loaded.identifier, loaded.metadata)
+    places.refuse_to_write(loaded)
     return StagedTable.of(loaded.writable())

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import DataScan
     from pyiceberg.table.inspect import InspectTable
+    from pyiceberg.table.locations import LocationProvider
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.refs import SnapshotRef
     from pyiceberg.table.snapshots import Snapshot, SnapshotLogEntry
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 OnRead = Callable[[str], None]
 """Told the filter of each read, in words."""
+
+OnWrite = Callable[["TableMetadata"], None]
+"""Told what is to be written on, before any file is; refuses it."""
 
 AppendFiles = Callable[["list[DataFile]", "Mapping[str, str]"], None]
 """Stages an append of data files, with keys for the snapshot's summary."""
@@ -63,12 +67,15 @@ class TxnTable(Table):
         read_ts: int,
         on_read: OnRead,
         on_conditional: OnRead | None = None,
+        on_write: OnWrite | None = None,
         append_files: AppendFiles | None = None,
     ) -> None:
         super().__init__(identifier, metadata, metadata_location, io, catalog)
         self._versions: tuple[tuple[TableMetadata, int], ...] = ((metadata, read_ts),)
         self._on_read = on_read
         self._on_conditional = on_conditional or on_read
+        self.on_write = on_write or _anywhere
+        """Refuses to write what it shows, where that stands elsewhere than it may."""
         self.appends: set[int] = set()
         """Ids of the snapshots that appends make: those that do not depend on what it holds."""
         self._append_files = append_files
@@ -123,6 +130,7 @@ class TxnTable(Table):
             )
         if isinstance(fresh, TxnTable):
             self.seen(fresh.metadata, fresh.read_ts_of(fresh.metadata))
+            self.on_write = fresh.on_write
         self.metadata, self.metadata_location = fresh.metadata, fresh.metadata_location
         self.io = fresh.io
         return self
@@ -150,6 +158,7 @@ class TxnTable(Table):
             super().append(df, dict(snapshot_properties), branch)
             return
         metadata = self.metadata  # another thread may change it meanwhile
+        self.on_write(metadata)
         _check_pyarrow_schema_compatible(
             metadata.schema(),
             provided_schema=df.schema,
@@ -238,8 +247,24 @@ class TxnTable(Table):
             f" give it scan().to_arrow(); table=`{dotted_name(self._identifier)}`"
         )
 
+    def location_provider(self) -> LocationProvider:
+        """
+        Tell where files are to be written; see pyiceberg's `Table.location_provider`.
+
+        Raises:
+            Quarantined: A logged change has put them where this process writes nothing.
+        """
+        self.on_write(self.metadata)
+        return super().location_provider()
+
     def transaction(self) -> Transaction:
-        """Stage several operations of this table; they join the running transaction together."""
+        """
+        Stage several operations of this table; they join the running transaction together.
+
+        Raises:
+            Quarantined: A logged change has put it where this process writes nothing.
+        """
+        self.on_write(self.metadata)
         return _NotingTransaction(self, self._on_read, self._on_conditional)
 
 
@@ -333,6 +358,10 @@ class _NotingUpdates(UpdateSnapshot):
     def delete(self) -> Any:
         self._on_conditional(EVERYTHING)
         return super().delete()
+
+
+def _anywhere(_metadata: TableMetadata) -> None:
+    """A table that the transaction itself has created stands where it may."""
 
 
 def _downcasts() -> bool:

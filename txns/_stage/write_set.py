@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from txns._log.head import Head
     from txns._stage.read_set import ReadSet
     from txns._stage.txn_table import AppendFiles
+    from txns._table.allowed_places import AllowedPlaces
     from txns._table.data_tables import DataTables
     from txns._table.loaded import Loaded
 
@@ -68,6 +69,7 @@ class WriteSet:
         options: BeginOptions,
         reads: ReadSet,
         *,
+        places: AllowedPlaces,
         expiry: Expiry,
         take_care: Callable[[Identifier], Head] | None,
     ) -> None:
@@ -79,11 +81,13 @@ class WriteSet:
             head: What was loaded at its beginning.
             options: How it was begun.
             reads: What it notes reads in.
+            places: Where it may write.
             expiry: Takes from updates what running transactions forbid.
             take_care: Registers a table that is touched first, and gives the head after that; None
                 where tables do not come under care by themselves.
         """
         self._tables = tables
+        self._places = places
         self._expiry = expiry
         self._register = take_care
         self._head = head
@@ -189,6 +193,7 @@ class WriteSet:
             read_ts=self.options.read_ts,
             on_read=partial(self._reads.read, name) if protected else _nothing,
             on_conditional=partial(self._reads.write_by_rows, name) if protected else _nothing,
+            on_write=partial(self._places.refuse_to_write, loaded) if loaded else None,
             append_files=append,
         )
         self.shared[name] = table
@@ -199,6 +204,7 @@ class WriteSet:
         staged = self.staged.get(name)
         if staged is None:
             loaded = self.load(name).writable()
+            self._places.refuse_to_write(loaded)
             staged = StagedTable.of(loaded, self.files(name, loaded.io))
             self.staged[name] = staged
         return staged
@@ -243,7 +249,7 @@ class WriteSet:
             loaded = self._tables.load_with_dropped(name, self._head, self.options.read_ts)
         except NoSuchTableError:
             return None
-        return create_table.dropped_table(loaded)
+        return create_table.dropped_table(loaded, self._places)
 
     def writes(self) -> dict[Identifier, StagedTable]:
         """Give what is to be committed."""

@@ -10,11 +10,19 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.table.update import AssignUUIDUpdate
+from pyiceberg.table.update import AssignUUIDUpdate, SetLocationUpdate, SetPropertiesUpdate
 
 from txns._config import named_folders
 from txns._iceberg.default_places import namespace_folders, planned_folders
-from txns._iceberg.places import elsewhere, is_at_or_below, is_same, moves, other_name
+from txns._iceberg.places import (
+    PATHS,
+    elsewhere,
+    folder_above,
+    is_at_or_below,
+    is_same,
+    moves,
+    other_name,
+)
 from txns._identifier import dotted_name
 from txns.errors import Quarantined, Unsupported
 
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
 
     from txns._config import Config
     from txns._identifier import Identifier
+    from txns._table.loaded import Loaded
 
 _OPTION = "txns.create-locations"
 
@@ -55,11 +64,42 @@ class AllowedPlaces:
         """
         place = self.forbidden(table, base, updates)
         if place is not None:
+            why, cure = _own_place(table, place)
             raise Unsupported(
-                "a table of transactions stands at its catalog's own place for its name: leave the"
-                " place out, or name a folder above it in create_locations of txns.open, or"
-                f" {_OPTION} of the catalog, here and wherever it is applied;"
+                f"a table of transactions stands at its catalog's own place for its name{why}:"
+                f" {cure}{_allowing(table, place)}, here and wherever it is applied;"
                 f" place=`{place}` table=`{dotted_name(table)}`"
+            )
+
+    def refuse_to_write(self, loaded: Loaded, shown: TableMetadata | None = None) -> None:
+        """
+        Refuse to write a table that a change which is not applied yet has put elsewhere.
+
+        Before the first file: who has logged that may have no right to write there.
+
+        Args:
+            loaded: The table; what the catalog itself has of it stands where it may.
+            shown: What is written on, where that is not what was loaded.
+
+        Raises:
+            Quarantined: With the place, and the option that allows it.
+        """
+        shown = shown or loaded.metadata
+        stands = loaded.table.metadata if loaded.table else None
+        if shown is stands:
+            return
+        keys = {key: shown.properties[key] for key in PATHS if key in shown.properties}
+        to = (SetLocationUpdate(location=shown.location), SetPropertiesUpdate(updates=keys))
+        place = self.forbidden(loaded.identifier, stands, to)
+        if place is not None:
+            raise Quarantined(
+                loaded.identifier,
+                "a logged change that is not applied puts it, or its files, at a place that is not"
+                " its catalog's own for its name, and that this process does not allow: nothing is"
+                f" written there; place=`{place}`",
+                "look who has written the commit table; where the place is right,"
+                f" {_allowing(loaded.identifier, place)}; else `txns recover --void` takes the"
+                " entry out of the log, with the commit_ts that `txns apply` tells",
             )
 
     def refuse_to_apply(
@@ -81,10 +121,9 @@ class AllowedPlaces:
                 table,
                 "a logged change puts it at a place that is not its catalog's own for its name,"
                 f" and that this process does not allow; place=`{place}`",
-                "look who has written the commit table; where the place is right, name a folder"
-                f" above it in create_locations of txns.open, or {_OPTION} of the catalog, and"
-                f" apply again; else `txns recover --void {commit_ts}` takes the entry out of the"
-                " log",
+                "look who has written the commit table; where the place is right,"
+                f" {_allowing(table, place)}, and apply again; else `txns recover --void"
+                f" {commit_ts}` takes the entry out of the log",
             )
 
     def forbidden(
@@ -115,3 +154,21 @@ class AllowedPlaces:
         for folder in asked if base else chain(asked, planned_folders(self._catalog, table)):
             known[folder] = None  # whoever may write the log alone does not move a namespace
             yield folder
+
+
+def _allowing(table: Identifier, place: str) -> str:
+    """Give what allows a place, with a value that would do."""
+    above = folder_above(place, table[-1])
+    return (
+        f"name a folder above it, in txns.open by create_locations='{above}', say, or with the"
+        f" catalog by {_OPTION}={above}"
+    )
+
+
+def _own_place(table: Identifier, place: str) -> tuple[str, str]:
+    """Say why a place is none of a catalog's own for a name, and how to do without an option."""
+    if "/" in table[-1]:
+        return ", and a name with a slash has none", ""
+    if folder_above(place, table[-1]).endswith("://"):
+        return ", and a bucket of a table's own, as S3 Tables gives it, is none", ""
+    return "", "leave the place out, or "

@@ -194,6 +194,7 @@ public record Purger(Services services, long claimMs, OptionalLong maxAge) {
     } else if (!Claim.stands(base, earlierId)) {
       throw writtenSince(table);
     }
+    services.checks().refuseElsewhere(loaded);
     String txnId = services.clock().newTxnId();
     StagedTable staged = StagedTable.of(loaded);
     TableMetadata claimed =

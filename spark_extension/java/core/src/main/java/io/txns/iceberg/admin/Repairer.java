@@ -24,6 +24,7 @@ import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.ReadSet;
 import io.txns.iceberg.stage.SnapshotCopy;
 import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.Retention;
@@ -55,6 +56,7 @@ public final class Repairer {
 
   private final CommitLog log;
   private final DataTables tables;
+  private final WriteChecks checks;
   private final Applier applier;
   private final Committer committer;
   private final TxnClock clock;
@@ -62,6 +64,7 @@ public final class Repairer {
   public Repairer(Services services) {
     this.log = services.log();
     this.tables = services.tables();
+    this.checks = services.checks();
     this.applier = services.applier();
     this.committer = services.committer();
     this.clock = services.clock();
@@ -395,6 +398,9 @@ public final class Repairer {
     Optional<Stranger> stranger = loaded.stranger();
     if (stranger.isPresent() && stranger.get().cure() != null) {
       throw stranger.get().quarantined(identifier);
+    }
+    if (loaded instanceof Loaded.Viewed) {
+      checks.refuseElsewhere(loaded);
     }
     return new Newest(newest, loaded);
   }

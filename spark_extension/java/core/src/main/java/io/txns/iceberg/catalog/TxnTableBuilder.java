@@ -208,8 +208,8 @@ public final class TxnTableBuilder implements TableBuilder {
     if (head.state().off() && !isExplicit()) {
       return orReplace ? plain.createOrReplaceTransaction() : delegate;
     }
-    services.checks().refuseElsewhere(identifier, null, location);
     TableMetadata planned = delegate.currentMetadata();
+    services.checks().refuseElsewhere(identifier, null, location, planned.properties());
     TableMetadata first =
         TableMetadata.buildFrom(planned)
             .setProperties(Retention.properties(planned.properties()))
@@ -228,7 +228,7 @@ public final class TxnTableBuilder implements TableBuilder {
         existing == null ? running().writeSet().table(identifier).real() : existing.real();
     TxnTableOperations operations = tables.operations(identifier, existing, real).replacing();
     TableMetadata base = operations.current();
-    services.checks().refuseElsewhere(identifier, base, location);
+    services.checks().refuseElsewhere(identifier, base, location, properties);
     return replacing(operations, orCreate, replaced(base, replacedProperties(real, base)));
   }
 
@@ -241,7 +241,7 @@ public final class TxnTableBuilder implements TableBuilder {
             .recreating(new Recreation(identifier, orReplace))
             .replacing();
     TableMetadata base = operations.current();
-    services.checks().refuseElsewhere(identifier, base, location);
+    services.checks().refuseElsewhere(identifier, base, location, properties);
     String place = location == null ? base.location() : location;
     Map<String, String> wanted = replacedProperties(real, base);
     TableMetadata replaced = Recreation.replaced(base, schema, spec, sortOrder, place, wanted);

@@ -354,11 +354,20 @@ final class TxnTableOperations extends DelegatingOperations {
 
   @Override
   public String metadataFileLocation(String fileName) {
-    return real().temp(current()).metadataFileLocation(fileName);
+    return temp(current()).metadataFileLocation(fileName);
   }
 
   @Override
   public LocationProvider locationProvider() {
-    return real().temp(current()).locationProvider();
+    return temp(current()).locationProvider();
+  }
+
+  /**
+   * Where files of {@code uncommitted} are written: nobody learns of a place that is not allowed.
+   */
+  @Override
+  public TableOperations temp(TableMetadata uncommitted) {
+    return new PlacedOperations(
+        super.temp(uncommitted), () -> checks.refuseToWrite(identifier, real, uncommitted));
   }
 }

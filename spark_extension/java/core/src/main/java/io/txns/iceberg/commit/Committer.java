@@ -22,6 +22,7 @@ import io.txns.iceberg.stage.KeptTags;
 import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.StagedFiles;
 import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.table.AllowedPlaces;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.TableMark;
@@ -61,6 +62,7 @@ public final class Committer {
       CommitLoop loop,
       Timeline timeline,
       DataTables tables,
+      AllowedPlaces places,
       Applier applier,
       Tidier tidier,
       TxnClock clock,
@@ -68,7 +70,7 @@ public final class Committer {
     this.config = config;
     this.log = log;
     this.loop = loop;
-    this.validation = new Validation(config, log, timeline, tables, clock);
+    this.validation = new Validation(config, log, timeline, tables, places, clock);
     this.tables = tables;
     this.applier = applier;
     this.tidier = tidier;

@@ -21,7 +21,9 @@ import io.txns.iceberg.stage.ChangeBuilder;
 import io.txns.iceberg.stage.Leftovers;
 import io.txns.iceberg.stage.Restager;
 import io.txns.iceberg.stage.StagedTable;
+import io.txns.iceberg.table.AllowedPlaces;
 import io.txns.iceberg.table.DataTables;
+import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.Replay;
 import java.util.ArrayList;
@@ -46,6 +48,7 @@ final class Validation {
   private final CommitLog log;
   private final Timeline timeline;
   private final DataTables tables;
+  private final AllowedPlaces places;
   private final TxnClock clock;
 
   Validation(
@@ -53,11 +56,13 @@ final class Validation {
       CommitLog log,
       Timeline timeline,
       DataTables tables,
+      AllowedPlaces places,
       TxnClock clock) {
     this.config = config;
     this.log = log;
     this.timeline = timeline;
     this.tables = tables;
+    this.places = places;
     this.clock = clock;
   }
 
@@ -127,13 +132,14 @@ final class Validation {
       CommitRequest request, Head head, StagedTable staged, Winner winner, Leftovers leftovers) {
     TableIdentifier table = staged.identifier();
     String txnId = request.key().txnId();
-    TableMetadata newBase;
+    Loaded loaded;
     try {
-      newBase = tables.load(table, head, head.upper()).metadata();
+      loaded = tables.load(table, head, head.upper());
     } catch (NoSuchTableException e) {
       throw TxnException.conflict(
           table, txnId, winner, head.upper(), "a table that it appended to was dropped");
     }
+    TableMetadata newBase = loaded.metadata();
     if (newBase.currentSnapshot().snapshotId() == staged.base().currentSnapshot().snapshotId()) {
       return staged;
     }
@@ -142,6 +148,7 @@ final class Validation {
       throw TxnException.conflict(
           table, txnId, winner, head.upper(), "a table that it wrote was written");
     }
+    places.refuseToWrite(table, loaded.real() == null ? null : loaded.real().current(), newBase);
     return restagedOn(request, staged, newBase, winner, head, leftovers);
   }
 

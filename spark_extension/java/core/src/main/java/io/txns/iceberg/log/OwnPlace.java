@@ -20,9 +20,6 @@ import org.apache.iceberg.exceptions.RESTException;
 final class OwnPlace {
   private static final TxnLogger LOG = TxnLogger.of(OwnPlace.class);
 
-  /** What makes a name of the commit table's namespace that nobody has; its own is taken. */
-  private static final String UNUSED = "_26b9e2e3d4c05f7e9d5b0a4f1c3d2e10";
-
   private final Catalog delegate;
   private final TableIdentifier identifier;
   private final Supplier<List<String>> allowed;
@@ -53,9 +50,7 @@ final class OwnPlace {
 
   private Set<String> planned() {
     try {
-      TableIdentifier unused =
-          TableIdentifier.of(identifier.namespace(), identifier.name() + UNUSED);
-      return DefaultPlaces.planned(delegate, unused);
+      return DefaultPlaces.planned(delegate, identifier);
     } catch (AlreadyExistsException | RESTException e) {
       LOG.warn(
           "the server does not tell where the commit table belongs, so that its superseded files"

@@ -14,6 +14,9 @@ import org.apache.iceberg.types.Types;
 
 /** The folders in which a catalog puts new tables of a namespace. */
 public final class DefaultPlaces {
+  /** What makes a name of a namespace that nobody has: a catalog plans none of a name it has. */
+  private static final String UNUSED = "_26b9e2e3d4c05f7e9d5b0a4f1c3d2e10";
+
   private static final String LOCATION = "location";
   private static final Schema ANY =
       new Schema(Types.NestedField.optional(1, "id", Types.LongType.get()));
@@ -37,12 +40,13 @@ public final class DefaultPlaces {
   }
 
   /**
-   * The folders in which the catalog itself puts a table: its rules are its own.
-   *
-   * @throws org.apache.iceberg.exceptions.AlreadyExistsException there is one of that name
+   * The folders in which the catalog itself puts a table: its rules are its own. It is asked to
+   * plan one of a name that nobody has, which tells the folder as well.
    */
   public static Set<String> planned(Catalog catalog, TableIdentifier table) {
-    BaseTransaction creation = (BaseTransaction) catalog.buildTable(table, ANY).createTransaction();
+    TableIdentifier unused = TableIdentifier.of(table.namespace(), table.name() + UNUSED);
+    BaseTransaction creation =
+        (BaseTransaction) catalog.buildTable(unused, ANY).createTransaction();
     return Places.ownFolders(creation.currentMetadata().location(), table.namespace().levels());
   }
 }

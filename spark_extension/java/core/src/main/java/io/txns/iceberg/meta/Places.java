@@ -1,7 +1,9 @@
 package io.txns.iceberg.meta;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
@@ -39,9 +41,25 @@ public final class Places {
 
   private static final String BY_UUID = "/*";
 
+  /**
+   * The properties that say where a table's files are written, and what its folder has without. Of
+   * data there are three, the second and third of which go for versions of before.
+   */
+  public static final Map<String, String> PATHS = paths();
+
   private static final Pattern DOT = Pattern.compile("%2e", Pattern.CASE_INSENSITIVE);
 
   private Places() {}
+
+  @SuppressWarnings("deprecation") // whoever reads them writes by them
+  private static Map<String, String> paths() {
+    Map<String, String> paths = new LinkedHashMap<>();
+    paths.put(TableProperties.WRITE_METADATA_LOCATION, "metadata");
+    paths.put(TableProperties.WRITE_DATA_LOCATION, "data");
+    paths.put(TableProperties.OBJECT_STORE_PATH, "data");
+    paths.put(TableProperties.WRITE_FOLDER_STORAGE_LOCATION, "data");
+    return Collections.unmodifiableMap(paths);
+  }
 
   /**
    * Whether a file lies below a folder; what has {@code ..} in it, be it {@code %2e%2e}, lies below
@@ -108,6 +126,22 @@ public final class Places {
     return within.length > 1 && isOwn(above + "/" + within[0], folder, name);
   }
 
+  /**
+   * The folder that a place of a table's name lies in, as users write it; {@code s3://}, say, for
+   * what is no more than a bucket.
+   */
+  public static String folderAbove(String place, String name) {
+    String plain = plain(place);
+    String within = "/" + name;
+    String above =
+        plain.endsWith(within)
+            ? plain.substring(0, plain.length() - within.length())
+            : parent(place);
+    String scheme = above.substring(0, above.indexOf(':'));
+    String path = above.substring(above.indexOf(':') + 1);
+    return scheme + "://" + (scheme.equals("file") || path.isEmpty() ? path : path.substring(1));
+  }
+
   private static String last(String location) {
     String place = plain(location);
     return place.substring(place.lastIndexOf('/') + 1);
@@ -172,9 +206,10 @@ public final class Places {
    * Where updates put a table, of what it does not have yet.
    *
    * @param locations its places, one after the other
-   * @param metadataPaths its folders of metadata that are not {@code metadata} in one of its places
+   * @param paths its folders of metadata and data that are not {@code metadata} and {@code data} in
+   *     one of its places
    */
-  public record Moves(List<String> locations, List<String> metadataPaths) {
+  public record Moves(List<String> locations, List<String> paths) {
     /**
      * Where updates put a table.
      *
@@ -182,27 +217,39 @@ public final class Places {
      */
     public static Moves of(TableMetadata base, List<MetadataUpdate> updates) {
       List<String> locations = new ArrayList<>();
-      List<String> paths = new ArrayList<>();
+      List<Map<String, String>> sets = new ArrayList<>();
       for (MetadataUpdate update : updates) {
         if (update instanceof MetadataUpdate.SetLocation set) {
           locations.add(set.location());
-        } else if (update instanceof MetadataUpdate.SetProperties set
-            && set.updated().containsKey(TableProperties.WRITE_METADATA_LOCATION)) {
-          paths.add(set.updated().get(TableProperties.WRITE_METADATA_LOCATION));
+        } else if (update instanceof MetadataUpdate.SetProperties set) {
+          sets.add(set.updated());
         }
       }
       String location = base == null ? null : base.location();
-      String known =
-          base == null ? null : base.property(TableProperties.WRITE_METADATA_LOCATION, null);
       List<String> stands = new ArrayList<>(locations);
       if (location != null) {
         stands.add(location);
       }
       locations.removeIf(one -> location != null && same(one, location));
-      paths.removeIf(
-          path ->
-              path.equals(known) || stands.stream().anyMatch(one -> same(path, one + "/metadata")));
-      return new Moves(List.copyOf(locations), List.copyOf(paths));
+      Map<String, String> known = base == null ? Map.of() : base.properties();
+      return new Moves(List.copyOf(locations), paths(sets, known, stands));
+    }
+
+    private static List<String> paths(
+        List<Map<String, String>> sets, Map<String, String> known, List<String> stands) {
+      List<String> paths = new ArrayList<>();
+      for (Map<String, String> set : sets) {
+        PATHS.forEach(
+            (key, own) -> {
+              String path = set.get(key);
+              if (path != null
+                  && !path.equals(known.get(key))
+                  && stands.stream().noneMatch(one -> same(path, one + "/" + own))) {
+                paths.add(path);
+              }
+            });
+      }
+      return List.copyOf(paths);
     }
 
     /**
@@ -218,7 +265,7 @@ public final class Places {
           place -> allowed.stream().anyMatch(folder -> isAtOrBelow(place, folder));
       Predicate<String> isDefault = place -> own.test(folder -> isOwn(place, folder, name));
       return Stream.concat(
-              metadataPaths.stream().filter(isNamed.negate()),
+              paths.stream().filter(isNamed.negate()),
               locations.stream().filter(isNamed.or(isDefault).negate()))
           .findFirst();
     }

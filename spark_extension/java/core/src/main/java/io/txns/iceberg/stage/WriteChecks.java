@@ -13,9 +13,11 @@ import io.txns.iceberg.table.Loaded;
 import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Supplier;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.TableMetadata;
+import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
@@ -46,7 +48,8 @@ public final class WriteChecks {
 
   /**
    * Give a table where it can be written through the log: not one that strangers have written, that
-   * nobody registered, a commit table, or any while transactions are off.
+   * nobody registered, a commit table, one that a record alone has put elsewhere, or any while
+   * transactions are off.
    *
    * @throws TxnException 55000 or 0A000, with the command that cures it
    */
@@ -71,6 +74,7 @@ public final class WriteChecks {
               }
               throw stranger.quarantined(table.identifier());
             });
+    refuseElsewhere(registered);
     return registered;
   }
 
@@ -125,12 +129,35 @@ public final class WriteChecks {
    *
    * @param base the table that is replaced; null for a new one
    * @param location null where none is asked for
+   * @param properties that are asked for
    * @throws TxnException 0A000
    */
-  public void refuseElsewhere(TableIdentifier table, TableMetadata base, String location) {
+  public void refuseElsewhere(
+      TableIdentifier table, TableMetadata base, String location, Map<String, String> properties) {
+    List<MetadataUpdate> asked = new ArrayList<>();
     if (location != null) {
-      places.refuseToStage(table, base, List.of(new MetadataUpdate.SetLocation(location)));
+      asked.add(new MetadataUpdate.SetLocation(location));
     }
+    asked.add(new MetadataUpdate.SetProperties(properties));
+    places.refuseToStage(table, base, asked);
+  }
+
+  /**
+   * Refuse to write a table that a change which is not applied yet has put elsewhere.
+   *
+   * @throws TxnException Quarantined
+   */
+  public void refuseElsewhere(Loaded table) {
+    refuseToWrite(table.identifier(), table.real(), table.metadata());
+  }
+
+  /**
+   * The same of what is written on, before the first file.
+   *
+   * @param real the catalog's operations of the table; null where it has none
+   */
+  public void refuseToWrite(TableIdentifier table, TableOperations real, TableMetadata shown) {
+    places.refuseToWrite(table, real == null ? null : real.current(), shown);
   }
 
   /**

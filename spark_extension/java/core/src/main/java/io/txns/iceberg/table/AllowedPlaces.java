@@ -4,6 +4,7 @@ import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.meta.DefaultPlaces;
 import io.txns.iceberg.meta.Places;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -16,7 +17,6 @@ import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.NoSuchTableException;
 
 /**
@@ -47,10 +47,62 @@ public final class AllowedPlaces {
     if (place.isPresent()) {
       throw TxnException.unsupported(
           String.format(
-              "a table of transactions stands at its catalog's own place for its name: leave the"
-                  + " place out, or name a folder above it in the catalog option %s, here and"
+              "a table of transactions stands at its catalog's own place for its name%s%s, here and"
                   + " wherever it is applied; place=`%s` table=`%s`",
-              OPTION, place.get(), table));
+              ownPlace(table, place.get()), allowing(table, place.get()), place.get(), table));
+    }
+  }
+
+  /** Why a place is none of a catalog's own for a name, and how to do without an option. */
+  private static String ownPlace(TableIdentifier table, String place) {
+    if (table.name().contains("/")) {
+      return ", and a name with a slash has none: ";
+    }
+    if (Places.folderAbove(place, table.name()).endsWith("://")) {
+      return ", and a bucket of a table's own, as S3 Tables gives it, is none: ";
+    }
+    return ": leave the place out, or ";
+  }
+
+  /** What allows a place, with a value that would do. */
+  private static String allowing(TableIdentifier table, String place) {
+    return String.format(
+        "name a folder above it in the catalog option, by %s=%s, say",
+        OPTION, Places.folderAbove(place, table.name()));
+  }
+
+  /**
+   * Refuse to write a table that a change which is not applied yet has put elsewhere: before the
+   * first file, since who has logged that may have no right to write there.
+   *
+   * @param stands the table as the catalog itself has it, which stands where it may; null for none
+   * @param shown what is written on
+   * @throws TxnException Quarantined with the place, and the option that allows it
+   */
+  public void refuseToWrite(TableIdentifier table, TableMetadata stands, TableMetadata shown) {
+    TableMetadata base = stands != null && stands.uuid().equals(shown.uuid()) ? stands : null;
+    Map<String, String> paths = new HashMap<>(shown.properties());
+    paths.keySet().retainAll(Places.PATHS.keySet());
+    Optional<String> place =
+        forbidden(
+            table,
+            base,
+            List.of(
+                new MetadataUpdate.SetLocation(shown.location()),
+                new MetadataUpdate.SetProperties(paths)));
+    if (place.isPresent()) {
+      throw TxnException.quarantined(
+          table,
+          String.format(
+              "a logged change that is not applied puts it, or its files, at a place that is not its"
+                  + " catalog's own for its name, and that this process does not allow: nothing is"
+                  + " written there; place=`%s`",
+              place.get()),
+          String.format(
+              "look who has written the commit table; where the place is right, %s; else `txns"
+                  + " recover --void` takes the entry out of the log, with the commit_ts that `txns"
+                  + " apply` tells",
+              allowing(table, place.get())));
     }
   }
 
@@ -71,10 +123,9 @@ public final class AllowedPlaces {
                   + " that this process does not allow; place=`%s`",
               place.get()),
           String.format(
-              "look who has written the commit table; where the place is right, name a folder above"
-                  + " it in the catalog option %s, and apply again; else `txns recover --void %d`"
-                  + " takes the entry out of the log",
-              OPTION, commitTs));
+              "look who has written the commit table; where the place is right, %s, and apply again;"
+                  + " else `txns recover --void %d` takes the entry out of the log",
+              allowing(table, place.get()), commitTs));
     }
   }
 
@@ -84,7 +135,7 @@ public final class AllowedPlaces {
     Places.Moves moves = Places.Moves.of(base, updates);
     List<String> named = config.get().createLocations();
     return moves
-        .elsewhere(table.name(), named, isOwn -> anyFolder(table, base == null, isOwn))
+        .elsewhere(table.name(), named, isOwn -> anyFolder(table, isOwn))
         .or(() -> moves.locations().stream().filter(at -> isTaken(table, at, named)).findFirst());
   }
 
@@ -109,29 +160,17 @@ public final class AllowedPlaces {
    * <p>Several, since libraries that share a catalog go by rules of their own: by the namespace's
    * location, or by the warehouse.
    */
-  private boolean anyFolder(TableIdentifier table, boolean creates, Predicate<String> isOwn) {
+  private boolean anyFolder(TableIdentifier table, Predicate<String> isOwn) {
     Set<String> folders =
         known.computeIfAbsent(table.namespace(), any -> ConcurrentHashMap.newKeySet());
     // Whoever may write the log alone does not move a namespace.
     return folders.stream().anyMatch(isOwn)
         || matches(DefaultPlaces.ofNamespace(delegate, table.namespace()), table, isOwn)
-        || matches(planned(table, creates), table, isOwn);
+        || matches(DefaultPlaces.planned(delegate, table), table, isOwn);
   }
 
   private boolean matches(Set<String> folders, TableIdentifier table, Predicate<String> isOwn) {
     known.get(table.namespace()).addAll(folders);
     return folders.stream().anyMatch(isOwn);
-  }
-
-  /** The folders in which the catalog itself puts a table: its rules are its own. */
-  private Set<String> planned(TableIdentifier table, boolean creates) {
-    try {
-      return DefaultPlaces.planned(delegate, table);
-    } catch (AlreadyExistsException e) {
-      if (creates) {
-        throw e;
-      }
-      return Set.of();
-    }
   }
 }

@@ -7,7 +7,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import static org.junit.jupiter.params.provider.Arguments.arguments;
 
 import io.txns.iceberg.ErrorKind;
-import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnException;
@@ -18,26 +17,18 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.log.Operation;
-import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Stream;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.MetadataUpdate;
-import org.apache.iceberg.PartitionSpec;
-import org.apache.iceberg.Snapshot;
-import org.apache.iceberg.SnapshotParser;
 import org.apache.iceberg.SnapshotRef;
-import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.rest.requests.CommitTransactionRequest;
-import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 import org.assertj.core.api.ThrowableAssert.ThrowingCallable;
 import org.junit.jupiter.api.Test;
@@ -49,8 +40,6 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** What somebody who may write the commit table alone makes others do (docs/spec.md, 8.1). */
 class ForgedTest extends TwoTables {
-  private static final String FORGED_UUID = "00000000-0000-0000-0000-000000000001";
-
   @ParameterizedTest
   @EnumSource(
       value = EntryKind.class,
@@ -67,7 +56,7 @@ class ForgedTest extends TwoTables {
     long main = plain.currentSnapshot().snapshotId();
     Change change = new Change(id("shop.c"), plain.uuid(), Operation.ALTER, main, main + 1, 0, 0);
     Head head = handle.services().log().load();
-    Entry forged = entry(kind, head, request, change);
+    Entry forged = Forgeries.entry(kind, head, request, change);
     handle.services().log().append(head, List.of(forged));
     assertThat(handle.apply()).isEqualTo(1);
     assertThat(metadata("shop.c").metadataFileLocation()).isEqualTo(plain.metadataFileLocation());
@@ -181,7 +170,7 @@ class ForgedTest extends TwoTables {
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
   void noRecordTakesAPlaceThatTwoNamesLeadTo(boolean victimHasIt) {
-    String unique = "x-" + FORGED_UUID;
+    String unique = "x-" + Forgeries.UUID;
     String place = metadata("shop.b").location().replaceFirst("/b$", "/" + unique);
     TableIdentifier victim = id("shop." + (victimHasIt ? unique : "x"));
     TableIdentifier forged = id("shop." + (victimHasIt ? "x" : unique));
@@ -195,7 +184,7 @@ class ForgedTest extends TwoTables {
 
   @Test
   void aTableWhoseNameEndsWithAnUuidIsCreated() {
-    TableIdentifier name = id("shop.b-" + FORGED_UUID);
+    TableIdentifier name = id("shop.b-" + Forgeries.UUID);
     ours.buildTable(name, Lake.SCHEMA).create();
     append(ours.loadTable(name), 1);
     assertThat(outside.tableExists(name)).isTrue();
@@ -309,7 +298,7 @@ class ForgedTest extends TwoTables {
           .setLocation(place)
           .commit();
     }
-    append(lazy.catalog(() -> null).loadTable(id("shop.a")), 2);
+    append(moving.catalog(() -> null).loadTable(id("shop.a")), 2);
     if (!moves) {
       outside.loadTable(id("shop.a")).updateLocation().setLocation(place).commit();
     }
@@ -323,95 +312,13 @@ class ForgedTest extends TwoTables {
     logCreation(id("shop.forged"), location, list, properties);
   }
 
-  /** The same, of a table of another name. */
   private void logCreation(
       TableIdentifier name, String location, String list, Map<String, String> properties) {
-    String uuid = FORGED_UUID;
-    Head head = handle.services().log().load();
-    long ts = head.upper() + 1;
-    Map<String, String> all = new HashMap<>(properties);
-    all.put("txns.commit-table", "txns.commits");
-    all.put("txns.log-id", head.logId());
-    all.put("txns.table-uuid", uuid);
-    all.put("txns.created", Long.toString(ts));
-    List<MetadataUpdate> updates =
-        List.of(
-            new MetadataUpdate.AssignUUID(uuid),
-            new MetadataUpdate.UpgradeFormatVersion(2),
-            new MetadataUpdate.AddSchema(Lake.SCHEMA),
-            new MetadataUpdate.SetCurrentSchema(-1),
-            new MetadataUpdate.AddPartitionSpec(PartitionSpec.unpartitioned()),
-            new MetadataUpdate.SetDefaultPartitionSpec(-1),
-            new MetadataUpdate.AddSortOrder(SortOrder.unsorted()),
-            new MetadataUpdate.SetDefaultSortOrder(-1),
-            new MetadataUpdate.SetLocation(location),
-            new MetadataUpdate.SetProperties(all),
-            new MetadataUpdate.AddSnapshot(
-                SnapshotParser.fromJson(
-                    String.format(
-                        "{\"snapshot-id\":7,\"sequence-number\":1,\"timestamp-ms\":%d,"
-                            + "\"schema-id\":0,\"manifest-list\":\"%s\",\"summary\":"
-                            + "{\"operation\":\"append\",\"txns.commit-ts\":\"%d\","
-                            + "\"txns.txn-id\":\"forged\"}}",
-                        ts, list, ts))),
-            new MetadataUpdate.SetSnapshotRef(
-                "main", 7L, SnapshotRef.branchBuilder(7).build().type(), 10, 86_400_000L, null));
-    UpdateTableRequest request =
-        UpdateTableRequest.create(
-            name, List.of(new UpdateRequirement.AssertTableDoesNotExist()), updates);
-    Change change = new Change(name, uuid, Operation.CREATE, null, 7L, 0, 0);
-    handle.services().log().append(head, List.of(entry(EntryKind.COMMIT, head, request, change)));
+    Forgeries.logCreation(handle, name, location, list, properties);
   }
 
-  /** Log a snapshot 7 on main of shop.a, with what else is forged. */
   private LoggedChange logForged(EntryKind kind, String list, MetadataUpdate update) {
-    TableMetadata base = metadata("shop.a");
-    Snapshot main = base.currentSnapshot();
-    Head head = handle.services().log().load();
-    long ts = head.upper() + 1;
-    String manifests =
-        list == null ? "\"manifests\":[]" : String.format("\"manifest-list\":\"%s\"", list);
-    String snapshot =
-        String.format(
-            "{\"snapshot-id\":7,\"parent-snapshot-id\":%d,\"sequence-number\":%d,"
-                + "\"timestamp-ms\":%d,\"schema-id\":0,%s,\"summary\":"
-                + "{\"operation\":\"append\",\"txns.commit-ts\":\"%d\",\"txns.txn-id\":\"forged\"}}",
-            main.snapshotId(), main.sequenceNumber() + 1, ts, manifests, ts);
-    List<MetadataUpdate> updates = new ArrayList<>();
-    if (update != null) {
-      updates.add(update);
-    }
-    updates.add(new MetadataUpdate.AddSnapshot(SnapshotParser.fromJson(snapshot)));
-    updates.add(
-        new MetadataUpdate.SetSnapshotRef(
-            "main", 7L, SnapshotRef.branchBuilder(7).build().type(), 10, 86_400_000L, null));
-    UpdateTableRequest request =
-        UpdateTableRequest.create(
-            id("shop.a"), List.of(new UpdateRequirement.AssertTableUUID(base.uuid())), updates);
-    Change change =
-        new Change(id("shop.a"), base.uuid(), Operation.ALTER, main.snapshotId(), 7L, 0, 0);
-    Entry forged = entry(kind, head, request, change);
-    handle.services().log().append(head, List.of(forged));
-    return new LoggedChange(forged, change);
-  }
-
-  private static Entry entry(EntryKind kind, Head head, UpdateTableRequest request, Change change) {
-    long ts = head.upper() + 1;
-    String json =
-        CommitTransactionRequestParser.toJson(new CommitTransactionRequest(List.of(request)));
-    return new Entry(
-        kind,
-        ts,
-        head.upper(),
-        ts,
-        head.state().tidiedUpto(),
-        head.upper(),
-        "forged",
-        Isolation.SNAPSHOT,
-        "",
-        "",
-        List.of(change),
-        new Entry.Payload(json, null, null));
+    return Forgeries.log(handle, metadata("shop.a"), kind, list, update);
   }
 
   private static MetadataUpdate set(String key, String value) {
