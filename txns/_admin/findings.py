@@ -23,10 +23,18 @@ class Violation:
 
 @dataclass
 class Findings:
-    """What was looked at, and what does not hold."""
+    """
+    What was looked at, and what does not hold.
+
+    Attributes:
+        violations: What does not hold.
+        checked: How many of what were looked at.
+        warnings: What holds, and is to be put right all the same.
+    """
 
     violations: list[Violation] = field(default_factory=list)
     checked: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     def add(self, invariant: str, where: str, words: str) -> None:
         """Note a violation."""

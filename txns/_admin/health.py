@@ -105,6 +105,7 @@ def health(parts: Parts) -> Health:
     if has_nameless(parts.catalog):
         found.warnings.append(NAMELESS.format(catalog=parts.catalog.name))
     found.warnings.extend(_commit_table_warnings(head.metadata))
+    found.warnings.extend(place_warnings(parts, head))
     for each in surveyed:
         if each.loaded is not None and each.loaded.table is not None:
             found.warnings.extend(_retention_warnings(each.identifier, each.loaded.metadata))
@@ -185,6 +186,12 @@ def _missing(head: Head, surveyed: list[Surveyed], left: list[Outstanding]) -> l
             )
         )
     return found
+
+
+def place_warnings(parts: Parts, head: Head) -> list[str]:
+    """Say once where files of the commit table stay for ever, and how to end that."""
+    why = parts.log.place.why_files_stay(head.metadata.location)
+    return [f"commit table: {why}"] if why else []
 
 
 def _commit_table_warnings(metadata: TableMetadata) -> list[str]:

@@ -15,7 +15,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 
 from txns._admin.archive_invariants import check_archive
 from txns._admin.findings import Findings
-from txns._admin.health import NAMELESS
+from txns._admin.health import NAMELESS, place_warnings
 from txns._admin.inventory import has_nameless, survey
 from txns._admin.table_invariants import LoggedTables, check_table, stored
 from txns._iceberg import snapshots
@@ -73,6 +73,7 @@ def check_all(parts: Parts) -> Findings:
     logged = LoggedTables.of(metadata for _, metadata in surveyed)
     check_archive(found, parts, head, logged)
     _check_payloads(found, parts, head)
+    found.warnings.extend(place_warnings(parts, head))
     found.checked["entries in the head"] = len(head.state.entries)
     if has_nameless(parts.catalog):
         found.add("unreadable", parts.catalog.name, NAMELESS.format(catalog=parts.catalog.name))

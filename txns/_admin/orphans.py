@@ -106,14 +106,8 @@ def remove(parts: Parts) -> list[Orphan]:
 
 def _refuse_elsewhere(parts: Parts, head: Head) -> None:
     """Refuse to remove files where the commit table stands by its own word alone (spec 3.3)."""
-    place = head.metadata.location
-    if not parts.log.place.has(f"{place}/metadata"):
-        raise Unsupported(
-            "the commit table does not stand at its catalog's own place for its name, so nothing is"
-            " removed: look who has moved it, and set its location back with the catalog itself;"
-            " where the place is right, name a folder above it in create_locations of txns.open,"
-            f" or txns.create-locations of the catalog; location=`{place}`"
-        )
+    if why := parts.log.place.why_files_stay(head.metadata.location):
+        raise Unsupported(why)
 
 
 def _delete(io: FileIO, path: str) -> str:

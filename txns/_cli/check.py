@@ -34,11 +34,14 @@ def check(lake: Lake, as_json: bool) -> int:  # noqa: FBT001 -- click's flag
                     {"invariant": each.invariant, "where": each.where, "words": each.words}
                     for each in found.violations
                 ],
+                "warnings": found.warnings,
             }
         )
     else:
         for each in found.violations:
             say(f"{each.invariant}  {each.where}: {each.words}", style="red")
+        for warning in found.warnings:
+            say(f"warning: {warning}", style="yellow")
         counts = ", ".join(f"{count} {what}" for what, count in found.checked.items())
         say(f"checked {counts} against {', '.join(INVARIANTS)}")
         say(f"{len(found.violations)} violations" if found.violations else "all hold")

@@ -56,7 +56,14 @@ def minute_of(upper: int) -> int:
 class SupersededFiles:
     """Files that wait for the end of their time. Threads may share it."""
 
-    def __init__(self, clock: Clock, may_remove: Callable[[str], bool]) -> None:
+    def __init__(self, clock: Clock, may_remove: Callable[[str], bool | None]) -> None:
+        """
+        Begin with none.
+
+        Args:
+            clock: Says when the time of a file has come.
+            may_remove: Whether a file is to be removed at all; None for who asks again later.
+        """
         self._clock = clock
         self._may_remove = may_remove
         self._queue: deque[tuple[int, str]] = deque()
@@ -70,11 +77,20 @@ class SupersededFiles:
             most = AT_ONCE * max(1, len(locations))
             while self._queue and self._queue[0][0] <= now_ms and len(due) < most:
                 due.append(self._queue.popleft()[1])
-            room = QUEUED - len(self._queue)
-            self._queue.extend((now_ms + GRACE_MS, each) for each in locations[:room])
+            self._wait(now_ms, locations)
+        left: list[str] = []
         for path in due:
-            if self._may_remove(path):  # asked here, since it may ask the catalog
+            answer = self._may_remove(path)  # asked here, since it may ask the catalog
+            if answer:
                 remove(io, path)
+            elif answer is None:
+                left.append(path)
+        with self._lock:
+            self._wait(now_ms, left)
+
+    def _wait(self, now_ms: int, locations: Sequence[str]) -> None:
+        room = QUEUED - len(self._queue)
+        self._queue.extend((now_ms + GRACE_MS, each) for each in locations[:room])
 
 
 def remove(io: FileIO, path: str) -> None:
