@@ -25,6 +25,7 @@ import org.apache.iceberg.Scan;
 import org.apache.iceberg.SnapshotUpdate;
 import org.apache.iceberg.SortField;
 import org.apache.iceberg.SortOrder;
+import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.TableScan;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.metrics.MetricsReporter;
@@ -125,6 +126,21 @@ public final class TxnTable extends BaseTable {
     Map<Integer, SortOrder> orders = new HashMap<>(super.sortOrders());
     orders.values().removeIf(order -> !order.fields().stream().allMatch(this::hasColumn));
     return orders;
+  }
+
+  /**
+   * Where a record alone has put a table nobody cleans up: an orphan removal lists the files below
+   * its location, and Iceberg removes none of a table whose {@code gc.enabled} is false.
+   */
+  @Override
+  public Map<String, String> properties() {
+    Map<String, String> own = super.properties();
+    if (operations.isInPlace()) {
+      return own;
+    }
+    Map<String, String> guarded = new HashMap<>(own);
+    guarded.put(TableProperties.GC_ENABLED, "false");
+    return guarded;
   }
 
   private boolean hasColumn(SortField field) {

@@ -2,8 +2,10 @@ package io.txns.iceberg.catalog;
 
 import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
+import io.txns.iceberg.LogFields;
 import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
+import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.Winner;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.DelegatingOperations;
@@ -33,6 +35,8 @@ import org.apache.iceberg.io.LocationProvider;
  * older than the transaction that writes through it.
  */
 final class TxnTableOperations extends DelegatingOperations {
+  private static final TxnLogger LOG = TxnLogger.of(TxnTableOperations.class);
+
   private final NewestTables newest;
   private final WriteChecks checks;
   private final Autocommit autocommit;
@@ -51,6 +55,9 @@ final class TxnTableOperations extends DelegatingOperations {
 
   /** Whether the state that is known is older than a commit through this object. */
   private boolean committed;
+
+  /** A state that is known to stand where it may. */
+  private TableMetadata inPlace;
 
   private boolean replaces;
   private TableMetadata plannedOn;
@@ -369,5 +376,19 @@ final class TxnTableOperations extends DelegatingOperations {
   public TableOperations temp(TableMetadata uncommitted) {
     return new PlacedOperations(
         super.temp(uncommitted), () -> checks.refuseToWrite(identifier, real, uncommitted));
+  }
+
+  /** Whether files may be removed where the table says that it is; not, while nobody can say. */
+  boolean isInPlace() {
+    TableMetadata now = current();
+    if (now != inPlace) {
+      try {
+        inPlace = checks.isInPlace(identifier, real, now) ? now : null;
+      } catch (RuntimeException e) {
+        LOG.warn(LogFields.of(identifier), "the catalog does not tell where the table may be", e);
+        inPlace = null;
+      }
+    }
+    return inPlace != null;
   }
 }

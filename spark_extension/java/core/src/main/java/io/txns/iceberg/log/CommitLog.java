@@ -110,7 +110,7 @@ public final class CommitLog {
     this.delegate = delegate;
     this.identifier = identifier;
     this.clock = clock;
-    OwnPlace place = new OwnPlace(delegate, identifier, allowedPlaces);
+    OwnPlace place = new OwnPlace(delegate, identifier, clock, allowedPlaces);
     this.superseded = new SupersededFiles(clock, place::has);
   }
 

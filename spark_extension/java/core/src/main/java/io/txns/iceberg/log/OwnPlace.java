@@ -1,16 +1,17 @@
 package io.txns.iceberg.log;
 
+import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.meta.DefaultPlaces;
 import io.txns.iceberg.meta.Places;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
-import org.apache.iceberg.exceptions.AlreadyExistsException;
-import org.apache.iceberg.exceptions.RESTException;
 
 /**
  * Where a commit table stands by its catalog's own rules: nothing of it is removed elsewhere. Where
@@ -20,43 +21,65 @@ import org.apache.iceberg.exceptions.RESTException;
 final class OwnPlace {
   private static final TxnLogger LOG = TxnLogger.of(OwnPlace.class);
 
+  /** How long a catalog that has failed is left alone, in ms: whoever tidies would wait for it. */
+  static final long ASK_AGAIN_MS = 10 * 60 * 1000L;
+
   private final Catalog delegate;
   private final TableIdentifier identifier;
+  private final TxnClock clock;
   private final Supplier<List<String>> allowed;
-  private Set<String> folders;
+  private final Set<String> known = new LinkedHashSet<>();
+  private boolean allKnown;
+  private OptionalLong askFromMs = OptionalLong.empty();
 
-  OwnPlace(Catalog delegate, TableIdentifier identifier, Supplier<List<String>> allowed) {
+  OwnPlace(
+      Catalog delegate,
+      TableIdentifier identifier,
+      TxnClock clock,
+      Supplier<List<String>> allowed) {
     this.delegate = delegate;
     this.identifier = identifier;
+    this.clock = clock;
     this.allowed = allowed;
   }
 
-  /** Whether a file lies there, or below a folder that this process allows. */
-  boolean has(String path) {
-    return allowed.get().stream().anyMatch(folder -> Places.isBelow(path, folder))
-        || folders().stream()
-            .anyMatch(folder -> Places.isBelowOwn(path, folder, identifier.name()));
-  }
-
-  private synchronized Set<String> folders() {
-    if (folders == null) {
-      Set<String> found = new LinkedHashSet<>();
-      found.addAll(DefaultPlaces.ofNamespace(delegate, identifier.namespace()));
-      found.addAll(planned());
-      folders = found; // whoever may write the log alone does not move it
+  /**
+   * Whether a file lies there, or below a folder that this process allows; empty while the catalog
+   * does not tell: it is asked again later.
+   */
+  synchronized Optional<Boolean> has(String path) {
+    if (allowed.get().stream().anyMatch(folder -> Places.isBelow(path, folder))
+        || isBelowKnown(path)) {
+      return Optional.of(true);
     }
-    return folders;
+    ask();
+    if (isBelowKnown(path)) {
+      return Optional.of(true);
+    }
+    return allKnown ? Optional.of(false) : Optional.empty();
   }
 
-  private Set<String> planned() {
+  private boolean isBelowKnown(String path) {
+    return known.stream().anyMatch(folder -> Places.isBelowOwn(path, folder, identifier.name()));
+  }
+
+  private void ask() {
+    boolean waits = askFromMs.isPresent() && clock.elapsedMs() < askFromMs.getAsLong();
+    if (allKnown || waits) {
+      return;
+    }
     try {
-      return DefaultPlaces.planned(delegate, identifier);
-    } catch (AlreadyExistsException | RESTException e) {
+      // Whoever may write the log alone does not move it.
+      known.addAll(DefaultPlaces.ofNamespace(delegate, identifier.namespace()));
+      known.addAll(DefaultPlaces.planned(delegate, identifier));
+      allKnown = true;
+    } catch (RuntimeException e) {
       LOG.warn(
-          "the server does not tell where the commit table belongs, so that its superseded files"
-              + " stay: name its folder in the catalog option txns.create-locations",
+          "the catalog does not tell where the commit table belongs, so that its superseded files"
+              + " stay until it does: it is asked again in 10 minutes; or name its folder in the"
+              + " catalog option txns.create-locations",
           e);
-      return Set.of();
+      askFromMs = OptionalLong.of(clock.elapsedMs() + ASK_AGAIN_MS);
     }
   }
 }

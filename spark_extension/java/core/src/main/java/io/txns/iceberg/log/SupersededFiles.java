@@ -5,9 +5,10 @@ import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnLogger;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.Optional;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.function.Predicate;
+import java.util.function.Function;
 import org.apache.iceberg.io.FileIO;
 
 /**
@@ -42,19 +43,19 @@ public final class SupersededFiles {
   private record Superseded(FileIO io, String location, long dueMs) {}
 
   private final TxnClock clock;
-  private final Predicate<String> mayRemove;
+  private final Function<String, Optional<Boolean>> mayRemove;
   private final int queued;
   private final Deque<Superseded> queue = new ArrayDeque<>();
 
   /**
-   * @param mayRemove whether a file is to be removed at all; asked late, since it may ask the
-   *     catalog
+   * @param mayRemove whether a file is to be removed at all, empty for who asks again later; asked
+   *     late, since it may ask the catalog
    */
-  SupersededFiles(TxnClock clock, Predicate<String> mayRemove) {
+  SupersededFiles(TxnClock clock, Function<String, Optional<Boolean>> mayRemove) {
     this(clock, mayRemove, QUEUED);
   }
 
-  SupersededFiles(TxnClock clock, Predicate<String> mayRemove, int queued) {
+  SupersededFiles(TxnClock clock, Function<String, Optional<Boolean>> mayRemove, int queued) {
     this.clock = clock;
     this.mayRemove = mayRemove;
     this.queued = queued;
@@ -77,14 +78,23 @@ public final class SupersededFiles {
       Superseded due = queue.removeFirst();
       BACKGROUND.execute(() -> LogFields.NONE.alone(() -> delete(due)));
     }
-    if (location != null && queue.size() < queued) {
+    if (location != null) {
+      await(io, location, nowMs);
+    }
+  }
+
+  private synchronized void await(FileIO io, String location, long nowMs) {
+    if (queue.size() < queued) {
       queue.addLast(new Superseded(io, location, nowMs + GRACE_MS));
     }
   }
 
   private void delete(Superseded due) {
     try {
-      if (mayRemove.test(due.location())) {
+      Optional<Boolean> answer = mayRemove.apply(due.location());
+      if (answer.isEmpty()) {
+        await(due.io(), due.location(), clock.elapsedMs());
+      } else if (answer.get()) {
         due.io().deleteFile(due.location());
       }
     } catch (RuntimeException e) {

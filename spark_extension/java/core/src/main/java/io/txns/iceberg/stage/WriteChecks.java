@@ -160,6 +160,11 @@ public final class WriteChecks {
     places.refuseToWrite(table, real == null ? null : real.current(), shown);
   }
 
+  /** Whether files may be written, and removed, where what is shown of a table says that it is. */
+  public boolean isInPlace(TableIdentifier table, TableOperations real, TableMetadata shown) {
+    return places.misplaced(table, real == null ? null : real.current(), shown).isEmpty();
+  }
+
   /**
    * Refuse the commit table's name, also before there is a table under it.
    *

@@ -80,16 +80,7 @@ public final class AllowedPlaces {
    * @throws TxnException Quarantined with the place, and the option that allows it
    */
   public void refuseToWrite(TableIdentifier table, TableMetadata stands, TableMetadata shown) {
-    TableMetadata base = stands != null && stands.uuid().equals(shown.uuid()) ? stands : null;
-    Map<String, String> paths = new HashMap<>(shown.properties());
-    paths.keySet().retainAll(Places.PATHS.keySet());
-    Optional<String> place =
-        forbidden(
-            table,
-            base,
-            List.of(
-                new MetadataUpdate.SetLocation(shown.location()),
-                new MetadataUpdate.SetProperties(paths)));
+    Optional<String> place = misplaced(table, stands, shown);
     if (place.isPresent()) {
       throw TxnException.quarantined(
           table,
@@ -127,6 +118,20 @@ public final class AllowedPlaces {
                   + " else `txns recover --void %d` takes the entry out of the log",
               allowing(table, place.get()), commitTs));
     }
+  }
+
+  /** The first place of a table that it has not in the catalog itself, and may not have. */
+  public Optional<String> misplaced(
+      TableIdentifier table, TableMetadata stands, TableMetadata shown) {
+    TableMetadata base = stands != null && stands.uuid().equals(shown.uuid()) ? stands : null;
+    Map<String, String> paths = new HashMap<>(shown.properties());
+    paths.keySet().retainAll(Places.PATHS.keySet());
+    return forbidden(
+        table,
+        base,
+        List.of(
+            new MetadataUpdate.SetLocation(shown.location()),
+            new MetadataUpdate.SetProperties(paths)));
   }
 
   /** The first place where a change puts a table, and may not. */

@@ -177,6 +177,16 @@ class WritePlacesTest extends TwoTables {
     assertThat(victims()).isEqualTo(before);
   }
 
+  /** An orphan removal lists what lies below the location that a table tells. */
+  @Test
+  void aTableThatARecordHasPutElsewhereTellsIcebergToRemoveNothing() {
+    assertThat(table(lazy).properties()).doesNotContainKey(TableProperties.GC_ENABLED);
+    forge(LOCATION);
+    assertThat(table(lazy).properties()).containsEntry(TableProperties.GC_ENABLED, "false");
+    assertThat(table(lake.open(Map.of("txns.create-locations", folder.toString()))).properties())
+        .doesNotContainKey(TableProperties.GC_ENABLED);
+  }
+
   private void repair(String deed) {
     if (deed.equals("adopt")) {
       handle.repairAdopt(id("shop.a"));

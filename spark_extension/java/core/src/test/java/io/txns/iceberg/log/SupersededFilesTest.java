@@ -5,6 +5,10 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.txns.iceberg.MovedClock;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.iceberg.hadoop.HadoopFileIO;
 import org.apache.iceberg.io.FileIO;
@@ -45,7 +49,7 @@ class SupersededFilesTest {
   @ParameterizedTest
   @ValueSource(longs = {72, -72})
   void anHourPassesWhateverTheClockIsSetTo(long hours) throws Exception {
-    SupersededFiles files = new SupersededFiles(clock, path -> true, 9);
+    SupersededFiles files = new SupersededFiles(clock, path -> Optional.of(true), 9);
     files.add(io, file("a"));
     clock.setMs = hours * HOUR_MS;
     files.add(io, file("b"));
@@ -61,7 +65,7 @@ class SupersededFilesTest {
   /** What finds no room stays for {@code txns tidy --files}, and what waits has its turn. */
   @Test
   void whatWaitsIsBounded() throws Exception {
-    SupersededFiles files = new SupersededFiles(clock, path -> true, 2);
+    SupersededFiles files = new SupersededFiles(clock, path -> Optional.of(true), 2);
     for (String name : new String[] {"a", "b", "c"}) {
       files.add(io, file(name));
     }
@@ -78,5 +82,31 @@ class SupersededFilesTest {
     for (String name : new String[] {"c", "d", "f"}) {
       assertThat(folder.resolve(name)).exists();
     }
+  }
+
+  /** What came to its end while the catalog did not tell is tried again. */
+  @Test
+  void whatNobodyKnowsOfWaitsAgain() throws Exception {
+    AtomicReference<Optional<Boolean>> answer = new AtomicReference<>(Optional.empty());
+    CountDownLatch asked = new CountDownLatch(1);
+    SupersededFiles files =
+        new SupersededFiles(
+            clock,
+            path -> {
+              asked.countDown();
+              return answer.get();
+            },
+            9);
+    files.add(io, file("a"));
+    clock.aheadMs += HOUR_MS;
+    files.add(io, null);
+    assertThat(asked.await(10, TimeUnit.SECONDS)).isTrue();
+    answer.set(Optional.of(true));
+    for (int i = 0; i < 100 && Files.exists(folder.resolve("a")); i++) {
+      Thread.sleep(100); // a thread of its own puts it back
+      clock.aheadMs += HOUR_MS;
+      files.add(io, null);
+    }
+    assertThat(folder.resolve("a")).doesNotExist();
   }
 }
