@@ -26,7 +26,12 @@ FORGER, OTHER_LOGS = "m", "o"
 """The workers that write the log as they like, and the tables of another one."""
 PROMISE = "outside the care"
 _LOG: Identifier = ("txns", "commits")
-_PATHS = ("write.metadata.path",)
+_PATHS = (
+    "write.metadata.path",
+    "write.data.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
 _LOGS_PATHS = ("write.metadata.path", "write.data.path")
 
 
@@ -40,8 +45,8 @@ class Guard:
         others: The tables that are not in this log's care, by uuid: name and location.
         log_folder: The commit table's location, before anybody moves it.
         log_uuid: Its uuid.
-        astray: New files of the log, and of who writes a table on: they lie where the log, or its
-            table, says that they do (docs/security.md), and may be removed again.
+        astray: New files of the log: they lie where its table says that it does (docs/security.md),
+            and may be removed again.
         stands_aside: Whether somebody is at work of whom nothing is said.
     """
 
@@ -104,9 +109,7 @@ class Guard:
         """Judge that a file is written."""
         if self._is_free():
             return
-        if location not in self.registry.storage.files and (
-            self._is_of_log(location) or _is_a_writers(self._who())
-        ):
+        if location not in self.registry.storage.files and self._is_of_log(location):
             self.astray.add(location)
             return
         self._refuse_place(location, "writes")
@@ -160,7 +163,3 @@ class Guard:
 
     def _broken(self, why: str) -> None:
         raise Violation(PROMISE, f"{self._who()}: {why}")
-
-
-def _is_a_writers(doing: str) -> bool:
-    return doing.endswith(("transaction", "autocommit"))
