@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import PropertiesUpdateSummary
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
-    from pyiceberg.table import CommitTableResponse, CreateTableTransaction
+    from pyiceberg.table import CommitTableResponse, CreateTableTransaction, Transaction
+    from pyiceberg.table.locations import LocationProvider
     from pyiceberg.table.sorting import SortOrder
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.typedef import Properties
@@ -264,6 +265,22 @@ class TxnCatalog(Catalog):
         self._parts.catalog.drop_view(identifier)
 
 
+class _ReadOnlyTable(Table):
+    """A table of a snapshot: pyiceberg would write files before its catalog refuses them."""
+
+    def transaction(self) -> Transaction:
+        """Refuse to write."""
+        raise self._read_only()
+
+    def location_provider(self) -> LocationProvider:
+        """Refuse to write."""
+        raise self._read_only()
+
+    def _read_only(self) -> InvalidUsage:
+        assert isinstance(self.catalog, SnapshotCatalog)
+        return self.catalog.read_only(self.name())
+
+
 class SnapshotCatalog(TxnCatalog):
     """All tables as of one timestamp, to be read."""
 
@@ -302,7 +319,7 @@ class SnapshotCatalog(TxnCatalog):
     def load_table(self, identifier: str | Identifier) -> Table:
         """Load a table as of `read_ts`."""
         loaded = self._load(self.identifier_to_tuple(identifier))
-        return Table(loaded.identifier, loaded.metadata, loaded.location, loaded.io, self)
+        return _ReadOnlyTable(loaded.identifier, loaded.metadata, loaded.location, loaded.io, self)
 
     def commit_table(
         self,
@@ -312,12 +329,12 @@ class SnapshotCatalog(TxnCatalog):
     ) -> CommitTableResponse:
         """Refuse to write."""
         del requirements, updates
-        raise self._read_only(table.name())
+        raise self.read_only(table.name())
 
     def create_table(self, identifier: str | Identifier, *args: Any, **kwargs: Any) -> Table:
         """Refuse to write."""
         del args, kwargs
-        raise self._read_only(identifier)
+        raise self.read_only(identifier)
 
     def create_table_transaction(
         self,
@@ -330,30 +347,31 @@ class SnapshotCatalog(TxnCatalog):
     ) -> CreateTableTransaction:
         """Refuse to write."""
         del schema, location, partition_spec, sort_order, properties
-        raise self._read_only(identifier)
+        raise self.read_only(identifier)
 
     def drop_table(self, identifier: str | Identifier) -> None:
         """Refuse to write."""
-        raise self._read_only(identifier)
+        raise self.read_only(identifier)
 
     def purge_table(self, identifier: str | Identifier) -> None:
         """Refuse to write."""
-        raise self._read_only(identifier)
+        raise self.read_only(identifier)
 
     def rename_table(
         self, from_identifier: str | Identifier, to_identifier: str | Identifier
     ) -> Table:
         """Refuse to write."""
         del to_identifier
-        raise self._read_only(from_identifier)
+        raise self.read_only(from_identifier)
 
     def _refuse_in_transaction(self, operation: str) -> None:
-        raise self._read_only(operation)
+        raise self.read_only(operation)
 
     def _check_writable(self) -> None:
-        raise self._read_only("namespaces and views")
+        raise self.read_only("namespaces and views")
 
-    def _read_only(self, what: str | Identifier) -> InvalidUsage:
+    def read_only(self, what: str | Identifier) -> InvalidUsage:
+        """Describe a write, which is refused."""
         return InvalidUsage(
             "25006",
             f"a snapshot of the tables at {self.read_ts} is read-only: write in a transaction;"

@@ -194,6 +194,20 @@ def test_a_dropped_name_is_not_created_again_where_a_record_has_put_it(lake, for
     assert before == lake.files()
 
 
+@pytest.mark.parametrize("way", ["append", "overwrite", "transaction", "location_provider"])
+def test_a_snapshot_that_is_read_only_takes_no_file(lake, forge, way):
+    """Neither where a record has put the table nor elsewhere."""
+    plain = lake.open().snapshot().load_table("shop.a")
+    forge("location")
+    moved = lake.open().snapshot().load_table("shop.a")
+    before = lake.files()
+    for table in (plain, moved):
+        with pytest.raises(txns.errors.InvalidUsage, match="read-only"):
+            WRITES[way](table)
+    assert before == lake.files()
+    assert [1, 2] == ids(moved)
+
+
 @pytest.mark.parametrize("deed", ["adopt", "reject"])
 def test_a_repair_writes_nothing_where_a_record_has_put_a_table(lake, forge, deed):
     """1. A record moves the table, which no applier carries out. 2. A stranger appends to it."""
