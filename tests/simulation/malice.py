@@ -147,19 +147,22 @@ def _is_done(lake: Lake) -> bool:
     others = {name for name, _location in lake.guard.others.values()}
     surveyed = survey(handle.parts, handle.parts.log.load())
     broken = [one for one in surveyed if one.foreign and one.identifier not in others]
-    left = [one for one in broken if not _is_ended(handle, one.identifier)]
-    return len(left) == len(broken)
+    for one in broken:
+        _repair(handle, one.identifier)
+    return not broken
 
 
-def _is_ended(handle: Any, name: Identifier) -> bool:
-    """Whether somebody's repair has ended what is wrong with a table: for some none does."""
+def _repair(handle: Any, name: Identifier) -> None:
+    """End what is wrong with a table: one of the two commands does."""
+    told: list[Exception] = []
     for repair in (handle.repair_adopt, handle.repair_reject):
         try:
             repair(name)
-        except (Quarantined, Unsupported):
-            continue
-        return True
-    return False
+        except (Quarantined, Unsupported) as error:
+            told.append(error)
+        else:
+            return
+    raise Violation("void", f"no repair ends what is wrong with {name}: {told!r}")
 
 
 def _go_on(lake: Lake) -> None:

@@ -25,7 +25,7 @@ from txns._logger import fields, logger
 from txns._stage import change_builder
 from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
-from txns._table.logged_state import is_cut_off, is_of_dropped, stranger_above
+from txns._table.logged_state import is_cut_off, is_of_dropped, logged_state, stranger_above
 from txns._table.swap import swap
 from txns.errors import Conflict, Quarantined, Unsupported, transactions_off
 
@@ -64,7 +64,8 @@ class Repairer:
             Quarantined: No repair ends what was done to the table.
         """
         head, loaded = self._newest(identifier)
-        if loaded.dropped:
+        set_back = loaded.stranger is not None and loaded.stranger.lost is not None
+        if loaded.dropped and not set_back:  # of one that was set back there is nothing to reject
             raise Unsupported(
                 "the log has dropped the table, so nothing is adopted into it: reject what was"
                 f" written, which keeps it on a branch; table=`{dotted_name(identifier)}`"
@@ -117,22 +118,28 @@ class Repairer:
         """
         Take the strangers' state as it is, under a snapshot of ours with a list of its own.
 
-        It stands on a footing: what the catalog itself has, whatever a replica of it gave.
+        It stands on a footing: what the catalog itself has, whatever a replica of it gave. A table
+        that was set back to where it was dropped is dropped, under one more marker.
 
         Raises:
-            Unsupported: Changes are logged that their state does not have; transactions are off.
+            Unsupported: Changes are logged that their state does not have; transactions are off; or
+                somebody wrote on a marker.
             Conflict: The table is another one meanwhile.
         """
         if head.state.off:
             raise transactions_off()  # before the table has a footing
         _refuse_outstanding(head, loaded, stranger)
+        stands_dropped = stranger.lost is not None and _stands_dropped(loaded)
         loaded = self._on_footing(head, loaded, stranger)
         stranger = _stranger(loaded)
         staged = self._marked_again(loaded)
         assert loaded.table is not None
         source = loaded.table.metadata.current_snapshot()
         parent = staged.current.current_snapshot()
-        change_builder.stage_copy(staged, self._clock, source=source, parent=parent)
+        if stands_dropped:
+            change_builder.stage_drop(staged, self._clock)
+        else:
+            change_builder.stage_copy(staged, self._clock, source=source, parent=parent)
         marks = _taken_in(stranger)
         return self._repair(Kind.REPAIR, "adopt", loaded, staged, stranger, marks)
 
@@ -229,6 +236,30 @@ def _stranger(loaded: Loaded) -> Stranger:
             f" table=`{dotted_name(loaded.identifier)}`"
         )
     return loaded.stranger
+
+
+def _stands_dropped(loaded: Loaded) -> bool:
+    """
+    Whether a table was set back to where the log had dropped it: nothing is adopted into it.
+
+    Raises:
+        Unsupported: Somebody wrote on the marker, which a purge would take for the log's.
+    """
+    assert loaded.table is not None
+    metadata = loaded.table.metadata
+    mark = _mark.mark_of(metadata) or _mark.TableMark("", "", 0, _mark.applied_ts(metadata))
+    stands = logged_state(metadata, mark)
+    if not _mark.is_dropped(stands.snapshot):
+        return False
+    if stands.stranger is not None:
+        assert stands.snapshot is not None
+        raise Unsupported(
+            "the table was set back to where the log had dropped it, and somebody wrote it since:"
+            " put `main` back on that snapshot with plain Iceberg, keeping what was written on a"
+            " branch, and adopt again, which leaves it dropped;"
+            f" snapshot=`{stands.snapshot.snapshot_id}` table=`{dotted_name(loaded.identifier)}`"
+        )
+    return True
 
 
 def _refuse_outstanding(head: Head, loaded: Loaded, stranger: Stranger) -> None:

@@ -12,7 +12,7 @@ from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
 import txns
-from tests.txns.lake import ids, rows
+from tests.txns.lake import SCHEMA, ids, rows
 from txns._admin.invariants import check_all
 from txns._admin.void import void, void_sound
 from txns._config import Config
@@ -328,3 +328,41 @@ def test_a_void_record_does_not_stand_over_another_one(shop, monkeypatch, of, ar
     assert [1, 2] == shop.plain_ids("shop.b")
     assert "mine" in {one["txn_id"] for one in again.transactions()}
     assert [] == check_all(again.parts).violations
+
+
+def _dropped_below_a_void_record(shop, monkeypatch) -> txns.Handle:
+    """1. a is dropped. 2. A record names it that nobody can read. 3. That is made void."""
+    shop.open().catalog().drop_table("shop.a")
+    _, ts = _append_bad(shop, monkeypatch, **{_entry.ISOLATION: "chaos"})
+    void(_parts(shop), ts)
+    return shop.open(shop.another_catalog())
+
+
+def test_a_dropped_table_that_lacks_a_void_record_stays_dropped_by_adopt(shop, monkeypatch):
+    """It stands at a marker, which is what adopt takes: nothing is left to reject."""
+    handle = _dropped_below_a_void_record(shop, monkeypatch)
+    with pytest.raises(txns.Unsupported, match="or adopt"):
+        handle.repair_reject("shop.a")
+    handle.repair_adopt("shop.a")
+    assert [("shop", "a")] == handle.dropped()
+    assert [] == check_all(handle.parts).violations
+    handle.catalog().create_table("shop.a", SCHEMA).append(rows(5))
+    assert [5] == ids(shop.open().snapshot().load_table("shop.a"))
+
+
+def test_what_a_stranger_wrote_on_a_marker_is_not_adopted(shop, monkeypatch):
+    """It is set aside by hand before: a purge takes what stands between two markers."""
+    handle = _dropped_below_a_void_record(shop, monkeypatch)
+    table = shop.catalog.load_table("shop.a")
+    marker = table.current_snapshot().snapshot_id
+    table.append(rows(7))
+    with pytest.raises(txns.Unsupported, match=f"put `main` back .* snapshot=`{marker}`"):
+        handle.repair_adopt("shop.a")
+    theirs = shop.catalog.load_table("shop.a")
+    with theirs.manage_snapshots() as refs:
+        refs.create_branch(theirs.current_snapshot().snapshot_id, "theirs")
+    with shop.catalog.load_table("shop.a").manage_snapshots() as refs:
+        refs.set_current_snapshot(marker)
+    handle.repair_adopt("shop.a")
+    assert [("shop", "a")] == handle.dropped()
+    assert [] == check_all(handle.parts).violations

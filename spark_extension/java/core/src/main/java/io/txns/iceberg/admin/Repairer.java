@@ -27,6 +27,7 @@ import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.stage.WriteChecks;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.Loaded;
+import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.Retention;
 import io.txns.iceberg.table.Stranger;
 import io.txns.iceberg.table.TableMark;
@@ -79,7 +80,8 @@ public final class Repairer {
   public long adopt(TableIdentifier identifier) {
     Newest newest = newest(identifier);
     Loaded loaded = newest.loaded();
-    if (loaded.dropped()) {
+    boolean setBack = loaded.stranger().filter(one -> one.lost() != null).isPresent();
+    if (loaded.dropped() && !setBack) { // of one that was set back there is nothing to reject
       throw TxnException.unsupported(
           String.format(
               "the log has dropped the table, so nothing is adopted into it: use action =>"
@@ -272,19 +274,50 @@ public final class Repairer {
   /**
    * Take the strangers' state as it is, under a snapshot of ours with a manifest list of its own.
    *
-   * <p>It stands on a footing: what the catalog itself has, whatever a replica of it gave.
+   * <p>It stands on a footing: what the catalog itself has, whatever a replica of it gave. A table
+   * that was set back to where it was dropped is dropped, under one more marker.
    */
   private long adoptState(Head head, Loaded judged, Stranger stranger) {
     if (head.state().off()) {
       throw TxnException.off(); // before the table has a footing
     }
     refuseOutstanding(head, judged, stranger);
+    boolean standsDropped = stranger.lost() != null && standsDropped(judged);
     Loaded loaded = onFooting(head, judged, stranger);
     Stranger standing = strangerOf(loaded);
     StagedTable staged = markedAgain(loaded);
     Snapshot theirs = loaded.real().current().currentSnapshot();
-    SnapshotCopy.stage(staged, theirs, staged.current().currentSnapshot());
+    if (standsDropped) {
+      staged.stage(staged.current(), TableDrop.marked(staged.current(), staged.real()));
+    } else {
+      SnapshotCopy.stage(staged, theirs, staged.current().currentSnapshot());
+    }
     return repair(EntryKind.REPAIR, "adopt", loaded, staged, standing, adopted(standing));
+  }
+
+  /**
+   * Whether a table was set back to where the log had dropped it: nothing is adopted into it.
+   *
+   * @throws TxnException 0A000 where somebody wrote on the marker, which a purge would take for the
+   *     log's
+   */
+  private boolean standsDropped(Loaded loaded) {
+    TableMetadata metadata = loaded.real().current();
+    TableMark without = new TableMark(log.identifier(), "", 0, TableMark.applied(metadata));
+    LoggedState stands = LoggedState.of(metadata, TableMark.of(metadata).orElse(without));
+    if (!TableMark.isDropped(stands.snapshot())) {
+      return false;
+    }
+    if (stands.stranger().isPresent()) {
+      throw TxnException.unsupported(
+          String.format(
+              "the table was set back to where the log had dropped it, and somebody wrote it since:"
+                  + " put `main` back on that snapshot with plain Iceberg, keeping what was written"
+                  + " on a branch, and use action => 'adopt' again, which leaves it dropped;"
+                  + " snapshot=`%d` table=`%s`",
+              stands.snapshot().snapshotId(), loaded.identifier()));
+    }
+    return true;
   }
 
   /**

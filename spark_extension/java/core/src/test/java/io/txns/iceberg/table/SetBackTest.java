@@ -290,6 +290,42 @@ class SetBackTest extends TwoTables {
     assertThat(lake.plainIds("shop.a")).containsExactly(1L, 3L);
   }
 
+  /** It stands at a marker, which is what adopt takes: nothing is left to reject. */
+  @Test
+  void adoptLeavesATableDroppedThatWasSetBackToAMarker() {
+    setBackToAMarker();
+    assertThatThrownBy(() -> handle.repairReject(id("shop.a"))).hasMessageContaining("'adopt'");
+    handle.repairAdopt(id("shop.a"));
+    assertThat(lake.open().catalog(() -> null).tableExists(id("shop.a"))).isFalse();
+    append(lake.open().catalog(() -> null).createTable(id("shop.a"), Lake.SCHEMA), 5);
+    assertThat(lake.txnIds("shop.a")).containsExactly(5L);
+  }
+
+  /** It is set aside by hand before: a purge takes what stands between two markers. */
+  @Test
+  void whatAStrangerWroteOnAMarkerIsNotAdopted() {
+    setBackToAMarker();
+    long marker = lake.catalog().loadTable(id("shop.a")).currentSnapshot().snapshotId();
+    append(lake.catalog().loadTable(id("shop.a")), 7);
+    assertThatThrownBy(() -> handle.repairAdopt(id("shop.a")))
+        .hasMessageContaining("put `main` back")
+        .hasMessageContaining("snapshot=`" + marker + "`");
+    Table table = lake.catalog().loadTable(id("shop.a"));
+    table.manageSnapshots().createBranch("theirs").setCurrentSnapshot(marker).commit();
+    handle.repairAdopt(id("shop.a"));
+    assertThat(lake.open().catalog(() -> null).tableExists(id("shop.a"))).isFalse();
+  }
+
+  /** 1. a is dropped, and 2. created again; that is archived. 3. It is set back to the drop. */
+  private void setBackToAMarker() {
+    registerAs(newest);
+    ours.dropTable(id("shop.a"), false);
+    String dropped = location();
+    append(ours.createTable(id("shop.a"), Lake.SCHEMA), 8);
+    assertThat(handle.tidy()).isPositive();
+    registerAs(dropped);
+  }
+
   /** 1. T reads a. 2. a is set back below what was archived. 3. T commits, and loads no table. */
   @Test
   void adoptEndsWhatWasOutstanding() {
