@@ -143,10 +143,8 @@ def _is_done(lake: Lake) -> bool:
     handle = lake.open(apply="inline")
     if handle.parts.log.load().state.off:
         handle.on()
-    assert lake.guard is not None
-    others = {name for name, _location in lake.guard.others.values()}
     surveyed = survey(handle.parts, handle.parts.log.load())
-    broken = [one for one in surveyed if one.foreign and one.identifier not in others]
+    broken = [one for one in surveyed if one.foreign]
     for one in broken:
         _repair(handle, one.identifier)
     return not broken

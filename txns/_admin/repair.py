@@ -230,7 +230,13 @@ def _staged(loaded: Loaded) -> StagedTable:
 
 
 def _stranger(loaded: Loaded) -> Stranger:
-    if not loaded.registered or loaded.stranger is None:
+    if not loaded.registered:
+        name = dotted_name(loaded.identifier)
+        raise Unsupported(
+            "there is nothing to repair, since the table is not under care: `txns register"
+            f" {name}` takes it as it stands; table=`{name}`"
+        )
+    if loaded.stranger is None:
         raise Unsupported(
             "there is nothing to repair: nobody wrote the table outside the protocol;"
             f" table=`{dotted_name(loaded.identifier)}`"

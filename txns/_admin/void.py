@@ -7,12 +7,10 @@ in quarantine, as set back, until somebody adopts them as they are. Everything e
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
-from pyiceberg.expressions import And, EqualTo, NotEqualTo, Or, Reference
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
@@ -22,16 +20,15 @@ from pyiceberg.table.update import (
 )
 
 from txns._admin.found_log import at_version
-from txns._admin.shown import shown_tables
+from txns._admin.void_told import records_of, texts_of, told_of
 from txns._commit.tidy import archived
 from txns._iceberg.snapshots import summary_value
 from txns._log import entry as _entry
 from txns._log import permitted
 from txns._log.archive_scan import ArchiveScan
-from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, LoggedChange
+from txns._log.entry import THIS_ENGINE, Entry, Kind, LoggedChange
 from txns._log.head import head_of, record_of
 from txns._log.state import LogState
-from txns._log.stored import number
 from txns._table.mark import applied_ts
 from txns.errors import Conflict, CorruptLog, InvalidUsage, TxnsError, Unsupported
 
@@ -81,7 +78,7 @@ def void(parts: Parts, number: int) -> Voided:
     """
     table = parts.catalog.load_table(parts.log.identifier)
     bad = _record(table.metadata, number)
-    for each in _records(table):
+    for each in records_of(table):
         _refuse_newer(each, "; where somebody has forged it, add --sound" if each is bad else "")
     if _is_sound(parts, table, bad):
         raise InvalidUsage("22023", _keeps_nobody(table, bad))
@@ -92,7 +89,7 @@ def _refuse_newer(record: Snapshot, cure: str = "") -> None:
     """Refuse to write a log of a newer program, to which the record may be sound."""
     try:
         record_of(record)
-        _entry.check_writable(_texts(record))
+        _entry.check_writable(texts_of(record))
     except Unsupported as error:
         raise Unsupported(f"{error}{cure}") from error
     except CorruptLog:
@@ -134,13 +131,9 @@ def void_sound(parts: Parts, number: int) -> Voided:
         table = parts.catalog.load_table(parts.log.identifier)
         bad = _record(table.metadata, number)
         if not _is_newer(bad):
-            for each in _records(table):
+            for each in records_of(table):
                 _refuse_newer(each)
-        told = _told(bad)
-        if told and _is_anothers(table, bad, told):
-            told = None
-        if told:
-            told = replace(told, changes=_of_tables(parts, told))
+        told = told_of(parts, table, bad)
         try:
             _swap(parts, table, bad, told)
         except CommitFailedException:
@@ -198,7 +191,7 @@ def _is_sound(parts: Parts, table: Table, record: Snapshot) -> bool:
 
 def _check_fits(parts: Parts, table: Table, without: list[Snapshot]) -> None:
     """Check that records contradict no other one, some of them left out (CorruptLog)."""
-    left = [each for each in _records(table) if each not in without]
+    left = [each for each in records_of(table) if each not in without]
     records = {each.snapshot_id: record_of(each) for each in left}
     LogState.of(records, _tidied(parts, list(records.values()), 0, None))
 
@@ -224,11 +217,11 @@ def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> None
     """
     permitted.refuse_steered(table.metadata.properties)
     without = at_version(table, _without(table, bad))
-    read = [record_of(each) for each in _records(without) if _can_be_read(each)]
+    read = [record_of(each) for each in records_of(without) if _can_be_read(each)]
     record = _tidied(parts, read, _archived_upto(without), told)
     snapshot, updates = archived(without, [told] if told else [], record)
     updates.append(RemoveSnapshotsUpdate(snapshot_ids=[bad.snapshot_id]))
-    if all(map(_can_be_read, _records(without))):
+    if all(map(_can_be_read, records_of(without))):
         head_of(at_version(table, update_table_metadata(table.metadata, tuple(updates))))
     here = (
         AssertTableUUID(uuid=table.metadata.table_uuid),
@@ -308,13 +301,6 @@ def _tidied(parts: Parts, records: list[Entry], archived_upto: int, told: Entry 
     )
 
 
-def _records(table: Table) -> list[Snapshot]:
-    """Give the snapshots of a commit table that are records, in their order."""
-    every = table.metadata.snapshots
-    found = (each for each in every if summary_value(each, _entry.KIND) is not None)
-    return sorted(found, key=lambda each: each.sequence_number or 0)
-
-
 def _can_be_read(record: Snapshot) -> bool:
     try:
         record_of(record)
@@ -324,87 +310,10 @@ def _can_be_read(record: Snapshot) -> bool:
 
 
 def _unread(table: Table) -> list[Snapshot]:
-    return [each for each in _records(table) if not _can_be_read(each)]
-
-
-def _texts(record: Snapshot) -> dict[str, str]:
-    """Give what stands in a record under keys whose values are texts."""
-    assert record.summary is not None
-    stored: dict[str, object] = dict(record.summary.additional_properties)
-    return {key: text for key, text in stored.items() if isinstance(text, str)}
+    return [each for each in records_of(table) if not _can_be_read(each)]
 
 
 def _archived_upto(table: Table) -> int:
     """Give the greatest `commit_ts` in ms that an archive has."""
     newest = next(ArchiveScan(table).newest_first(("commit_ts",)), None)
     return newest["commit_ts"][-1].as_py() if newest else 0
-
-
-def _told(bad: Snapshot) -> Entry | None:
-    """Make an entry of what can be told of a record: when, under which id, and which tables."""
-    summary = _texts(bad)
-    try:
-        commit_ts = number(summary.get(_entry.COMMIT_TS) or "", _entry.COMMIT_TS)
-        txn_id = summary.get(_entry.TXN_ID) or ""
-        _entry.check_txn_id(txn_id)
-    except (CorruptLog, InvalidUsage):
-        return None
-    return Entry(
-        Kind.COMMIT,
-        txn_id,
-        upper=commit_ts,
-        tidied_upto=0,
-        commit_ts=commit_ts,
-        read_ts=max(commit_ts - 1, 0),
-        engine=THIS_ENGINE,
-        comment="void: the record could not be read",
-        changes=_tables(summary.get(_entry.TABLES) or ""),
-    )
-
-
-def _is_anothers(table: Table, bad: Snapshot, told: Entry) -> bool:
-    """
-    Whether the log has another entry at what is told of a record: that one counts.
-
-    A forger gives his the `commit_ts` or the id of an entry, which no archive has twice. Aborts
-    under its id stand below an entry.
-    """
-    for each in _records(table):
-        said = _texts(each)
-        at, under = said.get(_entry.COMMIT_TS), said.get(_entry.TXN_ID)
-        if each is bad or said.get(_entry.KIND) == Kind.TIDY.value:
-            continue
-        abort = said.get(_entry.KIND) == Kind.ABORT.value
-        if at == str(told.commit_ts) or (under == told.txn_id and not abort):
-            return True
-    condition = Or(
-        EqualTo(term=Reference("commit_ts"), value=told.commit_ts),
-        And(
-            EqualTo(term=Reference("txn_id"), value=told.txn_id),
-            NotEqualTo(term=Reference("kind"), value=Kind.ABORT.value),
-        ),
-    )
-    with suppress(FileNotFoundError):  # of files that are gone a recovery tells
-        return any(len(each) for each in ArchiveScan(table, condition).newest_first())
-    return False
-
-
-def _of_tables(parts: Parts, told: Entry) -> tuple[Change, ...]:
-    """
-    Give the changes of an entry, as its record has them, or tables show where that has none.
-
-    Of tables that are there, and in care, alone: those look set back without it, and a table that
-    is not would be missing for ever.
-    """
-    key, shown = (told.commit_ts, told.txn_id), shown_tables(parts)
-    if not told.changes:
-        return tuple(one.entries[key] for one in shown.tables if key in one.entries)
-    uuids = {one.line.uuid for one in shown.tables}
-    return tuple(one for one in told.changes if one.uuid in uuids or one.table in shown.unread)
-
-
-def _tables(stored: str) -> tuple[Change, ...]:
-    try:
-        return _entry.changes_of(stored)
-    except (CorruptLog, Unsupported):
-        return ()

@@ -34,9 +34,9 @@ def _parts(lake) -> Parts:
     return Parts.of(lake.another_catalog(), Config.of(), lake.clock)
 
 
-def _append_bad(lake, monkeypatch, **wrong: str) -> tuple[int, int]:
+def _append_bad(lake, monkeypatch, named=None, **wrong: str) -> tuple[int, int]:
     """
-    Append an entry that names a, some of whose keys nobody can read.
+    Append an entry that names a, or another table, some of whose keys nobody can read.
 
     Gives its snapshot and its `commit_ts`.
     """
@@ -46,7 +46,11 @@ def _append_bad(lake, monkeypatch, **wrong: str) -> tuple[int, int]:
     [*_, last] = (one for one in head.state.entries if one.changes)
     ts = head.upper + 1
     change = replace(last.changes[0], from_snapshot_id=None, to_snapshot_id=77)
+    if named:
+        uuid = str(lake.catalog.load_table(named).metadata.table_uuid)
+        change = replace(change, table=tuple(named.split(".")), uuid=uuid)
     bad = replace(last, txn_id="bad", commit_ts=ts, upper=ts, prev_ts=head.upper, changes=(change,))
+    bad = replace(bad, tidied_upto=head.state.tidied_upto)
     summary = _entry.to_summary(bad) | wrong
     with monkeypatch.context() as patched:
         patched.setattr(_entry, "to_summary", lambda _: summary)
@@ -366,3 +370,24 @@ def test_what_a_stranger_wrote_on_a_marker_is_not_adopted(shop, monkeypatch):
     handle.repair_adopt("shop.a")
     assert [("shop", "a")] == handle.dropped()
     assert [] == check_all(handle.parts).violations
+
+
+def test_a_table_that_a_void_record_alone_names_is_not_taken_into_care(shop, monkeypatch):
+    """It was never registered: it is its owner's as before, whom adopt tells to register it."""
+    plain = shop.table("plain", [1], register=False)
+    for times in range(2):  # the first one is no evidence for the second
+        _append_bad(shop, monkeypatch, plain, **{_entry.TXN_ID: f"bad-{times}"})
+        unread = {_entry.ISOLATION: "chaos", _entry.TXN_ID: f"worse-{times}"}
+        _append_bad(shop, monkeypatch, plain, **unread)
+        records = shop.another_catalog().load_table("txns.commits").metadata.snapshots[-2:]
+        for each in records:
+            void_sound(_parts(shop), each.snapshot_id)
+    handle = shop.open(shop.another_catalog())
+    for repair in (handle.repair_adopt, handle.repair_reject):
+        with pytest.raises(txns.Unsupported, match="`txns register shop.plain`"):
+            repair(plain)
+    assert [1] == ids(handle.snapshot().load_table(plain))
+    assert [] == check_all(handle.parts).violations
+    handle.register(plain)
+    handle.catalog().load_table(plain).append(rows(2))
+    assert [1, 2] == shop.plain_ids(plain)

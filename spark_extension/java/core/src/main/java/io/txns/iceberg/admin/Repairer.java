@@ -455,7 +455,14 @@ public final class Repairer {
   }
 
   private static Stranger strangerOf(Loaded loaded) {
-    if (!loaded.registered() || loaded.stranger().isEmpty()) {
+    if (!loaded.registered()) {
+      throw TxnException.unsupported(
+          String.format(
+              "there is nothing to repair, since the table is not under care: CALL"
+                  + " system.register(table => '%1$s') takes it as it stands; table=`%1$s`",
+              loaded.identifier()));
+    }
+    if (loaded.stranger().isEmpty()) {
       throw TxnException.unsupported(
           String.format(
               "there is nothing to repair: nobody wrote the table outside the protocol;"

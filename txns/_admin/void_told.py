@@ -1,0 +1,142 @@
+"""
+What can be told of a record that is made void, for the archive.
+
+Docs/spec.md 9.6.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import And, EqualTo, NotEqualTo, Or, Reference
+
+from txns._admin.shown import shown_tables
+from txns._iceberg.snapshots import summary_value
+from txns._log import entry as _entry
+from txns._log.archive_scan import ArchiveScan
+from txns._log.entry import APPLIED_KINDS, THIS_ENGINE, Change, Entry, Kind
+from txns._log.stored import number
+from txns.errors import CorruptLog, InvalidUsage, Unsupported
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from txns._admin.shown import ShownTable
+    from txns._services import Parts
+
+
+def told_of(parts: Parts, table: Table, bad: Snapshot) -> Entry | None:
+    """
+    Make an entry of what can be told of a record: when, under which id, and which tables.
+
+    Where it does not say which it changed, those that show it: the archive has to have that. A
+    table that was never in care is left out: no row of the archive makes it one that lacks
+    something, and that an adoption would take into care. So is one that is not there, which would
+    be missing for ever.
+
+    Args:
+        parts: The lake's.
+        table: The commit table.
+        bad: The record.
+    """
+    told = _said(bad)
+    if told is None:
+        return None
+    tables = shown_tables(parts).tables
+    if not told.changes:
+        return replace(told, changes=_shown(tables, told))
+    cared = {each.line.uuid for each in tables}
+    cared |= _archived(table, {each.uuid for each in told.changes} - cared)
+    return replace(told, changes=tuple(each for each in told.changes if each.uuid in cared))
+
+
+def _archived(table: Table, uuids: set[str]) -> set[str]:
+    """Give the uuids of tables to which the archive says that something was applied."""
+    if not uuids:
+        return set()
+    found: set[str] = set()
+    applied = pa.array(sorted(each.value for each in APPLIED_KINDS), pa.string())
+    for rows in ArchiveScan(table).newest_first(("commit_ts", "kind", "table_uuid")):
+        at = pc.is_in(rows["kind"].cast(pa.string()), applied)
+        found |= uuids.intersection(rows.filter(at)["table_uuid"].to_pylist())
+    return found
+
+
+def _said(bad: Snapshot) -> Entry | None:
+    summary = texts_of(bad)
+    try:
+        commit_ts = number(summary.get(_entry.COMMIT_TS) or "", _entry.COMMIT_TS)
+        txn_id = summary.get(_entry.TXN_ID) or ""
+        _entry.check_txn_id(txn_id)
+    except (CorruptLog, InvalidUsage):
+        return None
+    return Entry(
+        Kind.COMMIT,
+        txn_id,
+        upper=commit_ts,
+        tidied_upto=0,
+        commit_ts=commit_ts,
+        read_ts=max(commit_ts - 1, 0),
+        engine=THIS_ENGINE,
+        comment="void: the record could not be read",
+        changes=_tables(summary.get(_entry.TABLES) or ""),
+    )
+
+
+def _is_anothers(table: Table, bad: Snapshot, told: Entry) -> bool:
+    """
+    Whether the log has another entry at what is told of a record: that one counts.
+
+    A forger gives his the `commit_ts` or the id of an entry, which no archive has twice. Aborts
+    under its id stand below an entry.
+    """
+    for each in records_of(table):
+        said = texts_of(each)
+        at, under = said.get(_entry.COMMIT_TS), said.get(_entry.TXN_ID)
+        if each is bad or said.get(_entry.KIND) == Kind.TIDY.value:
+            continue
+        abort = said.get(_entry.KIND) == Kind.ABORT.value
+        if at == str(told.commit_ts) or (under == told.txn_id and not abort):
+            return True
+    condition = Or(
+        EqualTo(term=Reference("commit_ts"), value=told.commit_ts),
+        And(
+            EqualTo(term=Reference("txn_id"), value=told.txn_id),
+            NotEqualTo(term=Reference("kind"), value=Kind.ABORT.value),
+        ),
+    )
+    with suppress(FileNotFoundError):  # of files that are gone a recovery tells
+        return any(len(each) for each in ArchiveScan(table, condition).newest_first())
+    return False
+
+
+def _shown(tables: list[ShownTable], told: Entry) -> tuple[Change, ...]:
+    """Give what tables show of an entry whose record does not say which ones it changed."""
+    key = (told.commit_ts, told.txn_id)
+    return tuple(one.entries[key] for one in tables if key in one.entries)
+
+
+def _tables(stored: str) -> tuple[Change, ...]:
+    try:
+        return _entry.changes_of(stored)
+    except (CorruptLog, Unsupported):
+        return ()
+
+
+def records_of(table: Table) -> list[Snapshot]:
+    """Give the snapshots of a commit table that are records, in their order."""
+    every = table.metadata.snapshots
+    found = (each for each in every if summary_value(each, _entry.KIND) is not None)
+    return sorted(found, key=lambda each: each.sequence_number or 0)
+
+
+def texts_of(record: Snapshot) -> dict[str, str]:
+    """Give what stands in a record under keys whose values are texts."""
+    assert record.summary is not None
+    stored: dict[str, object] = dict(record.summary.additional_properties)
+    return {key: text for key, text in stored.items() if isinstance(text, str)}
