@@ -17,12 +17,11 @@ from txns._admin.inventory import survey
 from txns._admin.recover import recover
 from txns._admin.void import void_sound
 from txns._config import Config
+from txns._log.limits import is_late
 from txns._services import Parts
 from txns.errors import CorruptLog, InvalidUsage, Quarantined, TxnsError, Unsupported
 
 if TYPE_CHECKING:
-    from pyiceberg.table.metadata import TableMetadata
-
     from tests.simulation.history import Identifier
     from tests.simulation.worker import Lake
 
@@ -32,7 +31,6 @@ _NOT_OURS = ("write.metadata.path", "write.data.path", "write.py-location-provid
 _ROUNDS_MAX = 30
 _LEFT_TO_OPERATORS = {"archive-rows", "archive-of-others"}
 """What no command takes out again: rows of the archive, which has them for good."""
-_LAST_MS = 253_402_300_799_999
 
 
 def prepare(lake: Lake) -> None:
@@ -59,21 +57,11 @@ def audit(lake: Lake) -> None:
     with lake.guard.aside():
         other_log.audit(lake)
         _set_right(lake)
-    if not (_LEFT_TO_OPERATORS & _forged(lake) or _has_ended(lake)):
+    if not _LEFT_TO_OPERATORS & _forged(lake):
         _take_out(lake)
+        _take_time_back(lake)
         _adopt(lake)
         _go_on(lake)
-
-
-def _log(lake: Lake) -> TableMetadata:
-    return lake.observer.registry.metadata(COMMIT_TABLE)
-
-
-def _has_ended(lake: Lake) -> bool:
-    """Whether the log's time has come to its end: no timestamp is above that of a forged record."""
-    said = (each.summary.additional_properties for each in _log(lake).snapshots if each.summary)
-    uppers = (keys.get("txns.upper", "") for keys in said)
-    return any(each.isdecimal() and int(each) >= _LAST_MS for each in uppers)
 
 
 def _forged(lake: Lake) -> set[str]:
@@ -125,6 +113,23 @@ def _take_out(lake: Lake) -> None:
     raise Violation("void", f"forged records stay: {told!r}")
 
 
+def _take_time_back(lake: Lake) -> None:
+    """Recover a log whose time has come to its end, without what users have put there since."""
+    parts = _parts(lake)
+    for _ in range(_ROUNDS_MAX):
+        head = parts.log.load()
+        if not is_late(head.upper):
+            return
+        lake.world.note("takes the time of the log back")
+        late = [one.commit_ts for one in head.state.entries if is_late(one.commit_ts)]
+        if late:
+            void_sound(_parts(lake), late[-1])
+        else:
+            recover(parts.catalog, parts.config, parts.clock)
+            parts = _parts(lake)
+    raise Violation("void", "the log's time stays at its end")
+
+
 def _adopt(lake: Lake) -> None:
     """Take the tables as they stand that lack something."""
     told: object = None
@@ -146,12 +151,17 @@ def _is_done(lake: Lake) -> bool:
     surveyed = survey(handle.parts, handle.parts.log.load())
     broken = [one for one in surveyed if one.foreign]
     for one in broken:
-        _repair(handle, one.identifier)
+        _repair(lake, handle, one.identifier)
     return not broken
 
 
-def _repair(handle: Any, name: Identifier) -> None:
-    """End what is wrong with a table: one of the two commands does."""
+def _repair(lake: Lake, handle: Any, name: Identifier) -> None:
+    """
+    End what is wrong with a table: one of the two commands does.
+
+    Where a change was applied whose snapshot has another stamp, nothing is left of the logged
+    state, and what the error says ends that.
+    """
     told: list[Exception] = []
     for repair in (handle.repair_adopt, handle.repair_reject):
         try:
@@ -160,7 +170,11 @@ def _repair(handle: Any, name: Identifier) -> None:
             told.append(error)
         else:
             return
-    raise Violation("void", f"no repair ends what is wrong with {name}: {told!r}")
+    if not all("unset the table's property txns.commit-table" in str(error) for error in told):
+        raise Violation("void", f"no repair ends what is wrong with {name}: {told!r}")
+    table = lake.connect().load_table(name)
+    table.transaction().remove_properties("txns.commit-table").commit_transaction()
+    handle.register(name)
 
 
 def _go_on(lake: Lake) -> None:

@@ -27,6 +27,7 @@ from txns._identifier import dotted_name
 from txns._log import archive, commit_table
 from txns._log.archive_scan import ArchiveScan
 from txns._log.head import head_of
+from txns._log.limits import is_late
 from txns.errors import CorruptLog, InvalidUsage
 
 if TYPE_CHECKING:
@@ -74,10 +75,12 @@ class FoundLog:
         """
         Give where the last one stands of what moves that a table shows.
 
-        None for nothing, or where the table shows it there, since an earlier recovery.
+        None for nothing, or where the table shows it there, since an earlier recovery. What is late
+        moves back.
         """
         shown = ((ts, key[1]) for key, ts in self.moved.items() if key in table.entries)
-        return max((each for each in shown if each[0] > table.mark.applied), default=None)
+        above = -1 if is_late(table.mark.applied) else table.mark.applied
+        return max((each for each in shown if each[0] > above), default=None)
 
     def passed_over_ts(self, table: ShownTable) -> int | None:
         """Give the least `commit_ts` in ms of what a table is passed over in; None for nothing."""
@@ -106,7 +109,7 @@ def find(
     Raises:
         CorruptLog: A record cannot be read.
     """
-    tables = by_tables.tables
+    tables = [*by_tables.tables, *by_tables.forgotten]
     shown = {each for one in tables for each in one.entries}
     files = [each.path for each in listed(table.io, table.metadata.location)]
     known_versions = before.versions if before else None
@@ -142,7 +145,7 @@ def find(
         unknown=_united(unsure, _brought_in_by(versions, leaves)),
         versions=versions,
         moved=moved_to,
-        passed_over=passed_over([one.line for one in tables], at_version(table, target)),
+        passed_over=passed_over([one.line for one in by_tables.tables], at_version(table, target)),
     )
 
 
@@ -167,7 +170,7 @@ def _entries_of(table: Table, shown: set[EntryId], *, gone: bool) -> Known | Non
     None where files of the archive are gone, as they may be of a version that was tidied since.
     """
     known: dict[EntryId, frozenset[str] | None] = {}
-    wanted = pa.array(sorted({ts for ts, _ in shown}), pa.int64())
+    wanted = pa.array(sorted({0 if is_late(ts) else ts for ts, _ in shown}), pa.int64())
     ids = pa.array(sorted({txn_id for _, txn_id in shown}), pa.string())
     scan = ArchiveScan(table, least_ts=wanted[0].as_py() if shown else 0)
     try:

@@ -16,6 +16,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
+from txns._admin.end_of_time import take_back
 from txns._admin.found_log import FoundLog, Standing, at_version, find, standing
 from txns._admin.inventory import survey
 from txns._admin.log_versions import EPOCH
@@ -25,6 +26,7 @@ from txns._iceberg import manifests
 from txns._log import commit_table
 from txns._log.entry import THIS_ENGINE, Entry, Kind
 from txns._log.head import head_of
+from txns._log.limits import is_late
 from txns._log.swap import Outcome
 from txns._logger import fields, logger
 from txns._message import said
@@ -119,7 +121,7 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
         standing(parts, by_tables.tables, forward=forward, dry_run=False),
         by_tables.unread,
     )
-    table = begun.table
+    table = take_back(parts, begun.table, by_tables)
     before = find(table, by_tables, forward=forward)  # one that cannot be read is told before all
     log_id = f"{table.metadata.table_uuid}-{clock.new_uuid()[:8]}"
     marked = []
@@ -174,13 +176,24 @@ def _mark(parts: Parts, shown: ShownTable, log_id: str, found: FoundLog, free: E
     if shown.mark.applied == _marks.applied_ts(table.metadata):
         if moved_to or lost_ts is not None:
             stamp = _stamp(shown, table.metadata, moved_to or free)
-        if lost_ts is not None:
-            stamp[_marks.SNAPSHOT_LOST_ABOVE] = str(lost_ts - 1)
+        given_up = [ts for ts in (lost_ts, _late_from(shown, found)) if ts is not None]
+        if stamp and given_up:
+            stamp[_marks.SNAPSHOT_LOST_ABOVE] = str(min(given_up) - 1)
     if stamp:
         marks[_marks.APPLIED] = stamp[_marks.SNAPSHOT_COMMIT_TS]
+    elif is_late(shown.mark.applied):  # a registration's, or its snapshot is gone
+        marks[_marks.APPLIED] = str(found.upper)
+    if is_late(shown.mark.created):
+        marks[_marks.CREATED] = marks.get(_marks.APPLIED, str(found.upper))
     _, here, footing = change_builder.put_footing(staged, parts.clock, stamp)
     updates = (SetPropertiesUpdate(updates=marks), *footing)
     swap(parts.catalog, table, here, updates, parts.clock)
+
+
+def _late_from(shown: ShownTable, found: FoundLog) -> int | None:
+    """Give the first of several late changes of a table, in ms: no snapshot has what is between."""
+    late = [ts for key, ts in found.moved.items() if key in shown.entries and is_late(key[0])]
+    return min(late) if len(late) > 1 else None
 
 
 def _stamp(shown: ShownTable, metadata: TableMetadata, entry: EntryId) -> dict[str, str]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.snapshots import Operation as SnapshotOperation
 
 from txns._admin.inventory import namespaces
+from txns._admin.left_care import mark_before_forget
 from txns._admin.passed_over import Line
 from txns._iceberg.snapshots import History, operation_of, summary_value
 from txns._identifier import dotted_name
 from txns._log import storage_time
 from txns._log.entry import THIS_ENGINE, Change, Entry, Kind, Operation
+from txns._log.limits import is_late
 from txns._message import said_by
 from txns._table import mark as _mark
 
@@ -40,12 +42,14 @@ class ShownTable:
         mark: Which log it means.
         entries: What each entry that it shows has made of it.
         line: What its `main` has gone through.
+        forget: What has taken it from care; None for a table under care.
     """
 
     identifier: Identifier
     mark: _mark.TableMark
     entries: dict[EntryId, Change]
     line: Line
+    forget: EntryId | None = None
 
     @property
     def name(self) -> str:
@@ -59,8 +63,9 @@ class ShownTable:
 
     @property
     def newest(self) -> int:
-        """The greatest `commit_ts` that it shows, in ms."""
-        return max([self.mark.applied, *(ts for ts, _ in self.entries)])
+        """The greatest `commit_ts` that it shows, in ms, but for those of the last year of all."""
+        shown = (self.mark.applied, *(ts for ts, _ in self.entries))
+        return max((ts for ts in shown if not is_late(ts)), default=0)
 
 
 @dataclass(frozen=True)
@@ -70,24 +75,27 @@ class Shown:
 
     Attributes:
         tables: Those that a log of this name has marked.
+        forgotten: Those that one has marked, and that a forget of it has taken from care.
         unread: Those that cannot be read, and why.
-        forgotten_ts: The greatest `commit_ts` in ms at which one was taken from care; not of a
+        forgotten_ts: The greatest `commit_ts` in ms at which any was taken from care; not of a
             clock that was fast, which may be another log's.
     """
 
     tables: list[ShownTable]
+    forgotten: list[ShownTable]
     unread: dict[Identifier, str]
     forgotten_ts: int
 
     @property
     def newest(self) -> int:
         """The greatest `commit_ts` that a table shows, in ms."""
-        return max([self.forgotten_ts, *(each.newest for each in self.tables)])
+        return max([self.forgotten_ts, *(each.newest for each in (*self.tables, *self.forgotten))])
 
 
 def shown_tables(parts: Parts) -> Shown:
     """Look at all tables of a catalog."""
     found: list[ShownTable] = []
+    forgotten: list[ShownTable] = []
     unread: dict[Identifier, str] = {}
     forgotten_ts, most_ts = 0, parts.clock.now_ms() + storage_time.SKEW_MS_MAX
     names = [
@@ -95,16 +103,29 @@ def shown_tables(parts: Parts) -> Shown:
     ]
     for name in sorted(set(names) - {parts.log.identifier}):
         try:
-            metadata = parts.catalog.load_table(name).metadata
-            mark = _mark.mark_of(metadata)
+            table = parts.catalog.load_table(name)
+            metadata, mark = table.metadata, _mark.mark_of(table.metadata)
             if mark is None and forgotten_ts < _mark.applied_ts(metadata) <= most_ts:
                 forgotten_ts = _mark.applied_ts(metadata)
+            forget = None if mark else mark_before_forget(table)
+            mark = mark or forget
             if mark and mark.commit_table == ".".join(parts.log.identifier):
-                line = Line.of(metadata, mark)
-                found.append(ShownTable(name, mark, _entries(name, metadata), line))
+                (forgotten if forget else found).append(_shown(name, metadata, mark, forget))
         except Exception as error:  # noqa: BLE001 -- one table that is broken hides no other
             unread[name] = f"it cannot be read: {said_by(error)}"
-    return Shown(found, unread, forgotten_ts)
+    return Shown(found, forgotten, unread, forgotten_ts)
+
+
+def _shown(
+    name: Identifier, metadata: TableMetadata, mark: _mark.TableMark, left: _mark.TableMark | None
+) -> ShownTable:
+    entries = _entries(name, metadata)
+    shown = ShownTable(name, mark, entries, Line.of(metadata, mark))
+    forget = shown.newest_entry if left else None
+    if forget is None:
+        return shown
+    changed = replace(entries[forget], operation=Operation.ALTER)
+    return replace(shown, entries={**entries, forget: changed}, forget=forget)
 
 
 def moved(tables: list[ShownTable], known: Known, above: int) -> dict[EntryId, int]:
@@ -117,16 +138,17 @@ def moved(tables: list[ShownTable], known: Known, above: int) -> dict[EntryId, i
         above: What the new ones are above, in ms.
 
     Returns:
-        By entry, its new `commit_ts` in ms. One that an earlier recovery has moved stays there.
+        By entry, its new `commit_ts` in ms. One that an earlier recovery has moved stays there. So
+        do those of the last year of all go down, whose time was taken back.
     """
     taken = {ts for ts, _ in known}
     shown = {key for table in tables for key in table.entries}
-    free = {key for key in shown if key[0] not in taken}
+    free = {key for key in shown if key[0] not in taken and not is_late(key[0])}
     placed = {txn_id: ts for ts, txn_id in sorted({*known, *free})}
     found = {}
-    for key in sorted(each for each in shown if each[0] in taken and each not in known):
+    for key in sorted(each for each in shown if each not in free and each not in known):
         ts, txn_id = key
-        if placed.get(txn_id, 0) < ts:
+        if placed.get(txn_id, 0) < (1 if is_late(ts) else ts):
             above += 1
             placed[txn_id] = above
         found[key] = placed[txn_id]
@@ -140,6 +162,7 @@ def told_by(tables: list[ShownTable], known: Known, moved_to: dict[EntryId, int]
     Of two at one `commit_ts` that of the log stands there, since no archive has both.
     """
     changes: dict[EntryId, list[Change]] = {}
+    forgets: set[EntryId] = set()
     taken = {ts for ts, _ in known}
     for table in tables:
         newest = {txn_id: ts for ts, txn_id in sorted(table.entries)}
@@ -150,10 +173,13 @@ def told_by(tables: list[ShownTable], known: Known, moved_to: dict[EntryId, int]
                 continue
             if stands[0] > ts and newest[txn_id] > ts:
                 continue  # an earlier recovery has moved it here
+            if stands[0] < ts and stands in table.entries:
+                continue  # the same, of one that was late
             changes.setdefault(stands, []).append(change)
+            forgets.update([stands] if (ts, txn_id) == table.forget else [])
     return [
         Entry(
-            Kind.COMMIT,
+            Kind.FORGET if (ts, txn_id) in forgets else Kind.COMMIT,
             txn_id,
             upper=ts,
             tidied_upto=0,

@@ -13,6 +13,7 @@ from txns._iceberg import snapshots
 from txns._iceberg.snapshots import REPLACE
 from txns._identifier import dotted_name
 from txns._log.entry import APPLIED_KINDS, Entry, Kind, derived_id
+from txns._log.limits import is_late
 from txns._message import said
 from txns._table import mark as _mark
 from txns._table import outstanding_branch
@@ -240,6 +241,8 @@ class _TableCheck:
         for newer, older in pairwise(ours):
             if _mark.marks(self._metadata, newer):
                 continue  # below it another log may have cared for the table, or one set back since
+            if is_late(_mark.commit_ts_of(older)) and not is_late(_mark.commit_ts_of(newer)):
+                continue  # the log's time was taken back
             if _mark.commit_ts_of(older) > _mark.commit_ts_of(newer):
                 words = f"snapshot {newer.snapshot_id} of {_mark.commit_ts_of(newer)} stands on"
                 words += f" {older.snapshot_id} of {_mark.commit_ts_of(older)}"

@@ -51,12 +51,14 @@ class Voided:
     Attributes:
         snapshot_id: Of the commit table, which it was.
         told: What could be told of it, as an entry of the archive; None for nothing.
+        upper: Of the log since, in ms: not below that of the record, at which somebody may read.
         unread: The snapshots of further records that cannot be read, which are to be made void
             next.
     """
 
     snapshot_id: int
     told: Entry | None
+    upper: int
     unread: tuple[int, ...] = ()
 
 
@@ -135,11 +137,11 @@ def void_sound(parts: Parts, number: int) -> Voided:
                 _refuse_newer(each)
         told = told_of(parts, table, bad)
         try:
-            _swap(parts, table, bad, told)
+            upper = _swap(parts, table, bad, told)
         except CommitFailedException:
             continue
         unread = (each.snapshot_id for each in _unread(table) if each is not bad)
-        return Voided(bad.snapshot_id, told, tuple(unread))
+        return Voided(bad.snapshot_id, told, upper, tuple(unread))
     raise Conflict(
         "others write the log all the time: try again", table=parts.log.identifier, least_ts=0
     )
@@ -193,7 +195,7 @@ def _check_fits(parts: Parts, table: Table, without: list[Snapshot]) -> None:
     """Check that records contradict no other one, some of them left out (CorruptLog)."""
     left = [each for each in records_of(table) if each not in without]
     records = {each.snapshot_id: record_of(each) for each in left}
-    LogState.of(records, _tidied(parts, list(records.values()), 0, None))
+    LogState.of(records, _tidied(parts, list(records.values()), 0, 0, None))
 
 
 def _is_in_the_way(parts: Parts, head: Head, logged: LoggedChange) -> bool:
@@ -209,16 +211,16 @@ def _is_in_the_way(parts: Parts, head: Head, logged: LoggedChange) -> bool:
     return parts.places.forbidden(name, base, parts.log.request(logged).updates) is not None
 
 
-def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> None:
+def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> int:
     """
-    Replace the head by one without the record; it is read before it is sent.
+    Replace the head by one without the record, and give its upper; it is read before it is sent.
 
     But where other records cannot be read either, which are to be made void next.
     """
     permitted.refuse_steered(table.metadata.properties)
     without = at_version(table, _without(table, bad))
     read = [record_of(each) for each in records_of(without) if _can_be_read(each)]
-    record = _tidied(parts, read, _archived_upto(without), told)
+    record = _tidied(parts, read, _archived_upto(without), _upper_of(bad), told)
     snapshot, updates = archived(without, [told] if told else [], record)
     updates.append(RemoveSnapshotsUpdate(snapshot_ids=[bad.snapshot_id]))
     if all(map(_can_be_read, records_of(without))):
@@ -235,6 +237,7 @@ def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> None
         newest = parts.catalog.load_table(parts.log.identifier).metadata
         if newest.snapshot_by_id(snapshot.snapshot_id) is None:
             raise
+    return record.upper
 
 
 def _without(table: Table, bad: Snapshot) -> TableMetadata:
@@ -267,7 +270,17 @@ def _without(table: Table, bad: Snapshot) -> TableMetadata:
     )
 
 
-def _tidied(parts: Parts, records: list[Entry], archived_upto: int, told: Entry | None) -> Entry:
+def _upper_of(bad: Snapshot) -> int:
+    """Give the upper in ms that a record has made, at which others may read: 0 for none."""
+    try:
+        return record_of(bad).upper
+    except (CorruptLog, Unsupported):
+        return 0
+
+
+def _tidied(
+    parts: Parts, records: list[Entry], archived_upto: int, upper: int, told: Entry | None
+) -> Entry:
     """
     Give the record that follows: the void one has left the head, as entries do that are archived.
 
@@ -279,6 +292,7 @@ def _tidied(parts: Parts, records: list[Entry], archived_upto: int, told: Entry 
         parts: The clock's.
         records: Those of the commit table without the void one that can be read, in their order.
         archived_upto: The greatest `commit_ts` in ms that the archive has.
+        upper: That of the void record, in ms.
         told: What can be told of it.
     """
     tidied = max(archived_upto, records[-1].tidied_upto if records else 0)
@@ -289,7 +303,8 @@ def _tidied(parts: Parts, records: list[Entry], archived_upto: int, told: Entry 
             tidied = each.prev_ts
         previous = each.commit_ts
     standing = max([tidied, *(each.commit_ts for each in entries)])
-    last = max([standing, *(each.upper for each in records[-1:]), told.commit_ts if told else 0])
+    said = (upper, told.commit_ts if told else 0)
+    last = max([standing, *(each.upper for each in records[-1:]), *said])
     if last > standing:
         tidied = last  # the void one was the newest
     return Entry(

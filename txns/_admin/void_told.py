@@ -45,14 +45,26 @@ def told_of(parts: Parts, table: Table, bad: Snapshot) -> Entry | None:
         bad: The record.
     """
     told = _said(bad)
-    if told is None:
+    if told is None or _is_anothers(table, bad, told):
         return None
-    tables = shown_tables(parts).tables
+    shown = shown_tables(parts)
     if not told.changes:
-        return replace(told, changes=_shown(tables, told))
-    cared = {each.line.uuid for each in tables}
-    cared |= _archived(table, {each.uuid for each in told.changes} - cared)
-    return replace(told, changes=tuple(each for each in told.changes if each.uuid in cared))
+        return replace(told, changes=_shown(shown.tables, told))
+    there = {each.line.uuid for each in shown.tables}
+    cared = in_care(table, shown.tables, {each.uuid for each in told.changes})
+    left = (
+        each
+        for each in told.changes
+        if each.table in shown.unread
+        or (each.uuid in cared and (each.uuid in there or parts.catalog.table_exists(each.table)))
+    )
+    return replace(told, changes=tuple(left))
+
+
+def in_care(table: Table, tables: list[ShownTable], uuids: set[str]) -> set[str]:
+    """Give those of some tables that were in care: by a mark, or by what the archive has."""
+    marked = uuids.intersection(each.line.uuid for each in tables)
+    return marked | _archived(table, uuids - marked)
 
 
 def _archived(table: Table, uuids: set[str]) -> set[str]:

@@ -12,6 +12,7 @@ from txns._cli import exit_codes
 from txns._cli.options import TxnsCommand, pass_lake
 from txns._cli.words import complain, say, say_json
 from txns._identifier import dotted_name
+from txns._log.limits import is_late
 from txns._message import message, time_of
 
 if TYPE_CHECKING:
@@ -89,12 +90,16 @@ def recover(
 def _say_void(voided: Voided, *, as_json: bool) -> None:
     told = [] if voided.told is None else [_entry_json(voided.told)]
     if as_json:
-        say_json({"void": voided.snapshot_id, "told": told, "unread": list(voided.unread)})
+        unread = list(voided.unread)
+        told_of = {"upper": voided.upper, "told": told, "unread": unread}
+        say_json({"void": voided.snapshot_id, **told_of})
         return
     readable = "" if voided.unread else ": the log can be read without it"
     say(f"the record {voided.snapshot_id} is void{readable}")
     for each in voided.unread:
         say(f"another one cannot be read, either: `txns recover --void {each}`")
+    if is_late(voided.upper):
+        say("but its time has come to an end: `txns recover` gives it another")
     if voided.told is None:
         say("nothing of it can be told")
         return

@@ -32,7 +32,7 @@ from txns._logger import about, logger
 from txns._metrics import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table.snapshots import Snapshot
@@ -158,7 +158,7 @@ class Tidier:
                 rows.extend(archive.rows_of(entry))
             snapshot, updates = _rewritten(table, rows, small, record)
             removed = {head.snapshot_ids[entry.commit_ts] for entry in done}
-            removed |= {each.snapshot_id for each in table.metadata.snapshots if _is_tidy(each)}
+            removed |= {each.snapshot_id for each in table.metadata.snapshots if is_tidy(each)}
             live = [each for each in table.metadata.snapshots if each.snapshot_id not in removed]
             superseded = dropped(head, io, done, [*live, snapshot])
         except Exception:
@@ -174,7 +174,7 @@ class Tidier:
         Whatever becomes of it, a newer head tells whether `main` has moved.
         """
         record = self._record(head, head.state.tidied_upto)
-        older = [each.snapshot_id for each in head.metadata.snapshots if _is_tidy(each)]
+        older = [each.snapshot_id for each in head.metadata.snapshots if is_tidy(each)]
         return self._log.append(head, [record], without=older)
 
     def _record(self, head: Head, tidied_upto: int) -> Entry:
@@ -222,10 +222,16 @@ class Tidier:
 
 
 def archived(
-    table: Table, entries: list[Entry], record: Entry
+    table: Table, entries: list[Entry], record: Entry, *, instead_of: Sequence[DataFile] = ()
 ) -> tuple[Snapshot, list[TableUpdate]]:
-    """Write rows of entries to an archive; give the record that is its snapshot, and updates."""
-    return _rewritten(table, [row for one in entries for row in archive.rows_of(one)], [], record)
+    """
+    Write rows of entries to an archive, for those of some files, if any.
+
+    Returns:
+        The record that is its snapshot, and updates.
+    """
+    rows = [row for one in entries for row in archive.rows_of(one)]
+    return _rewritten(table, rows, list(instead_of), record)
 
 
 def _rewritten(
@@ -304,5 +310,5 @@ def _is_needed(entry: Entry, known: Mapping[str, Identifier]) -> bool:
     )
 
 
-def _is_tidy(snapshot: Snapshot) -> bool:
+def is_tidy(snapshot: Snapshot) -> bool:
     return summary_value(snapshot, _entry.KIND) == Kind.TIDY.value

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.compute as pc
 from pyiceberg.conversions import from_bytes
@@ -165,6 +165,15 @@ class ArchiveScan:
             schema = table.scan(selected_fields=columns).projection()
             within = And(condition, _within(part.least_ts, part.greatest_ts))
             return ArrowScan(table.metadata, table.io, schema, within).to_table(part.tasks)
+
+
+def rows_of_files(table: Table, tasks: list[FileScanTask]) -> list[dict[str, Any]]:
+    """Give all rows of some files of a commit table, ascending by `commit_ts`."""
+    with readable():
+        schema = table.scan().projection()
+        found = ArrowScan(table.metadata, table.io, schema, AlwaysTrue()).to_table(tasks)
+    rows: list[dict[str, Any]] = found.sort_by("commit_ts").to_pylist()
+    return rows
 
 
 def falling(spans: Sequence[Span], greatest_ts: int) -> Iterator[Window]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 COMMIT_TS_LE = 253_402_300_799_999
 """The last ms of the year 9999."""
+COMMIT_TS_EARLY_LE = COMMIT_TS_LE - 365 * 24 * 3600 * 1000
+"""Above it lies the last year."""
 
 COMMENT_MAX_BYTES = 4 * 1024
 TABLES_MAX = 1_000
@@ -63,6 +65,11 @@ def unicode(words: str) -> bytes:
     return words.encode(errors="replace")
 
 
+def is_late(commit_ts: int) -> bool:
+    """Whether a timestamp in ms lies in the last year, or after it: recoveries take that back."""
+    return commit_ts > COMMIT_TS_EARLY_LE
+
+
 def check_commit_ts(commit_ts: int) -> None:
     """
     Refuse a timestamp in ms that the archive cannot hold as a time.
@@ -74,7 +81,9 @@ def check_commit_ts(commit_ts: int) -> None:
         raise InvalidUsage(
             TOO_MUCH,
             "the log ends with the year 9999: the clock of this host is wrong, or that of one that"
-            f" has committed was; commit_ts=`{commit_ts}`",
+            " has committed was, whose entry `txns log` shows: stop what writes the lake, take it"
+            " out with `txns recover --void`, and give the log another time with `txns recover`;"
+            f" commit_ts=`{commit_ts}`",
         )
 
 

@@ -16,6 +16,7 @@ from tests.txns.lake import SCHEMA, ids, rows
 from txns._admin.invariants import check_all
 from txns._admin.recover import Recovered, recover, recoverable
 from txns._config import Config
+from txns._log.entry import Kind
 
 if TYPE_CHECKING:
     from txns._log.entry import Entry
@@ -394,6 +395,44 @@ def test_a_forget_that_the_log_has_lost(shop):
     handle.catalog().load_table("shop.a").append(rows(8))
     assert [1, 2, 3, 7, 8] == ids(handle.snapshot().load_table("shop.a"))
     assert [] == check_all(handle.parts).violations
+
+
+@pytest.mark.parametrize("way", ["set back", "lost"])
+def test_a_forget_of_which_the_table_tells_is_archived(shop, way):
+    """Its files show who took the mark, so what it was before is read as of then."""
+    handle = shop.open(shop.another_catalog())
+    before, backup = handle.snapshot().read_ts, pointers(shop.catalog)
+    location = shop.catalog.load_table(LOG).location()
+    shop.clock.ahead_ms += 600_000  # no matter by which clock
+    handle.forget("shop.a")
+    shop.clock.ahead_ms -= 600_000
+    [*_, forget] = (one for one in handle.transactions() if one["kind"] == "forget")
+    shop.catalog.load_table("shop.a").append(rows(7))
+    if way == "lost":
+        shop.catalog.drop_table(LOG)
+        shutil.rmtree(urlparse(location).path)
+    else:
+        restore(shop.catalog, backup, [LOG])
+        _remove_newer_files(backup[LOG])
+    told = _recover(shop).found.told_by_tables
+    assert forget["txn_id"] in [one.txn_id for one in told]
+    assert [1, 2, 3] == ids(shop.open(shop.another_catalog()).snapshot(before).load_table("shop.a"))
+    handle = shop.open(shop.another_catalog())
+    assert [1, 2, 3, 7] == ids(handle.snapshot().load_table("shop.a"))
+    assert [] == check_all(handle.parts).violations
+    assert [] == _recover(shop).found.told_by_tables
+
+
+def test_a_mark_that_a_stranger_took_is_no_forget(shop):
+    """The metadata with the newest change still had it: the log has lost nothing of that kind."""
+    location = shop.catalog.load_table(LOG).location()
+    with shop.catalog.load_table("shop.a").transaction() as changes:
+        changes.remove_properties("txns.commit-table", "txns.table-uuid")
+    shop.catalog.drop_table(LOG)
+    shutil.rmtree(urlparse(location).path)
+    told = _recover(shop).found.told_by_tables
+    assert [] == [one for one in told if one.kind is not Kind.COMMIT]
+    assert all(change.table == B for one in told for change in one.changes)
 
 
 def _gone_on_two_ways(lake, *, deed, least_ts=()) -> int:

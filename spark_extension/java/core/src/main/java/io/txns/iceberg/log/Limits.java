@@ -88,7 +88,9 @@ public final class Limits {
       throw TxnException.tooMuch(
           String.format(
               "the log ends with the year 9999: the clock of this host is wrong, or that of one that"
-                  + " has committed was; commit_ts=`%d`",
+                  + " has committed was, whose entry `txns log` shows: stop what writes the lake, take"
+                  + " it out with `txns recover --void`, and give the log another time with `txns"
+                  + " recover`; commit_ts=`%d`",
               commitTs));
     }
   }
