@@ -323,6 +323,7 @@ _OF_FORGERIES = (
     of_forgeries.forbidden_updates_carried_out,
     of_forgeries.never_under_care_forgotten,
     of_forgeries.places_unchecked,
+    of_forgeries.void_tables_taken_for_cared,
     of_forgeries.misplaced_lists_read,
     of_forgeries.log_steers_libraries,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from txns._admin import void_told
 from txns._iceberg import places
 from txns._log import permitted
 from txns._table import allowed_places, mark, replay
@@ -19,6 +20,11 @@ def forbidden_updates_carried_out() -> list[Patch]:
 def never_under_care_forgotten() -> list[Patch]:
     """Take a table that records name for one that was under care (8.1)."""
     return [(mark, "was_under_care", lambda _metadata: True)]
+
+
+def void_tables_taken_for_cared() -> list[Patch]:
+    """Archive of a void record all tables that it names (9.6)."""
+    return [(void_told, "in_care", lambda _table, _tables, uuids: uuids)]
 
 
 def places_unchecked() -> list[Patch]:

@@ -16,6 +16,7 @@ from txns._log import archive
 from txns._log.archive_scan import ArchiveScan
 from txns._log.entry import APPLIED_KINDS, Kind
 from txns._log.head import head_of
+from txns._log.limits import is_late
 from txns._table import mark as _mark
 from txns._table.logged_state import logged_state
 
@@ -59,10 +60,11 @@ class Line:
         if marks:  # below it another log may have cared for the table
             line = [*takewhile(lambda at: at is not marks[0], line), marks[0]]
         ours = [at for at in line if _mark.is_ours(at)]
+        in_time = [ts for ts in map(_mark.commit_ts_of, ours) if not is_late(ts)]
         newest = next((at for at in ours[:1] if at not in marks), None)
         return Line(
             str(metadata.table_uuid),
-            _mark.commit_ts_of(ours[-1]) if ours else mark.applied,
+            in_time[-1] if in_time else mark.applied,
             mark.applied,
             frozenset(at.snapshot_id for at in line),
             frozenset(at.snapshot_id for at in (line[line.index(newest) + 1 :] if newest else ())),
