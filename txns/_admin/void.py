@@ -14,7 +14,6 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
-    AssertTableUUID,
     RemoveSnapshotsUpdate,
     update_table_metadata,
 )
@@ -226,7 +225,7 @@ def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> int:
     if all(map(_can_be_read, records_of(without))):
         head_of(at_version(table, update_table_metadata(table.metadata, tuple(updates))))
     here = (
-        AssertTableUUID(uuid=table.metadata.table_uuid),
+        permitted.AssertNotSteered(uuid=table.metadata.table_uuid),
         AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=table.metadata.current_snapshot_id),
     )
     try:

@@ -16,7 +16,6 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertRefSnapshotId,
-    AssertTableUUID,
     RemoveSnapshotsUpdate,
 )
 
@@ -39,7 +38,7 @@ from txns._log.own_place import OwnPlace
 from txns._log.superseded import SupersededFiles, ends_minute
 from txns._log.swap import Outcome, Swap, is_denied, is_full, is_refusal, may_not_write
 from txns._logger import logger
-from txns.errors import InvalidUsage
+from txns.errors import InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -249,13 +248,15 @@ class CommitLog:
         assert head.table is not None
         head.check_writable()
         requirements: tuple[TableRequirement, ...] = (
-            AssertTableUUID(uuid=head.metadata.table_uuid),
+            permitted.AssertNotSteered(uuid=head.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.main_id),
         )
         try:
             won = self.catalog.commit_table(head.table, requirements, tuple(updates))
         except CommitFailedException as error:
             return Swap(Outcome.LOST, error)
+        except Unsupported:
+            raise
         except Exception as error:
             if is_unwritten(error):
                 if is_refusal(error) or may_not_write(error):

@@ -13,6 +13,7 @@ from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AssertCreate,
+    AssertTableUUID,
     AssignUUIDUpdate,
     RemovePropertiesUpdate,
     RemoveSnapshotRefUpdate,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyiceberg.table import CommitTableRequest
+    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
@@ -223,6 +225,21 @@ def refuse_steered(properties: Mapping[str, str]) -> None:
             " code, reaches storage or deletes files, so nothing is written: look who has set it,"
             f" and remove it with the catalog itself; property=`{key}`"  # its value may be a secret
         )
+
+
+class AssertNotSteered(AssertTableUUID):
+    """
+    Requires of the commit table its uuid, and of what a catalog swaps that nothing steers it.
+
+    Catalogs that pyiceberg plays load the table once more, and then the code that it names: it may
+    name some since the head was loaded. They ask this before; a server is asked for the uuid.
+    """
+
+    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
+        """Refuse another table, and what `refuse_steered` does."""
+        super().validate(base_metadata)
+        if base_metadata is not None:
+            refuse_steered(base_metadata.properties)
 
 
 def _may_remove(kind: Kind, key: str) -> bool:

@@ -86,6 +86,35 @@ def test_no_property_of_the_log_makes_a_writer_run_code(lake):
     assert [] == RAN
 
 
+def test_a_property_that_comes_just_before_the_swap_makes_nobody_run_code(lake):
+    """
+    Catalogs that pyiceberg plays load the table once more, and go by what it says by then.
+
+    1. A writer loads the head. 2. Somebody sets the property. 3. Its catalog loads the table to
+    swap it.
+    """
+    a = lake.table("a", [1])
+    catalog = lake.another_catalog()
+    handle = lake.open(catalog, apply="next")
+    log = lake.another_catalog().load_table("txns.commits")
+    named = {"write.py-location-provider.impl": f"{Code.__module__}.{Code.__name__}"}
+    metadata = log.metadata.model_copy(update={"properties": {**log.properties, **named}})
+    forged = f"{log.location()}/metadata/forged.metadata.json"
+    Path(urlparse(forged).path).write_text(metadata.model_dump_json())
+    inner = catalog.commit_table
+
+    def commit_table_late(table, *changes):
+        if table.name() == ("txns", "commits"):
+            pointed_at(lake, forged)
+        return inner(table, *changes)
+
+    catalog.commit_table = commit_table_late
+    RAN.clear()
+    with pytest.raises(txns.errors.Unsupported, match="py-location-provider"):
+        handle.catalog().load_table(a).append(rows(2))
+    assert [] == RAN
+
+
 @pytest.fixture
 def victims(lake) -> list[Path]:
     """Files of somebody else, of the names that a log's have."""
