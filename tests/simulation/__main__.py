@@ -187,9 +187,7 @@ def _print_coverage(
     occurs = partial(_occurred, core=core, switches=switches)
     for each in pool.imap_unordered(occurs, seeds):
         occurred += each
-    names = verbs(switches)
-    forged = switches is not None and Switch.MALICIOUS in switches  # of which no log is judged
-    wanted = {f"action {name}" for name in names} if forged else coverage.expected(names)
+    wanted = coverage.expected(verbs(switches), switches)
     print(coverage.report(occurred, wanted))
     never = sorted(wanted - occurred.keys())
     print(f"seeds={len(seeds)} never={len(never)} {' '.join(never)}")

@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+from unittest import mock
 
+import pyiceberg.catalog
 from pyiceberg.catalog import MetastoreCatalog, PropertiesUpdateSummary
 from pyiceberg.exceptions import (
     BadRequestError,
@@ -30,6 +32,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
+from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.typedef import EMPTY_DICT
 
@@ -43,6 +46,8 @@ from txns._iceberg.manifests import WRITABLE_FORMAT
 from txns._iceberg.updates import with_known_references
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
 
@@ -453,6 +458,11 @@ class ServerCatalog(SimulatedCatalog):
 
         return self._step("swap", ".".join(name), commit)
 
+    def _update_and_stage_table(self, *given: Any) -> Any:
+        """Stage as pyiceberg does that plays the server, but for code that a table names."""
+        with mock.patch.object(pyiceberg.catalog, "load_location_provider", _servers_provider):
+            return super()._update_and_stage_table(*given)
+
     def _lost(self, error: CommitFailedException) -> Exception:
         """Give what the server says of a swap that was lost."""
         world = self.registry.storage.world
@@ -463,6 +473,12 @@ class ServerCatalog(SimulatedCatalog):
                 " sequence number 2"
             )
         return error
+
+
+def _servers_provider(location: str, properties: Mapping[str, str]) -> Any:
+    """Give what says where a server writes metadata: that is its own to say."""
+    own = {key: each for key, each in properties.items() if not key.endswith("provider.impl")}
+    return load_location_provider(location, own)
 
 
 def _response(table: Table | StagedTable) -> CommitTableResponse:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.disaster import Drill
 from tests.simulation.faults import Fault
+from tests.simulation.settings import Switch
 from txns._log.entry import Kind, Operation
 from txns.errors import (
     CommitStateUnknown,
@@ -26,6 +27,12 @@ COMMITTED = "told committed"
 """What a commit is counted under."""
 
 _TOLD = (Conflict, CommitStateUnknown, InvalidUsage, Quarantined, Unsupported)
+
+_ABSENT = {
+    Switch.DAMAGED: {Fault.STALE, Fault.SUSPENDED},
+    Switch.MALICIOUS: {Fault.SUSPENDED},
+}
+"""What goes wrong only where something else is on, which no such run has."""
 
 _NO_ENTRIES = {Kind.TIDY.value, Kind.QUARANTINE.value}
 """Records that are no entries, and a kind that is reserved: nobody writes it."""
@@ -55,11 +62,15 @@ def of_run(faults: FaultPlan, lake: Lake | None) -> Counter[str]:
     return found
 
 
-def expected(actions: Iterable[str]) -> set[str]:
-    """Give everything that is to occur, for the actions that there are."""
+def expected(actions: Iterable[str], only: frozenset[Switch] | None = None) -> set[str]:
+    """Give everything that is to occur, for the actions that there are, and what all seeds have."""
+    on = only or frozenset()
+    faults = set(Fault).difference(*(_ABSENT[one] for one in on & _ABSENT.keys()))
+    found = {*(f"action {name}" for name in actions), *(f"fault {fault.value}" for fault in faults)}
+    if Switch.MALICIOUS in on:  # no log is judged there
+        return found
     return {
-        *(f"action {name}" for name in actions),
-        *(f"fault {fault.value}" for fault in Fault),
+        *found,
         *(f"entry {kind.value}" for kind in Kind if kind.value not in _NO_ENTRIES),
         *(drill(each) for each in Drill),
         COMMITTED,

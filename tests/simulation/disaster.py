@@ -256,8 +256,11 @@ def _break_record(found: Disaster, observer: Observer, rng: random.Random) -> bo
     summary._additional_properties[key] = value
     broken = bad.model_copy(update={"summary": summary})
     snapshots = [broken if each is bad else each for each in metadata.snapshots]
-    location = registry.pointers[found.log]
+    # As whoever swaps it: who has the version before in memory does not go on from there.
+    location = f"{metadata.location}/metadata/{rng.getrandbits(64):x}-broken.metadata.json"
     registry.storage.files[location] = metadata.model_copy(update={"snapshots": snapshots})
+    registry.uppers[location] = registry.uppers[registry.pointers[found.log]]
+    set_back(observer, found.log, location)
     commit_ts = int(bad.summary.additional_properties["txns.commit-ts"])
     found.void, found.void_ids = observer.entries[commit_ts], (bad.snapshot_id, commit_ts)
     return True

@@ -90,6 +90,8 @@ def recovery(worker: Worker) -> None:
     _until_done(worker, found, partial(_take_as_they_are, worker, found))
     with lake.world.still():
         recovered.resume(lake, found)
+    if found.drill is Drill.VOID:
+        lake.voided[found.void_ids[0]] = lake.world.now_ms
     _let_go_on(worker, recovered_=found.begins_epoch)
 
 

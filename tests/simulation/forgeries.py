@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.snapshots import MetadataLogEntry
 from pyiceberg.table.update import (
     RemoveSnapshotsUpdate,
     SetLocationUpdate,
@@ -58,6 +59,7 @@ class Code:
 
 
 CODE = f"{__name__}.Code"
+CODE_OF_JAVA = "io.txns.iceberg.simulation.ForgedCode"
 
 
 def _change(forger: Forger, kind: str, element: tuple[Json, Json]) -> None:
@@ -309,8 +311,23 @@ def moved_log(forger: Forger) -> None:
 
 
 def code(forger: Forger) -> None:
-    """Let the commit table name code that a library loads."""
-    forger.change(SetPropertiesUpdate(updates={"write.py-location-provider.impl": CODE}))
+    """Let the commit table name code that a library loads: pyiceberg's, and Iceberg's."""
+    names = {"write.py-location-provider.impl": CODE, "write.location-provider.impl": CODE_OF_JAVA}
+    forger.change(SetPropertiesUpdate(updates=names))
+
+
+def versions_of_others(forger: Forger) -> None:
+    """Let the commit table call other tables' metadata its own of before, to be removed."""
+    others = (forger.one_of_others(), forger.any_table())
+    files = [forger.lake.observer.registry.pointers[name] for name in others]
+    said = [MetadataLogEntry(metadata_file=each, timestamp_ms=1) for each in files]
+    removal = {
+        "write.metadata.delete-after-commit.enabled": "true",
+        "write.metadata.previous-versions-max": "1",
+    }
+    properties = forger.log.properties | forger.rng.choice(({}, removal, removal))
+    update: Json = {"metadata_log": [*said, *forger.log.metadata_log], "properties": properties}
+    forger.point_to(forger.log.model_copy(update=update))
 
 
 def payload_elsewhere(forger: Forger) -> None:
@@ -439,6 +456,7 @@ FORGERIES: dict[str, Callable[[Forger], None]] = {
     "another-epoch": another_epoch,
     "moved-log": moved_log,
     "code": code,
+    "versions-of-others": versions_of_others,
     "payload-elsewhere": payload_elsewhere,
     "payload-file": payload_file,
     "payload-too-large": payload_too_large,

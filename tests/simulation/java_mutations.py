@@ -32,12 +32,7 @@ NOT_IN_JAVA = {
     "told_by_nobody": "`txns recover` is Python's",
     "passed_over_written_over": "`txns recover` is Python's",
     "applied_over_a_recovery": "recoveries are simulated beside Python's users",
-    "forbidden_updates_carried_out": "none yet: `PermittedTest` holds the rule",
-    "never_under_care_forgotten": "none yet: `ForgedTest` holds the rule",
     "void_tables_taken_for_cared": "`txns recover` is Python's",
-    "places_unchecked": "none yet: `ForgedTest` and `PermittedTest` hold the rule",
-    "misplaced_lists_read": "none yet: `PermittedTest` holds the rule",
-    "log_steers_libraries": "none yet",
 }
 """Python's that Java's core does not have, and why."""
 

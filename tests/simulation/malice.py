@@ -15,19 +15,28 @@ from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.scheduler import Violation
 from txns._admin.inventory import survey
 from txns._admin.recover import recover
-from txns._admin.void import void_sound
+from txns._admin.void import void, void_sound
 from txns._config import Config
 from txns._log.limits import is_late
 from txns._services import Parts
 from txns.errors import CorruptLog, InvalidUsage, Quarantined, TxnsError, Unsupported
 
 if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
     from tests.simulation.history import Identifier
     from tests.simulation.worker import Lake
 
 _OTHERS = (("lake", "u0"), ("other", "o0"), ("other", "o1"), ("other", "commits"))
 _PLAIN, _INSIDE = ("secret", "p0"), ("secret", "p1")
-_NOT_OURS = ("write.metadata.path", "write.data.path", "write.py-location-provider.impl")
+_NOT_OURS = (
+    "write.metadata.path",
+    "write.data.path",
+    "write.py-location-provider.impl",
+    "write.location-provider.impl",
+    "write.metadata.delete-after-commit.enabled",
+)
 _ROUNDS_MAX = 30
 _LEFT_TO_OPERATORS = {"archive-rows", "archive-of-others"}
 """What no command takes out again: rows of the archive, which has them for good."""
@@ -97,11 +106,12 @@ def _set_right(lake: Lake) -> None:
 
 
 def _take_out(lake: Lake) -> None:
-    """Make void what was forged and stands in the log; recover it where records are missing."""
+    """Make void what was forged and stands in the log, and what lies where a forger put the log."""
     for _ in range(_ROUNDS_MAX):
-        metadata = lake.observer.registry.metadata(COMMIT_TABLE)
+        metadata = _log(lake)
+        astray = [each.snapshot_id for each in metadata.snapshots if _is_astray(lake, each)]
         standing = {each.snapshot_id for each in metadata.snapshots}
-        left = [each for each in reversed(lake.forged) if each in standing]
+        left = [each for each in reversed([*astray, *lake.forged]) if each in standing]
         told: Exception | None = None
         for each in left:
             try:
@@ -130,6 +140,14 @@ def _take_time_back(lake: Lake) -> None:
     raise Violation("void", "the log's time stays at its end")
 
 
+def _is_astray(lake: Lake, record: Snapshot) -> bool:
+    """Whether a record's payload lies where the commit table stood when a forger had moved it."""
+    assert lake.guard is not None
+    said = record.summary.additional_properties if record.summary else {}
+    location = said.get("txns.payload-location", lake.guard.log_folder)
+    return not f"{location}/".startswith(f"{lake.guard.log_folder}/")
+
+
 def _adopt(lake: Lake) -> None:
     """Take the tables as they stand that lack something."""
     told: object = None
@@ -140,8 +158,22 @@ def _adopt(lake: Lake) -> None:
         except CorruptLog as error:  # which says so where a table shows what the log lacks
             told = error
             parts = _parts(lake)
-            recover(parts.catalog, parts.config, parts.clock)
+            try:
+                recover(parts.catalog, parts.config, parts.clock)
+            except CorruptLog as unread:
+                _void_one(lake, unread)
     raise Violation("void", f"tables stay in quarantine: {told!r}")
+
+
+def _void_one(lake: Lake, told: CorruptLog) -> None:
+    """Make the one record void without which a log is read that a forger took another one of."""
+    for each in reversed(_log(lake).snapshots):
+        try:
+            void(_parts(lake), each.snapshot_id)
+        except (CorruptLog, InvalidUsage):
+            continue
+        return
+    raise Violation("void", f"no record is to blame: {told!r}") from told
 
 
 def _is_done(lake: Lake) -> bool:

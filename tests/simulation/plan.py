@@ -430,9 +430,12 @@ def _keys(
 
 
 def verbs(only: frozenset[Switch] | None = None) -> list[str]:
-    """Give the names of all actions that ordinary runs may have, or those with forged records."""
+    """Give the names of all actions that ordinary runs may have, or damaged, or forged ones."""
     if only is not None and Switch.MALICIOUS in only:
         return [name for name in _KNOWN if name.startswith((_BYSTANDER, _FORGE))]
+    if only is not None and Switch.DAMAGED in only:
+        drill = [name for name in _KNOWN if name.startswith(_STRIKE)]
+        return [*_USERS, _RACE, _SAME_ID, _SET, _BACKUP, *drill, _RECOVERY]
     return [name for name in _KNOWN if not name.startswith((_DAMAGE_VERB, _BYSTANDER, _FORGE))]
 
 

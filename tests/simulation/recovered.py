@@ -157,7 +157,10 @@ def _take_in(
             name = folded((*named["namespace"], named["name"]))
             observer.stood.setdefault((commit_ts, table["uuid"]), name)
     observer.standing = set(stored.head)
-    observer.history.upper = stored.upper
+    history = observer.history
+    for name, ts in history.renamed.items():  # since the strike the model's upper stood still
+        history.renamed[name] = stored.upper if ts >= history.upper else ts
+    history.upper = stored.upper
     observer.under.clear()
     observer.off = False
     for _ts, each in sorted(observer.entries.items()):

@@ -10,7 +10,7 @@ from tests.simulation.disaster import Disaster, Drill, log_id_of
 from tests.simulation.observer import COMMIT_TABLE
 from tests.simulation.plan import plan
 from tests.simulation.run import run
-from tests.simulation.settings import Switch
+from tests.simulation.settings import Core, Switch
 from tests.simulation.stage import A, Stage, staged
 from tests.simulation.table_checks import applied_of
 from txns._admin.recover import recover
@@ -47,10 +47,17 @@ def test_an_applier_that_a_recovery_came_before_does_not_try_again(stage: Stage)
     assert [1, 2, 3] == sorted(stage.raw_rows(A))
 
 
-@pytest.mark.parametrize("seed", [100, 106, 115])
-def test_what_a_recovery_leaves_is_what_it_may(seed: int):
+@pytest.mark.parametrize(
+    ("seed", "core"),
+    [
+        *((seed, Core.PYTHON) for seed in (100, 106, 115)),
+        *((seed, Core.JAVA) for seed in (44, 75)),
+        (52, Core.BOTH),
+    ],
+)
+def test_what_a_recovery_leaves_is_what_it_may(seed: int, core: Core):
     """Exactly what docs/operations.md says may be gone, and the same in each run of a seed."""
-    planned = plan(seed, frozenset({Switch.DAMAGED}))
+    planned = plan(seed, frozenset({Switch.DAMAGED}), core)
     once, again = run(planned), run(planned)
     assert once.violation is None
     assert (once.steps, once.digest) == (again.steps, again.digest)

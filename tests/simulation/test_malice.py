@@ -8,16 +8,16 @@ from tests.simulation.plan import plan
 from tests.simulation.rights import Rights
 from tests.simulation.run import run
 from tests.simulation.scheduler import Violation
-from tests.simulation.settings import Switch
+from tests.simulation.settings import Core, Switch
 from tests.simulation.stage import A, Stage, staged
 
 MALICIOUS = frozenset({Switch.MALICIOUS})
 
 
-@pytest.mark.parametrize("first", [0, 30])
-def test_forged_records_make_nobody_act_outside_the_care(first: int):
+@pytest.mark.parametrize(("first", "core"), [(0, Core.PYTHON), (30, Core.PYTHON), (30, Core.JAVA)])
+def test_forged_records_make_nobody_act_outside_the_care(first: int, core: Core):
     """Nor does a call end in an undeclared error; afterwards users can go on."""
-    outcomes = [run(plan(seed, MALICIOUS)) for seed in range(first, first + 10)]
+    outcomes = [run(plan(seed, MALICIOUS, core)) for seed in range(first, first + 10)]
     assert [] == [str(each.violation) for each in outcomes if each.violation]
     assert any(name.startswith("action forge-") for each in outcomes for name in each.occurred)
 

@@ -95,6 +95,7 @@ class Lake:
         backup: The backup that he has taken last.
         guard: What judges instead of the model of history, where records are forged.
         forged: The snapshots of the commit table that are forgeries.
+        voided: Until when a record stood that nobody could read, in ms, by its snapshot.
     """
 
     world: World
@@ -119,6 +120,7 @@ class Lake:
     backup: Backup | None = None
     guard: Guard | None = None
     forged: list[int] = field(default_factory=list)
+    voided: dict[int, int] = field(default_factory=dict)
 
     def new_row(self) -> int:
         """Give a row that nobody has."""
@@ -191,6 +193,7 @@ class Worker:
         options: Options of its handles, over those of the lake.
         again: The transaction that has to be tried again under its id.
         opens_again: Whether an error has told its process to open the catalog again.
+        opened_epoch: How many recoveries there had been when it opened its handle.
     """
 
     lake: Lake
@@ -205,6 +208,7 @@ class Worker:
     handle: Any = None
     again: Attempt | None = None
     opens_again: bool = False
+    opened_epoch: int = 0
 
     def start(self) -> None:
         """Let a new process work off what is left."""
@@ -233,7 +237,7 @@ class Worker:
     def _live(self) -> None:
         if self.lake.halted and not self.stranger:
             self.lake.world.wait_for(lambda: not self.lake.halted)
-        self.process.epoch = self.lake.world.epoch
+        self.process.epoch = self.opened_epoch = self.lake.world.epoch
         try:
             while self.actions:
                 self._act()
@@ -253,9 +257,10 @@ class Worker:
         self.process.began_above = self.lake.observer.history.upper
         self.process.attempt = None
         self.process.repairing = ""
+        self.process.epoch = self.opened_epoch  # a command line of its own may have been newer
         if self.opens_again and not self.lake.observer.disaster:
             self.opens_again, self.handle = False, None
-            self.process.epoch = world.epoch
+            self.process.epoch = self.opened_epoch = world.epoch
         world.occurred[coverage.action(key)] += 1
         before = self.deaths
         self.repeats += 1
@@ -282,7 +287,8 @@ class Worker:
             action(self)
         except CorruptLog as error:
             late = (dotted_name(each) for each in marked_late(self.lake.observer))
-            if self.lake.judges(self.process) and not any(f"`{one}`" in str(error) for one in late):
+            explained = self._stood_still(error) or any(f"`{one}`" in str(error) for one in late)
+            if self.lake.judges(self.process) and not explained:
                 raise Violation("corrupt", f"{key}: {error}") from error
             self._told(error)
         except FileNotFoundError as error:
@@ -296,6 +302,12 @@ class Worker:
                 return
             trace = traceback.format_exc()
             raise Violation("crash", f"{key}: {type(error).__name__}: {error}\n{trace}") from error
+
+    def _stood_still(self, error: CorruptLog) -> bool:
+        """Whether an error names a record that was made void after the process had loaded it."""
+        began_ms = self.process.began_ms - self.process.skew_ms
+        voided = self.lake.voided.items()
+        return any(str(each) in str(error) and began_ms <= until_ms for each, until_ms in voided)
 
     def _judge_missing(self, key: str, error: FileNotFoundError) -> None:
         """Judge that a file was not there: those of the log are, for who has not stood still."""
@@ -333,13 +345,17 @@ class Worker:
     def _open(self) -> Any:
         """Open a handle of a new process."""
         opened = self._opened(self.lake.open_java if self.java else self.lake.open, self.options)
-        self.process.epoch = self.lake.world.epoch
+        self.process.epoch = self.opened_epoch = self.lake.world.epoch
         return opened
 
     def command_line(self) -> Any:
         """Give the handle of what Python's core alone can do; beside Java it applies nothing."""
+        if not self.java:
+            return self.handle
         leaves_all = {**self.options, "apply": "next", "tidy_after": 1_000_000}
-        return self._opened(self.lake.open, leaves_all) if self.java else self.handle
+        opened = self._opened(self.lake.open, leaves_all)
+        self.process.epoch = self.lake.world.epoch  # until its next action: it is a new process
+        return opened
 
     def _opened(self, opens: Callable[..., Any], options: dict[str, Any]) -> Any:
         """Open a handle, not while the commit table is hidden: a new process would make another."""

@@ -282,7 +282,8 @@ final class Mutations {
   private static final Map<String, Mutation> BY_NAME = new LinkedHashMap<>();
 
   static {
-    Stream.of(OF_THE_PROTOCOL, MutationsOfLoads.ALL, MutationsOfGroups.ALL)
+    Stream.of(
+            OF_THE_PROTOCOL, MutationsOfLoads.ALL, MutationsOfGroups.ALL, MutationsOfForgeries.ALL)
         .flatMap(List::stream)
         .forEach(
             one -> {
