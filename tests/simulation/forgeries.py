@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tests.simulation.worker import Worker
 
 _TRIES = 3
+_CODE_ALONE = 0.3
+"""How many changes that nobody writes name code, and do nothing else amiss."""
 _KINDS = ("commit", "repair", "forget", "adopt")
 _EMPTY_SHA256 = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 """Of `{}`."""
@@ -60,6 +62,10 @@ class Code:
 
 CODE = f"{__name__}.Code"
 CODE_OF_JAVA = "io.txns.iceberg.simulation.ForgedCode"
+_CODE_PROPERTIES = {
+    "write.py-location-provider.impl": CODE,
+    "write.location-provider.impl": CODE_OF_JAVA,
+}
 
 
 def _change(forger: Forger, kind: str, element: tuple[Json, Json]) -> None:
@@ -97,7 +103,7 @@ _UPDATES: list[Json] = [
     {"action": "set-properties", "updates": {"txns.purging": "somebody"}},
     {"action": "set-properties", "updates": {"txns.commit-table": "other.commits"}},
     {"action": "set-properties", "updates": {"txns.created": "1"}},
-    {"action": "set-properties", "updates": {"write.py-location-provider.impl": CODE}},
+    {"action": "set-properties", "updates": _CODE_PROPERTIES},
     {"action": "set-properties", "updates": {"py-io-impl": CODE, "s3.endpoint": "http://x"}},
     {"action": "remove-properties", "removals": ["txns.applied", "txns.table-uuid"]},
     {"action": "remove-snapshots", "snapshot-ids": [1, 2]},
@@ -109,6 +115,8 @@ _UPDATES: list[Json] = [
 def update_not_written(forger: Forger) -> None:
     """Change a table in care by updates that no writer of the protocol logs."""
     updates = [copy.deepcopy(forger.rng.choice(_UPDATES)) for _ in range(forger.rng.randint(1, 2))]
+    if forger.rng.random() < _CODE_ALONE:
+        updates = [{"action": "set-properties", "updates": dict(_CODE_PROPERTIES)}]
     branch = {"action": "set-snapshot-ref", "type": "branch", "snapshot-id": 1}
     if forger.rng.random() < 0.2:
         updates.append({**branch, "ref-name": forger.rng.choice(("txns-foreign-1", "users"))})
@@ -312,8 +320,7 @@ def moved_log(forger: Forger) -> None:
 
 def code(forger: Forger) -> None:
     """Let the commit table name code that a library loads: pyiceberg's, and Iceberg's."""
-    names = {"write.py-location-provider.impl": CODE, "write.location-provider.impl": CODE_OF_JAVA}
-    forger.change(SetPropertiesUpdate(updates=names))
+    forger.change(SetPropertiesUpdate(updates=_CODE_PROPERTIES))
 
 
 def versions_of_others(forger: Forger) -> None:

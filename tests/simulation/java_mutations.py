@@ -31,8 +31,8 @@ NOT_IN_JAVA = {
     "superseded_at_once": "none yet",
     "told_by_nobody": "`txns recover` is Python's",
     "passed_over_written_over": "`txns recover` is Python's",
-    "applied_over_a_recovery": "recoveries are simulated beside Python's users",
     "void_tables_taken_for_cared": "`txns recover` is Python's",
+    "applied_over_a_recovery": "none yet: of Python's no 25 seeds notice it, either",
 }
 """Python's that Java's core does not have, and why."""
 
