@@ -73,6 +73,10 @@ def audit(lake: Lake) -> None:
         _go_on(lake)
 
 
+def _log(lake: Lake) -> TableMetadata:
+    return lake.observer.registry.metadata(COMMIT_TABLE)
+
+
 def _forged(lake: Lake) -> set[str]:
     """Give the kinds of what was forged."""
     done = (name for name in lake.world.occurred if name.startswith("action forge-"))

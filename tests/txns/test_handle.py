@@ -56,7 +56,7 @@ def test_a_missing_commit_table(lake, handle):
     """A registered table without its log: an error with the cure."""
     lake.table("a", [1])
     lake.catalog.drop_table("txns.commits")
-    with pytest.raises(txns.InvalidUsage, match="restore it"):
+    with pytest.raises(txns.InvalidUsage, match="txns recover"):
         _ = handle.upper
 
 

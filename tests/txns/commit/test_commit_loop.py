@@ -417,7 +417,7 @@ def test_a_commit_table_that_went_away(lake):
     txn = staged(handle, a, 2)
     location = lake.catalog.load_table(COMMITS).metadata_location
     lake.catalog.drop_table(COMMITS)
-    with pytest.raises(txns.InvalidUsage, match="restore it"):
+    with pytest.raises(txns.InvalidUsage, match="txns recover"):
         txn.commit()
     assert not lake.catalog.table_exists(COMMITS)
     lake.catalog.register_table(COMMITS, location)
