@@ -338,7 +338,7 @@ class CommitLoopTest {
     String location = commits().metadataFileLocation();
     JdbcCatalog other = lake.catalog();
     other.dropTable(COMMITS, false);
-    assertThatThrownBy(txn::commit).hasMessageContaining("restore it");
+    assertThatThrownBy(txn::commit).hasMessageContaining("txns recover");
     assertThat(other.tableExists(COMMITS)).isFalse();
     other.registerTable(COMMITS, location);
     txn.commit();
