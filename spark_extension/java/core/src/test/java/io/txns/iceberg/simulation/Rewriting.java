@@ -72,6 +72,9 @@ final class Rewriting extends ClassVisitor {
   private static final String OF_AN_OBJECT = "(Ljava/lang/Object;)V";
   private static final String PAYLOADS = "io/txns/iceberg/log/Payloads";
 
+  /** The one of the numbers there that says which payloads stand in their entry. */
+  private static final Integer INLINE_MAX_BYTES = 64 * 1024;
+
   private static final String THREAD_RANDOM = "java/util/concurrent/ThreadLocalRandom";
 
   private String className;
@@ -179,7 +182,7 @@ final class Rewriting extends ClassVisitor {
     @Override
     public void visitLdcInsn(Object value) {
       super.visitLdcInsn(value);
-      if (className.equals(PAYLOADS) && value instanceof Integer) {
+      if (className.equals(PAYLOADS) && value.equals(INLINE_MAX_BYTES)) {
         replace("inlineMaxBytes", "(I)I");
       }
     }
