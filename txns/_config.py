@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _DAY_MS = 24 * 3600 * 1000
 _REGISTER = ("created", "all", "none")
-_APPLY = (INLINE, NEXT)
+ATOMIC = "atomic"
+_APPLY = (ATOMIC, INLINE, NEXT)
 _PLACES = "txns.create-locations"
 
 
@@ -32,7 +33,8 @@ class Config:
         register: Which tables come under care by themselves: `created`, `all` that a
             transaction writes, or `none`.
         isolation: The level of explicit transactions.
-        apply: When a committed transaction is applied: `inline` by the committer, or by the
+        apply: When a committed transaction is applied: by the swap that commits it (`atomic`,
+            with catalogs in a SQL database), `inline` by the committer, or by the
             `next` writer, which the log has to allow; None for what the log says.
         tidy_after: How many applied entries may stand in the head.
         max_age_ms: The greatest age of its own transactions, in ms; None for the log's.
@@ -102,7 +104,7 @@ class Config:
         """Give what this process goes by under a log's settings: its own where it is stricter."""
         ages = [each for each in (self.max_age_ms, log.max_age_ms) if each is not None]
         retentions = [each for each in (self.id_retention_ms, log.id_retention_ms) if each]
-        apply = INLINE if self.apply == INLINE else log.apply
+        apply = INLINE if self.apply in {ATOMIC, INLINE} else log.apply
         return Settings(min(ages), max(retentions), apply)
 
     def laxer_than(self, log: Settings) -> list[str]:

@@ -291,8 +291,8 @@ class Handle:
         tables = {
             head.state.name_of(change): None
             for entry in head.state.entries
-            if entry.applies and (ts is None or entry.commit_ts <= ts)
-            for change in entry.changes
+            if ts is None or entry.commit_ts <= ts
+            for change in entry.carried
         }
         return self._parts.applier.apply_all(head, tables, ts)
 

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
 from txns._commit.apply import Applier
+from txns._commit.born_applied import Births
 from txns._commit.committer import Committer
 from txns._commit.group_commit import CommitLoop
 from txns._commit.head_bounds import HeadBounds
 from txns._commit.register import Registrar
 from txns._commit.tidy import Tidier
-from txns._config import named_folders
+from txns._config import ATOMIC, named_folders
 from txns._iceberg import time_outs
+from txns._iceberg.sql_rows import rows_of
 from txns._log import storage_time
 from txns._log.archive import Archive
 from txns._log.commit_log import CommitLog
@@ -24,6 +26,7 @@ from txns._stage.create_table import NewTables
 from txns._table import retention
 from txns._table.allowed_places import AllowedPlaces
 from txns._table.data_tables import DataTables
+from txns.errors import Unsupported
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._config import Config
+    from txns._iceberg.locked_rows import Rows
     from txns._log.head import Head
     from txns._log.settings import Settings
 
@@ -68,9 +72,11 @@ class Parts:
         places = AllowedPlaces(catalog, config)
         applier = Applier(catalog, log, tables, places, clock)
         tidier = Tidier(config, log, tables, clock)
-        loop = CommitLoop(log, timeline, HeadBounds(log, applier, tidier, clock), clock)
+        bounds = HeadBounds(log, applier, tidier, clock)
+        loop = CommitLoop(log, timeline, bounds, clock, _rows_of(catalog, config))
+        births = Births(tables, places, applier, clock)
         committer = Committer(
-            catalog, config, log, loop, timeline, tables, places, applier, tidier, clock
+            catalog, config, log, loop, timeline, tables, places, applier, births, tidier, clock
         )
         registrar = Registrar(catalog, log, loop, tables, applier, committer, clock)
         return Parts(
@@ -110,3 +116,21 @@ class Parts:
     def in_force(self, head: Head) -> Settings:
         """Give the settings that this process goes by at a head: its own where it is stricter."""
         return self.config.within(head.state.settings)
+
+
+def _rows_of(catalog: Catalog, config: Config) -> Rows | None:
+    """
+    Give the rows that one swap is to move together; None where each table has a swap of its own.
+
+    Raises:
+        Unsupported: It is asked for, and the catalog cannot.
+    """
+    if config.apply != ATOMIC:
+        return None
+    rows = rows_of(catalog)
+    if rows is None:
+        raise Unsupported(
+            "apply=`atomic` needs a catalog whose tables are rows of one PostgreSQL database, or of"
+            " one file of SQLite: leave it out, or use `inline`"
+        )
+    return rows

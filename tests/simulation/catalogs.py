@@ -130,6 +130,16 @@ class Registry:
 
     def swap(self, name: Identifier, expected: str | None, location: str) -> None:
         """Move a pointer, if it stands where it is expected (None: nowhere)."""
+        self.check(name, expected, location)
+        old = self.metadata(name) if expected else None
+        self.uppers[location] = _upper(self.metadata_at(location))
+        if expected:
+            self.past.setdefault(name, []).append((self.storage.world.now_ms, expected))
+        self.pointers[name] = location
+        self.on_commit(name, old, self.metadata(name))
+
+    def check(self, name: Identifier, expected: str | None, location: str) -> None:
+        """Refuse to move a pointer that stands elsewhere, or to what could not be loaded."""
         if self.pointers.get(name) != expected:
             if expected is None:
                 raise TableAlreadyExistsError(f"simulated: {name} exists")
@@ -138,14 +148,9 @@ class Registry:
             # A drop is old here after a millisecond. In a lake it is after 24 hours, and no request
             # of before, such as this creation, is on its way for as long.
             raise TableAlreadyExistsError(f"simulated: {name} existed when this was sent")
-        old = self.metadata(name) if expected else None
-        self.uppers[location] = _upper(self.metadata_at(location))
         if self.on_jvm and self.storage.world.actor.stranger:
+            old = self.metadata(name) if expected else None
             _refuse_what_java_cannot_load(old, self.metadata_at(location))
-        if expected:
-            self.past.setdefault(name, []).append((self.storage.world.now_ms, expected))
-        self.pointers[name] = location
-        self.on_commit(name, old, self.metadata(name))
 
 
 def _upper(metadata: TableMetadata) -> int:
@@ -190,9 +195,10 @@ class SimulatedCatalog(MetastoreCatalog):
     def _table(self, name: Identifier) -> Table:
         if name not in self.registry.pointers:
             raise NoSuchTableError(f"Table does not exist: {'.'.join(name)}")
-        return self._table_at(name, self.registry.pointers[name])
+        return self.table_at(name, self.registry.pointers[name])
 
-    def _table_at(self, name: Identifier, location: str) -> Table:
+    def table_at(self, name: Identifier, location: str) -> Table:
+        """Give a table as a metadata file has it, without a step."""
         return Table(name, self.registry.metadata_at(location), location, self._io, self)
 
     def _older(self, name: Identifier) -> Callable[[], Table] | None:
@@ -219,7 +225,7 @@ class SimulatedCatalog(MetastoreCatalog):
             cared = is_marked(self.registry.metadata(name))
             lagging = self.registry.lagging(name)
             kept = [at for at in lagging if is_marked(self.registry.metadata_at(at)) or not cared]
-            return self._table_at(name, rng.choice(kept))
+            return self.table_at(name, rng.choice(kept))
 
         return older
 
@@ -395,7 +401,7 @@ class SwapCatalog(SimulatedCatalog):
         except NoSuchTableError:
             current = None
         staged = self._update_and_stage_table(current, name, requirements, updates)
-        self._refuse_what_python_cannot_write(staged.metadata)
+        self.refuse_what_python_cannot_write(staged.metadata)
         if current is None:
             self._create(name, staged.metadata, staged.metadata_location)
         elif staged.metadata == current.metadata:
@@ -405,13 +411,36 @@ class SwapCatalog(SimulatedCatalog):
             self.swap(name, current.metadata_location, staged.metadata_location)
         return _response(staged)
 
-    def _refuse_what_python_cannot_write(self, metadata: TableMetadata) -> None:
+    def refuse_what_python_cannot_write(self, metadata: TableMetadata) -> None:
         """Do as pyiceberg; strangers are engines on the JVM, too."""
         if (
             metadata.format_version > WRITABLE_FORMAT
             and not self.registry.storage.world.actor.stranger
         ):
             raise NotImplementedError("Writing V3 is not yet supported")
+
+    def look(self, names: list[Identifier]) -> dict[Identifier, str]:
+        """Give where pointers stand, of those that there are: all of one moment."""
+        pointers = self.registry.pointers
+        known = {name: self._name(name) for name in names}
+        return self._step(
+            "load",
+            "rows of " + ", ".join(".".join(name) for name in names),
+            lambda: {name: pointers[key] for name, key in known.items() if key in pointers},
+        )
+
+    def swap_all(self, moves: list[tuple[Identifier, str | None, str]]) -> None:
+        """Move pointers from where they are expected (None: nowhere), the log's first, or none."""
+        named = [(self._name(name), expected, location) for name, expected, location in moves]
+        named.sort(key=lambda move: move[0][0] != "txns")
+
+        def swap() -> None:
+            for name, expected, location in named:
+                self.registry.check(name, expected, location)
+            for move in named:
+                self.registry.swap(*move)
+
+        self._step("swap", ".".join(named[0][0]), swap)
 
     def swap(self, name: Identifier, expected: str | None, location: str) -> None:
         """Move a pointer from where it is expected (None: nowhere) to a metadata file."""

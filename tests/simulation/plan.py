@@ -107,6 +107,8 @@ _REPLACEMENTS = 0.2
 _SKEWS_MS_MAX = (5 * MINUTE_MS, 120 * MINUTE_MS, 8 * DAY_MS, 3 * 365 * DAY_MS)
 _SHARE = 0.4
 """How many seeds have what is switched on, each switch for itself."""
+_ATOMIC = 0.7
+"""How many users of such a seed move the log and its tables in one swap."""
 _DAMAGED_SHARE = 0.05
 """How many seeds are damaged, with Python's core, whose alone a recovery is."""
 
@@ -264,9 +266,10 @@ def _plan(seed: int, only: frozenset[Switch] | None, core: Core) -> Plan:
         workers = _with_drill(seed, workers)
     if settings.has(Switch.MALICIOUS):
         workers = _with_forger(seed)
+    server = rng.random() < 0.5
     return Plan(
         seed=seed,
-        server=rng.random() < 0.5,
+        server=server,
         switch=rng.choice((0.05, 0.3, 0.9)),
         fault_rate=fault_rate,
         delay_rate=rng.choice((0.0, 0.01, 0.03)),
@@ -287,7 +290,7 @@ def _plan(seed: int, only: frozenset[Switch] | None, core: Core) -> Plan:
         reject=rng.random() < 0.5,
         settings=settings,
         own_options={
-            **(_own_options(seed, workers) if settings.has(Switch.MIXED_SETTINGS) else {}),
+            **_options_of_users(seed, settings, workers, server=server),
             _OTHER: dict(other_log.OPTIONS),
         },
         # A purger counts in ms what a lake counts in hours: beside it others are as fast as ever.
@@ -351,6 +354,20 @@ def _with_forger(seed: int) -> dict[str, tuple[str, ...]]:
         ),
         _OTHER: _keys(rng, _OTHER, others, rng.randint(2, 4), prefix="other-"),
     }
+
+
+def _options_of_users(
+    seed: int, settings: Settings, workers: dict[str, tuple[str, ...]], *, server: bool
+) -> dict[str, dict[str, object]]:
+    """Give each user the options that are its own, if any."""
+    own = _own_options(seed, workers) if settings.has(Switch.MIXED_SETTINGS) else {}
+    if not settings.has(Switch.ATOMIC) or server:
+        return own
+    rng = random.Random(f"{seed}/atomic")
+    for name in sorted({*_USER_NAMES, _PURGER} & workers.keys()):
+        if rng.random() < _ATOMIC:
+            own[name] = {**own.get(name, {}), "apply": "atomic"}
+    return own
 
 
 def _own_options(seed: int, workers: dict[str, tuple[str, ...]]) -> dict[str, dict[str, object]]:

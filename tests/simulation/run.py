@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 from tests.simulation import coverage, drills, formats, guard, jvm, malice, other_log, story
+from tests.simulation import locked as _locked  # noqa: F401 -- says that a catalog moves several
 from tests.simulation.actions import SCHEMA
 from tests.simulation.audit import audit
 from tests.simulation.catalogs import Registry, ServerCatalog, SwapCatalog

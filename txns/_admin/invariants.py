@@ -125,7 +125,7 @@ def _check_payloads(found: Findings, parts: Parts, head: Head) -> None:
         except Exception as error:  # noqa: BLE001 -- said, and the rest is checked
             found.add("payload", where, said(error))
             continue
-        for change, request in zip(entry.changes, requests, strict=True):
+        for change, request in zip(entry.carried, requests, strict=True):
             for invariant, words in _payload_problems(entry, change, request):
                 found.add(invariant, f"{where}, {dotted_name(change.table)}", words)
 

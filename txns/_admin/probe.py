@@ -46,8 +46,7 @@ class Probe:
             (
                 entry
                 for entry in state.entries
-                if entry.applies
-                and any(state.forgotten_ts(each.uuid) <= entry.commit_ts for each in entry.changes)
+                if any(state.forgotten_ts(each.uuid) <= entry.commit_ts for each in entry.carried)
             ),
             None,
         )

@@ -305,12 +305,7 @@ def _taken_over(base: TableMetadata, target: TableMetadata) -> list[TableUpdate]
 def _settled(parts: Parts) -> dict[Identifier, str]:
     """Apply what the log has; give the tables that lack something, and why."""
     head = parts.log.load()
-    names = {
-        head.state.name_of(change)
-        for entry in head.state.entries
-        if entry.applies
-        for change in entry.changes
-    }
+    names = {head.state.name_of(change) for entry in head.state.entries for change in entry.carried}
     parts.applier.apply_all(head, sorted(names))
     broken = {}
     for each in survey(parts, parts.log.load()):

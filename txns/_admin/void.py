@@ -205,7 +205,7 @@ def _is_in_the_way(parts: Parts, head: Head, logged: LoggedChange) -> bool:
     if loaded.stranger and loaded.stranger.cure:
         return True
     base = loaded.table.metadata if loaded.table else None
-    if not logged.entry.applies or (base and applied_ts(base) >= logged.commit_ts):
+    if logged.change not in logged.entry.carried or (base and applied_ts(base) >= logged.commit_ts):
         return False
     return parts.places.forbidden(name, base, parts.log.request(logged).updates) is not None
 

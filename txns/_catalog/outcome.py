@@ -69,4 +69,6 @@ class Committed:
         """Carry the changes over to their tables; idempotent, and never undoes the commit."""
         if self.applied is not True and self._entry and self._parts:
             self.applied = self._parts.committer.apply(self._entry)
+        elif self._parts:
+            self._parts.committer.leave()
         return Applied(self.commit_ts, complete=bool(self.applied))

@@ -265,7 +265,7 @@ class Applier:
     ) -> reconcile.Plan:
         """Give what is committed to carry a change out, beside what strangers did."""
         now_ms = self._clock.now_ms()
-        renumber = self._on_storage(real)
+        renumber = self.renumber_on_storage(real)
         base, source = real.metadata, change.change.from_snapshot_id
         stands = source is not None and base.snapshot_by_id(source) is not None
         if change.entry.kind is Kind.FORGET and (stranger or not stands):
@@ -358,8 +358,8 @@ class Applier:
         mark = _mark.mark_of(metadata)
         return mark is not None and mark.commit_table != ".".join(self._log.identifier)
 
-    def _on_storage(self, real: Table) -> replay.Renumber:
-        """Renumbered snapshots get a manifest list of their own in storage."""
+    def renumber_on_storage(self, real: Table) -> replay.Renumber:
+        """Give what writes a manifest list of its own for each snapshot that is renumbered."""
         metadata = real.metadata
         provider = load_location_provider(metadata.location, metadata.properties)
 

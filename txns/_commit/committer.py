@@ -17,7 +17,16 @@ from txns._iceberg import places
 from txns._identifier import dotted_name
 from txns._log import limits, permitted
 from txns._log import payload as _payload
-from txns._log.entry import THIS_ENGINE, Change, Entry, Isolation, Kind, LoggedChange, Operation
+from txns._log.entry import (
+    NO_PAYLOAD,
+    THIS_ENGINE,
+    Change,
+    Entry,
+    Isolation,
+    Kind,
+    LoggedChange,
+    Operation,
+)
 from txns._logger import about, logger
 from txns._metrics import Count, Metrics, Phase
 from txns._stage import change_builder, kept_tags, restage
@@ -34,25 +43,28 @@ from txns.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import CommitTableRequest
 
     from txns._clock import Clock
     from txns._commit.apply import Applier
+    from txns._commit.born_applied import Births
     from txns._commit.group import Attempt, Key
     from txns._commit.group_commit import CommitLoop
     from txns._commit.tidy import Tidier
     from txns._config import Config
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog
+    from txns._log.entry import Payload
     from txns._log.head import Head
     from txns._log.state import LogState
     from txns._log.timeline import Timeline
     from txns._stage.staged_table import StagedTable
     from txns._table.allowed_places import AllowedPlaces
     from txns._table.data_tables import DataTables
+    from txns._table.loaded import Loaded
     from txns.errors import Winner
 
 _LOG = logger(__name__)
@@ -103,6 +115,7 @@ class Committer:
         tables: DataTables,
         places: AllowedPlaces,
         applier: Applier,
+        births: Births,
         tidier: Tidier,
         clock: Clock,
     ) -> None:
@@ -114,6 +127,7 @@ class Committer:
         self._tables = tables
         self._places = places
         self._applier = applier
+        self._births = births
         self._tidier = tidier
         self._clock = clock
         self.metrics = Metrics(clock)
@@ -164,7 +178,8 @@ class Committer:
             return self._entry(request, state, head, commit_ts, writes, leftovers)
 
         try:
-            entry = self._append(request.key, attempt)
+            tables = request.writes if request.kind is Kind.COMMIT else ()
+            entry = self._append(request.key, attempt, tables)
         except TxnsError as error:
             if is_final(error):
                 leftovers.remove(self._log, None)
@@ -175,7 +190,7 @@ class Committer:
             _delete_staged(request)
         return entry
 
-    def _append(self, key: Key, attempt: Attempt) -> Entry:
+    def _append(self, key: Key, attempt: Attempt, tables: Iterable[Identifier]) -> Entry:
         """Append an entry; note how long its attempts took, and what validated them."""
         spent_ms: list[int] = []
 
@@ -191,7 +206,7 @@ class Committer:
         began_ms = self._clock.now_ms()
         try:
             with about(phase=Phase.SWAP):
-                return self._loop.append(key, measured)
+                return self._loop.append(key, measured, tables)
         finally:
             took_ms = self._clock.now_ms() - began_ms - sum(spent_ms)
             self.metrics.took(Phase.SWAP, took_ms)
@@ -255,9 +270,11 @@ class Committer:
                 return False
 
     def _applied(self, entry: Entry) -> bool:
-        head = self._log.load()
-        with self.metrics.phase(Phase.APPLY):
-            left = self._applier.apply_all(head, map(head.state.name_of, entry.changes))
+        head, left = self._log.newest, []
+        if entry.carried:
+            head = self._log.load()
+            with self.metrics.phase(Phase.APPLY):
+                left = self._applier.apply_all(head, map(head.state.name_of, entry.carried))
         began_ms = self._clock.now_ms()
         if self._tidier.tidy_when_due(head):
             self.metrics.took(Phase.TIDY, self._clock.now_ms() - began_ms)
@@ -323,7 +340,7 @@ class Committer:
     ) -> StagedTable:
         table, txn_id = staged.identifier, request.key.txn_id
         try:
-            loaded = self._tables.load(table, head, head.upper)
+            loaded = self._standing(table, head)
         except NoSuchTableError:
             raise Conflict(
                 "a table that it appended to was dropped",
@@ -356,6 +373,12 @@ class Committer:
         leftovers.restaged(restaged)
         return restaged
 
+    def _standing(self, table: Identifier, head: Head) -> Loaded:
+        """Give a table as a head has it; under a lock with what the swap makes of it so far."""
+        if head.rows and head.rows.has(table):
+            return self._tables.live(table, head.rows.load_table(table), head)
+        return self._tables.load(table, head, head.upper)
+
     def _entry(
         self,
         request: Request,
@@ -373,11 +396,12 @@ class Committer:
             change, carried = change_builder.build(staged, txn_id, commit_ts, request.marks)
             self._check_permitted(staged, change, carried, commit_ts, request)
             self._check_fits(staged, change, carried, commit_ts, request)
+            if self._is_born(request, replace(head, state=state), commit_ts, change, carried):
+                changes.append(replace(change, born_applied=True))
+                continue
             changes.append(change)
             requests.append(carried)
-        text, now_ms = _payload.dump(requests), self._clock.now_ms()
-        limits.check_payload(text)
-        payload = leftovers.store(self._log, head, txn_id, text, now_ms)
+        payload = self._stored(requests, head, txn_id, leftovers)
         return Entry(
             kind=request.kind,
             txn_id=txn_id,
@@ -392,6 +416,33 @@ class Committer:
             changes=tuple(changes),
             payload=payload,
         )
+
+    def _is_born(
+        self,
+        request: Request,
+        head: Head,
+        commit_ts: int,
+        change: Change,
+        carried: CommitTableRequest,
+    ) -> bool:
+        """Whether the swap of the entry itself is to move a table: its row says so from then on."""
+        if head.rows is None or request.kind is not Kind.COMMIT:
+            return False
+        entry = Entry(Kind.COMMIT, request.key.txn_id, commit_ts, 0, commit_ts)
+        return self._births.bear(head.rows, head, LoggedChange(entry, change), carried)
+
+    def _stored(
+        self,
+        requests: list[CommitTableRequest],
+        head: Head,
+        txn_id: str,
+        leftovers: Leftovers,
+    ) -> Payload:
+        if not requests:
+            return NO_PAYLOAD
+        text, now_ms = _payload.dump(requests), self._clock.now_ms()
+        limits.check_payload(text)
+        return leftovers.store(self._log, head, txn_id, text, now_ms)
 
     def _check_permitted(
         self,

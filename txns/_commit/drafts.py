@@ -61,9 +61,12 @@ class Drafts:
         """Make the entries of one swap, each validated against those before it."""
         drafts = cls(head, clock, head.state)
         for member in members:
+            before = head.rows.so_far() if head.rows else {}
             try:
                 drafts.entries[member] = drafts._draft(member)
             except Exception as error:  # noqa: BLE001 -- it is that member's, not the leader's
+                if head.rows:
+                    head.rows.back_to(before)
                 drafts._refuse(member, error)
         return drafts
 

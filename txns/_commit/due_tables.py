@@ -64,8 +64,7 @@ class DueTables:
             [
                 LoggedChange(entry, change)
                 for entry in head.state.entries
-                if entry.applies
-                for change in entry.changes
+                for change in entry.carried
                 if (change.uuid == uuid and entry.commit_ts > applied)
                 or (
                     head.state.name_of(change) == table

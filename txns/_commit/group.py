@@ -18,6 +18,7 @@ from txns._log.state import aborted_ts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from txns._identifier import Identifier
     from txns._log.entry import Entry
     from txns._log.head import Head
     from txns._log.state import LogState
@@ -109,6 +110,7 @@ class Member:
     One waiting entry, and what became of it.
 
     Attributes:
+        tables: Those that its swap may move with the log.
         since_ts: Archived rows above it, in ms, may hold its id: what stood in the heads that were
             looked into did not.
         alone: Whether a group with it was refused: nobody knows for whose entry.
@@ -120,9 +122,10 @@ class Member:
         tries: How many there were, whoever has led them.
     """
 
-    def __init__(self, key: Key, attempt: Attempt) -> None:
+    def __init__(self, key: Key, attempt: Attempt, tables: tuple[Identifier, ...] = ()) -> None:
         self.key = key
         self.attempt = attempt
+        self.tables = tables
         self.since_ts = key.since_ts
         self.entry: Entry | None = None
         self.failure: BaseException | None = None

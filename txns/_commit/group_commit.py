@@ -9,6 +9,8 @@ their way.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import BadRequestError
@@ -16,19 +18,24 @@ from pyiceberg.exceptions import BadRequestError
 from txns._commit.drafts import Drafts, barred
 from txns._commit.group import CommitGroup, Member, Origin
 from txns._commit.head_bounds import HeadFull
+from txns._iceberg.locked_rows import RowsBusy
 from txns._log.state import aborted_ts, committed
-from txns._log.swap import Outcome, is_transient
+from txns._log.swap import Outcome, Swap, is_transient
 from txns._logger import fields, logger
 from txns.errors import CommitStateUnknown, Conflict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from contextlib import AbstractContextManager
+
     from txns._clock import Clock
     from txns._commit.group import Attempt, Key
     from txns._commit.head_bounds import HeadBounds
+    from txns._iceberg.locked_rows import LockedRows, Rows
+    from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog
     from txns._log.entry import Entry
     from txns._log.head import Head
-    from txns._log.swap import Swap
     from txns._log.timeline import Timeline
 
 _LOG = logger(__name__)
@@ -45,21 +52,30 @@ class CommitLoop:
     """Appends entries, those of several threads in one swap (`CommitGroup`)."""
 
     def __init__(
-        self, log: CommitLog, timeline: Timeline, bounds: HeadBounds, clock: Clock
+        self,
+        log: CommitLog,
+        timeline: Timeline,
+        bounds: HeadBounds,
+        clock: Clock,
+        rows: Rows | None = None,
     ) -> None:
+        """`rows` are the catalog's, where one swap is to move the log and its tables together."""
+        self._rows = rows
         self._log = log
         self._bounds = bounds
         self._timeline = timeline
         self._clock = clock
         self._group = CommitGroup()
 
-    def append(self, key: Key, attempt: Attempt) -> Entry:
+    def append(self, key: Key, attempt: Attempt, tables: Iterable[Identifier] = ()) -> Entry:
         """
         Append one entry, exactly once.
 
         Args:
             key: An entry that has its id already is returned instead of a second one.
             attempt: Called at each attempt, from the start.
+            tables: Those that its swap may move with the log; they stand still at an attempt
+                whose head has `rows`.
 
         Returns:
             The entry that stands in the log.
@@ -76,16 +92,15 @@ class CommitLoop:
                 refusal `key.attempts` tells whether it may still land.
         """
         self._bounds.keep()
-        member = self._appended(key, attempt)
+        member = self._appended(Member(key, attempt, tuple(tables)))
         if isinstance(member.failure, HeadFull) and self._bounds.make_room():
-            member = self._appended(key, attempt)
+            member = self._appended(Member(key, attempt, member.tables))
         if member.failure is not None:
             raise member.failure
         assert member.entry is not None
         return member.entry
 
-    def _appended(self, key: Key, attempt: Attempt) -> Member:
-        member = Member(key, attempt)
+    def _appended(self, member: Member) -> Member:
         self._group.run(member, self._lead)
         return member
 
@@ -125,11 +140,7 @@ class CommitLoop:
             again = True
             for member in members:
                 member.tries += 1
-            head = self._ask(members, failed)
-            if head is None:
-                failed += 1
-                continue
-            swap = self._attempt(members, head)
+            swap = self._try(members, failed)
             if swap is None or not leader.open:
                 return
             failed = failed + 1 if swap.outcome in {Outcome.MAYBE, Outcome.NOT_SENT} else 0
@@ -137,18 +148,30 @@ class CommitLoop:
                 members = [leader]  # the others go on one by one, too
         self._settle(leader, members)
 
-    def _ask(self, members: list[Member], failed: int) -> Head | None:
-        """Give the newest head, looked into; None where it cannot be asked, and has to be."""
+    def _try(self, members: list[Member], failed: int) -> Swap | None:
+        """Ask for the head, and make one swap; see `_attempt`."""
+        tables = {table for member in _open(members) for table in member.tables}
+        asked = False
         try:
-            head = self._log.load()
-            self._look_up(members, head)
+            with self._locked(tables) as rows:
+                head = self._log.load()
+                self._look_up(members, head)
+                asked = True
+                return self._attempt(members, replace(head, rows=rows))
+        except RowsBusy as busy:
+            return Swap(Outcome.LOST, busy)
         except Exception as error:
             unsettled = any(member.attempts.stood_on for member in _open(members))
-            if (unsettled or failed) and is_transient(error):
+            if not asked and (unsettled or failed) and is_transient(error):
                 _tell(members, "the log cannot be asked, trying again", error)
-                return None
+                return Swap(Outcome.NOT_SENT, error)
             raise
-        return head
+
+    def _locked(self, tables: set[Identifier]) -> AbstractContextManager[LockedRows | None]:
+        """Lock the rows that an attempt is to move, where one swap moves several."""
+        if self._rows is None:
+            return nullcontext()
+        return self._rows.locked(self._log.identifier, tables)
 
     def _is_over(self, member: Member) -> bool:
         """Whether a member has been tried for as often, or as long, as it may."""

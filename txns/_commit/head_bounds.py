@@ -119,8 +119,8 @@ class HeadBounds:
     def _make_small(self) -> None:
         try:
             head = self._log.load()
-            applied = (entry for entry in head.state.entries if entry.applies)
-            names = {head.state.name_of(each): None for one in applied for each in one.changes}
+            entries = head.state.entries
+            names = {head.state.name_of(each): None for one in entries for each in one.carried}
             self._applier.apply_all(head, names)
             # A tidy takes longer than a commit, and loses against one: then it is made again.
             self._tidier.tidy() or self._tidier.tidy()
@@ -137,6 +137,6 @@ def _is_large(head: Head) -> bool:
 
 def _most_named(head: Head) -> str:
     """Name the tables of most entries."""
-    entries = (entry for entry in head.state.entries if entry.applies)
-    counts = Counter(head.state.name_of(each) for one in entries for each in one.changes)
+    entries = head.state.entries
+    counts = Counter(head.state.name_of(each) for one in entries for each in one.carried)
     return ", ".join(dotted_name(name) for name, _ in counts.most_common(_NAMED))

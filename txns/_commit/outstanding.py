@@ -37,7 +37,7 @@ class AppliedTo:
 
     def shows(self, entry: Entry, change: Change) -> bool:
         """Whether an entry's table shows its change, or nobody looks for it there any more."""
-        if not entry.applies or self.state.forgotten_ts(change.uuid) > entry.commit_ts:
+        if not entry.moved or self.state.forgotten_ts(change.uuid) > entry.commit_ts:
             return True
         if change.uuid not in self._applied:
             name = self.state.name_of(change)
@@ -61,7 +61,7 @@ class AppliedTo:
 
     def left(self, entry: Entry) -> Iterator[Identifier]:
         """Give the tables that do not show an entry, by their newest names; asked one by one."""
-        for change in entry.changes if entry.applies else ():
+        for change in entry.moved:
             if not self.shows(entry, change):
                 yield self.state.name_of(change)
 

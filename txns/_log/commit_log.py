@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
-from pyiceberg.table import Table
+from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import (
@@ -45,10 +45,11 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.io import FileIO
-    from pyiceberg.table import CommitTableRequest, CommitTableResponse
+    from pyiceberg.table import CommitTableRequest
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from txns._clock import Clock
+    from txns._iceberg.locked_rows import LockedRows
     from txns._identifier import Identifier
     from txns._log.entry import Entry, LoggedChange
 
@@ -251,6 +252,8 @@ class CommitLog:
             permitted.AssertNotSteered(uuid=head.metadata.table_uuid),
             AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=head.main_id),
         )
+        if head.rows:
+            return self._with_rows(head, head.rows, requirements, tuple(updates))
         try:
             won = self.catalog.commit_table(head.table, requirements, tuple(updates))
         except CommitFailedException as error:
@@ -268,6 +271,40 @@ class CommitLog:
                 return Swap(Outcome.NOT_SENT, error)
             return Swap(Outcome.REFUSED if is_refusal(error) else Outcome.MAYBE, error)
         self._made(head, won)
+        return Swap(Outcome.WON)
+
+    def _with_rows(
+        self,
+        head: Head,
+        rows: LockedRows,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> Swap:
+        """Replace the head together with what was said of other rows: nothing lands before."""
+        assert head.table is not None
+        try:
+            rows.commit_table(head.table, requirements, updates)
+            rows.prepare()
+        except CommitFailedException as error:
+            return Swap(Outcome.LOST, error)
+        except Exception as error:
+            if is_refusal(error) or isinstance(error, PermissionError):
+                raise
+            return Swap(Outcome.NOT_SENT, error)
+        try:
+            rows.commit()
+        except Exception as error:
+            if not (is_denied(error) or is_full(error)):
+                return Swap(Outcome.MAYBE, error)
+            rows.refused()
+            if is_denied(error):
+                raise
+            return Swap(Outcome.NOT_SENT, error)
+        won = rows.made(self.identifier)
+        self._made(
+            head,
+            CommitTableResponse(metadata=won.metadata, metadata_location=won.metadata_location),
+        )
         return Swap(Outcome.WON)
 
     def _made(self, before: Head, won: CommitTableResponse) -> None:
@@ -294,7 +331,7 @@ class CommitLog:
             _LOG.warning("the log was written, and cannot be read", exc_info=True)
 
     def requests(self, entry: Entry) -> tuple[CommitTableRequest, ...]:
-        """Give the requests of an entry's payload, one per change; see `Payloads.requests`."""
+        """Give the requests of an entry's payload; see `Payloads.requests`."""
         table = self._last.table or self.load_table()
         return self._payloads.requests(entry, table.io, table.metadata.location)
 
@@ -305,7 +342,7 @@ class CommitLog:
         A mark that it sets names this log as it is now: a recovery may have begun a new epoch since
         it was logged.
         """
-        index = logged.entry.changes.index(logged.change)
+        index = logged.entry.carried.index(logged.change)
         request = self.requests(logged.entry)[index]
         permitted.refuse_forbidden(logged, request, self.identifier)
         updates = tuple(commit_table.in_epoch(each, self._log_id) for each in request.updates)

@@ -85,7 +85,7 @@ class Kind(Enum):
 
 
 APPLIED_KINDS = frozenset({Kind.COMMIT, Kind.FORGET, Kind.ADOPT, Kind.REPAIR})
-"""Those with a payload: their changes are carried over to their tables."""
+"""Those whose changes move `main` of their tables, in the swap of the entry or after it."""
 
 
 class Operation(Enum):
@@ -139,7 +139,11 @@ class Isolation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What an entry does to one data table: all that conflict checks need."""
+    """
+    What an entry does to one data table: all that conflict checks need.
+
+    `born_applied` says that the swap of the entry itself moved the table (docs/spec.md 11.3).
+    """
 
     table: Identifier
     uuid: str
@@ -148,6 +152,7 @@ class Change:
     to_snapshot_id: int | None
     added_records: int = 0
     deleted_records: int = 0
+    born_applied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +202,18 @@ class Entry:
 
     @property
     def applies(self) -> bool:
-        """Whether its changes have to be carried over to their tables."""
+        """Whether it has a payload: changes that have to be carried over to their tables."""
         return self.payload.inline is not None or self.payload.location is not None
+
+    @property
+    def moved(self) -> tuple[Change, ...]:
+        """Those of its changes that move `main` of their table."""
+        return self.changes if self.kind in APPLIED_KINDS else ()
+
+    @property
+    def carried(self) -> tuple[Change, ...]:
+        """Those of its changes that have to be carried over: one element of the payload each."""
+        return tuple(change for change in self.moved if not change.born_applied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,10 +378,12 @@ def _check_relations(entry: Entry) -> None:
     _check(entry.upper == entry.commit_ts, "upper is not the commit-ts (I1)")
     _check(entry.prev_ts < entry.commit_ts, "prev-ts is not below commit-ts (I1)")
     _check(entry.read_ts < entry.commit_ts, "read-ts is not below commit-ts (I1)")
+    born = sum(change.born_applied for change in entry.changes)
+    _check(not born or entry.kind is Kind.COMMIT, f"a `{entry.kind.value}` is born applied")
     _check(
-        entry.applies == (entry.kind in APPLIED_KINDS and bool(entry.changes)),
-        f"a `{entry.kind.value}` with {len(entry.changes)} tables has a payload, or has none,"
-        " against section 4.3",
+        entry.applies == bool(entry.carried),
+        f"a `{entry.kind.value}` with {len(entry.changes)} tables, {born} of them born applied,"
+        " has a payload, or has none, against section 4.3",
     )
 
 
@@ -440,6 +457,7 @@ def _change(element: dict[str, Any]) -> Change:
         to_snapshot_id=_whole(element, "to-snapshot-id"),
         added_records=_count(element, "added-records"),
         deleted_records=_count(element, "deleted-records"),
+        born_applied=_flag(element, "born-applied"),
     )
 
 
@@ -455,6 +473,8 @@ def _change_json(change: Change) -> dict[str, Any]:
         element["to-snapshot-id"] = change.to_snapshot_id
     element["added-records"] = change.added_records
     element["deleted-records"] = change.deleted_records
+    if change.born_applied:
+        element["born-applied"] = True
     return element
 
 
@@ -473,6 +493,13 @@ def _whole(element: dict[str, Any], name: str) -> int | None:
         raise CorruptLog(f"`{name}` in {TABLES} is not a whole number")
     if not INT64_MIN <= value <= INT64_MAX:
         raise CorruptLog(f"`{name}` in {TABLES} is not a whole number")
+    return value
+
+
+def _flag(element: dict[str, Any], name: str) -> bool:
+    value = element.get(name, False)
+    if not isinstance(value, bool):
+        raise CorruptLog(f"`{name}` in {TABLES} is neither true nor false")
     return value
 
 

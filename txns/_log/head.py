@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
+    from txns._iceberg.locked_rows import LockedRows
     from txns._log.entry import Entry
 
 
@@ -38,12 +39,15 @@ class Head:
         snapshot_ids: The commit table's snapshot that an entry is, by its `commit_ts` in ms.
         sizes: What each record counts for (docs/spec.md 4.7), by its snapshot. A record does not
             change, so it is counted once, and not for each head that has it.
+        rows: Those that are locked while it is looked at (docs/spec.md 11.3); None where nothing
+            keeps others from replacing it.
     """
 
     table: Table | None
     state: LogState
     snapshot_ids: dict[int, int] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
+    rows: LockedRows | None = None
 
     @property
     def exists(self) -> bool:

@@ -51,7 +51,7 @@ class Payloads:
 
     def requests(self, entry: Entry, io: FileIO, location: str) -> tuple[CommitTableRequest, ...]:
         """
-        Give the requests of an entry, one per change, in their order.
+        Give the requests of an entry, one per change that it carries, in their order.
 
         Args:
             entry: Of the log.
@@ -173,7 +173,7 @@ def parse(entry: Entry, stored: bytes) -> tuple[CommitTableRequest, ...]:
     Decode a payload.
 
     Raises:
-        CorruptLog: It is not a `CommitTransactionRequest` with one element per change.
+        CorruptLog: It is not a `CommitTransactionRequest` with one element per carried change.
         Unsupported: It holds updates that pyiceberg would drop.
     """
     try:
@@ -187,7 +187,7 @@ def parse(entry: Entry, stored: bytes) -> tuple[CommitTableRequest, ...]:
         raise CorruptLog(
             f"an entry's payload cannot be read; txn=`{entry.txn_id}`: {error}"
         ) from error
-    if len(requests) != len(entry.changes):
+    if len(requests) != len(entry.carried):
         raise CorruptLog(
             f"an entry's payload does not have one request per change; txn=`{entry.txn_id}`"
         )

@@ -110,7 +110,7 @@ class LogState:
     def _by_uuid(self) -> dict[str, list[LoggedChange]]:
         changes: dict[str, list[LoggedChange]] = {}
         for entry in self.entries:
-            for change in entry.changes if entry.applies else ():
+            for change in entry.carried:
                 changes.setdefault(change.uuid, []).append(LoggedChange(entry, change))
         return changes
 
@@ -129,6 +129,19 @@ class LogState:
             [logged for logged in self._by_uuid.get(uuid, ()) if after < logged.commit_ts <= upto]
         )
 
+    def born_ts(self, uuid: str) -> int:
+        """Give the newest `commit_ts` in ms of what was born applied to a table; 0 for none."""
+        return self._born.get(uuid, 0)
+
+    @cached_property
+    def _born(self) -> dict[str, int]:
+        return {
+            change.uuid: entry.commit_ts
+            for entry in self.entries
+            for change in entry.changes
+            if change.born_applied
+        }
+
     @cached_property
     def _names(self) -> dict[str, Identifier]:
         return {change.uuid: change.table for entry in self.entries for change in entry.changes}
@@ -143,15 +156,15 @@ class LogState:
 
     def creation(self, table: Identifier, upto: int) -> LoggedChange | None:
         """
-        Give the newest creation of a table under a name at or below a bound in ms.
+        Give the newest creation that is to be applied of a table under a name, up to a `commit_ts`.
 
         None where the table has left care since, or is known by another name.
         """
         found = None
         for entry in self.entries:
-            for change in entry.changes:
+            for change in entry.carried:
                 creates = change.operation is Operation.CREATE and change.table == table
-                if entry.applies and entry.commit_ts <= upto and creates:
+                if entry.commit_ts <= upto and creates:
                     found = LoggedChange(entry, change)
         if found is None or self.forgotten_ts(found.change.uuid) >= found.commit_ts:
             return None
@@ -259,9 +272,7 @@ def without_ended(run: list[LoggedChange]) -> list[LoggedChange]:
 
 def _check_changes(entry: Entry, ends: set[object]) -> None:
     """Check I2 and I3 of one entry; `ends` holds from- and to-snapshots of those before it."""
-    if not entry.applies:
-        return
-    for change in entry.changes:
+    for change in entry.moved:
         at = f"{dotted_name(change.table)} at {entry.commit_ts}"
         target, source = change.to_snapshot_id, (change.uuid, change.from_snapshot_id)
         _check(target is not None, "I2", f"a change does not move main: {at}")

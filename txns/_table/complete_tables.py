@@ -84,8 +84,19 @@ class CompleteTables:
         is not always the newest creation: a table is created again on what the first one made.
         """
         ts = first.commit_ts
-        newest = self.timeline.archive.newest_applied(head, first.change.uuid, ts, marked=True)
+        newest = self._newest(first.change.uuid, ts, head, marked=True)
         return newest if newest > ts else None
+
+    def _newest(self, uuid: str, above: int, head: Head, *, marked: bool) -> int:
+        """
+        Give the newest `commit_ts` in ms that a table has to show, of what is never laid over it.
+
+        It has left the head, or was born applied. A forgotten table without a mark is its owner's.
+        """
+        archived = self.timeline.archive.newest_applied(head, uuid, above, marked=marked)
+        born_ts = head.state.born_ts(uuid)
+        theirs = not marked and head.state.forgotten_ts(uuid) > born_ts
+        return archived if theirs else max(archived, born_ts)
 
     def lost(self, metadata: TableMetadata, head: Head) -> Stranger | None:
         """Describe what a table lacks that the catalog itself has given, not a replica."""
@@ -106,7 +117,7 @@ class CompleteTables:
         if run and unfit is None and run[0].entry.kind is Kind.REPAIR:
             return None
         marked = mark.mark_of(metadata) is not None
-        newest = self.timeline.archive.newest_applied(head, uuid, applied, marked=marked)
+        newest = self._newest(uuid, applied, head, marked=marked)
         return newest if newest > applied else unfit
 
     def _refuse_second_name(

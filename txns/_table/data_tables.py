@@ -64,6 +64,14 @@ def _check_complete(loaded: Loaded, read_ts: int) -> None:
         raise replay.incomplete(loaded.identifier, stranger.reason)
 
 
+def _live(loaded: Loaded, read_ts: int) -> Loaded:
+    """Give what was loaded, where it is whole and not dropped."""
+    _check_complete(loaded, read_ts)
+    if loaded.registered and loaded.dropped:
+        raise NoSuchTableError(f"Table does not exist: {dotted_name(loaded.identifier)}")
+    return loaded
+
+
 class DataTables:
     """The data tables of one catalog."""
 
@@ -90,11 +98,7 @@ class DataTables:
             CorruptLog: Table and commit table do not belong together.
             Unsupported: Another commit table cares for it.
         """
-        loaded = self.load_with_dropped(identifier, head, read_ts)
-        _check_complete(loaded, read_ts)
-        if loaded.registered and loaded.dropped:
-            raise NoSuchTableError(f"Table does not exist: {dotted_name(identifier)}")
-        return loaded
+        return _live(self.load_with_dropped(identifier, head, read_ts), read_ts)
 
     def load_in_transaction(self, identifier: Identifier, head: Head, read_ts: int) -> Loaded:
         """
@@ -124,6 +128,10 @@ class DataTables:
                 raise
             return self._not_created_yet(identifier, creation, head, read_ts)
         return self._seen(identifier, table, head, read_ts, lost=lost)
+
+    def live(self, identifier: Identifier, table: Table, head: Head) -> Loaded:
+        """See a table as `seen`; raises what `load` does."""
+        return _live(self.seen(identifier, table, head), head.upper)
 
     def seen(self, identifier: Identifier, table: Table, head: Head) -> Loaded:
         """See a table as of the head's upper that the catalog itself has given, not a replica."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, ValidationError
 from pyiceberg.table import Table
 
@@ -11,14 +12,14 @@ from txns._iceberg import timestamps
 from txns._identifier import dotted_name
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from txns._clock import Clock
+    from txns._iceberg.locked_rows import LockedRows
 
 
 def swap(
-    catalog: Catalog,
+    catalog: Catalog | LockedRows,
     table: Table,
     requirements: tuple[TableRequirement, ...],
     updates: tuple[TableUpdate, ...],
@@ -44,4 +45,5 @@ def swap(
         raise CommitFailedException(
             f"the table has moved; table={dotted_name(table.name())}"
         ) from error
-    return Table(table.name(), response.metadata, response.metadata_location, table.io, catalog)
+    made = (table.name(), response.metadata, response.metadata_location, table.io)
+    return Table(*made, catalog if isinstance(catalog, Catalog) else catalog.catalog)

@@ -100,7 +100,7 @@ def test_an_inline_payload_names_the_tables_of_its_entry(golden: dict[str, Any])
     requests = _payload.parse(entry, entry.payload.inline.encode())
 
     named = [(*request.identifier.namespace.root, request.identifier.name) for request in requests]
-    assert [change.table for change in entry.changes] == named
+    assert [change.table for change in entry.carried] == named
 
 
 @pytest.mark.parametrize("golden", INLINE)
@@ -309,6 +309,7 @@ def _change(table: Mapping[str, Any]) -> Change:
         to_snapshot_id=table["toSnapshotId"],
         added_records=table["addedRecords"],
         deleted_records=table["deletedRecords"],
+        born_applied=table.get("bornApplied", False),
     )
 
 

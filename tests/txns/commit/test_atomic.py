@@ -1,0 +1,200 @@
+"""One swap moves the log and its tables together (docs/spec.md 11.3)."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from pyiceberg.catalog.memory import InMemoryCatalog
+from pyiceberg.types import LongType
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
+
+import txns
+from tests.txns.lake import ids, rows
+from txns._table import mark
+
+
+@pytest.fixture
+def atomic(lake):
+    return lake.open(apply="atomic")
+
+
+def append(handle, *values: int, to: tuple[str, ...], txn_id: str | None = None) -> None:
+    with handle.begin(txn_id=txn_id) as txn:
+        for name in to:
+            txn.load_table(name).append(rows(*values))
+
+
+def born(lake) -> list[list[bool]]:
+    """Which tables of each entry that stands moved with it."""
+    return [[change.born_applied for change in entry.changes] for entry in lake.standing()]
+
+
+def test_tables_are_what_the_entry_says_from_its_first_moment(lake, atomic):
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    with atomic.begin() as txn:
+        txn.load_table(a).append(rows(2))
+        txn.load_table(b).delete("id = 1")
+
+    entry = lake.standing()[-1]
+    assert [True, True] == [change.born_applied for change in entry.changes]
+    assert not entry.applies
+    assert [1, 2] == lake.plain_ids(a)
+    assert [] == lake.plain_ids(b)
+    for name in (a, b):
+        assert entry.commit_ts == mark.applied_ts(lake.catalog.load_table(name).metadata)
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+
+
+def test_it_creates_alters_and_drops(lake, atomic):
+    a = lake.table("a", [1])
+    with atomic.begin() as txn:
+        txn.create_table("shop.new", rows(1).schema).append(rows(7))
+        with txn.load_table(a).update_schema() as update:
+            update.add_column("more", LongType())
+    assert [7] == lake.plain_ids("shop.new")
+    assert "more" in lake.catalog.load_table(a).schema().column_names
+    with atomic.begin() as txn:
+        txn.drop_table("shop.new")
+    assert not lake.open().snapshot().table_exists("shop.new")
+    assert [[True, True], [True]] == born(lake)[-2:]
+
+
+def test_what_is_to_be_applied_before_goes_first(lake, atomic):
+    """The table of both is left to an applier, the other one moves."""
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    lazy = lake.open(apply="next")
+    append(lazy, 2, to=(a,))
+    assert [1] == lake.plain_ids(a)
+    txn = atomic.begin()
+    txn.load_table(a).append(rows(3))
+    txn.load_table(b).append(rows(3))
+    txn.commit_at()
+
+    assert [False, True] == born(lake)[-1]
+    assert [1, 3] == lake.plain_ids(b)
+    assert [1, 2, 3] == ids(lake.open().snapshot().load_table(a))
+    lazy.apply_le()
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
+def test_a_strangers_append_is_kept_as_ever(lake, atomic):
+    a = lake.table("a", [1])
+    txn = atomic.begin()
+    txn.load_table(a).append(rows(2))
+    lake.catalog.load_table(a).append(rows(9))
+    txn.commit()
+
+    assert [[False]] == born(lake)[-1:]
+    assert [1, 2] == ids(lake.open().snapshot().load_table(a))
+    refs = lake.catalog.load_table(a).metadata.refs
+    assert any(ref.startswith("txns-foreign-") for ref in refs)
+
+
+def test_what_cannot_be_applied_is_told_before_it_is_committed(lake, atomic):
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    txn = atomic.begin()
+    txn.load_table(a).append(rows(2))
+    txn.load_table(b).append(rows(2))
+    lake.catalog.load_table(b).overwrite(rows(9))
+    before = lake.standing()
+    files = lake.files()
+    with pytest.raises(txns.Quarantined):
+        txn.commit()
+    assert before == lake.standing()
+    assert [1] == lake.plain_ids(a)
+    assert not {name for name in lake.files() - files if name.endswith(".json")}
+
+
+def test_a_conflict_leaves_nothing(lake, atomic):
+    a = lake.table("a", [1])
+    txn = atomic.begin()
+    txn.load_table(a).overwrite(rows(2))
+    append(atomic, 3, to=(a,))
+    files = lake.files()
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+    assert lake.files() <= files
+    assert [1, 3] == lake.plain_ids(a)
+
+
+def test_an_append_is_put_on_what_came_before(lake, atomic):
+    a = lake.table("a", [1])
+    txn = atomic.begin(isolation="snapshot")
+    txn.load_table(a).append(rows(2))
+    append(lake.open(apply="atomic"), 3, to=(a,))
+    txn.commit()
+    assert [1, 2, 3] == lake.plain_ids(a)
+    assert [[True], [True]] == born(lake)[-2:]
+
+
+def test_threads_share_a_swap(lake, atomic):
+    a, b = lake.table("a"), lake.table("b")
+    started = threading.Barrier(6)
+
+    def work(number: int) -> None:
+        txn = atomic.begin(isolation="snapshot")
+        for name in (a, b):
+            txn.load_table(name).append(rows(number))
+        started.wait()
+        txn.commit()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(range(6)) == lake.plain_ids(a) == lake.plain_ids(b)
+    newest = lake.catalog.load_table(a)
+    assert len(newest.history()) == len({each.timestamp_ms for each in newest.history()})
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_a_lost_answer_is_settled(lake, atomic, landed):
+    a, b = lake.table("a"), lake.table("b")
+    engine = atomic.parts.catalog.engine
+    lost = []
+
+    def lose(_conn, cursor, statement, *_):
+        if statement == "COMMIT" and not lost:
+            lost.append(statement)
+            if landed:
+                cursor.execute("COMMIT")
+            raise OperationalError(statement, {}, Exception("the connection is gone"))
+
+    event.listen(engine, "before_cursor_execute", lose)
+    append(atomic, 1, to=(a, b), txn_id="nightly")
+    event.remove(engine, "before_cursor_execute", lose)
+    assert lost
+    assert [1] == lake.plain_ids(a) == lake.plain_ids(b)
+    assert ["nightly"] == [entry.txn_id for entry in lake.standing() if entry.moved]
+
+
+def test_a_table_that_was_set_back_keeps_its_entries(lake, atomic):
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    before = lake.catalog.load_table(a).metadata_location
+    append(atomic, 2, to=(a, b))
+    lake.catalog.drop_table(a)
+    lake.catalog.register_table(a, before)
+
+    handle = lake.open()
+    with pytest.raises(txns.Quarantined, match="set back"):
+        handle.snapshot().load_table(a)
+    assert [1, 2] == ids(handle.snapshot().load_table(b))
+    handle.tidy()
+    assert [[True, True]] == [row for row in born(lake) if row == [True, True]]
+
+
+def test_what_was_born_applied_leaves_the_head(lake, atomic):
+    a = lake.table("a")
+    append(atomic, 1, to=(a,))
+    atomic.tidy()
+    assert () == lake.standing()
+    append(atomic, 2, to=(a,))
+    assert [1, 2] == lake.plain_ids(a)
+
+
+def test_a_catalog_that_cannot_is_refused():
+    with pytest.raises(txns.Unsupported, match="atomic"):
+        txns.open(InMemoryCatalog("memory", warehouse="memory://"), apply="atomic")

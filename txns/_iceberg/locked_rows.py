@@ -1,0 +1,199 @@
+"""
+A few tables of a catalog that stand still, and move together (docs/spec.md 11.3).
+
+What is said of them is kept, and nobody sees it before all of it is committed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.locations import load_location_provider
+from pyiceberg.table.update import _update_table_metadata_log, update_table_metadata
+
+from txns._iceberg.updates import laid_over
+from txns._identifier import dotted_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from contextlib import AbstractContextManager
+
+    from pyiceberg.catalog import MetastoreCatalog
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+    from txns._identifier import Identifier
+
+
+class RowsBusy(CommitFailedException):
+    """Others have held the rows for too long: nothing was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """What becomes of one table; `base` is what its row names, None for a creation."""
+
+    base: Table | None
+    now: Table
+
+
+@dataclass
+class LockedRows(ABC):
+    """
+    A few tables of a catalog that stand still, and what is to become of them.
+
+    It is asked as a catalog is, for these tables alone, and shows what it was told. Nobody else
+    sees any of that before `commit`. One thread's.
+    """
+
+    catalog: MetastoreCatalog
+    _locations: Mapping[Identifier, str]
+    _moved: dict[Identifier, _Moved] = field(default_factory=dict)
+    _written: list[Table] = field(default_factory=list)
+    _sent: list[Table] = field(default_factory=list)
+
+    def load_table(self, identifier: Identifier) -> Table:
+        """
+        Give a table as its row has it, or as it is to be.
+
+        Raises:
+            NoSuchTableError: There is none.
+        """
+        if moved := self._moved.get(identifier):
+            return moved.now
+        location = self._locations.get(identifier)
+        if location is None:
+            raise NoSuchTableError(f"Table does not exist: {dotted_name(identifier)}")
+        return self._read(identifier, location)
+
+    def has(self, identifier: Identifier) -> bool:
+        """Whether there is a table, or is to be."""
+        return identifier in self._moved or identifier in self._locations
+
+    def commit_table(
+        self,
+        table: Table,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> CommitTableResponse:
+        """
+        Say what is to become of a table.
+
+        Raises:
+            CommitFailedException: A requirement does not hold.
+        """
+        identifier = table.name()
+        try:
+            now: Table | None = self.load_table(identifier)
+        except NoSuchTableError:
+            now = None
+        for requirement in requirements:
+            requirement.validate(now.metadata if now else None)
+        if now is None:
+            empty = self.catalog._empty_table_metadata()  # noqa: SLF001 -- as commit_table does
+            metadata = update_table_metadata(empty, updates, enforce_validation=True)
+        else:
+            metadata = laid_over(now.metadata, updates)
+        moved = self._moved.get(identifier)
+        location = now.metadata_location if now else ""
+        made = Table(identifier, metadata, location, table.io, self.catalog)
+        self._moved[identifier] = _Moved(moved.base if moved else now, made)
+        return CommitTableResponse(metadata=metadata, metadata_location=location)
+
+    def so_far(self) -> dict[Identifier, _Moved]:
+        """Give what has been said until now, to come back to."""
+        return dict(self._moved)
+
+    def back_to(self, before: dict[Identifier, _Moved]) -> None:
+        """Forget what has been said since."""
+        self._moved = dict(before)
+
+    def prepare(self) -> None:
+        """
+        Write the new metadata, and move the rows: nobody sees it yet.
+
+        Raises:
+            CommitFailedException: A row is not what it was: nothing is done.
+        """
+        for identifier, moved in sorted(self._moved.items()):
+            made = self._made(identifier, moved)
+            self._written.append(made)
+            self._write(made)
+            self._move(identifier, moved.base, made)
+
+    def commit(self) -> None:
+        """
+        Commit the database's transaction.
+
+        Raises:
+            Exception: What was prepared may have been committed, or not.
+        """
+        self._sent, self._written = self._written, []  # its thread may be stopped in it
+        self._commit()
+        for table in self._sent:
+            self._moved[table.name()] = _Moved(table, table)
+
+    def made(self, identifier: Identifier) -> Table:
+        """Give a table that was committed."""
+        return self._moved[identifier].now
+
+    def undo(self) -> None:
+        """Take back what was prepared, as far as that is known not to have been committed."""
+        for table in self._written:
+            with suppress(Exception):  # a file that stays harms nobody
+                table.io.delete(table.metadata_location)
+        self._written = []
+
+    def refused(self) -> None:
+        """Learn that what was sent has not been committed, and will not be."""
+        self._sent, self._written = [], self._sent
+
+    def _made(self, identifier: Identifier, moved: _Moved) -> Table:
+        """Give a table with what a new version says of the one before, as pyiceberg writes it."""
+        base, metadata, version = moved.base, moved.now.metadata, 0
+        if base:
+            before_ms = base.metadata.last_updated_ms
+            metadata = _update_table_metadata_log(metadata, base.metadata_location, before_ms)
+            if metadata.last_updated_ms == before_ms:
+                metadata = metadata.model_copy(update={"last_updated_ms": before_ms + 1})
+            version = self.catalog._parse_metadata_version(base.metadata_location) + 1  # noqa: SLF001
+        provider = load_location_provider(metadata.location, metadata.properties)
+        location = provider.new_table_metadata_file_location(version)
+        return Table(identifier, metadata, location, moved.now.io, self.catalog)
+
+    @abstractmethod
+    def _read(self, identifier: Identifier, location: str) -> Table:
+        """Give a table by the file that its row names."""
+
+    def _write(self, made: Table) -> None:
+        """Write the file of a table's new metadata."""
+        self.catalog._write_metadata(  # noqa: SLF001 -- as commit_table does
+            made.metadata, made.io, made.metadata_location
+        )
+
+    @abstractmethod
+    def _move(self, identifier: Identifier, base: Table | None, made: Table) -> None:
+        """Let a row name another file, if it names that of `base`, or there is none for None."""
+
+    @abstractmethod
+    def _commit(self) -> None:
+        """Let everybody see it."""
+
+
+class Rows(ABC):
+    """The rows of a catalog that can move several at once."""
+
+    @abstractmethod
+    def locked(
+        self, first: Identifier, others: Iterable[Identifier]
+    ) -> AbstractContextManager[LockedRows]:
+        """
+        Lock the rows of tables, the first one first; what is not committed at the end is undone.
+
+        Raises:
+            RowsBusy: Others held them for too long.
+        """

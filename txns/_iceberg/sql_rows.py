@@ -1,0 +1,182 @@
+"""
+The rows of a SQL catalog, moved together in one transaction of its database (docs/spec.md 11.3).
+
+pyiceberg's `SqlCatalog` and Iceberg's `JdbcCatalog` keep one row a table in `iceberg_tables`. Who
+holds the lock of a row knows that the table stands still, and that whoever held it before is done.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import TYPE_CHECKING
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
+from sqlalchemy import insert, select, tuple_, update
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from txns._iceberg.locked_rows import LockedRows, Rows, RowsBusy
+from txns._identifier import dotted_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyiceberg.table import Table
+    from sqlalchemy import Connection
+
+    from txns._identifier import Identifier
+
+_BEGIN = {
+    "postgresql": (
+        "BEGIN ISOLATION LEVEL READ COMMITTED",
+        "SET LOCAL lock_timeout = '10s'",
+        "SET LOCAL idle_in_transaction_session_timeout = '8s'",
+    ),
+    "sqlite": ("BEGIN IMMEDIATE",),
+}
+"""SQLite has one lock for all: who takes it later, to write, may find that somebody has written."""
+
+_BUSY = ("55P03", "40P01", "SQLITE_BUSY")
+"""What a database says of a lock that is not to be had: it has undone what it was asked for."""
+
+_KNOWN = 256
+"""Tables that are remembered by their metadata's file, which never changes."""
+
+
+@dataclass
+class _LockedSqlRows(LockedRows):
+    """Of one connection, in a transaction of its database."""
+
+    catalog: SqlCatalog
+    connection: Connection = field(kw_only=True)
+    known: dict[str, Table] = field(kw_only=True)
+
+    def _read(self, identifier: Identifier, location: str) -> Table:
+        known = self.known.get(location)
+        if known is None:
+            row = IcebergTables(
+                self.catalog.name, *_key(identifier), location, previous_metadata_location=None
+            )
+            known = self.catalog._convert_orm_to_iceberg(row)  # noqa: SLF001 -- as load_table does
+            self._remember(known)
+        return known
+
+    def _remember(self, table: Table) -> None:
+        while len(self.known) >= _KNOWN:
+            self.known.pop(next(iter(self.known)))
+        self.known[table.metadata_location] = table
+
+    def _move(self, identifier: Identifier, base: Table | None, made: Table) -> None:
+        namespace, name = _key(identifier)
+        location = made.metadata_location
+        if base is None:
+            row = self.catalog._create_table_row(namespace, name, location)  # noqa: SLF001 -- same
+            try:
+                self.connection.execute(insert(IcebergTables).values(**row))
+            except IntegrityError as error:
+                raise CommitFailedException(
+                    f"somebody has taken the name: {dotted_name(identifier)}"
+                ) from error
+            return
+        moved = self.connection.execute(
+            update(IcebergTables)
+            .where(
+                IcebergTables.catalog_name == self.catalog.name,
+                IcebergTables.table_namespace == namespace,
+                IcebergTables.table_name == name,
+                IcebergTables.metadata_location == base.metadata_location,
+            )
+            .values(metadata_location=location, previous_metadata_location=base.metadata_location)
+        )
+        if moved.rowcount != 1:
+            raise CommitFailedException(f"the table has moved: {dotted_name(identifier)}")
+
+    def _commit(self) -> None:
+        self.connection.exec_driver_sql("COMMIT")
+        for table in self._sent:
+            self._remember(table)
+
+
+@dataclass
+class SqlRows(Rows):
+    """The rows of one catalog, whose database changes several in one transaction."""
+
+    catalog: SqlCatalog
+    _known: dict[str, Table] = field(default_factory=dict)
+
+    @contextmanager
+    def locked(self, first: Identifier, others: Iterable[Identifier]) -> Iterator[LockedRows]:
+        engine = self.catalog.engine
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            try:
+                for statement in _BEGIN[engine.dialect.name]:
+                    connection.exec_driver_sql(statement)
+                locations = self._locations(connection, [first])
+                locations |= self._locations(connection, set(others) - {first})
+            except DBAPIError as error:
+                _roll_back(connection)
+                if _is_busy(error):
+                    raise RowsBusy(f"others hold the rows of {dotted_name(first)}") from error
+                raise
+            rows = _LockedSqlRows(self.catalog, locations, connection=connection, known=self._known)
+            try:
+                yield rows
+            finally:
+                _roll_back(connection)
+                rows.undo()
+
+    def _locations(
+        self, connection: Connection, identifiers: Iterable[Identifier]
+    ) -> dict[Identifier, str]:
+        """Lock the rows of tables that there are, in the order of their names; give their files."""
+        keys = {_key(identifier): identifier for identifier in identifiers}
+        if not keys:
+            return {}
+        columns = (IcebergTables.table_namespace, IcebergTables.table_name)
+        wanted = (
+            select(*columns, IcebergTables.metadata_location)
+            .where(IcebergTables.catalog_name == self.catalog.name, tuple_(*columns).in_(keys))
+            .order_by(*columns)
+            .with_for_update()
+        )
+        condition = self.catalog._iceberg_type_filter()  # noqa: SLF001 -- views are no tables
+        if condition is not None:
+            wanted = wanted.where(condition)
+        rows = connection.execute(wanted).all()
+        return {keys[namespace, name]: location for namespace, name, location in rows if location}
+
+
+def _key(identifier: Identifier) -> tuple[str, str]:
+    """Give what the catalog keeps of a table's name: its namespace, and the name."""
+    return Catalog.namespace_to_string(identifier[:-1]), identifier[-1]
+
+
+def _is_busy(error: DBAPIError) -> bool:
+    names = ("pgcode", "sqlstate", "sqlite_errorname")
+    return any(getattr(error.orig, name, None) in _BUSY for name in names)
+
+
+def _roll_back(connection: Connection) -> None:
+    """End what was begun; where it has been committed, or is lost, there is nothing to end."""
+    with suppress(Exception):
+        connection.exec_driver_sql("ROLLBACK")
+
+
+@singledispatch
+def rows_of(catalog: Catalog) -> Rows | None:
+    """Give the rows of a catalog; None for one that cannot move several at once."""
+    del catalog
+    return None
+
+
+@rows_of.register
+def _rows_of_sql(catalog: SqlCatalog) -> Rows | None:
+    engine = catalog.engine
+    if engine.dialect.name not in _BEGIN:
+        return None
+    if engine.dialect.name == "sqlite" and engine.url.database in {None, "", ":memory:"}:
+        return None  # its connections are one, or have a database each
+    return SqlRows(catalog)
