@@ -102,6 +102,8 @@ class Registry:
     """The upper in ms of each version of a log, as the last of its snapshots says; or 0."""
     namespaces: dict[Identifier, dict[str, str]] = field(default_factory=dict)
     on_jvm: bool = False
+    arriving: dict[str, TableMetadata] = field(default_factory=dict)
+    """What tables become, by uuid, in a swap that moves several: the log comes first."""
     purged: set[str] = field(default_factory=set)
     """Uuids of tables that a purger has put aside."""
     on_commit: OnCommit = lambda _name, _old, _new: None
@@ -437,8 +439,11 @@ class SwapCatalog(SimulatedCatalog):
         def swap() -> None:
             for name, expected, location in named:
                 self.registry.check(name, expected, location)
+            made = [self.registry.metadata_at(location) for _, _, location in named]
+            self.registry.arriving = {str(each.table_uuid): each for each in made}
             for move in named:
                 self.registry.swap(*move)
+            self.registry.arriving = {}
 
         self._step("swap", ".".join(named[0][0]), swap)
 

@@ -220,15 +220,34 @@ class Observer:
         location = _key(snapshot, "txns.payload-location", "")
         if location:
             payload = self.registry.storage.bytes_of(location).decode()
+        tables = json.loads(_key(snapshot, "txns.tables"))
+        txn_id = _key(snapshot, "txns.txn-id")
+        carried = iter(json.loads(payload)["table-changes"] if payload else [])
+        born = any(table.get("born-applied") for table in tables)
         return Logged(
             int(_key(snapshot, "txns.commit-ts")),
             _key(snapshot, "txns.kind"),
-            _key(snapshot, "txns.txn-id"),
+            txn_id,
             _key(snapshot, "txns.comment", ""),
             int(_key(snapshot, "txns.read-ts")),
-            json.loads(_key(snapshot, "txns.tables")),
-            json.loads(payload)["table-changes"] if payload else [],
+            tables,
+            [
+                self._born(table, txn_id) if table.get("born-applied") else next(carried)
+                for table in (tables if payload or born else ())
+            ],
         )
+
+    def _born(self, table: dict[str, Any], txn_id: str) -> dict[str, Any]:
+        """Give a change that a table's own swap has brought as a payload would have it."""
+        arriving = self.registry.arriving.get(table["uuid"])
+        metadata = arriving or self.registry.metadata(self._stands_under(table))
+        return {
+            "updates": [
+                {"action": "add-snapshot", "snapshot": json.loads(each.model_dump_json())}
+                for each in metadata.snapshots
+                if _key(each, "txns.txn-id", "") == txn_id
+            ]
+        }
 
     def _judge_commit(self, logged: Logged) -> None:
         attempt = self._attempt_of(logged)

@@ -109,7 +109,7 @@ def _request(logged: _entry.LoggedChange) -> Any:
     inline = logged.entry.payload.inline
     assert inline is not None
     requests = payload.parse(logged.entry, inline.encode())
-    return requests[logged.entry.changes.index(logged.change)]
+    return requests[logged.entry.carried.index(logged.change)]
 
 
 def _view(
