@@ -27,9 +27,12 @@ public final class AppliedTo {
     this.state = state;
   }
 
-  /** Whether every table of an entry shows it, or nobody looks for it there any more. */
+  /**
+   * Whether every table of an entry shows it, or nobody looks for it there any more. One to which
+   * it was born applied may have been set back; one that has left the head was shown by all.
+   */
   public boolean everywhere(Entry entry) {
-    return !entry.applies() || entry.changes().stream().allMatch(change -> shows(entry, change));
+    return !state.has(entry) || entry.moved().stream().allMatch(change -> shows(entry, change));
   }
 
   private boolean shows(Entry entry, Change change) {

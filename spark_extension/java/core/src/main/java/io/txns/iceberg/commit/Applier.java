@@ -95,8 +95,7 @@ public final class Applier {
     Head head = log.loadIfEver();
     Set<TableIdentifier> named = new LinkedHashSet<>();
     head.state().entries().stream()
-        .filter(Entry::applies)
-        .flatMap(entry -> entry.changes().stream())
+        .flatMap(entry -> entry.carried().stream())
         .forEach(change -> named.add(head.state().nameOf(change)));
     return applyAll(head, named);
   }

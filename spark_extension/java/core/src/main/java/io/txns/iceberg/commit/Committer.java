@@ -224,11 +224,11 @@ public final class Committer {
 
   private boolean applyAll(Entry entry) {
     Head head = log.load();
-    Set<TableIdentifier> changed =
-        entry.changes().stream()
+    Set<TableIdentifier> left =
+        entry.carried().stream()
             .map(head.state()::nameOf)
             .collect(Collectors.toCollection(LinkedHashSet::new));
-    return applier.applyAll(head, changed).isEmpty();
+    return applier.applyAll(head, left).isEmpty();
   }
 
   /** An overwrite stands on files that expiry may take: what is outstanding goes first. */

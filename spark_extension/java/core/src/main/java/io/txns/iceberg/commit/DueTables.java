@@ -1,7 +1,6 @@
 package io.txns.iceberg.commit;
 
 import io.txns.iceberg.log.CommitLog;
-import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LogState;
 import io.txns.iceberg.log.LoggedChange;
@@ -68,10 +67,9 @@ final class DueTables {
     String uuid = real == null ? null : real.current().uuid();
     return LogState.withoutEnded(
         head.state().entries().stream()
-            .filter(Entry::applies)
             .flatMap(
                 entry ->
-                    entry.changes().stream()
+                    entry.carried().stream()
                         .filter(
                             change ->
                                 head.state().nameOf(change).equals(table)

@@ -4,7 +4,6 @@ import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.log.CommitLog;
-import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.Limits;
 import java.util.Comparator;
@@ -133,8 +132,7 @@ public final class HeadBounds {
   private static String mostNamed(Head head) {
     Map<TableIdentifier, Long> counts =
         head.state().entries().stream()
-            .filter(Entry::applies)
-            .flatMap(entry -> entry.changes().stream())
+            .flatMap(entry -> entry.carried().stream())
             .collect(Collectors.groupingBy(head.state()::nameOf, Collectors.counting()));
     return counts.entrySet().stream()
         .sorted(Map.Entry.comparingByValue(Comparator.reverseOrder()))

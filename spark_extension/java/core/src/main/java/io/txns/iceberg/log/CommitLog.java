@@ -363,7 +363,7 @@ public final class CommitLog {
    *     writer of the protocol logs
    */
   public UpdateTableRequest request(LoggedChange logged) {
-    List<Change> changes = logged.entry().changes();
+    List<Change> changes = logged.entry().carried();
     List<UpdateTableRequest> requests = payloads.read(logged.entry(), this::io, this::location);
     if (changes.size() != requests.size()) {
       throw TxnException.corruptLog(

@@ -107,9 +107,22 @@ public record Entry(
     return under.stream().filter(Entry::isAbort).mapToLong(Entry::commitTs).max().orElse(0);
   }
 
-  /** Whether its changes have to be carried over to their tables. */
+  /** Whether it has a payload: changes that have to be carried over to their tables. */
   public boolean applies() {
     return !payload.isNone();
+  }
+
+  /** Those of its changes that move {@code main} of their table. */
+  public List<Change> moved() {
+    return kind.isApplied() ? changes : List.of();
+  }
+
+  /**
+   * Those of its changes that have to be carried over: one element of the payload each. What the
+   * archive gives of an entry does not tell them from those that were born applied.
+   */
+  public List<Change> carried() {
+    return moved().stream().filter(change -> !change.bornApplied()).toList();
   }
 
   /** One id for one deed, whoever does it: two that race make one entry (invariant I8). */

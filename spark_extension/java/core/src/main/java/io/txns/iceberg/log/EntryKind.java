@@ -18,7 +18,7 @@ public enum EntryKind {
   ABORT,
   SETTINGS;
 
-  /** Whether its changes are carried over to their tables: those with a payload. */
+  /** Whether its changes move {@code main} of their tables, in its own swap or after it. */
   public boolean isApplied() {
     return this == COMMIT || this == FORGET || this == ADOPT || this == REPAIR;
   }

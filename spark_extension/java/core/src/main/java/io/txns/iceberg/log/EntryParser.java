@@ -158,14 +158,19 @@ public final class EntryParser {
     check(entry.upper() == entry.commitTs(), "upper is not the commit-ts (I1)");
     check(entry.prevTs() < entry.commitTs(), "prev-ts is not below commit-ts (I1)");
     check(entry.readTs() < entry.commitTs(), "read-ts is not below commit-ts (I1)");
-    boolean applies = entry.kind().isApplied() && !entry.changes().isEmpty();
+    long born = entry.changes().stream().filter(Change::bornApplied).count();
     check(
-        applies == entry.applies(),
+        born == 0 || entry.kind() == EntryKind.COMMIT,
+        String.format("a `%s` is born applied", entry.kind().stored()));
+    boolean carries = !entry.carried().isEmpty();
+    check(
+        carries == entry.applies(),
         String.format(
-            "a `%s` with %d tables %s",
+            "a `%s` with %d tables, %d of them born applied, %s",
             entry.kind().stored(),
             entry.changes().size(),
-            applies ? "needs a payload" : "has no payload"));
+            born,
+            carries ? "needs a payload" : "has no payload"));
   }
 
   private static void check(boolean holds, String message) {
@@ -291,6 +296,9 @@ public final class EntryParser {
       }
       node.put("added-records", change.addedRecords());
       node.put("deleted-records", change.deletedRecords());
+      if (change.bornApplied()) {
+        node.put("born-applied", true);
+      }
     }
     return list.toString();
   }
@@ -362,7 +370,8 @@ public final class EntryParser {
         id(node, "from-snapshot-id"),
         id(node, "to-snapshot-id"),
         count(node, "added-records"),
-        count(node, "deleted-records"));
+        count(node, "deleted-records"),
+        flag(node, "born-applied"));
   }
 
   /** A table's name that catalogs take. */
@@ -430,6 +439,15 @@ public final class EntryParser {
           String.format("`%s` in %s is not a whole number", field, TABLES));
     }
     return value.asLong();
+  }
+
+  private static boolean flag(JsonNode node, String field) {
+    JsonNode value = node.get(field);
+    if (value != null && !value.isBoolean()) {
+      throw TxnException.corruptLog(
+          String.format("`%s` in %s is neither true nor false", field, TABLES));
+    }
+    return value != null && value.asBoolean();
   }
 
   private static long count(JsonNode node, String field) {

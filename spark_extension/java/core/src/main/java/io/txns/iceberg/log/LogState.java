@@ -24,6 +24,7 @@ public final class LogState {
   private final List<Entry> entries;
   private final Map<String, List<Entry>> byTxnId;
   private final Map<String, TableIdentifier> names;
+  private final Map<String, Long> bornTs;
   private final Map<Long, Long> snapshotIds;
   private final long upper;
   private final long tidiedUpto;
@@ -35,9 +36,15 @@ public final class LogState {
     this.tidiedUpto = tidiedUpto;
     this.byTxnId = new HashMap<>();
     this.names = new HashMap<>();
+    this.bornTs = new HashMap<>();
     for (Entry entry : entries) {
       byTxnId.computeIfAbsent(entry.txnId(), id -> new ArrayList<>()).add(entry);
-      entry.changes().forEach(change -> names.put(change.uuid(), change.table()));
+      for (Change change : entry.changes()) {
+        names.put(change.uuid(), change.table());
+        if (change.bornApplied()) {
+          bornTs.put(change.uuid(), entry.commitTs());
+        }
+      }
     }
   }
 
@@ -95,7 +102,7 @@ public final class LogState {
                 entry.commitTs(), entry.prevTs(), previous));
         previous = entry.commitTs();
       }
-      for (Change change : entry.changes()) {
+      for (Change change : entry.moved()) {
         validate(entry, change, targets);
       }
     }
@@ -122,9 +129,6 @@ public final class LogState {
   }
 
   private static void validate(Entry entry, Change change, Set<Object> targets) {
-    if (!entry.applies()) {
-      return;
-    }
     check(
         change.toSnapshotId() != null,
         "I2",
@@ -199,6 +203,11 @@ public final class LogState {
     return byTxnId.getOrDefault(txnId, List.of());
   }
 
+  /** Whether an entry stands in this head, and has not left it. */
+  public boolean has(Entry entry) {
+    return snapshotIds.containsKey(entry.commitTs());
+  }
+
   /** The snapshot of the commit table that an entry of this head is. */
   public long snapshotId(Entry entry) {
     return snapshotIds.get(entry.commitTs());
@@ -218,13 +227,18 @@ public final class LogState {
       if (!entry.applies() || entry.commitTs() <= after || entry.commitTs() > upto) {
         continue;
       }
-      for (Change change : entry.changes()) {
+      for (Change change : entry.carried()) {
         if (change.uuid().equals(uuid)) {
           changes.add(new LoggedChange(entry, change));
         }
       }
     }
     return withoutEnded(changes);
+  }
+
+  /** The newest {@code commit_ts}, in ms, of what was born applied to a table; 0 for none. */
+  public long bornTs(String uuid) {
+    return bornTs.getOrDefault(uuid, 0L);
   }
 
   /**
@@ -257,15 +271,14 @@ public final class LogState {
   }
 
   /**
-   * The newest creation of a table under a name, with {@code commit_ts} at or below a bound; empty
-   * where the table has left care since, or is known by another name.
+   * The newest creation that is to be applied of a table under a name, with {@code commit_ts} at or
+   * below a bound; empty where the table has left care since, or is known by another name.
    */
   public Optional<LoggedChange> creation(TableIdentifier table, long upto) {
     LoggedChange found = null;
     for (Entry entry : entries) {
-      for (Change change : entry.changes()) {
-        if (entry.applies()
-            && entry.commitTs() <= upto
+      for (Change change : entry.carried()) {
+        if (entry.commitTs() <= upto
             && change.operation() == Operation.CREATE
             && change.table().equals(table)) {
           found = new LoggedChange(entry, change);
@@ -327,10 +340,9 @@ public final class LogState {
    */
   public OptionalLong oldestMaybeUnapplied() {
     return entries.stream()
-        .filter(Entry::applies)
         .filter(
             entry ->
-                entry.changes().stream()
+                entry.carried().stream()
                     .anyMatch(one -> forgottenTs(one.uuid()) <= entry.commitTs()))
         .mapToLong(Entry::commitTs)
         .findFirst();

@@ -46,7 +46,7 @@ public final class Payloads {
   private record Known(List<UpdateTableRequest> requests, int characters) {}
 
   /**
-   * The requests of an entry, one per change, in their order.
+   * The requests of an entry, one per change that it carries, in their order.
    *
    * @param io the commit table's files
    * @param location the commit table's

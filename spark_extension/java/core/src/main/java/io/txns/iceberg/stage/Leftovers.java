@@ -113,7 +113,8 @@ public final class Leftovers {
     if (!entry.payload().equals(Entry.Payload.NONE)) {
       payloads.keySet().forEach(this::remove);
     } else if (!SupersededFiles.endsMinute(entry.commitTs(), log.newest().upper())) {
-      payloads.keySet().forEach(log::supersede); // archived: heads of before may name one of them
+      // Archived, or born applied: heads of before may name one of them.
+      payloads.keySet().forEach(log::supersede);
     }
     restaged.stream()
         .filter(table -> !isOn(table, committed))

@@ -120,7 +120,20 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
    */
   boolean wasCreated(LoggedChange first, Head head) {
     long firstTs = first.commitTs();
-    return timeline.archive().newestApplied(head, first.change().uuid(), firstTs, true) > firstTs;
+    return newestTs(first.change().uuid(), firstTs, head, true) > firstTs;
+  }
+
+  /**
+   * The newest {@code commit_ts}, in ms, that a table has to show, of what is never laid over it:
+   * it has left the head, or was born applied.
+   *
+   * @param above a bound, in ms, which is given where there is nothing above it
+   * @param marked whether the table has its mark: without one it is its owner's once the forget
+   *     that came last has left the head, too
+   */
+  private long newestTs(String uuid, long above, Head head, boolean marked) {
+    long archivedTs = timeline.archive().newestApplied(head, uuid, above, marked);
+    return Math.max(archivedTs, head.state().bornTs(uuid));
   }
 
   private static boolean isMarked(Table table) {
@@ -140,9 +153,9 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
   /**
    * The {@code commit_ts} up to which a table lacks entries; null for one that has all.
    *
-   * <p>They have left the head, which they did when the table showed them; or an outstanding change
-   * does not find what it stands on; or the table was forgotten and registered again, and shows
-   * neither. Until a repair stands on what is there.
+   * <p>They have left the head, which they did when the table showed them, or were born applied; or
+   * an outstanding change does not find what it stands on; or the table was forgotten and
+   * registered again, and shows neither. Until a repair stands on what is there.
    */
   private Long lostUpto(TableMetadata metadata, Head head) {
     if (!head.exists()) {
@@ -158,7 +171,7 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
       return null;
     }
     boolean marked = TableMark.of(metadata).isPresent();
-    long newest = timeline.archive().newestApplied(head, metadata.uuid(), applied, marked);
+    long newest = newestTs(metadata.uuid(), applied, head, marked);
     return newest > applied ? (Long) newest : unfit;
   }
 

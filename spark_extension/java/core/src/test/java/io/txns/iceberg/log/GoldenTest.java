@@ -103,7 +103,7 @@ class GoldenTest {
             .map(request -> request.identifier())
             .toList();
 
-    assertThat(named).isEqualTo(entry.changes().stream().map(Change::table).toList());
+    assertThat(named).isEqualTo(entry.carried().stream().map(Change::table).toList());
   }
 
   @ParameterizedTest(name = "{0}")
@@ -279,7 +279,8 @@ class GoldenTest {
               id(table, "fromSnapshotId"),
               id(table, "toSnapshotId"),
               table.get("addedRecords").asLong(),
-              table.get("deletedRecords").asLong()));
+              table.get("deletedRecords").asLong(),
+              table.path("bornApplied").asBoolean()));
     }
     return changes;
   }
