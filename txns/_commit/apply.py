@@ -337,13 +337,13 @@ class Applier:
         Whether a logged table has been created already, as far as the newest head tells.
 
         It has been renamed or forgotten since, or the creation is applied and archived, or what
-        was applied after it is: it would be made a second time.
+        was applied after it is, or was born applied: it would be made a second time.
         """
         newest = self._log.load()
         creation = newest.state.creation(change.change.table, change.commit_ts)
         if creation is None or creation.change.uuid != change.change.uuid:
             return True
-        return self._tables.was_created(creation, newest)
+        return self._tables.was_created(change.change.uuid, newest)
 
     def _moot(self, table: Identifier, change: LoggedChange, metadata: TableMetadata) -> bool:
         """

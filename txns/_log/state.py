@@ -154,15 +154,24 @@ class LogState:
         """
         return self._names.get(change.uuid, change.table)
 
+    def first(self, uuid: str) -> LoggedChange:
+        """Give the oldest change of the head that moves a table which one of it creates."""
+        return next(
+            LoggedChange(entry, change)
+            for entry in self.entries
+            for change in entry.moved
+            if change.uuid == uuid
+        )
+
     def creation(self, table: Identifier, upto: int) -> LoggedChange | None:
         """
-        Give the newest creation that is to be applied of a table under a name, up to a `commit_ts`.
+        Give the newest creation of a table under a name at or below a bound in ms.
 
         None where the table has left care since, or is known by another name.
         """
         found = None
         for entry in self.entries:
-            for change in entry.carried:
+            for change in entry.moved:
                 creates = change.operation is Operation.CREATE and change.table == table
                 if entry.commit_ts <= upto and creates:
                     found = LoggedChange(entry, change)

@@ -72,31 +72,30 @@ class CompleteTables:
             creation = head.state.creation(identifier, head.upper)
             if creation is None:
                 return None, None
-            run = head.state.changes(creation.change.uuid, after=0, upto=head.upper)
-            return None, self.created_ts(run[0], head)
+            return None, self.created_ts(creation.change.uuid, head)
         return table, self._lost_upto(table.metadata, head)
 
-    def created_ts(self, first: LoggedChange, head: Head) -> int | None:
+    def created_ts(self, uuid: str, head: Head) -> int | None:
         """
-        Give up to which `commit_ts` in ms entries of a table were applied that have left the head.
+        Give up to which `commit_ts` in ms a table that a head creates has been there.
 
-        None while all of them stand in it, above the first: then it may not be made yet. The first
-        is not always the newest creation: a table is created again on what the first one made.
+        Its entries have left the head, or were born applied. None while all of them are to be
+        applied, from the first one on: then it may not be made yet. The first is not always the
+        newest creation: a table is created again on what the first one made.
         """
-        ts = first.commit_ts
-        newest = self._newest(first.change.uuid, ts, head, marked=True)
-        return newest if newest > ts else None
+        first = head.state.first(uuid)
+        newest = self._newest(uuid, first.commit_ts, head, marked=True)
+        return newest if newest > first.commit_ts or first.change.born_applied else None
 
     def _newest(self, uuid: str, above: int, head: Head, *, marked: bool) -> int:
         """
         Give the newest `commit_ts` in ms that a table has to show, of what is never laid over it.
 
-        It has left the head, or was born applied. A forgotten table without a mark is its owner's.
+        It has left the head, or was born applied. A table without a mark is its owner's once the
+        forget that came last has left the head, too: before that nobody knows what had the table.
         """
         archived = self.timeline.archive.newest_applied(head, uuid, above, marked=marked)
-        born_ts = head.state.born_ts(uuid)
-        theirs = not marked and head.state.forgotten_ts(uuid) > born_ts
-        return archived if theirs else max(archived, born_ts)
+        return max(archived, head.state.born_ts(uuid))
 
     def lost(self, metadata: TableMetadata, head: Head) -> Stranger | None:
         """Describe what a table lacks that the catalog itself has given, not a replica."""

@@ -321,16 +321,18 @@ class DataTables:
                     return change
         return None
 
-    def was_created(self, first: LoggedChange, head: Head) -> bool:
-        """Whether a table whose creation stands in the head has been there: later entries left."""
-        return self._complete.created_ts(first, head) is not None
+    def was_created(self, uuid: str, head: Head) -> bool:
+        """Whether a table whose creation stands in the head has been there."""
+        return self._complete.created_ts(uuid, head) is not None
 
     def _not_created_yet(
         self, identifier: Identifier, creation: LoggedChange, head: Head, read_ts: int
     ) -> Loaded:
+        if self.was_created(creation.change.uuid, head):
+            raise Quarantined(identifier, *MISSING)
         run = head.state.changes(creation.change.uuid, after=0, upto=read_ts)
         first = self._log.request(run[0])
-        if not replay.creates(first) or self.was_created(run[0], head):
+        if not replay.creates(first):
             raise Quarantined(identifier, *MISSING)
         overlay.check_chain(identifier, run)
         now_ms = self._clock.now_ms()

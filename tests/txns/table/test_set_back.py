@@ -89,7 +89,7 @@ def test_a_table_that_a_replica_gives_as_it_was_is_loaded_again(lake, monkeypatc
     answers = [catalog.load_table(a)]
     lake.open().catalog().load_table(a).append(rows(2))
     assert lake.open().tidy()
-    _lags(catalog, answers, monkeypatch)
+    lags(catalog, answers, monkeypatch)
     assert [1, 2] == ids(lake.open(catalog).snapshot().load_table(a))
     assert not answers
 
@@ -113,7 +113,7 @@ def test_a_table_from_before_a_compaction_that_was_written_on_is_loaded_again(
     """Both entries are outstanding of it, and yet no chain: the second was staged on a stranger."""
     lake, older = on_a_compaction
     catalog, answers = lake.another_catalog(), [older]
-    _lags(catalog, answers, monkeypatch)
+    lags(catalog, answers, monkeypatch)
     assert [1, 2, 3] == ids(lake.open(catalog).snapshot().load_table("shop.a"))
     assert not answers
 
@@ -288,7 +288,7 @@ def test_a_replica_that_lags_behind_an_outstanding_change_does_not_set_a_table_b
         table, (), (AddSnapshotUpdate(snapshot=compaction(table)), main_at(table.metadata, 77))
     )
     lake.open(apply="next").catalog().load_table(a).append(rows(2))
-    _lags(catalog, answers, monkeypatch)
+    lags(catalog, answers, monkeypatch)
     assert [1, 2] == ids(lake.open(catalog).snapshot().load_table(a))
 
 
@@ -310,7 +310,7 @@ def test_a_replica_that_lags_behind_a_registration_is_asked_again(lake, monkeypa
     """1. A replica has a. 2. It is forgotten, registered again, and written. 3. It is asked for."""
     answers = [forgotten_and_registered_again(lake, written)]
     catalog = lake.another_catalog()
-    _lags(catalog, answers, monkeypatch)
+    lags(catalog, answers, monkeypatch)
     assert [1, *written, 7] == ids(lake.open(catalog).snapshot().load_table("shop.a"))
     assert not answers
 
@@ -328,7 +328,7 @@ def test_a_replica_that_lags_behind_a_mark_hides_no_registration(lake, monkeypat
     def marks(table, *asked):
         response = commit(table, *asked)
         if table.name() == answers[0].name():
-            _lags(catalog, answers, monkeypatch)
+            lags(catalog, answers, monkeypatch)
         return response
 
     monkeypatch.setattr(catalog, "commit_table", marks)
@@ -379,7 +379,7 @@ def test_on_leaves_a_set_back_table_to_a_person(older):
         older.open().snapshot().load_table("shop.a")
 
 
-def _lags(catalog, answers, monkeypatch):
+def lags(catalog, answers, monkeypatch):
     """Let a catalog give a table as it was, as often as there are answers."""
     load, name = catalog.load_table, answers[0].name()
     monkeypatch.setattr(
