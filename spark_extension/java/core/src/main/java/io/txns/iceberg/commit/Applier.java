@@ -397,8 +397,8 @@ public final class Applier {
 
   /**
    * Whether a logged table has been created already, as far as the newest head tells. It has been
-   * renamed or forgotten since, or the creation or what came after it is applied and archived:
-   * somebody would make the table a second time, and without that.
+   * renamed or forgotten since, or the creation or what came after it is applied and archived, or
+   * was born applied: somebody would make the table a second time, and without that.
    */
   private boolean wasThere(LoggedChange change) {
     Head newest = log.load();
@@ -407,7 +407,7 @@ public final class Applier {
             .creation(change.change().table(), change.commitTs())
             .filter(creation -> creation.change().uuid().equals(change.change().uuid()))
             .isEmpty()
-        || tables.wasCreated(change, newest);
+        || tables.wasCreated(change.change().uuid(), newest);
   }
 
   private TableOperations create(LoggedChange change, TableIdentifier table) {

@@ -199,7 +199,7 @@ public final class Committer {
       request.leftovers().removeAllBut(entry, request.writes().values());
       LogSettings log = this.log.newest().state().settings();
       boolean inline = config.get().within(log).apply() == TxnConfig.Apply.INLINE;
-      applied = inline && metrics.during(Phase.APPLY, () -> applyAll(entry));
+      applied = !entry.applies() || inline && metrics.during(Phase.APPLY, () -> applyAll(entry));
       long tidiedFromMs = clock.nowMs();
       if (!applier.isHanging() && tidier.tidyWhenDue()) {
         metrics.took(Phase.TIDY, tidiedFromMs);

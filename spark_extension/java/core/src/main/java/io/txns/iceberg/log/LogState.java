@@ -271,13 +271,13 @@ public final class LogState {
   }
 
   /**
-   * The newest creation that is to be applied of a table under a name, with {@code commit_ts} at or
-   * below a bound; empty where the table has left care since, or is known by another name.
+   * The newest creation of a table under a name, with {@code commit_ts} at or below a bound; empty
+   * where the table has left care since, or is known by another name.
    */
   public Optional<LoggedChange> creation(TableIdentifier table, long upto) {
     LoggedChange found = null;
     for (Entry entry : entries) {
-      for (Change change : entry.carried()) {
+      for (Change change : entry.moved()) {
         if (entry.commitTs() <= upto
             && change.operation() == Operation.CREATE
             && change.table().equals(table)) {
@@ -288,6 +288,15 @@ public final class LogState {
     return Optional.ofNullable(found)
         .filter(one -> forgottenTs(one.change().uuid()) < one.commitTs())
         .filter(one -> TableNames.folded(nameOf(one.change())).equals(TableNames.folded(table)));
+  }
+
+  /** The oldest change that moves a table which an entry of this head creates. */
+  public LoggedChange first(String uuid) {
+    return entries.stream()
+        .flatMap(entry -> entry.moved().stream().map(change -> new LoggedChange(entry, change)))
+        .filter(logged -> logged.change().uuid().equals(uuid))
+        .findFirst()
+        .orElseThrow();
   }
 
   /**

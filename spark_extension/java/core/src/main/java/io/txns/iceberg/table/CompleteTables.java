@@ -98,8 +98,8 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
   }
 
   /**
-   * Whether a name lacks the table that the head creates under it, which was there: entries above
-   * its creation have left the head, and the creation alone makes no table without them.
+   * Whether a name lacks the table that the head creates under it, which was there: its creation
+   * alone makes no table.
    *
    * @param uuid of what stands there; null for nothing
    */
@@ -108,19 +108,19 @@ record CompleteTables(Catalog delegate, Timeline timeline, TxnClock clock) {
         .creation(identifier, readTs)
         .map(creation -> creation.change().uuid())
         .filter(created -> !created.equals(uuid))
-        .filter(created -> wasCreated(head.state().changes(created, 0, readTs).get(0), head))
+        .filter(created -> wasCreated(created, head))
         .isPresent();
   }
 
   /**
-   * Whether a table whose creation stands in the head has been there: later entries have left it.
-   *
-   * @param first of its changes in the head; not always its newest creation, since a table is
-   *     created again on what the first one made
+   * Whether a table whose creation stands in the head has been there: later entries have left it,
+   * or were born applied, as the first may be. That is not always the newest creation: a table is
+   * created again on what the first one made.
    */
-  boolean wasCreated(LoggedChange first, Head head) {
-    long firstTs = first.commitTs();
-    return newestTs(first.change().uuid(), firstTs, head, true) > firstTs;
+  boolean wasCreated(String uuid, Head head) {
+    LoggedChange first = head.state().first(uuid);
+    return first.change().bornApplied()
+        || newestTs(uuid, first.commitTs(), head, true) > first.commitTs();
   }
 
   /**

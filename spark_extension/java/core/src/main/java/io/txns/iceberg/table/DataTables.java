@@ -185,9 +185,9 @@ public final class DataTables {
     return complete.isGone(identifier, null, head, head.upper());
   }
 
-  /** Whether a table has been there, by the first of its changes that stand in a head. */
-  public boolean wasCreated(LoggedChange first, Head head) {
-    return complete.wasCreated(first, head);
+  /** Whether a table whose creation stands in a head has been there. */
+  public boolean wasCreated(String uuid, Head head) {
+    return complete.wasCreated(uuid, head);
   }
 
   /** Refuses to read what was acknowledged from a table that somebody has set back. */

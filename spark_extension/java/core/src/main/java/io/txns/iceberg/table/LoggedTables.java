@@ -20,7 +20,9 @@ record LoggedTables(Catalog delegate, CommitLog log, TxnClock clock) {
 
   /** A table that is logged and not created yet. */
   Optional<Loaded> notCreatedYet(TableIdentifier identifier, Head head, long readTs) {
-    return created(identifier, head, readTs)
+    return head.state()
+        .creation(identifier, readTs)
+        .map(creation -> created(identifier, creation, head, readTs))
         .map(
             metadata ->
                 Loaded.of(
@@ -34,8 +36,10 @@ record LoggedTables(Catalog delegate, CommitLog log, TxnClock clock) {
   Optional<Loaded> behind(
       TableIdentifier identifier, TableOperations others, Head head, long readTs) {
     TableMetadata other = others.current();
-    return created(identifier, head, readTs)
-        .filter(metadata -> !metadata.uuid().equals(other.uuid()))
+    return head.state()
+        .creation(identifier, readTs)
+        .filter(creation -> !creation.change().uuid().equals(other.uuid()))
+        .map(creation -> created(identifier, creation, head, readTs))
         .map(
             metadata ->
                 Loaded.of(
@@ -49,12 +53,12 @@ record LoggedTables(Catalog delegate, CommitLog log, TxnClock clock) {
   }
 
   /** A table as the log alone makes it: its creation, and what came after. */
-  private Optional<TableMetadata> created(TableIdentifier identifier, Head head, long readTs) {
-    Optional<LoggedChange> creation = head.state().creation(identifier, readTs);
-    if (creation.isEmpty()) {
-      return Optional.empty();
+  private TableMetadata created(
+      TableIdentifier identifier, LoggedChange creation, Head head, long readTs) {
+    List<LoggedChange> run = head.state().changes(creation.change().uuid(), 0, readTs);
+    if (run.isEmpty()) {
+      throw TxnException.missing(identifier); // it was born applied
     }
-    List<LoggedChange> run = head.state().changes(creation.get().change().uuid(), 0, readTs);
     UpdateTableRequest first = log.request(run.get(0));
     if (!Replay.creates(first)) {
       throw TxnException.missing(identifier);
@@ -64,7 +68,7 @@ record LoggedTables(Catalog delegate, CommitLog log, TxnClock clock) {
     for (LoggedChange change : run.subList(1, run.size())) {
       metadata = Replay.replay(metadata, change, log.request(change), clock.nowMs());
     }
-    return Optional.of(metadata);
+    return metadata;
   }
 
   /**

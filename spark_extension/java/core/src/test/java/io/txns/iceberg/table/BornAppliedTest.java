@@ -7,6 +7,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.txns.iceberg.BeginOptions;
+import io.txns.iceberg.Committed;
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.Lake;
@@ -38,6 +39,7 @@ import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableMetadataParser;
 import org.apache.iceberg.TableOperations;
 import org.apache.iceberg.catalog.TableIdentifier;
+import org.apache.iceberg.exceptions.NoSuchTableException;
 import org.apache.iceberg.jdbc.JdbcCatalog;
 import org.apache.iceberg.rest.requests.CommitTransactionRequest;
 import org.apache.iceberg.rest.requests.CommitTransactionRequestParser;
@@ -51,6 +53,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class BornAppliedTest extends TwoTables {
   private static final TableIdentifier A = id("shop.a");
   private static final TableIdentifier B = id("shop.b");
+  private static final TableIdentifier C = id("shop.c");
 
   @Test
   void aTableThatMovedWithTheEntryHasNothingToApply() {
@@ -205,7 +208,7 @@ class BornAppliedTest extends TwoTables {
   @Test
   void aReplicaThatLagsIsAskedAgain() throws Exception {
     Deque<Table> answers = new ArrayDeque<>();
-    try (JdbcCatalog replica = lagging(answers)) {
+    try (JdbcCatalog replica = lagging(A, answers)) {
       Table old = replica.loadTable(A);
       log(staged(2, A), Set.of(A));
       answers.add(old);
@@ -229,6 +232,86 @@ class BornAppliedTest extends TwoTables {
     assertThatThrownBy(() -> lake.txnIds("shop.a")).hasMessageContaining("set back");
     assertThat(lake.open().apply()).isEqualTo(1);
     assertThat(outside.loadTable(A).properties()).doesNotContainKey("txns.applied");
+  }
+
+  /** The log alone does not make it, and whoever found it absent would lose it. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void aTableThatWasBornWithItsEntryAndIsGoneIsNoNameThatIsFree(boolean again) {
+    Entry entry = logCreation();
+    assertThat(lake.plainIds("shop.c")).containsExactly(1L);
+    assertThat(lake.txnIds("shop.c")).containsExactly(1L);
+    String newest = location(C);
+    outside.dropTable(C, false);
+    if (again) {
+      outside.buildTable(C, Lake.SCHEMA).create();
+    }
+    for (ThrowingCallable refused :
+        List.<ThrowingCallable>of(
+            () -> lake.txnIds("shop.c"),
+            () -> lake.open().catalog(() -> null).buildTable(C, Lake.SCHEMA).create())) {
+      assertThatThrownBy(refused)
+          .isInstanceOfSatisfying(
+              TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED))
+          .hasMessageContaining("dropped the table");
+    }
+    assertThat(lake.open().apply()).isZero();
+    assertThat(lake.open().tidy()).isPositive(); // what is older
+    assertThat(Lake.standing(handle)).containsExactly(entry);
+    if (again) {
+      outside.dropTable(C, false);
+    }
+    outside.registerTable(C, newest);
+    assertThat(lake.txnIds("shop.c")).containsExactly(1L);
+    assertThat(lake.open().tidy()).isPositive();
+    assertThat(Lake.standing(handle)).isEmpty();
+  }
+
+  /** 1. An entry is born applied to c, which it creates. 2. A reader asks a replica for it. */
+  @Test
+  void aReplicaThatLacksATableWhichWasBornWithItsEntryIsAskedAgain() throws Exception {
+    logCreation();
+    Deque<Table> answers = new ArrayDeque<>();
+    try (JdbcCatalog replica = lagging(C, answers)) {
+      answers.add(outside.loadTable(B)); // stands for none
+      TxnHandle reader = TxnHandle.open("lake", replica, Lake.INLINE, new MovedClock(0));
+      assertThat(ids(reader.catalog(() -> null).loadTable(C))).containsExactly(1L);
+      assertThat(answers).isEmpty();
+    }
+  }
+
+  /** 1. c is created, and applied. 2. An entry is born applied to it. 3. Somebody drops it. */
+  @Test
+  void aTableThatWasWrittenWithAnEntryIsNotMadeByItsCreation() {
+    lazy.catalog(() -> null).buildTable(C, Lake.SCHEMA).create();
+    assertThat(lake.open().apply()).isZero();
+    log(staged(2, C), Set.of(C));
+    assertThat(lake.txnIds("shop.c")).containsExactly(2L);
+    outside.dropTable(C, false);
+    assertThatThrownBy(() -> lake.txnIds("shop.c")).hasMessageContaining("dropped the table");
+    assertThat(lake.open().apply()).isEqualTo(1);
+    assertThat(outside.tableExists(C)).isFalse();
+  }
+
+  /** Create c with a row, in an entry that is born applied to it. */
+  private Entry logCreation() {
+    Transaction txn = lake.open().begin(BeginOptions.defaults());
+    handle.catalog(() -> txn).buildTable(C, Lake.SCHEMA).create();
+    append(handle.catalog(() -> txn).loadTableForWrite(C), 1);
+    return log(txn, Set.of(C));
+  }
+
+  /** 1. Two try one id. 2. An entry of the one is born applied. 3. The other one commits. */
+  @Test
+  void whoTriesItsIdAgainIsToldThatItIsApplied() {
+    BeginOptions options = BeginOptions.defaults().withId("nightly");
+    List<Transaction> tries = List.of(lazy.begin(options), lazy.begin(options));
+    tries.forEach(one -> append(lazy.catalog(() -> one).loadTableForWrite(A), 2));
+    Entry entry = log("nightly", tries.get(0), Set.of(A));
+    Committed committed = tries.get(1).commit();
+    assertThat(committed.commitTs()).isEqualTo(entry.commitTs());
+    assertThat(committed.applied()).isTrue();
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 2L);
   }
 
   /** Who tries its id again is told that it is applied, whatever became of its tables since. */
@@ -275,10 +358,13 @@ class BornAppliedTest extends TwoTables {
 
   /** Log what a transaction has staged, and move those tables that are to move with the entry. */
   private Entry log(Transaction txn, Set<TableIdentifier> born) {
+    return log("born-" + handle.upper(), txn, born);
+  }
+
+  private Entry log(String txnId, Transaction txn, Set<TableIdentifier> born) {
     CommitLog log = handle.services().log();
     Head head = log.load();
     long commitTs = Math.max(Lake.CLOCK.nowMs(), head.upper() + 1);
-    String txnId = "born-" + commitTs;
     List<Change> changes = new ArrayList<>();
     List<UpdateTableRequest> carried = new ArrayList<>();
     Map<StagedTable, ChangeBuilder.Built> moved = new LinkedHashMap<>();
@@ -375,13 +461,20 @@ class BornAppliedTest extends TwoTables {
     outside.registerTable(A, location);
   }
 
-  /** A catalog that answers with older tables, as long as there are any. */
-  private JdbcCatalog lagging(Deque<Table> answers) {
+  /** A catalog that answers with others' tables, or none, as long as there are any. */
+  private JdbcCatalog lagging(TableIdentifier table, Deque<Table> answers) {
     JdbcCatalog replica =
         new JdbcCatalog() {
           @Override
           public Table loadTable(TableIdentifier name) {
-            return name.equals(A) && !answers.isEmpty() ? answers.pop() : super.loadTable(name);
+            if (!name.equals(table) || answers.isEmpty()) {
+              return super.loadTable(name);
+            }
+            Table answer = answers.pop();
+            if (!answer.name().endsWith(name.toString())) {
+              throw new NoSuchTableException("Table does not exist: %s", name);
+            }
+            return answer;
           }
         };
     replica.initialize("lake", lake.options());
