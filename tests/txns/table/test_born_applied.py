@@ -105,6 +105,13 @@ def shown(lake: Lake, entry: Entry) -> list[bool]:
     return [each["applied"] for each in found if each["txn_id"] == entry.txn_id]
 
 
+def outstanding(lake: Lake, name: str) -> list[int]:
+    """Give the `commit_ts` of what the head holds for a table to apply, whatever it shows."""
+    head = lake.open().parts.log.load()
+    uuid = str(lake.catalog.load_table(name).metadata.table_uuid)
+    return [each.commit_ts for each in head.state.changes(uuid, after=0, upto=head.upper)]
+
+
 def location(lake: Lake, name: str) -> str:
     return lake.catalog.load_table(name).metadata_location
 
@@ -138,6 +145,8 @@ def test_an_entry_moves_one_table_and_is_carried_over_to_another(shop, born, car
         assert not check_all(shop.open().parts).violations
 
     assert [carried] == [".".join(each.table) for each in entry.carried]
+    assert [entry.commit_ts] == outstanding(shop, carried)
+    assert [] == outstanding(shop, born)
     assert 2 in shop.plain_ids(born)
     assert 2 not in shop.plain_ids(carried)
     both_are_read()

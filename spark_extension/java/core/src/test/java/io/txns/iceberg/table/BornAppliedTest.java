@@ -80,6 +80,8 @@ class BornAppliedTest extends TwoTables {
     long before = handle.upper();
     Entry entry = log(staged(2, A, B), Set.of(born));
     assertThat(entry.carried()).extracting(Change::table).containsExactly(carried);
+    assertThat(outstanding(carried)).contains(entry.commitTs());
+    assertThat(outstanding(born)).doesNotContain(entry.commitTs());
     assertThat(lake.plainIds(born.toString())).contains(2L);
     assertThat(lake.plainIds(carried.toString())).doesNotContain(2L);
     assertBothRead(before, entry);
@@ -434,6 +436,14 @@ class BornAppliedTest extends TwoTables {
   }
 
   // ------------------------------------------------------------ what is there
+
+  /** The {@code commit_ts} of what the head holds for a table to apply, whatever that shows. */
+  private List<Long> outstanding(TableIdentifier table) {
+    Head head = handle.services().log().load();
+    return head.state().changes(metadata(table).uuid(), 0, head.upper()).stream()
+        .map(LoggedChange::commitTs)
+        .toList();
+  }
 
   private List<Boolean> applied(Entry entry) {
     return lake.open().transactions().stream()
