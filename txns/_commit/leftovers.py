@@ -86,7 +86,7 @@ class Leftovers:
             if entry is None or entry.payload != NO_PAYLOAD:
                 _remove_payload(log, location)
             elif not ends_minute(entry.commit_ts, log.newest.upper):
-                log.supersede(location)  # archived: it may be the one that heads of before name
+                log.supersede(location)  # archived, or born applied: heads of before may name it
         for table in self._restaged:
             if table.current.current_snapshot_id not in committed:
                 table.io.delete_created()

@@ -15,6 +15,7 @@ from tests.txns.lake import SCHEMA, ids, rows
 from tests.txns.table.test_set_back import assert_adopt_ends_it, lags, set_back
 from txns._admin.health import health
 from txns._admin.invariants import check_all
+from txns._admin.probe import Probe
 from txns._log import payload
 from txns._log.entry import THIS_ENGINE, Entry, Isolation, Kind, LoggedChange, Payload
 from txns._stage import change_builder
@@ -120,6 +121,8 @@ def test_a_table_that_moved_with_the_entry_has_nothing_to_apply(shop):
     entry = logged(shop, 2, (A, B), born=(A, B))
     before = location(shop, A)
     assert not entry.applies
+    parts = shop.open().parts
+    assert Probe(parts.log.load(), shop.clock.now_ms()).oldest is None
     assert [] == shop.open().apply_le()
     assert before == location(shop, A)
     assert ([1, 2], [2]) == (read(shop, A), read(shop, B))

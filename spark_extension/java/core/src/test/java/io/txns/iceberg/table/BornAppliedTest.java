@@ -57,8 +57,11 @@ class BornAppliedTest extends TwoTables {
 
   @Test
   void aTableThatMovedWithTheEntryHasNothingToApply() {
+    assertThat(handle.tidy()).isPositive();
     Entry entry = log(staged(2, A, B), Set.of(A, B));
     assertThat(entry.applies()).isFalse();
+    handle.services().log().load();
+    assertThat(handle.seen().oldestMaybeUnappliedTs()).isEmpty();
     String before = location(A);
     assertThat(handle.apply()).isZero();
     assertThat(location(A)).isEqualTo(before);
