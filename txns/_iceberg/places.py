@@ -117,6 +117,23 @@ def is_below_own(path: str, folder: str, name: str) -> bool:
     return is_own(f"{within}/{first}", folder, name) and plain(path) != f"{within}/{first}"
 
 
+def is_below_uuid(path: str, folder: str, uuid: str) -> bool:
+    """
+    Whether a file lies below the place of a table's uuid, in a folder whose tables are called so.
+
+    Any other uuid there is another table's.
+    """
+    if not folder.endswith(_BY_UUID) or not uuid:
+        return False
+    above = folder.removesuffix(_BY_UUID)
+    return any(is_below(path, f"{above}/{each}") for each in (uuid, uuid.replace("-", "")))
+
+
+def is_by_uuid(folder: str) -> bool:
+    """Whether a catalog calls the tables of a folder by uuids alone; see `own_folders`."""
+    return folder.endswith(_BY_UUID)
+
+
 def own_folders(place: str, namespace: Identifier) -> tuple[str, ...]:
     """
     Give the folders in which a catalog puts tables that would put one at a place.

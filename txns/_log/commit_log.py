@@ -90,7 +90,7 @@ class CommitLog:
         self._payloads = payload.Payloads()
         self._records: dict[int, Record] = {}
         self._last = NO_HEAD
-        self.place = OwnPlace(catalog, identifier, clock, allowed_places)
+        self.place = OwnPlace(catalog, identifier, clock, allowed_places, lambda: self._last.uuid)
         self._superseded = SupersededFiles(clock, self.place.has)
         self._seen = threading.Lock()
 

@@ -15,7 +15,7 @@ from txns._iceberg.default_places import namespace_folders, planned_folders
 from txns._logger import logger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyiceberg.catalog import Catalog
 
@@ -32,8 +32,15 @@ class OwnPlace:
     """Tells whether files lie where a catalog puts the commit table. Threads may share it."""
 
     def __init__(
-        self, catalog: Catalog, identifier: Identifier, clock: Clock, allowed: Sequence[str]
+        self,
+        catalog: Catalog,
+        identifier: Identifier,
+        clock: Clock,
+        allowed: Sequence[str],
+        uuid: Callable[[], str],
     ) -> None:
+        """`uuid` gives the commit table's, which nobody changes who writes it; empty for none."""
+        self._uuid = uuid
         self._catalog = catalog
         self._identifier = identifier
         self._clock = clock
@@ -50,10 +57,14 @@ class OwnPlace:
         """
         if any(places.is_below(path, folder) for folder in self._allowed):
             return True
-        name = self._identifier[-1]
-        if any(places.is_below_own(path, folder, name) for folder in self._folders()):
+        if any(self._is_own(path, folder) for folder in self._folders()):
             return True
         return False if self._all_known else None
+
+    def _is_own(self, path: str, folder: str) -> bool:
+        if places.is_by_uuid(folder):
+            return places.is_below_uuid(path, folder, self._uuid())
+        return places.is_below_own(path, folder, self._identifier[-1])
 
     def why_files_stay(self, location: str) -> str:
         """Say why nothing is removed of a commit table that says where it stands; "" if it is."""

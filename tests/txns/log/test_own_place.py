@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 from urllib.parse import urlparse
+from uuid import uuid4
 
 import pytest
 from pyiceberg.exceptions import ServiceUnavailableError
@@ -49,7 +52,7 @@ def failing(lake, monkeypatch, request) -> Failing:
 
 def test_a_catalog_that_failed_once_is_asked_again(lake, failing):
     """1. It fails. 2. It is left alone for a while. 3. It is asked again, and answers."""
-    place = OwnPlace(failing.catalog, LOG, lake.clock, ())
+    place = OwnPlace(failing.catalog, LOG, lake.clock, (), str)
     path = f"file://{lake.folder}/warehouse/txns/commits/metadata/x.json"
     assert [None] * 5 == [place.has(path) for _ in range(5)]
     assert 1 == failing.asked
@@ -62,6 +65,29 @@ def test_a_catalog_that_failed_once_is_asked_again(lake, failing):
     asked = failing.asked
     assert place.has("file:///elsewhere/x.json") is False
     assert asked == failing.asked
+
+
+class ByUuid:
+    """A server that calls tables by uuids alone: what it plans is all that tells of places."""
+
+    properties: ClassVar[dict[str, str]] = {}
+
+    def load_namespace_properties(self, _namespace):
+        return {}
+
+    def create_table_transaction(self, _identifier, _schema):
+        place = f"s3://lake/warehouse/{uuid4()}"
+        return SimpleNamespace(table_metadata=SimpleNamespace(location=place))
+
+
+def test_where_tables_are_called_by_uuids_that_of_the_log_is_its_own(lake):
+    """Any other uuid there is another table's, whose files a forged location would lead to."""
+    own, other = str(uuid4()), str(uuid4())
+    place = OwnPlace(ByUuid(), LOG, lake.clock, (), lambda: own)
+    assert place.has(f"s3://lake/warehouse/{own}/metadata/x.json")
+    assert place.has(f"s3a://lake/warehouse/{own.replace('-', '')}/metadata/x.json")
+    assert place.has(f"s3://lake/warehouse/{other}/metadata/x.json") is False
+    assert place.has(f"s3://elsewhere/{own}/metadata/x.json") is False
 
 
 def test_what_waits_is_removed_once_the_catalog_answers(lake, failing):

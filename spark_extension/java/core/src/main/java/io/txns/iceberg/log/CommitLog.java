@@ -110,7 +110,8 @@ public final class CommitLog {
     this.delegate = delegate;
     this.identifier = identifier;
     this.clock = clock;
-    OwnPlace place = new OwnPlace(delegate, identifier, clock, allowedPlaces);
+    OwnPlace place =
+        new OwnPlace(delegate, identifier, clock, allowedPlaces, () -> newest().uuid());
     this.superseded = new SupersededFiles(clock, place::has);
   }
 

@@ -28,15 +28,19 @@ final class OwnPlace {
   private final TableIdentifier identifier;
   private final TxnClock clock;
   private final Supplier<List<String>> allowed;
+  private final Supplier<String> uuid;
   private final Set<String> known = new LinkedHashSet<>();
   private boolean allKnown;
   private OptionalLong askFromMs = OptionalLong.empty();
 
+  /** {@code uuid} gives the commit table's, which nobody changes who writes it; "" for none. */
   OwnPlace(
       Catalog delegate,
       TableIdentifier identifier,
       TxnClock clock,
-      Supplier<List<String>> allowed) {
+      Supplier<List<String>> allowed,
+      Supplier<String> uuid) {
+    this.uuid = uuid;
     this.delegate = delegate;
     this.identifier = identifier;
     this.clock = clock;
@@ -60,7 +64,13 @@ final class OwnPlace {
   }
 
   private boolean isBelowKnown(String path) {
-    return known.stream().anyMatch(folder -> Places.isBelowOwn(path, folder, identifier.name()));
+    return known.stream().anyMatch(folder -> isBelowOwn(path, folder));
+  }
+
+  private boolean isBelowOwn(String path, String folder) {
+    return Places.isByUuid(folder)
+        ? Places.isBelowUuid(path, folder, uuid.get())
+        : Places.isBelowOwn(path, folder, identifier.name());
   }
 
   private void ask() {

@@ -126,6 +126,23 @@ public final class Places {
     return within.length > 1 && isOwn(above + "/" + within[0], folder, name);
   }
 
+  /** Whether a catalog calls the tables of a folder by uuids alone; see {@link #isOwn}. */
+  public static boolean isByUuid(String folder) {
+    return folder.endsWith(BY_UUID);
+  }
+
+  /**
+   * Whether a file lies below the place of a table's uuid, in a folder whose tables are called so:
+   * any other uuid there is another table's.
+   */
+  public static boolean isBelowUuid(String path, String folder, String uuid) {
+    if (!isByUuid(folder) || uuid.isEmpty()) {
+      return false;
+    }
+    String above = folder.substring(0, folder.length() - BY_UUID.length());
+    return isBelow(path, above + "/" + uuid) || isBelow(path, above + "/" + uuid.replace("-", ""));
+  }
+
   /**
    * The folder that a place of a table's name lies in, as users write it; {@code s3://}, say, for
    * what is no more than a bucket.

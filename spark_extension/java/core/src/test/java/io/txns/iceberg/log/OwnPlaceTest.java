@@ -4,6 +4,7 @@ import static org.assertj.core.api.Assertions.assertThat;
 
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.MovedClock;
+import io.txns.iceberg.meta.Places;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.nio.file.Path;
@@ -40,7 +41,7 @@ class OwnPlaceTest {
   @ParameterizedTest
   @ValueSource(strings = {"loadNamespaceMetadata", "buildTable"})
   void aCatalogThatFailedOnceIsAskedAgain(String method) {
-    OwnPlace place = new OwnPlace(wrapped(lake.catalog()), LOG, clock, List::of);
+    OwnPlace place = new OwnPlace(wrapped(lake.catalog()), LOG, clock, List::of, () -> "");
     failing = method;
     for (int i = 0; i < 5; i++) {
       assertThat(place.has("file:///elsewhere/x.json")).isEmpty();
@@ -55,11 +56,26 @@ class OwnPlaceTest {
     assertThat(place.has("file:///elsewhere/x.json")).contains(false);
   }
 
+  /** Any other uuid there is another table's, whose files a forged location would lead to. */
+  @Test
+  void whereTablesAreCalledByUuidsThatOfTheLogIsItsOwn() {
+    String uuid = "5f1d9c5e-7a31-4c5c-9f0b-2f6f6f0c6a01";
+    String other = "0b7c1d52-2f6e-4d0e-8d5a-91f3c2a8e702";
+    String folder = "s3://lake/warehouse/*";
+    for (String own : List.of(uuid, uuid.replace("-", ""))) {
+      String path = "s3://lake/warehouse/" + own + "/metadata/x.json";
+      assertThat(Places.isBelowUuid(path, folder, uuid)).isTrue();
+      assertThat(Places.isBelowUuid(path, folder, other)).isFalse();
+      assertThat(Places.isBelowUuid(path, folder, "")).isFalse();
+    }
+  }
+
   @Test
   void whatIsAllowedNeedsNoAnswer() {
     failing = "loadNamespaceMetadata";
     OwnPlace place =
-        new OwnPlace(wrapped(lake.catalog()), LOG, clock, () -> List.of("file:///allowed"));
+        new OwnPlace(
+            wrapped(lake.catalog()), LOG, clock, () -> List.of("file:///allowed"), () -> "");
     assertThat(place.has("file:///allowed/x.json")).contains(true);
     assertThat(failed).isZero();
   }
