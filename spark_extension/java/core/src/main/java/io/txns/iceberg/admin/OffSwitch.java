@@ -2,6 +2,7 @@ package io.txns.iceberg.admin;
 
 import io.txns.iceberg.ErrorKind;
 import io.txns.iceberg.LogFields;
+import io.txns.iceberg.Messages;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnLogger;
 import io.txns.iceberg.catalog.Services;
@@ -47,7 +48,7 @@ public record OffSwitch(Services services) {
         }
       } catch (RuntimeException e) { // one that is broken keeps no other from it
         LOG.warn(LogFields.of(table), "the table is not adopted", e);
-        left.put(table, e.getMessage());
+        left.put(table, Messages.of(String.valueOf(e.getMessage()))); // of a catalog, too
       }
     }
     return left;
