@@ -66,7 +66,7 @@ def _written(entry: Entry, folder: Path, name: str, size: int) -> Entry:
     placed = payload.placed(str(folder), name, text)
     (folder / "metadata").mkdir(exist_ok=True)
     payload.write(PyArrowFileIO(), str(placed.location), text)
-    return replace(entry, txn_id=name, payload=placed)
+    return replace(entry, kind=Kind.COMMIT, txn_id=name, payload=placed)
 
 
 def test_of_large_payloads_the_newest_is_kept(lake, handle, tmp_path):
