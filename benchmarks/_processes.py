@@ -44,20 +44,31 @@ def prepare(properties: dict[str, str], tables: list[str]) -> None:
 
 
 def run(
-    properties: dict[str, str], tables_of: list[list[str]], count: int, seed: int
+    properties: dict[str, str],
+    tables_of: list[list[str]],
+    count: int,
+    seed: int,
+    applies: tuple[str | None, ...] = (None,),
 ) -> list[Outcome]:
     """
     Run one process per list of tables, `count` transactions each.
 
     A transaction appends a row to two of its tables; every fifth also writes over the row
-    that the process wrote before.
+    that the process wrote before. They open the catalog with `applies` in turn.
     """
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     barrier = context.Barrier(len(tables_of))
     workers = [
         context.Process(
-            target=_work, args=(number, tables, properties, (count, seed, barrier, results))
+            target=_work,
+            args=(
+                number,
+                tables,
+                properties,
+                applies[number % len(applies)],
+                (count, seed, barrier, results),
+            ),
         )
         for number, tables in enumerate(tables_of)
     ]
@@ -76,10 +87,10 @@ def run(
     return sorted(outcomes, key=lambda outcome: outcome.process)
 
 
-def _work(process, tables, properties, shared) -> None:
+def _work(process, tables, properties, apply, shared) -> None:
     count, seed, barrier, results = shared
     draw = random.Random(seed + process)
-    handle = txns.open(load_catalog("lake", **properties))
+    handle = txns.open(load_catalog("lake", **properties), apply=apply)
     outcome = Outcome(process)
     barrier.wait(START_S)
     outcome.started = time.time()

@@ -16,9 +16,10 @@ PROCESSES = 4
 TRANSACTIONS = 6
 
 
+@pytest.mark.parametrize("applies", [("inline",), ("atomic",), ("atomic", "inline")], ids="+".join)
 @pytest.mark.parametrize("sharing", ["same", "disjoint"])
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_every_row_is_accounted_for(kind, sharing, tmp_path: Path, request):
+def test_every_row_is_accounted_for(kind, sharing, applies, tmp_path: Path, request):
     """No failure besides conflicts, which are retried; each row is there once."""
     uri = f"sqlite:///{tmp_path}/catalog.db?timeout=60"
     if kind == "postgresql":
@@ -30,7 +31,7 @@ def test_every_row_is_accounted_for(kind, sharing, tmp_path: Path, request):
     prepare(properties, sorted({table for tables in tables_of for table in tables}))
     seed = random.randrange(2**32)
     print(f"seed={seed}")
-    outcomes = run(properties, tables_of, TRANSACTIONS, seed)
+    outcomes = run(properties, tables_of, TRANSACTIONS, seed, applies)
     assert [] == [failure for outcome in outcomes for failure in outcome.failures]
     assert PROCESSES * TRANSACTIONS == sum(len(outcome.committed) for outcome in outcomes)
     assert not unaccounted(properties, outcomes)
