@@ -1,0 +1,106 @@
+"""Writers that move the log and its tables in one transaction of a PostgreSQL, and hold locks."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from sqlalchemy import create_engine, text
+
+import txns
+from txns._iceberg.locked_rows import LockedRows
+
+SCHEMA = pa.schema([("number", pa.int64())])
+TABLES = ("shop.a", "shop.b")
+IDLE_S = 8
+"""How long the database leaves a transaction alone that says nothing."""
+
+
+@pytest.fixture
+def properties(postgresql_database, tmp_path: Path) -> dict[str, str]:
+    where = {"uri": postgresql_database, "warehouse": f"file://{tmp_path}/files"}
+    catalog = load_catalog("lake", type="sql", **where)
+    catalog.create_namespace("shop")
+    handle = txns.open(catalog)
+    for table in TABLES:
+        catalog.create_table(table, SCHEMA)
+        handle.register(table)
+    return {"type": "sql", **where}
+
+
+def _append(properties: dict[str, str], number: int) -> None:
+    handle = txns.open(load_catalog("lake", **properties), apply="atomic")
+    with handle.begin(isolation="snapshot") as txn:
+        for table in TABLES:
+            txn.load_table(table).append(pa.table({"number": [number]}, schema=SCHEMA))
+
+
+def _append_and_stop(properties: dict[str, str], how: int) -> None:
+    """Stop, or die, after the rows are locked and before they are moved; only once."""
+    prepare = LockedRows.prepare
+
+    def prepared(rows: LockedRows) -> None:
+        LockedRows.prepare = prepare
+        os.kill(os.getpid(), how)
+        prepare(rows)
+
+    LockedRows.prepare = prepared
+    _append(properties, 1)
+
+
+def _numbers(properties: dict[str, str]) -> list[list[int]]:
+    catalog = load_catalog("lake", **properties)
+    tables = (catalog.load_table(table).scan().to_arrow() for table in TABLES)
+    return [sorted(table["number"].to_pylist()) for table in tables]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_who_stands_still_with_the_lock_keeps_nobody_for_long(properties, how):
+    """What dies lets go at once; what stands still is ended, and finds that out when it goes on."""
+    context = multiprocessing.get_context("spawn")
+    other = context.Process(target=_append_and_stop, args=(properties, how))
+    other.start()
+    deadline = time.monotonic() + 60
+    while _is_running(other.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    began = time.monotonic()
+    _append(properties, 2)
+    assert time.monotonic() - began < IDLE_S + 15
+    assert [[2], [2]] == _numbers(properties)
+    if how == signal.SIGKILL:
+        other.join()
+        return
+    os.kill(other.pid, signal.SIGCONT)
+    other.join(60)
+    assert 0 == other.exitcode
+    assert [[1, 2], [1, 2]] == _numbers(properties)
+
+
+def _is_running(pid: int) -> bool:
+    """Whether a process has been neither stopped nor ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text("utf-8")
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "TtZX"
+
+
+def test_a_row_that_somebody_else_holds_is_waited_for(properties):
+    """As a backup, or a person's session, does: for 10 s each time, and 30 s in all."""
+    engine = create_engine(properties["uri"])
+    with engine.begin() as connection:
+        connection.execute(text("SELECT * FROM iceberg_tables WHERE table_name = 'a' FOR UPDATE"))
+        writer = threading.Thread(target=_append, args=(properties, 3))
+        writer.start()
+        time.sleep(2)
+        assert writer.is_alive()
+        assert [[], []] == _numbers(properties)
+    writer.join(30)
+    assert [[3], [3]] == _numbers(properties)
