@@ -129,7 +129,7 @@ def test_commit_again_after_a_failure(
         connection.commit()
         with refused("55000") as refusal:
             session.sql("COMMIT")
-        assert "restore it" in refusal.error.message
+        assert "txns recover" in refusal.error.message
         assert "active" == state(session)
         connection.execute(rename, ("commits", "away"))
         connection.commit()
