@@ -25,3 +25,16 @@ def test_a_drill(kind: str, drill: Drill, tmp_path: Path, request):
     assert bool(drill.told) == bool(drilled.told)
     assert drill.lost == drilled.gone == len(drilled.reported)
     assert [] == drilled.violations
+
+
+def test_one_after_the_other(tmp_path: Path):
+    """A log that was recovered before is recovered again: its epochs count for themselves."""
+    lake = Lake.make(
+        tmp_path, f"sqlite:///{tmp_path}/catalog.db?timeout=60", tables=2, transactions=20
+    )
+    gone = 0
+    for drill in DRILLS[2:]:  # a log that was lost leaves one aside, whose files go later
+        drilled = carry_out(drill, lake)
+        gone += drill.lost
+        assert (gone, []) == (drilled.gone, drilled.violations), drill.name
+        assert bool(drill.told) == bool(drilled.told), drill.name

@@ -358,7 +358,7 @@ def _to_register(
     newest_shown = max((each.newest for each in tables), default=0)
     if newest is None or not missing:
         return newest
-    after = versions.not_before(missing)
+    after = versions.not_before(missing, {each.mark.log_id for each in tables})
     asked = shown | {each.entries[-1] for each in after if each.entries}
     known = _known_to(parts, versions, newest, asked) or {}
     for each in after:

@@ -19,6 +19,7 @@ from pyiceberg.serializers import FromInputFile
 
 from txns._admin.listing import plain
 from txns._iceberg.snapshots import summary_value
+from txns._log import commit_table
 from txns._log import entry as _entry
 from txns._log.entry import Entry, Kind
 from txns._logger import logger
@@ -61,6 +62,7 @@ class Version:
     Attributes:
         path: Where it is.
         sequence_number: It grows from each version to those that stand on it.
+        log_id: Of its epoch.
         before: The path of what it was made from; empty for the first one.
         entries: Which ones it holds, ascending.
         upper: In ms.
@@ -70,6 +72,7 @@ class Version:
 
     path: str
     sequence_number: int
+    log_id: str
     before: str
     entries: tuple[EntryId, ...]
     upper: int
@@ -239,13 +242,18 @@ class Versions:
         leaves = [each for each in others if each.stands_on in stood_on]
         return certain, [each for each in leaves if each not in certain]
 
-    def not_before(self, path: str) -> list[Version]:
-        """Give the versions that were made after one whose file is gone, by names; ascending."""
+    def not_before(self, path: str, log_ids: Collection[str]) -> list[Version]:
+        """
+        Give the versions that were made after one whose file is gone, by names; ascending.
+
+        Of some epochs alone, where there are any: another one counts from a moment of its own.
+        """
         number = _number(path)
+        of_these = [each for each in self.by_path.values() if each.log_id in log_ids]
         return sorted(
             (
                 each
-                for each in self.by_path.values()
+                for each in of_these or self.by_path.values()
                 if each.stands_on == plain(path) or 0 <= number <= _number(each.path)
             ),
             key=lambda one: one.sequence_number,
@@ -319,6 +327,7 @@ def _version(path: str, stored: dict[str, Any]) -> Version:
     return Version(
         path,
         int(stored["last-sequence-number"]),
+        commit_table.log_id(str(stored["table-uuid"]), stored.get("properties") or {}),
         str(before[-1]["metadata-file"]) if before else "",
         tuple(entries),
         max((int(each) for each in uppers if each.isdecimal()), default=0),
