@@ -43,7 +43,7 @@ _BUSY = ("55P03", "40P01", "SQLITE_BUSY")
 """What a database says of a lock that is not to be had: it has undone what it was asked for."""
 
 _KNOWN = 256
-"""Tables that are remembered by their metadata's file, which never changes."""
+"""Tables of which the newest version that was read is kept: a file of metadata never changes."""
 
 
 @dataclass
@@ -52,11 +52,11 @@ class _LockedSqlRows(LockedRows):
 
     catalog: SqlCatalog
     connection: Connection = field(kw_only=True)
-    known: dict[str, Table] = field(kw_only=True)
+    known: dict[Identifier, Table] = field(kw_only=True)
 
     def _read(self, identifier: Identifier, location: str) -> Table:
-        known = self.known.get(location)
-        if known is None:
+        known = self.known.get(identifier)
+        if known is None or known.metadata_location != location:
             row = IcebergTables(
                 self.catalog.name, *_key(identifier), location, previous_metadata_location=None
             )
@@ -65,9 +65,10 @@ class _LockedSqlRows(LockedRows):
         return known
 
     def _remember(self, table: Table) -> None:
+        self.known.pop(table.name(), None)
         while len(self.known) >= _KNOWN:
             self.known.pop(next(iter(self.known)))
-        self.known[table.metadata_location] = table
+        self.known[table.name()] = table
 
     def _move(self, identifier: Identifier, base: Table | None, made: Table) -> None:
         namespace, name = _key(identifier)
@@ -105,7 +106,7 @@ class SqlRows(Rows):
     """The rows of one catalog, whose database changes several in one transaction."""
 
     catalog: SqlCatalog
-    _known: dict[str, Table] = field(default_factory=dict)
+    _known: dict[Identifier, Table] = field(default_factory=dict)
 
     @contextmanager
     def locked(self, first: Identifier, others: Iterable[Identifier]) -> Iterator[LockedRows]:
