@@ -151,7 +151,7 @@ def restage_under_the_same_id() -> list[Patch]:
 
         return restaged
 
-    return [(apply.Applier, "_on_storage", on_storage)]
+    return [(apply.Applier, "renumber_on_storage", on_storage)]
 
 
 def restage_forgotten() -> list[Patch]:
@@ -213,7 +213,7 @@ def renumbering_forgotten() -> list[Patch]:
         del self, real
         return replay.renumber_in_memory
 
-    return [(apply.Applier, "_on_storage", in_memory)]
+    return [(apply.Applier, "renumber_on_storage", in_memory)]
 
 
 def commit_ts_of_the_clock() -> list[Patch]:
