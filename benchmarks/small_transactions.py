@@ -111,10 +111,12 @@ def _run(
     ]
     for worker in workers:
         worker.start()
-    told = [results.get(timeout=START_S + 10 * LASTS_S) for _ in workers]
+    told = sorted(
+        (results.get(timeout=START_S + 10 * LASTS_S) for _ in workers), key=lambda each: each[0]
+    )
     for worker in workers:
         worker.join()
-    return [done for done, _ in told], max(lasted for _, lasted in told)
+    return [done for _, done, _ in told], max(lasted for _, _, lasted in told)
 
 
 def _work(process, tables, properties, way, shared) -> None:
@@ -136,7 +138,7 @@ def _work(process, tables, properties, way, shared) -> None:
             )
         done.latencies.append(time.perf_counter() - started)
         done.count += 1
-    results.put((done, time.perf_counter() - began))
+    results.put((process, done, time.perf_counter() - began))
 
 
 def _all(txn, tables, row) -> None:
