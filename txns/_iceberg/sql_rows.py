@@ -18,6 +18,7 @@ from pyiceberg.exceptions import CommitFailedException
 from sqlalchemy import insert, select, tuple_, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from txns._iceberg.database_answer import codes_of
 from txns._iceberg.locked_rows import LockedRows, Rows, RowsBusy
 from txns._identifier import dotted_name
 
@@ -119,7 +120,7 @@ class SqlRows(Rows):
                 locations |= self._locations(connection, set(others) - {first})
             except DBAPIError as error:
                 _roll_back(connection)
-                if _is_busy(error):
+                if any(told in _BUSY for told in codes_of(error)):
                     raise RowsBusy(f"others hold the rows of {dotted_name(first)}") from error
                 raise
             rows = _LockedSqlRows(self.catalog, locations, connection=connection, known=self._known)
@@ -153,11 +154,6 @@ class SqlRows(Rows):
 def _key(identifier: Identifier) -> tuple[str, str]:
     """Give what the catalog keeps of a table's name: its namespace, and the name."""
     return Catalog.namespace_to_string(identifier[:-1]), identifier[-1]
-
-
-def _is_busy(error: DBAPIError) -> bool:
-    names = ("pgcode", "sqlstate", "sqlite_errorname")
-    return any(getattr(error.orig, name, None) in _BUSY for name in names)
 
 
 def _roll_back(connection: Connection) -> None:

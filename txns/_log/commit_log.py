@@ -262,9 +262,7 @@ class CommitLog:
             raise
         except Exception as error:
             if is_unwritten(error):
-                if is_refusal(error) or may_not_write(error):
-                    raise
-                return Swap(Outcome.NOT_SENT, error)
+                return _not_sent(error)
             if is_denied(error):
                 raise
             if is_full(error):
@@ -287,10 +285,10 @@ class CommitLog:
             rows.prepare()
         except CommitFailedException as error:
             return Swap(Outcome.LOST, error)
-        except Exception as error:
-            if is_refusal(error) or isinstance(error, PermissionError):
-                raise
-            return Swap(Outcome.NOT_SENT, error)
+        except Unsupported:
+            raise
+        except Exception as error:  # noqa: BLE001 -- nothing lands before the rows are committed
+            return _not_sent(error)
         try:
             rows.commit()
         except Exception as error:
@@ -379,3 +377,10 @@ class CommitLog:
                 self._records = records
                 self._last = head
             return self._last
+
+
+def _not_sent(error: Exception) -> Swap:
+    """Give what an error comes to before anything was asked for; a refusal is raised again."""
+    if is_refusal(error) or may_not_write(error):
+        raise error
+    return Swap(Outcome.NOT_SENT, error)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from pyiceberg.exceptions import BadRequestError, ForbiddenError, UnauthorizedError
-from sqlalchemy.exc import DBAPIError
 
+from txns._iceberg.database_answer import codes_of
 from txns.errors import TxnsError
 
 _REFUSALS = (BadRequestError, ForbiddenError, UnauthorizedError)
@@ -62,7 +62,7 @@ def is_refusal(error: BaseException) -> bool:
 
 def is_denied(error: BaseException) -> bool:
     """Whether a database has answered that somebody may not write: then nothing has landed."""
-    return any(told in _REFUSING or told.startswith(_READ_ONLY) for told in _told(error))
+    return any(told in _REFUSING or told.startswith(_READ_ONLY) for told in codes_of(error))
 
 
 def may_not_write(error: BaseException) -> bool:
@@ -73,16 +73,7 @@ def may_not_write(error: BaseException) -> bool:
 
 def is_full(error: BaseException) -> bool:
     """Whether a database has answered that it has no room: then nothing has landed."""
-    return any(told in _FULL for told in _told(error))
-
-
-def _told(error: BaseException) -> list[str]:
-    """Give the codes that a database has told its driver."""
-    if not isinstance(error, DBAPIError) or error.orig is None:
-        return []
-    # psycopg2 and psycopg name it differently; sqlite3 has names of its own.
-    names = ("pgcode", "sqlstate", "sqlite_errorname")
-    return [told for name in names if (told := getattr(error.orig, name, None))]
+    return any(told in _FULL for told in codes_of(error))
 
 
 def is_transient(error: Exception) -> bool:

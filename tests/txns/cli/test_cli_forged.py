@@ -8,31 +8,13 @@ from uuid import UUID
 
 import pytest
 
+from tests.txns.forged import log_entry
 from tests.txns.lake import ids, rows
-from txns._log.entry import Change, Entry, Kind, Operation, Payload
+from txns._log.entry import Change, Operation, Payload
 
 GHOST = str(UUID(int=5))
 EMPTY = '{"identifier":{"namespace":["%s"],"name":"%s"},"requirements":[%s],"updates":[%s]}'
 ASSIGNS = f'{{"action":"assign-uuid","uuid":"{GHOST}"}}'
-
-
-def _logged(shop, change: Change, payload: Payload) -> None:
-    """Append an entry as nobody of the protocol does."""
-    log = shop.open().parts.log
-    head = log.load()
-    ts = head.upper + 1
-    forged = Entry(
-        Kind.COMMIT,
-        "forged",
-        upper=ts,
-        tidied_upto=head.state.tidied_upto,
-        commit_ts=ts,
-        prev_ts=head.upper,
-        read_ts=head.upper,
-        changes=(change,),
-        payload=payload,
-    )
-    log.append(head, [forged])
 
 
 def _changes(space: str, name: str, requirement: str = "", update: str = "") -> Payload:
@@ -100,7 +82,7 @@ def _another_table_by_name(shop):
 )
 def test_status_leads_out_of_a_forged_record(shop, cli, forged):
     """What it names is run as it stands there, and nothing is left to say afterwards."""
-    _logged(shop, *forged(shop))
+    log_entry(shop.open(), *forged(shop))
     void = re.findall(r"`txns (recover --void [0-9]+[^`]*)`", cli("status").stdout)
     assert void, cli("status").output
     done = cli(*shlex.split(void[0]))
