@@ -21,6 +21,7 @@ from tests.simulation.worker import EXPECTED
 from txns._admin.inventory import survey
 from txns._admin.recover import Recovered, recover, recoverable
 from txns._admin.void import void
+from txns._admin.void_told import stranded
 from txns._config import Config
 from txns._services import Parts
 from txns.errors import CorruptLog, InvalidUsage, TxnsError
@@ -244,6 +245,8 @@ def _make_void(worker: Worker, found: Disaster) -> bool:
     except InvalidUsage as error:
         if error.sqlstate != "42704":
             raise
+    for one in stranded(parts, parts.log.load().state):
+        void(parts, one.commit_ts)
     return True
 
 

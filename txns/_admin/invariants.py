@@ -18,6 +18,7 @@ from txns._admin.findings import Findings
 from txns._admin.health import NAMELESS, place_warnings
 from txns._admin.inventory import has_nameless, survey
 from txns._admin.table_invariants import LoggedTables, check_table, stored
+from txns._admin.void_told import stranded
 from txns._iceberg import snapshots
 from txns._identifier import dotted_name
 from txns._log import commit_table
@@ -189,3 +190,9 @@ def _check_missing(found: Findings, parts: Parts, head: Head, logged: LoggedTabl
             )
         elif applied < archived_ts:
             found.add("I6", where, f"{archived_ts} has left the head, txns.applied is {applied}")
+    for one in stranded(parts, head.state):
+        if one.change.uuid not in logged.archived_ts:
+            words = f"nobody can apply {one.commit_ts}: the catalog has no such table, and the log"
+            words += " does not create it (that entry may be void)"
+            where, cure = dotted_name(one.change.table), f"`txns recover --void {one.commit_ts}`"
+            found.add("8.1", where, f"{words}: {cure}")

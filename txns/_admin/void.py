@@ -19,7 +19,7 @@ from pyiceberg.table.update import (
 )
 
 from txns._admin.found_log import at_version
-from txns._admin.void_told import records_of, texts_of, told_of
+from txns._admin.void_told import records_of, stranded, texts_of, told_of
 from txns._commit.tidy import archived
 from txns._iceberg.snapshots import summary_value
 from txns._log import entry as _entry
@@ -53,12 +53,15 @@ class Voided:
         upper: Of the log since, in ms: not below that of the record, at which somebody may read.
         unread: The snapshots of further records that cannot be read, which are to be made void
             next.
+        stranded: What stands in the log since for tables that nobody makes any more, as of one
+            whose creation is void; these entries are to be made void as well.
     """
 
     snapshot_id: int
     told: Entry | None
     upper: int
     unread: tuple[int, ...] = ()
+    stranded: tuple[LoggedChange, ...] = ()
 
 
 def void(parts: Parts, number: int) -> Voided:
@@ -139,8 +142,9 @@ def void_sound(parts: Parts, number: int) -> Voided:
             upper = _swap(parts, table, bad, told)
         except CommitFailedException:
             continue
-        unread = (each.snapshot_id for each in _unread(table) if each is not bad)
-        return Voided(bad.snapshot_id, told, upper, tuple(unread))
+        unread = tuple(each.snapshot_id for each in _unread(table) if each is not bad)
+        left = () if unread else tuple(stranded(parts, parts.log.load().state))
+        return Voided(bad.snapshot_id, told, upper, unread, left)
     raise Conflict(
         "others write the log all the time: try again", table=parts.log.identifier, least_ts=0
     )

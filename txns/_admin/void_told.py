@@ -18,7 +18,15 @@ from txns._admin.shown import shown_tables
 from txns._iceberg.snapshots import summary_value
 from txns._log import entry as _entry
 from txns._log.archive_scan import ArchiveScan
-from txns._log.entry import APPLIED_KINDS, THIS_ENGINE, Change, Entry, Kind
+from txns._log.entry import (
+    APPLIED_KINDS,
+    THIS_ENGINE,
+    Change,
+    Entry,
+    Kind,
+    LoggedChange,
+    Operation,
+)
 from txns._log.stored import number
 from txns.errors import CorruptLog, InvalidUsage, Unsupported
 
@@ -27,6 +35,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from txns._admin.shown import ShownTable
+    from txns._identifier import Identifier
+    from txns._log.state import LogState
     from txns._services import Parts
 
 
@@ -65,6 +75,27 @@ def in_care(table: Table, tables: list[ShownTable], uuids: set[str]) -> set[str]
     """Give those of some tables that were in care: by a mark, or by what the archive has."""
     marked = uuids.intersection(each.line.uuid for each in tables)
     return marked | _archived(table, uuids - marked)
+
+
+def stranded(parts: Parts, state: LogState) -> list[LoggedChange]:
+    """
+    Give what a head holds for tables that are not there, and that it does not create; ascending.
+
+    That stands on a creation that is void: nobody ever applies it.
+    """
+    changes = [LoggedChange(entry, each) for entry in state.entries for each in entry.carried]
+    names: dict[str, Identifier] = {}
+    created = set()
+    for one in changes:
+        names[one.change.uuid] = state.name_of(one.change)
+        if one.change.operation is Operation.CREATE or state.forgotten_ts(one.change.uuid):
+            created.add(one.change.uuid)
+    gone = {
+        uuid
+        for uuid, name in names.items()
+        if uuid not in created and parts.tables.applied_ts(name, uuid) < 0
+    }
+    return [one for one in changes if one.change.uuid in gone]
 
 
 def _archived(table: Table, uuids: set[str]) -> set[str]:

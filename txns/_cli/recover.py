@@ -91,13 +91,18 @@ def _say_void(voided: Voided, *, as_json: bool) -> None:
     told = [] if voided.told is None else [_entry_json(voided.told)]
     if as_json:
         unread = list(voided.unread)
-        told_of = {"upper": voided.upper, "told": told, "unread": unread}
+        stranded = [_entry_json(each.entry) for each in voided.stranded]
+        told_of = {"upper": voided.upper, "told": told, "unread": unread, "stranded": stranded}
         say_json({"void": voided.snapshot_id, **told_of})
         return
     readable = "" if voided.unread else ": the log can be read without it"
     say(f"the record {voided.snapshot_id} is void{readable}")
     for each in voided.unread:
         say(f"another one cannot be read, either: `txns recover --void {each}`")
+    for one in voided.stranded:
+        cure = f"`txns recover --void {one.commit_ts}`"
+        say(f"{dotted_name(one.change.table)} is created by nobody now: {cure} takes out, too:")
+        _say_entry(one.entry)
     if is_late(voided.upper):
         say("but its time has come to an end: `txns recover` gives it another")
     if voided.told is None:

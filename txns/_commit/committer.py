@@ -33,6 +33,7 @@ from txns._stage import change_builder, kept_tags, restage
 from txns._stage.read_set import ReadSet
 from txns._table import replay
 from txns.errors import (
+    NOBODY,
     TOO_OLD,
     CommitStateUnknown,
     Conflict,
@@ -68,6 +69,8 @@ if TYPE_CHECKING:
     from txns.errors import Winner
 
 _LOG = logger(__name__)
+
+_VOID = "a table that it wrote lacks what it was read with: a record of the log was made void"
 
 
 @dataclass(frozen=True)
@@ -325,9 +328,12 @@ class Committer:
         checker = ConflictChecker(request.key.txn_id, request.isolation, request.reads, writes)
         checker.validate(newer)
         moved = {change.table: entry.winner for entry in newer for change in entry.changes}
+        standing = {entry.commit_ts for entry in state.entries}
         at = replace(head, state=state)
-        for table in [name for name in writes if name in moved]:
-            writes[table] = self._restaged(request, at, writes[table], moved[table], leftovers)
+        for table, staged in request.writes.items():
+            if table in moved or not staged.stands_on_unapplied <= standing:
+                winner = moved.get(table, NOBODY)
+                writes[table] = self._restaged(request, at, staged, winner, leftovers)
         return writes
 
     def _restaged(
@@ -340,10 +346,10 @@ class Committer:
     ) -> StagedTable:
         table, txn_id = staged.identifier, request.key.txn_id
         try:
-            loaded = self._standing(table, head)
+            loaded = self._standing(staged, head)
         except NoSuchTableError:
             raise Conflict(
-                "a table that it appended to was dropped",
+                "a table that it appended to was dropped" if winner.txn_id else _VOID,
                 table=table,
                 txn_id=txn_id,
                 winner=winner,
@@ -355,7 +361,7 @@ class Committer:
         # What it adopts may have been adopted since, or stand on a branch of its own now.
         if not staged.append_only or request.kind is Kind.ADOPT:
             raise Conflict(
-                "a table that it wrote was written",
+                "a table that it wrote was written" if winner.txn_id else _VOID,
                 table=table,
                 txn_id=txn_id,
                 winner=winner,
@@ -373,11 +379,16 @@ class Committer:
         leftovers.restaged(restaged)
         return restaged
 
-    def _standing(self, table: Identifier, head: Head) -> Loaded:
+    def _standing(self, staged: StagedTable, head: Head) -> Loaded:
         """Give a table as a head has it; under a lock with what the swap makes of it so far."""
+        table = staged.identifier
         if head.rows and head.rows.has(table):
-            return self._tables.live(table, head.rows.load_table(table), head)
-        return self._tables.load(table, head, head.upper)
+            loaded = self._tables.live(table, head.rows.load_table(table), head)
+        else:
+            loaded = self._tables.load(table, head, head.upper)
+        if loaded.metadata.table_uuid != staged.base.table_uuid:  # somebody has taken its name
+            raise NoSuchTableError(f"Table does not exist: {dotted_name(table)}")
+        return loaded
 
     def _entry(
         self,

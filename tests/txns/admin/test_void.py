@@ -391,3 +391,70 @@ def test_a_table_that_a_void_record_alone_names_is_not_taken_into_care(shop, mon
     handle.register(plain)
     handle.catalog().load_table(plain).append(rows(2))
     assert [1, 2] == shop.plain_ids(plain)
+
+
+@pytest.mark.parametrize("deed", ["append", "overwrite"])
+@pytest.mark.parametrize("named", [True, False])
+def test_who_has_read_a_creation_that_is_void_does_not_commit(shop, deed, named):
+    """Nobody would ever make the table: what was told to have committed would be nowhere."""
+    shop.open(apply="next").catalog().create_table("shop.new", SCHEMA)
+    txn = _begun_and_void(shop, "shop.new", deed, named=named)
+    with pytest.raises(txns.Conflict, match="was made void"):
+        txn.commit()
+    assert [] == [one for one in shop.standing() if one.txn_id == "mine" and not one.is_abort]
+    shop.open(shop.another_catalog()).catalog().create_table("shop.new", SCHEMA).append(rows(2))
+    assert [2] == shop.plain_ids("shop.new")
+
+
+def test_what_stands_on_a_creation_that_is_void_is_named(shop):
+    """Nobody applies it, so it would stand in the log for good, and nothing told of it."""
+    handle = shop.open(apply="next")
+    handle.catalog().create_table("shop.new", SCHEMA)
+    created = handle.upper
+    handle.catalog().load_table("shop.new").append(rows(1))
+    alone = handle.upper
+    with handle.begin() as txn:
+        txn.load_table("shop.new").append(rows(2))
+        txn.load_table("shop.b").append(rows(2))
+    left = void_sound(_parts(shop), created).stranded
+    assert [alone, handle.upper] == [one.commit_ts for one in left]
+    found = check_all(shop.open(shop.another_catalog()).parts).violations
+    for ts, one in zip((alone, handle.upper), found, strict=True):
+        assert f"`txns recover --void {ts}`" in one.words
+    assert 1 == len(void(_parts(shop), alone).stranded)
+    assert () == void(_parts(shop), handle.upper).stranded
+    again = shop.open(shop.another_catalog())
+    again.repair_adopt("shop.b")
+    assert [] == check_all(again.parts).violations
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_who_has_read_a_change_that_is_void_does_not_write_over_it(shop, named):
+    """Nor where the record did not tell its tables, so that none lacks anything."""
+    shop.open(apply="next").catalog().load_table("shop.b").append(rows(2))
+    txn = _begun_and_void(shop, "shop.b", "overwrite", named=named)
+    error, why = (txns.Quarantined, "set back") if named else (txns.Conflict, "was made void")
+    with pytest.raises(error, match=why):
+        txn.commit()
+    assert [] == [one for one in shop.standing() if one.txn_id == "mine" and not one.is_abort]
+
+
+def test_who_has_read_a_change_that_is_void_appends_to_what_is_left(shop):
+    """Its rows do not depend on what the record did, and its tables were not told."""
+    shop.open(apply="next").catalog().load_table("shop.b").append(rows(2))
+    txn = _begun_and_void(shop, "shop.b", "append", named=False)
+    txn.commit()
+    assert [1, 9] == shop.plain_ids("shop.b")
+    assert [] == check_all(shop.open(shop.another_catalog()).parts).violations
+
+
+def _begun_and_void(shop, table: str, deed: str, *, named: bool) -> txns.Transaction:
+    """Begin above the newest record, write a table that it changes, and make the record void."""
+    log = shop.open().parts.log.load()
+    txn = shop.open(shop.another_catalog(), apply="inline").begin(txn_id="mine")
+    getattr(txn.load_table(table), deed)(rows(9))
+    snapshot_id = log.snapshot_ids[log.upper]
+    if not named:
+        _rewritten(shop, snapshot_id, {_entry.TABLES: "{"})
+    void_sound(_parts(shop), snapshot_id)
+    return txn

@@ -24,13 +24,16 @@ import io.txns.iceberg.stage.StagedTable;
 import io.txns.iceberg.table.AllowedPlaces;
 import io.txns.iceberg.table.DataTables;
 import io.txns.iceberg.table.Loaded;
+import io.txns.iceberg.table.OurSnapshots;
 import io.txns.iceberg.table.Overlay;
 import io.txns.iceberg.table.Replay;
+import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.Supplier;
 import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -44,6 +47,9 @@ import org.apache.iceberg.rest.requests.UpdateTableRequest;
  * the entry made, or why not.
  */
 final class Validation {
+  private static final String VOID =
+      "a table that it wrote lacks what it was read with: a record of the log was made void";
+
   private final Supplier<TxnConfig> config;
   private final CommitLog log;
   private final Timeline timeline;
@@ -102,6 +108,9 @@ final class Validation {
     newer.forEach(
         entry -> entry.changes().forEach(change -> moved.put(change.table(), entry.winner())));
     moved.keySet().retainAll(writes.keySet());
+    request.writes().entrySet().stream()
+        .filter(write -> standsOnWhatHasLeft(write.getValue(), head.state()))
+        .forEach(write -> moved.putIfAbsent(write.getKey(), Winner.NOBODY));
     moved.forEach(
         (table, winner) ->
             writes.put(table, restaged(request, head, writes.get(table), winner, leftovers)));
@@ -111,6 +120,18 @@ final class Validation {
                 ? restagedOn(request, write, write.base(), Winner.NOBODY, head, leftovers)
                 : write);
     return writes;
+  }
+
+  /** Whether something has left the head that was outstanding when a table was read. */
+  private static boolean standsOnWhatHasLeft(StagedTable write, LogState state) {
+    if (write.isCreate()) {
+      return false;
+    }
+    TableMetadata known = write.real().current();
+    Set<Long> outstanding =
+        OurSnapshots.above(write.base(), known == null ? 0 : TableMark.applied(known));
+    state.entries().forEach(entry -> outstanding.remove(entry.commitTs()));
+    return !outstanding.isEmpty();
   }
 
   /**
@@ -135,9 +156,13 @@ final class Validation {
     Loaded loaded;
     try {
       loaded = tables.load(table, head, head.upper());
+      if (!loaded.metadata().uuid().equals(staged.base().uuid())) {
+        throw new NoSuchTableException("Table does not exist: %s", table);
+      }
     } catch (NoSuchTableException e) {
+      String dropped = "a table that it appended to was dropped";
       throw TxnException.conflict(
-          table, txnId, winner, head.upper(), "a table that it appended to was dropped");
+          table, txnId, winner, head.upper(), winner == Winner.NOBODY ? VOID : dropped);
     }
     TableMetadata newBase = loaded.metadata();
     if (newBase.currentSnapshot().snapshotId() == staged.base().currentSnapshot().snapshotId()) {
@@ -145,8 +170,9 @@ final class Validation {
     }
     // What it adopts may have been adopted since, or stand on a branch of its own now.
     if (!staged.isAppendOnly() || request.kind() == EntryKind.ADOPT) {
+      String written = "a table that it wrote was written";
       throw TxnException.conflict(
-          table, txnId, winner, head.upper(), "a table that it wrote was written");
+          table, txnId, winner, head.upper(), winner == Winner.NOBODY ? VOID : written);
     }
     places.refuseToWrite(table, loaded.real() == null ? null : loaded.real().current(), newBase);
     return restagedOn(request, staged, newBase, winner, head, leftovers);

@@ -4,7 +4,9 @@ import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryParser;
 import io.txns.iceberg.meta.History;
 import java.util.Comparator;
+import java.util.HashSet;
 import java.util.OptionalLong;
+import java.util.Set;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
@@ -41,6 +43,18 @@ public final class OurSnapshots {
   public static long commitTs(Snapshot snapshot) {
     String stored = isOurs(snapshot) ? snapshot.summary().get(TableMark.SNAPSHOT_COMMIT_TS) : "";
     return EntryParser.number(stored, TableMark.SNAPSHOT_COMMIT_TS);
+  }
+
+  /** The {@code commit_ts} in ms of those at the top of main that lie above one in ms. */
+  public static Set<Long> above(TableMetadata metadata, long ts) {
+    Set<Long> found = new HashSet<>();
+    History.Walk walk = History.walk(metadata);
+    Snapshot at = metadata.currentSnapshot();
+    while (at != null && isOurs(at) && commitTs(at) > ts) {
+      found.add(commitTs(at));
+      at = walk.parent(at);
+    }
+    return found;
   }
 
   /** Whether a registration has marked a table above a timestamp in ms. */
