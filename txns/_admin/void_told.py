@@ -93,9 +93,17 @@ def stranded(parts: Parts, state: LogState) -> list[LoggedChange]:
     gone = {
         uuid
         for uuid, name in names.items()
-        if uuid not in created and parts.tables.applied_ts(name, uuid) < 0
+        if uuid not in created and _is_missing(parts, name, uuid)
     }
     return [one for one in changes if one.change.uuid in gone]
+
+
+def _is_missing(parts: Parts, name: Identifier, uuid: str) -> bool:
+    """Whether the catalog has no table of a uuid under a name; one that cannot be read is there."""
+    try:
+        return parts.tables.applied_ts(name, uuid) < 0
+    except Exception:  # noqa: BLE001 -- a survey says why
+        return False
 
 
 def _archived(table: Table, uuids: set[str]) -> set[str]:
