@@ -146,6 +146,12 @@ class Versions:
             furthest[version.stands_on] = max(here, furthest.get(version.stands_on, 0))
         return furthest
 
+    @cached_property
+    def _set_back_to(self) -> set[str]:
+        """Give the paths of the versions that a recovery has gone on from."""
+        pairs = ((self.by_path.get(each.stands_on), each) for each in self.by_path.values())
+        return {plain(at.path) for at, each in pairs if at and at.log_id != each.log_id}
+
     def is_stood_on(self, version: Version) -> bool:
         """Whether another version was made from one, which the catalog has given then."""
         return plain(version.path) in self._above
@@ -224,7 +230,8 @@ class Versions:
 
         Returns:
             The former, ascending, and what stands on them, of which nobody can tell. Of what stands
-            alone nothing is told: most often it is of a swap that was lost.
+            alone nothing is told, since most often it is of a swap that was lost; but beside what
+            has begun an epoch, which may have been set back to where it stands.
         """
         at = self.by_path.get(plain(path))
         epoch = at.sequence_number // EPOCH if at else 0
@@ -238,7 +245,7 @@ class Versions:
             if each.path not in line and each.sequence_number // EPOCH >= epoch
         ]
         certain = [each for each in others if self.is_committed(each, shown)]
-        stood_on = {plain(each.path) for each in certain}
+        stood_on = {plain(each.path) for each in certain} | self._set_back_to
         leaves = [each for each in others if each.stands_on in stood_on]
         return certain, [each for each in leaves if each not in certain]
 

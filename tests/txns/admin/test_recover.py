@@ -617,3 +617,16 @@ def test_what_a_log_left_behind_that_has_gone_on_is_named(shop):
     again = _recover(shop).found
     assert ([], []) == (again.gone, again.unknown)
     _assert_whole(shop, 1, 2, 3, 4, 4)
+
+
+def test_a_catalog_that_is_set_back_again_and_again_names_all_that_is_gone(shop):
+    """The only one of its epoch, too, beside which a recovery stands, as beside a lost swap."""
+    restore(shop.catalog, shop.backup)
+    lost = [shop.last]
+    for count in (2, 2):
+        _recover(shop)
+        lost += [_append(shop, value) for value in range(count)]
+        restore(shop.catalog, shop.backup)
+    found = _recover(shop).found
+    assert sorted(lost) == sorted(_ids([*found.gone, *found.unknown]))
+    _assert_whole(shop, 1, 2)
