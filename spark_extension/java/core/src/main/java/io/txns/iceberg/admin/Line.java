@@ -3,6 +3,7 @@ package io.txns.iceberg.admin;
 import io.txns.iceberg.log.Change;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
+import io.txns.iceberg.log.Limits;
 import io.txns.iceberg.meta.History;
 import io.txns.iceberg.table.LoggedState;
 import io.txns.iceberg.table.OurSnapshots;
@@ -10,7 +11,6 @@ import io.txns.iceberg.table.TableMark;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.stream.Collectors;
@@ -27,6 +27,7 @@ import org.apache.iceberg.TableMetadata;
  *     newest registration
  * @param appliedTs {@code txns.applied} in ms
  * @param snapshotIds all that is left on it, since then
+ * @param late what of that is of the last year of all, but for a registration's
  * @param below what of that lies below the newest entry
  * @param givenUp what nothing is left of
  */
@@ -35,6 +36,7 @@ record Line(
     long oldestTs,
     long appliedTs,
     Set<Long> snapshotIds,
+    Set<Long> late,
     Set<Long> below,
     List<Gap> givenUp) {
 
@@ -64,9 +66,17 @@ record Line(
     int above = newest == null ? line.size() : line.indexOf(newest) + 1;
     return new Line(
         metadata.uuid(),
-        ours.isEmpty() ? mark.applied() : OurSnapshots.commitTs(ours.get(ours.size() - 1)),
+        ours.stream()
+            .map(OurSnapshots::commitTs)
+            .filter(ts -> !Limits.isLate(ts))
+            .reduce(mark.applied(), (newer, older) -> older),
         mark.applied(),
         ids(line),
+        ids(
+            ours.stream()
+                .filter(one -> !OurSnapshots.marks(metadata, one))
+                .filter(one -> Limits.isLate(OurSnapshots.commitTs(one)))
+                .toList()),
         ids(line.subList(above, line.size())),
         gaps(ours));
   }
@@ -86,18 +96,30 @@ record Line(
   }
 
   /**
-   * The last of the entries that are on it, and that a recovery has moved past what it shows: at
-   * their {@code commit_ts} the log had others. It shows all of them.
+   * The entries that are on it, and that a recovery has moved past what it shows: at their {@code
+   * commit_ts} the log had others. It shows all of them. Of one whose time was taken back those
+   * that are late there.
    */
-  Optional<Entry> moved(List<Entry> entries) {
+  List<Entry> moved(List<Entry> entries) {
+    Set<Long> ids = isLate() ? late : snapshotIds;
     return entries.stream()
-        .filter(entry -> entry.kind().isApplied() && entry.commitTs() > appliedTs)
+        .filter(entry -> entry.kind().isApplied() && (isLate() || entry.commitTs() > appliedTs))
         .filter(
             entry ->
                 entry.changes().stream()
                     .filter(change -> change.uuid().equals(uuid))
-                    .anyMatch(change -> snapshotIds.contains(change.toSnapshotId())))
-        .reduce((older, newer) -> newer);
+                    .anyMatch(change -> ids.contains(change.toSnapshotId())))
+        .toList();
+  }
+
+  /** Whether it says that something of the last year of all was applied to it. */
+  boolean isLate() {
+    return Limits.isLate(appliedTs);
+  }
+
+  /** Above which {@code commit_ts} in ms there may be entries of it that concern a recovery. */
+  long after() {
+    return Limits.isLate(oldestTs) ? 0 : oldestTs;
   }
 
   /** The least {@code commit_ts} in ms of the entries that pass it over; empty for none. */

@@ -11,6 +11,7 @@ import io.txns.iceberg.log.Engine;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
+import io.txns.iceberg.log.Limits;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.log.Timeline;
 import io.txns.iceberg.meta.AddedSnapshots;
@@ -30,8 +31,8 @@ import io.txns.iceberg.table.TableMark;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.stream.LongStream;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
@@ -93,9 +94,11 @@ public final class TableRecovery {
     boolean belongs = mark.logId().equals(head.logId());
     Line line = Line.of(base, mark);
     List<Entry> logged =
-        belongs ? List.of() : timeline.ofTable(head.state(), line.uuid(), line.oldestTs());
-    Optional<Entry> moved = line.moved(logged);
-    if (moved.isEmpty() && !tables.hasShown(base, mark, head)) {
+        belongs ? List.of() : timeline.ofTable(head.state(), line.uuid(), line.after());
+    List<Entry> moved = line.moved(logged);
+    // A late registration shows nothing that the log could lack.
+    boolean registered = !belongs && line.isLate() && line.late().isEmpty();
+    if (moved.isEmpty() && !registered && !tables.hasShown(base, mark, head)) {
       throw TxnException.corruptLog(
           "the log lacks what the table shows: run `txns recover` first; table=`"
               + identifier
@@ -104,18 +107,33 @@ public final class TableRecovery {
     if (!belongs) {
       OptionalLong lostTs = line.passedOverTs(logged);
       Map<String, String> stamp = new HashMap<>();
-      lostTs.ifPresent(ts -> stamp.put(TableMark.SNAPSHOT_LOST_ABOVE, Long.toString(ts - 1)));
-      if (moved.isPresent() || lostTs.isPresent()) {
+      lostAbove(line, moved, lostTs)
+          .ifPresent(ts -> stamp.put(TableMark.SNAPSHOT_LOST_ABOVE, Long.toString(ts)));
+      if (!moved.isEmpty() || lostTs.isPresent()) {
         stamp.putAll(dropped(identifier, base, mark));
       }
       if (moved.isEmpty() && lostTs.isPresent()) {
         giveUp(identifier, real, mark, head, stamp);
       } else {
-        moved.ifPresent(entry -> stamp.putAll(stamp(entry)));
+        if (!moved.isEmpty()) {
+          stamp.putAll(stamp(moved.get(moved.size() - 1)));
+        }
         mark(identifier, real, head, stamp);
       }
     }
     return log.load().upper();
+  }
+
+  /**
+   * Above which {@code commit_ts} in ms nothing is left of a table: of what passes it over, and of
+   * several late ones, between which no snapshot is of its new time.
+   */
+  private static OptionalLong lostAbove(Line line, List<Entry> moved, OptionalLong lostTs) {
+    LongStream first =
+        line.isLate() && moved.size() > 1
+            ? LongStream.of(moved.get(0).commitTs())
+            : LongStream.empty();
+    return LongStream.concat(first, lostTs.stream()).map(ts -> ts - 1).min();
   }
 
   private static Map<String, String> stamp(Entry entry) {
@@ -160,15 +178,19 @@ public final class TableRecovery {
         clock.nowMs(),
         seen ->
             TableMetadata.buildFrom(footing(identifier, real, seen, footing, clock, stamp))
-                .setProperties(marks(head, stamp.get(TableMark.SNAPSHOT_COMMIT_TS)))
+                .setProperties(marks(seen, head, stamp.get(TableMark.SNAPSHOT_COMMIT_TS)))
                 .build());
   }
 
-  private static Map<String, String> marks(Head head, String commitTs) {
+  private static Map<String, String> marks(TableMetadata base, Head head, String commitTs) {
     Map<String, String> marks = new HashMap<>();
     marks.put(TableMark.LOG_ID, head.logId());
-    if (commitTs != null) {
-      marks.put(TableMark.APPLIED, commitTs);
+    String taken = commitTs != null ? commitTs : Long.toString(head.upper());
+    if (commitTs != null || Limits.isLate(TableMark.applied(base))) {
+      marks.put(TableMark.APPLIED, taken);
+    }
+    if (TableMark.of(base).filter(mark -> Limits.isLate(mark.created())).isPresent()) {
+      marks.put(TableMark.CREATED, taken);
     }
     return marks;
   }
@@ -207,7 +229,7 @@ public final class TableRecovery {
         real,
         base,
         clock.nowMs(),
-        now -> carriedOut(now, stood, main, marks(head, Long.toString(entry.commitTs()))));
+        now -> carriedOut(now, stood, main, marks(now, head, Long.toString(entry.commitTs()))));
   }
 
   private Entry entry(

@@ -23,6 +23,8 @@ public final class Limits {
   /** The last ms of the year 9999. */
   static final long COMMIT_TS_LE = 253_402_300_799_999L;
 
+  private static final long COMMIT_TS_EARLY_LE = COMMIT_TS_LE - 365L * 24 * 3600 * 1000;
+
   static final int COMMENT_MAX_BYTES = 4 * 1024;
   static final int TABLES_MAX = 1_000;
   static final int NESTING_MAX = 64;
@@ -199,5 +201,10 @@ public final class Limits {
     if (!TxnId.isUnicode(text)) {
       throw new IOException("halves of pairs are no characters, and stand in no UTF-8");
     }
+  }
+
+  /** Whether a {@code commit_ts} lies in the last year that there is: a recovery takes it back. */
+  public static boolean isLate(long commitTs) {
+    return commitTs > COMMIT_TS_EARLY_LE;
   }
 }

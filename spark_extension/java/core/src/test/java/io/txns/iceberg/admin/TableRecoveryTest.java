@@ -11,6 +11,7 @@ import io.txns.iceberg.HookedOperations;
 import io.txns.iceberg.Lake;
 import io.txns.iceberg.TransactionRow;
 import io.txns.iceberg.TwoTables;
+import io.txns.iceberg.TxnClock;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
@@ -187,5 +188,66 @@ class TableRecoveryTest extends TwoTables {
     table.manageSnapshots().rollbackTo(shown.snapshotId()).commit();
     lake.open().recover(id("shop.c"));
     assertThat(lake.txnIds("shop.c")).containsExactly(1L, 6L);
+  }
+
+  /** A clock at the end of time wrote it; the log's time was taken back (docs/spec.md 9.6). */
+  @Test
+  void aTableOfTheLastYearFollowsTheLog() throws IOException {
+    long upper = handle.upper();
+    BaseTable log = (BaseTable) outside.loadTable(id("txns.commits"));
+    String before = log.operations().current().metadataFileLocation();
+    TxnHandle ahead = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, new LastYear());
+    append(ahead.catalog(() -> null).loadTable(id("shop.c")), 6);
+    shown = outside.loadTable(id("shop.c")).currentSnapshot();
+    outside.dropTable(id("txns.commits"), false);
+    outside.registerTable(id("txns.commits"), before);
+    recoverLog(upper + 1, upper + 1);
+    assertThat(lake.open().recover(id("shop.c"))).isEqualTo(upper + 1);
+    assertThat(outside.loadTable(id("shop.c")).properties())
+        .containsEntry("txns.applied", Long.toString(upper + 1));
+    Catalog again = lake.open().catalog(() -> null);
+    assertThat(ids(again.loadTable(id("shop.c")))).containsExactly(1L, 6L);
+    append(again.loadTable(id("shop.c")), 7);
+    assertThat(lake.plainIds("shop.c")).containsExactly(1L, 6L, 7L);
+  }
+
+  /** Registered by such a clock, it shows nothing that the log lacks; its time is the log's. */
+  @Test
+  void aTableThatWasRegisteredInTheLastYearFollowsTheLog() throws IOException {
+    long upper = handle.upper();
+    BaseTable log = (BaseTable) outside.loadTable(id("txns.commits"));
+    String before = log.operations().current().metadataFileLocation();
+    shown = outside.loadTable(id("shop.c")).currentSnapshot();
+    TxnHandle ahead = TxnHandle.open("lake", lake.catalog(), Lake.INLINE, new LastYear());
+    append(ahead.catalog(() -> null).loadTable(id("shop.b")), 1);
+    outside.buildTable(id("shop.d"), Lake.SCHEMA).withProperty("format-version", "3").create();
+    append(outside.loadTable(id("shop.d")), 1);
+    ahead.register(id("shop.d"));
+    outside.dropTable(id("txns.commits"), false);
+    outside.registerTable(id("txns.commits"), before);
+    recoverLog(upper + 1, upper + 1);
+    lake.open().recover(id("shop.d"));
+    assertThat(outside.loadTable(id("shop.d")).properties())
+        .containsEntry("txns.applied", Long.toString(upper + 1));
+    append(lake.open().catalog(() -> null).loadTable(id("shop.d")), 7);
+    assertThat(lake.plainIds("shop.d")).containsExactly(1L, 7L);
+  }
+
+  /** A clock at the end of time. */
+  private static final class LastYear implements TxnClock {
+    @Override
+    public long nowMs() {
+      return 253_402_300_000_000L;
+    }
+
+    @Override
+    public String newTxnId() {
+      return TxnClock.system().newTxnId();
+    }
+
+    @Override
+    public void backOff(long maxMs) {
+      Lake.CLOCK.backOff(maxMs);
+    }
   }
 }
