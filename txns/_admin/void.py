@@ -20,6 +20,7 @@ from pyiceberg.table.update import (
 
 from txns._admin.found_log import at_version
 from txns._admin.void_told import records_of, stranded, texts_of, told_of
+from txns._commit import manifest_lists
 from txns._commit.tidy import archived
 from txns._iceberg.snapshots import summary_value
 from txns._log import entry as _entry
@@ -28,6 +29,7 @@ from txns._log.archive_scan import ArchiveScan
 from txns._log.entry import THIS_ENGINE, Entry, Kind, LoggedChange
 from txns._log.head import head_of, record_of
 from txns._log.state import LogState
+from txns._table import replay
 from txns._table.mark import applied_ts
 from txns.errors import Conflict, CorruptLog, InvalidUsage, TxnsError, Unsupported
 
@@ -211,7 +213,16 @@ def _is_in_the_way(parts: Parts, head: Head, logged: LoggedChange) -> bool:
     base = loaded.table.metadata if loaded.table else None
     if logged.change not in logged.entry.carried or (base and applied_ts(base) >= logged.commit_ts):
         return False
-    return parts.places.forbidden(name, base, parts.log.request(logged).updates) is not None
+    request = parts.log.request(logged)
+    if parts.places.forbidden(name, base, request.updates) is not None:
+        return True
+    if base is None and not replay.creates(request):
+        return False
+    if loaded.table:
+        io = loaded.table.io
+    else:
+        io = parts.tables.io_of(replay.create(logged, request, parts.clock.now_ms()))
+    return manifest_lists.first_missing(io, request) is not None
 
 
 def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> int:

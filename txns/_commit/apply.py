@@ -25,6 +25,7 @@ from pyiceberg.table.update import (
     UpgradeFormatVersionUpdate,
 )
 
+from txns._commit import manifest_lists
 from txns._commit.due_tables import DueTables
 from txns._iceberg import manifests, places, timestamps
 from txns._identifier import dotted_name
@@ -70,7 +71,12 @@ class _Carried:
 
 
 class Applier:
-    """Applies what stands in a head."""
+    """
+    Applies what stands in a head.
+
+    Attributes:
+        lists: Is told what this process has written.
+    """
 
     def __init__(
         self,
@@ -86,6 +92,7 @@ class Applier:
         self._due = DueTables(catalog, log, tables)
         self._places = places
         self._clock = clock
+        self.lists = manifest_lists.ManifestLists(clock)
 
     def apply_all(
         self, head: Head, tables: Iterable[Identifier], upto: int | None = None
@@ -163,6 +170,8 @@ class Applier:
             mine = (one for one in run if one.change.uuid == uuid and one.commit_ts > applied)
             # A branch of the table leads to what is its own, too.
             left = [*takewhile(lambda one: self._is_its_own(table, base, one), mine)]
+            if left and not outstanding_branch.is_kept(base, left):
+                left = [one for one in left if self._is_there(real, one)]
             if not left or outstanding_branch.is_kept(base, left):
                 return
             manifests.check_writable(base, dotted_name(table))
@@ -182,6 +191,9 @@ class Applier:
         updates = self._log.request(change).updates
         elsewhere = self._places.forbidden(table, base, updates)
         return elsewhere is None and not places.misplaced_files(base, updates)
+
+    def _is_there(self, real: Table, change: LoggedChange) -> bool:
+        return manifest_lists.first_missing(real.io, self._log.request(change)) is None
 
     def _apply_one(
         self,
@@ -242,7 +254,7 @@ class Applier:
         if stranger and not (stranger.adoptable or repaired or forgets):
             raise Quarantined(table, stranger.reason)
         request = self._request(table, base, change)
-        plan = self._plan(change, real, request, stranger, repaired=repaired)
+        plan = self._plan(table, change, real, request, stranger, repaired=repaired)
         updates = (
             *plan.updates,
             *kept_tags.done(base, plan.updates),
@@ -256,6 +268,7 @@ class Applier:
 
     def _plan(
         self,
+        table: Identifier,
         change: LoggedChange,
         real: Table,
         request: CommitTableRequest,
@@ -271,6 +284,7 @@ class Applier:
         if change.entry.kind is Kind.FORGET and (stranger or not stands):
             required = replay.by_ids_of(base, change, request).requirements
             return reconcile.beside(base, required, self._left(change, real))
+        self.lists.refuse_missing(table, real.io, change, request)
         return reconcile.for_applier(
             base,
             change,
@@ -326,8 +340,9 @@ class Applier:
         manifests.check_writable(metadata, dotted_name(table))
         io = self._tables.io_of(metadata)
         main = metadata.current_snapshot()
-        if main and not io.new_input(main.manifest_list).exists():
-            raise Quarantined(table, "somebody dropped the table and purged its files")
+        # A purge may have come before who is late, and has written it himself.
+        lists = (main.manifest_list,) if main else ()
+        self.lists.refuse_missing(table, io, change, request, *lists)
         planned = PlannedTable(table, metadata, metadata.location, io, self._catalog)
         updates = replay.creation_updates(change, request, now_ms)
         return swap(self._catalog, planned, (AssertCreate(),), updates, self._clock)

@@ -189,7 +189,9 @@ class Committer:
             raise
         ours = leftovers.made(entry, request.writes.values())
         leftovers.remove(self._log, entry)
-        if not ours:
+        if ours:
+            self._applier.lists.wrote(entry)
+        else:
             _delete_staged(request)
         return entry
 

@@ -104,6 +104,25 @@ def manifests_of(io: FileIO, manifest_list: str) -> list[ManifestFile]:
     return list(read_manifest_list(io.new_input(manifest_list)))
 
 
+def is_gone(io: FileIO, path: str) -> bool:
+    """
+    Whether there is no file of a name.
+
+    Some libraries of storage call missing whatever they cannot look at: these are asked once more.
+
+    Raises:
+        Exception: Of the storage, which does not say whether it is there.
+    """
+    file = io.new_input(path)
+    if file.exists():
+        return False
+    try:
+        len(file)
+    except FileNotFoundError:
+        return True
+    return False
+
+
 def write_list(
     io: FileIO,
     metadata: TableMetadata,
