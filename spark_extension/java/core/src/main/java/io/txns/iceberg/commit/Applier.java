@@ -13,7 +13,6 @@ import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.History;
-import io.txns.iceberg.meta.LocalPermissions;
 import io.txns.iceberg.meta.Places;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
@@ -65,6 +64,7 @@ public final class Applier {
   private final AllowedPlaces places;
   private final TxnClock clock;
   private final ApplyPool pool;
+  private final ManifestLists lists;
 
   public Applier(
       Catalog delegate, CommitLog log, DataTables tables, AllowedPlaces places, TxnClock clock) {
@@ -84,6 +84,12 @@ public final class Applier {
     this.tables = tables;
     this.due = new DueTables(delegate, log, tables);
     this.clock = clock;
+    this.lists = new ManifestLists(clock);
+  }
+
+  /** What is told of the entries that this process has written. */
+  ManifestLists lists() {
+    return lists;
   }
 
   /**
@@ -220,6 +226,12 @@ public final class Applier {
               .filter(change -> change.commitTs() > TableMark.applied(base))
               .takeWhile(one -> isItsOwn(table, base, log.request(one).updates()))
               .toList();
+      if (!left.isEmpty() && !OutstandingBranch.isKept(base, left)) {
+        left =
+            left.stream()
+                .filter(one -> ManifestLists.areThere(real.io(), log.request(one)))
+                .toList();
+      }
       if (left.isEmpty() || OutstandingBranch.isKept(base, left)) {
         return;
       }
@@ -325,6 +337,7 @@ public final class Applier {
     if (stranger.isPresent() && !stranger.get().adoptable() && !repaired) {
       throw TxnException.quarantined(table, stranger.get().reason());
     }
+    lists.refuseMissing(table, real.io(), change, request);
     carryOut(change, real, request, stranger, repaired);
     return real;
   }
@@ -418,9 +431,9 @@ public final class Applier {
     places.refuseToApply(table, null, request.updates(), change.commitTs());
     TableMetadata metadata = Replay.create(change, request, clock.nowMs());
     TableOperations real = tables.operationsToCreate(table, metadata);
-    if (LocalPermissions.isMissing(real.io(), metadata.currentSnapshot().manifestListLocation())) {
-      throw TxnException.quarantined(table, "somebody dropped the table and purged its files");
-    }
+    // A purge may have come before who is late, and has written it himself.
+    String main = metadata.currentSnapshot().manifestListLocation();
+    lists.refuseMissing(table, real.io(), change, request, main);
     real.commit(null, metadata);
     return real;
   }

@@ -197,6 +197,9 @@ public final class Committer {
     boolean applied = false;
     try {
       request.leftovers().removeAllBut(entry, request.writes().values());
+      if (!request.leftovers().areOfAnotherTry()) {
+        applier.lists().wrote(entry);
+      }
       LogSettings log = this.log.newest().state().settings();
       boolean inline = config.get().within(log).apply() == TxnConfig.Apply.INLINE;
       applied = !entry.applies() || inline && metrics.during(Phase.APPLY, () -> applyAll(entry));
