@@ -134,6 +134,13 @@ def manifests_of_others(forger: Forger) -> None:
     _change(forger, forger.rng.choice(_KINDS), forger.element(name, manifest_list=path))
 
 
+def lists_not_there(forger: Forger) -> None:
+    """Have a table in care read a list of its own that nobody has written."""
+    own = forger.metadata(name := forger.one_in_care()).location
+    path = f"{own}/metadata/snap-{forger.number()}-0-nothing.avro"
+    _change(forger, forger.rng.choice(_KINDS), forger.element(name, manifest_list=path))
+
+
 def created(forger: Forger) -> None:
     """Create a table: at its own place, at others', under their names."""
     rng, ts = forger.rng, forger.upper + 1
@@ -452,6 +459,7 @@ FORGERIES: dict[str, Callable[[Forger], None]] = {
     "named-otherwise": named_otherwise,
     "update-not-written": update_not_written,
     "manifests-of-others": manifests_of_others,
+    "lists-not-there": lists_not_there,
     "created": created,
     "moved": moved,
     "state": state,

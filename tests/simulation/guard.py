@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FORGER, OTHER_LOGS = "m", "o"
 """The workers that write the log as they like, and the tables of another one."""
 PROMISE = "outside the care"
+READABLE = "readable"
 _LOG: Identifier = ("txns", "commits")
 _PATHS = (
     "write.metadata.path",
@@ -74,8 +75,13 @@ class Guard:
         self._refuse_other(name, old or new)
         before = {each.snapshot_id for each in old.snapshots} if old else set[int]()
         for each in new.snapshots:
-            if each.snapshot_id not in before and self._is_others(each.manifest_list):
+            if each.snapshot_id in before:
+                continue
+            if self._is_others(each.manifest_list):
                 self._broken(f"{name} reads another table's manifests: {each.manifest_list}")
+            if not self.registry.storage.holds(each.manifest_list):
+                why = f"{self._who()}: {name} gets a list that is not there: {each.manifest_list}"
+                raise Violation(READABLE, why)
         for place in self._moved_to(old, new):
             if not lies_below(place, "memory://lake/lake") or self._overlaps(place):
                 self._broken(f"{name} stands at another's place: {place}")

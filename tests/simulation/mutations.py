@@ -325,6 +325,7 @@ _OF_FORGERIES = (
     of_forgeries.places_unchecked,
     of_forgeries.void_tables_taken_for_cared,
     of_forgeries.misplaced_lists_read,
+    of_forgeries.missing_lists_applied,
     of_forgeries.log_steers_libraries,
 )
 MUTATIONS: dict[str, Mutation] = {

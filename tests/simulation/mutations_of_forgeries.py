@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from txns._admin import void_told
+from txns._commit import manifest_lists
 from txns._iceberg import places
 from txns._log import permitted
 from txns._table import allowed_places, mark, replay
@@ -35,6 +36,15 @@ def places_unchecked() -> list[Patch]:
 def misplaced_lists_read() -> list[Patch]:
     """Have tables read manifests of others (7)."""
     return [(module, "misplaced_files", lambda _base, _updates: []) for module in (places, replay)]
+
+
+def missing_lists_applied() -> list[Patch]:
+    """Put lists on tables that are not there (8.1)."""
+
+    def anyhow(self: Any, table: Any, io: Any, logged: Any, request: Any, *always: str) -> None:
+        del self, table, io, logged, request, always
+
+    return [(manifest_lists.ManifestLists, "refuse_missing", anyhow)]
 
 
 def log_steers_libraries() -> list[Patch]:

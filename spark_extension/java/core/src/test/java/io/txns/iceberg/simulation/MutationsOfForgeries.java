@@ -34,6 +34,14 @@ final class MutationsOfForgeries {
               "a table reads no manifests of others (7)",
               method("meta.Places", "List misplacedFiles(TableMetadata, List)", answer(List.of()))),
           Mutation.of(
+              "missing_lists_applied",
+              "a table gets no list that is not there (8.1)",
+              method(
+                  "commit.ManifestLists",
+                  "void refuseMissing(TableIdentifier, FileIO, LoggedChange, UpdateTableRequest,"
+                      + " String[])",
+                  NOTHING)),
+          Mutation.of(
               "log_steers_libraries",
               "what the commit table's own properties name is not loaded, nor removed (3.1)",
               method("log.Permitted", "void refuseSteered(Map)", NOTHING)));
