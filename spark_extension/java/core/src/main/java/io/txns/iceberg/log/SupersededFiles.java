@@ -32,13 +32,6 @@ public final class SupersededFiles {
   static final int QUEUED = 100_000;
 
   private static final long MINUTE_MS = 60 * 1000L;
-  private static final ExecutorService BACKGROUND =
-      Executors.newSingleThreadExecutor(
-          task -> {
-            Thread thread = new Thread(task, "txns-superseded-files");
-            thread.setDaemon(true);
-            return thread;
-          });
 
   private record Superseded(FileIO io, String location, long dueMs) {}
 
@@ -46,6 +39,17 @@ public final class SupersededFiles {
   private final Function<String, Optional<Boolean>> mayRemove;
   private final int queued;
   private final Deque<Superseded> queue = new ArrayDeque<>();
+
+  private final ExecutorService background =
+      Executors.newCachedThreadPool(
+          task -> {
+            Thread thread = new Thread(task, "txns-superseded-files");
+            thread.setDaemon(true);
+            return thread;
+          });
+
+  /** Whether a thread removes what is due: there is one at a time. */
+  private boolean removing;
 
   /**
    * @param mayRemove whether a file is to be removed at all, empty for who asks again later; asked
@@ -71,16 +75,37 @@ public final class SupersededFiles {
     return upper / MINUTE_MS != later / MINUTE_MS;
   }
 
-  /** Note a file that no kept version names, if any; remove those whose time has come. */
+  /**
+   * Note a file that no kept version names, if any; remove those whose time has come.
+   *
+   * <p>In a thread of this log's own: one whose storage hangs keeps no other log's files, and none
+   * is removed with the rights of who uses another. It ends when nothing was due for a minute.
+   */
   synchronized void add(FileIO io, String location) {
-    long nowMs = clock.elapsedMs(); // a clock that is set far ahead would end every hour
-    while (!queue.isEmpty() && queue.peekFirst().dueMs() <= nowMs) {
-      Superseded due = queue.removeFirst();
-      BACKGROUND.execute(() -> LogFields.NONE.alone(() -> delete(due)));
+    if (!removing && isDue()) {
+      removing = true;
+      background.execute(() -> LogFields.NONE.alone(this::removeDue));
     }
     if (location != null) {
-      await(io, location, nowMs);
+      await(io, location, clock.elapsedMs());
     }
+  }
+
+  /** A clock that is set far ahead would end every hour. */
+  private boolean isDue() {
+    return !queue.isEmpty() && queue.peekFirst().dueMs() <= clock.elapsedMs();
+  }
+
+  private void removeDue() {
+    for (Superseded due = next(); due != null; due = next()) {
+      delete(due);
+    }
+  }
+
+  /** The next one that is due; after the last one somebody else begins. */
+  private synchronized Superseded next() {
+    removing = isDue();
+    return removing ? queue.removeFirst() : null;
   }
 
   private synchronized void await(FileIO io, String location, long nowMs) {
@@ -97,7 +122,7 @@ public final class SupersededFiles {
       } else if (answer.get()) {
         due.io().deleteFile(due.location());
       }
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | LinkageError e) { // of a driver
       LOG.debug("a superseded file stays: {}", due.location(), e);
     }
   }

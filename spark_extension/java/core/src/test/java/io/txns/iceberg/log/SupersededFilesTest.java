@@ -25,6 +25,7 @@ class SupersededFilesTest {
   @TempDir Path folder;
   private final FileIO io = new HadoopFileIO(new Configuration());
   private final MovedClock clock = new MovedClock();
+  private final CountDownLatch asked = new CountDownLatch(1);
 
   private String file(String name) throws Exception {
     return Files.writeString(folder.resolve(name), "x").toUri().toString();
@@ -73,13 +74,14 @@ class SupersededFilesTest {
     files.add(io, file("d"));
     assertThat(folder.resolve("a")).exists();
     clock.aheadMs += 1000 + HOUR_MS;
+    files.add(io, null);
+    waitForGone("a");
+    waitForGone("b");
     files.add(io, file("e"));
     clock.aheadMs += HOUR_MS;
-    files.add(io, file("f"));
-    for (String name : new String[] {"a", "b", "e"}) {
-      waitForGone(name);
-    }
-    for (String name : new String[] {"c", "d", "f"}) {
+    files.add(io, null);
+    waitForGone("e");
+    for (String name : new String[] {"c", "d"}) {
       assertThat(folder.resolve(name)).exists();
     }
   }
@@ -88,7 +90,6 @@ class SupersededFilesTest {
   @Test
   void whatNobodyKnowsOfWaitsAgain() throws Exception {
     AtomicReference<Optional<Boolean>> answer = new AtomicReference<>(Optional.empty());
-    CountDownLatch asked = new CountDownLatch(1);
     SupersededFiles files =
         new SupersededFiles(
             clock,
@@ -108,5 +109,58 @@ class SupersededFilesTest {
       files.add(io, null);
     }
     assertThat(folder.resolve("a")).doesNotExist();
+  }
+
+  /** 1. A log's storage hangs. 2. Another log's files are due, and go. 3. So do its own, then. */
+  @Test
+  void aStorageThatHangsKeepsTheFilesOfItsOwnLogAlone() throws Exception {
+    CountDownLatch answers = new CountDownLatch(1);
+    SupersededFiles hanging = waitingFor(answers, 2);
+    SupersededFiles other = new SupersededFiles(clock, path -> Optional.of(true));
+    hanging.add(io, file("a"));
+    other.add(io, file("b"));
+    clock.aheadMs += HOUR_MS;
+    hanging.add(io, null);
+    other.add(io, null);
+    waitForGone("b");
+    assertThat(folder.resolve("a")).exists();
+    answers.countDown();
+    waitForGone("a");
+  }
+
+  /** What is due and cannot be removed waits, too: nobody's memory holds more. */
+  @Test
+  void whatWaitsForAStorageThatHangsIsBounded() throws Exception {
+    CountDownLatch answers = new CountDownLatch(1);
+    SupersededFiles files = waitingFor(answers, 2);
+    files.add(io, file("hangs"));
+    clock.aheadMs += HOUR_MS;
+    files.add(io, null);
+    assertThat(asked.await(10, TimeUnit.SECONDS)).isTrue();
+    for (String name : new String[] {"a", "b", "c", "d"}) {
+      files.add(io, file(name));
+      clock.aheadMs += HOUR_MS;
+    }
+    answers.countDown();
+    waitForGone("hangs");
+    waitForGone("a");
+    waitForGone("b");
+    assertThat(folder.resolve("c")).exists();
+    assertThat(folder.resolve("d")).exists();
+  }
+
+  private SupersededFiles waitingFor(CountDownLatch answers, int queued) {
+    return new SupersededFiles(
+        clock,
+        path -> {
+          asked.countDown();
+          try {
+            answers.await(60, TimeUnit.SECONDS);
+          } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+          }
+          return Optional.of(true);
+        },
+        queued);
   }
 }
