@@ -7,7 +7,9 @@ bounds that files have of `commit_ts`; who wants the newest reads the newest fil
 
 from __future__ import annotations
 
+import struct
 import sys
+import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -60,6 +62,20 @@ class Window(NamedTuple):
     spans: tuple[int, ...]
 
 
+_OF_BYTES = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    EOFError,
+    SystemError,  # of pyiceberg's decoder, for a length below zero
+    MemoryError,  # for one that is no length
+    struct.error,
+    zlib.error,
+)
+"""What comes of bytes that are none of an archive, and not of reading them."""
+
+
 @contextmanager
 def readable() -> Iterator[None]:
     """
@@ -71,7 +87,7 @@ def readable() -> Iterator[None]:
     """
     try:
         yield
-    except (ValueError, TypeError, KeyError) as error:
+    except _OF_BYTES as error:
         raise CorruptLog(
             "the archive of the log cannot be read: look who has written the commit table;"
             f" {type(error).__name__}: {error}"

@@ -207,6 +207,23 @@ def test_an_archive_that_is_none_is_told(lake):
         handle.snapshot().load_table(a)
 
 
+@pytest.mark.parametrize("what", ["list", "manifest", "rows"])
+@pytest.mark.parametrize("garbage", [b"", b"Obj", b"Obj\x01\xff\xff", b"none of an archive" * 9])
+def test_an_archive_whose_files_are_none_is_told(lake, what, garbage):
+    """Whoever may write the commit table may lay anything where its files are."""
+    lake.table("a", [1])
+    assert lake.open().tidy()
+    log = lake.another_catalog().load_table("txns.commits")
+    main = log.current_snapshot()
+    manifest = main.manifests(log.io)[0]
+    rows = manifest.fetch_manifest_entry(log.io)[0].data_file.file_path
+    forged = {"list": main.manifest_list, "manifest": manifest.manifest_path, "rows": rows}[what]
+    Path(urlparse(forged).path).write_bytes(garbage)
+    handle = lake.open(lake.another_catalog())
+    with pytest.raises(txns.errors.CorruptLog, match="archive of the log cannot be read"):
+        handle.transactions()
+
+
 def _tidied(main):
     """Give a `tidy` record with the upper of another one."""
     said = dict(main.summary.additional_properties)

@@ -344,19 +344,23 @@ public final class Archive {
 
   /** Whether an error comes of what was read, and not of reading it. */
   private static boolean isOfBytes(RuntimeException e) {
-    if (e instanceof ValidationException
+    for (Throwable told = e; told != null; told = told.getCause()) {
+      if (told.getClass().getName().contains("org.apache.avro.")) { // engines put words before it
+        return true; // some of a file that is none are errors of reading
+      }
+      if (told instanceof IOException) {
+        return false; // whatever is wrapped around it, as an illegal argument by Hadoop
+      }
+    }
+    // Of a file that is no Parquet file its library has an error without a class or a cause.
+    StackTraceElement[] frames = e.getStackTrace();
+    return e instanceof ValidationException
         || e instanceof IllegalArgumentException
         || e instanceof NullPointerException
         || e instanceof ClassCastException
         || e instanceof BufferUnderflowException
-        || e instanceof IndexOutOfBoundsException) {
-      return true;
-    }
-    // Of a file that is no Parquet file its library has an error without a class or a cause.
-    StackTraceElement[] frames = e.getStackTrace();
-    return e.getCause() == null
-        && frames.length > 0
-        && frames[0].getClassName().contains("org.apache.parquet.");
+        || e instanceof IndexOutOfBoundsException
+        || frames.length > 0 && frames[0].getClassName().contains("org.apache.parquet.");
   }
 
   private static TxnException unreadable(RuntimeException cause) {

@@ -13,7 +13,9 @@ import io.txns.iceberg.TwoTables;
 import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
+import io.txns.iceberg.log.Archive;
 import java.io.IOException;
+import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,6 +26,7 @@ import org.apache.iceberg.DataFiles;
 import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.Metrics;
 import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.StructLike;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.io.LocationProvider;
@@ -138,6 +141,36 @@ class ForgedLogTest extends TwoTables {
     corrupt(() -> fresh.transactions(0, 10));
     corrupt(fresh::tidy);
     corrupt(() -> fresh.begin(BeginOptions.defaults().withId("mine")));
+  }
+
+  /** Of a manifest, or of a list of them, a library says that it cannot be opened. */
+  @ParameterizedTest
+  @ValueSource(booleans = {true, false})
+  void anArchiveWhoseManifestsAreNoneIsTold(boolean list) throws IOException {
+    assertThat(handle.tidy()).isPositive();
+    archive(file("columns"));
+    Snapshot main = log().currentSnapshot();
+    String forged =
+        list ? main.manifestListLocation() : main.allManifests(log().io()).get(0).path();
+    Path path = Path.of(forged.replaceFirst("^file:/*", "/"));
+    Files.delete(path.resolveSibling("." + path.getFileName() + ".crc"));
+    Files.writeString(path, "this is no file of Avro's, however long");
+    TxnHandle fresh = lake.open();
+    corrupt(fresh::transactions);
+    corrupt(() -> fresh.transactions(0, 10));
+    corrupt(() -> fresh.begin(BeginOptions.defaults().withId("mine")));
+  }
+
+  /** Hadoop says of a server that nobody can name that an argument is wrong. */
+  @Test
+  void aStorageThatIsNotFoundIsNoArchiveThatIsNone() {
+    assertThatThrownBy(
+            () ->
+                Archive.readable(
+                    () -> {
+                      throw new IllegalArgumentException(new UnknownHostException("namenode"));
+                    }))
+        .isInstanceOf(IllegalArgumentException.class);
   }
 
   private DataFile file(String forged) throws IOException {
