@@ -57,6 +57,17 @@ def test_what_a_table_lacks_that_was_set_back_is_not_read_without_an_error(older
         assert [7] == ids(catalog.load_table("shop.b"))
 
 
+def test_a_table_that_was_set_back_is_plain_while_transactions_are_off(older):
+    """An operator restores tables in an incident; `on` tells of it, and adopts nothing of it."""
+    handle = older.open()
+    handle.off()
+    handle.catalog().load_table("shop.a").append(rows(3))
+    assert [1, 3] == ids(handle.catalog().load_table("shop.a")) == older.plain_ids("shop.a")
+    assert [("shop", "a")] == handle.on()
+    with pytest.raises(txns.Quarantined, match="set back"):
+        handle.catalog().load_table("shop.a")
+
+
 def test_a_table_that_was_set_back_is_read_as_of_what_it_has(older):
     """Older timestamps see what they always saw."""
     applied = int(older.catalog.load_table("shop.a").properties["txns.applied"])

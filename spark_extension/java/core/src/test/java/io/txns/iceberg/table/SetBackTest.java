@@ -124,6 +124,17 @@ class SetBackTest extends TwoTables {
     assertThatThrownBy(() -> lake.txnIds("shop.a")).hasMessageContaining("set back");
   }
 
+  /** An operator restores tables in an incident; {@code on} tells of it, and adopts nothing. */
+  @Test
+  void isPlainWhileTransactionsAreOff() {
+    handle.off();
+    append(ours.loadTable(id("shop.a")), 3);
+    assertThat(lake.txnIds("shop.a")).containsExactly(1L, 3L);
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L, 3L);
+    assertThat(handle.on()).containsOnlyKeys(id("shop.a"));
+    assertThatThrownBy(() -> lake.txnIds("shop.a")).hasMessageContaining("set back");
+  }
+
   @Test
   void isNotWritten() {
     assertThatThrownBy(() -> append(ours.loadTable(id("shop.a")), 3))
