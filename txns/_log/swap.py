@@ -24,6 +24,7 @@ _FULL = ("53100", "SQLITE_FULL")
 
 _STORE_DENIES = re.compile(
     "AWS Error (?:ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH) "
+    r"|google::cloud::Status\(PERMISSION_DENIED\b"
 )
 """How pyarrow words the answer of an object store; its error has no class and no number."""
 

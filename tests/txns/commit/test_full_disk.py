@@ -131,8 +131,9 @@ def test_what_may_land_stays_unknown_on_a_full_disk(lake, catalog, disk):
             "When initiating multiple part upload for key 'x' in bucket 'lake': AWS Error"
             " ACCESS_DENIED during CreateMultipartUpload operation: not yours"
         ),
+        OSError("google::cloud::Status(PERMISSION_DENIED: Permanent error: not yours)"),
     ],
-    ids=["disk", "object store"],
+    ids=["disk", "object store", "google"],
 )
 def test_who_may_not_write_is_told_at_once(lake, catalog, disk, denied):
     """No time helps there."""

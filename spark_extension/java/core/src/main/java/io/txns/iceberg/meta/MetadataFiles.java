@@ -13,7 +13,7 @@ public final class MetadataFiles {
 
   /** What clients of object stores say of an answer, in errors of their own. */
   private static final Pattern FORBIDDEN =
-      Pattern.compile("\\bstatus code:? 403\\b", Pattern.CASE_INSENSITIVE);
+      Pattern.compile("\\bstatus code:? 403\\b|^403 Forbidden\\b", Pattern.CASE_INSENSITIVE);
 
   private MetadataFiles() {}
 

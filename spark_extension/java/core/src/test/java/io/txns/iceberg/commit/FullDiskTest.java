@@ -175,6 +175,10 @@ class FullDiskTest extends TwoTables {
             "cannot close",
             new IllegalStateException(
                 "not yours (Service: S3, Status Code: 403, Request ID: 7, SDK Attempt Count: 1)")),
+        new IOException(
+            "cannot close",
+            new IllegalStateException(
+                "not yours to create", new IOException("403 Forbidden\nPOST https://store/lake"))),
         new IOException("Status code 403, \"AuthorizationPermissionMismatch: not yours\""));
   }
 
