@@ -344,15 +344,19 @@ public final class Archive {
 
   /** Whether an error comes of what was read, and not of reading it. */
   private static boolean isOfBytes(RuntimeException e) {
+    boolean reads = false;
+    Throwable last = e;
     for (Throwable told = e; told != null; told = told.getCause()) {
-      if (told.getClass().getName().contains("org.apache.avro.")) { // engines put words before it
-        return true; // some of a file that is none are errors of reading
-      }
-      if (told instanceof IOException) {
-        return false; // whatever is wrapped around it, as an illegal argument by Hadoop
-      }
+      reads |= told instanceof IOException;
+      last = told;
     }
-    // Of a file that is no Parquet file its library has an error without a class or a cause.
+    // Of a file that is none of theirs libraries have errors of reading, at the bottom of which is
+    // one of their own. Hadoop calls a server that is not found an illegal argument.
+    String library = last.getClass().getName(); // engines put words before it
+    if (reads) {
+      return library.contains("org.apache.avro.") || library.contains("org.apache.thrift.");
+    }
+    // One that is no Parquet file has an error without a class.
     StackTraceElement[] frames = e.getStackTrace();
     return e instanceof ValidationException
         || e instanceof IllegalArgumentException
@@ -360,6 +364,7 @@ public final class Archive {
         || e instanceof ClassCastException
         || e instanceof BufferUnderflowException
         || e instanceof IndexOutOfBoundsException
+        || library.contains("org.apache.avro.")
         || frames.length > 0 && frames[0].getClassName().contains("org.apache.parquet.");
   }
 

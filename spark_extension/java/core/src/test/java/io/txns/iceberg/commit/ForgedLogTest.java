@@ -126,11 +126,11 @@ class ForgedLogTest extends TwoTables {
   }
 
   /**
-   * Its files are anybody's: one that is no Parquet file, one with other columns, and one whose
-   * bounds are no numbers.
+   * Its files are anybody's: one that is no Parquet file, one that ends like one, one with other
+   * columns, and one whose bounds are no numbers.
    */
   @ParameterizedTest
-  @ValueSource(strings = {"garbage", "columns", "bounds"})
+  @ValueSource(strings = {"garbage", "footer", "columns", "bounds"})
   void anArchiveThatIsNoneIsTold(String forged) throws IOException {
     assertThat(handle.tidy()).isPositive();
     append(lazy.catalog(() -> null).loadTable(id("shop.b")), 2);
@@ -179,7 +179,9 @@ class ForgedLogTest extends TwoTables {
     ByteBuffer bound = Conversions.toByteBuffer(Types.LongType.get(), archivedTs);
     Map<Integer, ByteBuffer> bounds = Map.of(1, cut ? ByteBuffer.wrap(new byte[3]) : bound);
     Path path = folder.resolve("forged.parquet");
-    Files.writeString(path, "this is no file of Parquet's, however long");
+    String garbage = "this is no file of Parquet's, however long";
+    Files.writeString(
+        path, forged.equals("footer") ? "PAR1" + garbage + "\u0010\0\0\0PAR1" : garbage);
     String place = path.toString();
     long size = Files.size(path);
     if (forged.equals("columns")) {
