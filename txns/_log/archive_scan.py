@@ -75,6 +75,9 @@ _OF_BYTES = (
 )
 """What comes of bytes that are none of an archive, and not of reading them."""
 
+_NO_FOOTER = "Couldn't deserialize thrift"
+"""What pyarrow says of a file that ends like one of Parquet's; its error is one of reading."""
+
 
 @contextmanager
 def readable() -> Iterator[None]:
@@ -88,10 +91,18 @@ def readable() -> Iterator[None]:
     try:
         yield
     except _OF_BYTES as error:
-        raise CorruptLog(
-            "the archive of the log cannot be read: look who has written the commit table;"
-            f" {type(error).__name__}: {error}"
-        ) from error
+        raise _none(error) from error
+    except OSError as error:
+        if _NO_FOOTER not in str(error):
+            raise
+        raise _none(error) from error
+
+
+def _none(error: Exception) -> CorruptLog:
+    return CorruptLog(
+        "the archive of the log cannot be read: look who has written the commit table;"
+        f" {type(error).__name__}: {error}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,16 @@ def test_an_archive_that_is_none_is_told(lake):
 
 
 @pytest.mark.parametrize("what", ["list", "manifest", "rows"])
-@pytest.mark.parametrize("garbage", [b"", b"Obj", b"Obj\x01\xff\xff", b"none of an archive" * 9])
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"",
+        b"Obj",
+        b"Obj\x01\xff\xff",
+        b"none of an archive" * 9,
+        b"PAR1none of an archive\x10\0\0\0PAR1",
+    ],
+)
 def test_an_archive_whose_files_are_none_is_told(lake, what, garbage):
     """Whoever may write the commit table may lay anything where its files are."""
     lake.table("a", [1])
