@@ -141,7 +141,7 @@ def void_sound(parts: Parts, number: int) -> Voided:
                 _refuse_newer(each)
         told = told_of(parts, table, bad)
         try:
-            upper = _swap(parts, table, bad, told)
+            told, upper = _swap(parts, table, bad, told)
         except CommitFailedException:
             continue
         unread = tuple(each.snapshot_id for each in _unread(table) if each is not bad)
@@ -225,17 +225,27 @@ def _is_in_the_way(parts: Parts, head: Head, logged: LoggedChange) -> bool:
     return manifest_lists.first_missing(io, request) is not None
 
 
-def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> int:
+def _swap(
+    parts: Parts, table: Table, bad: Snapshot, told: Entry | None
+) -> tuple[Entry | None, int]:
     """
-    Replace the head by one without the record, and give its upper; it is read before it is sent.
+    Replace the head by one without the record; it is read before it is sent.
+
+    Gives what is archived of the record, and the head's upper.
 
     But where other records cannot be read either, which are to be made void next.
     """
     permitted.refuse_steered(table.metadata.properties)
     without = at_version(table, _without(table, bad))
     read = [record_of(each) for each in records_of(without) if _can_be_read(each)]
-    record = _tidied(parts, read, _archived_upto(without), _upper_of(bad), told)
-    snapshot, updates = archived(without, [told] if told else [], record)
+    archived_upto = _archived_upto(without)
+    record = _tidied(parts, read, archived_upto, _upper_of(bad), told)
+    if told and told.commit_ts > record.tidied_upto:
+        told = None  # a time at which the log has no place: above that the head has all there is
+    rows = [told] if told else []
+    if record.tidied_upto not in {archived_upto, *(each.commit_ts for each in (*read, *rows))}:
+        rows.append(_moved(parts, record.tidied_upto))
+    snapshot, updates = archived(without, rows, record)
     updates.append(RemoveSnapshotsUpdate(snapshot_ids=[bad.snapshot_id]))
     if all(map(_can_be_read, records_of(without))):
         head_of(at_version(table, update_table_metadata(table.metadata, tuple(updates))))
@@ -251,7 +261,7 @@ def _swap(parts: Parts, table: Table, bad: Snapshot, told: Entry | None) -> int:
         newest = parts.catalog.load_table(parts.log.identifier).metadata
         if newest.snapshot_by_id(snapshot.snapshot_id) is None:
             raise
-    return record.upper
+    return told, record.upper
 
 
 def _without(table: Table, bad: Snapshot) -> TableMetadata:
@@ -326,6 +336,19 @@ def _tidied(
         parts.clock.new_txn_id(),
         upper=last,
         tidied_upto=tidied,
+        engine=THIS_ENGINE,
+    )
+
+
+def _moved(parts: Parts, upper: int) -> Entry:
+    """Give an entry for the archive that stands where nothing is told of the void record."""
+    return Entry(
+        Kind.ADVANCE,
+        parts.clock.new_txn_id(),
+        upper=upper,
+        tidied_upto=0,
+        commit_ts=upper,
+        read_ts=upper - 1,
         engine=THIS_ENGINE,
     )
 

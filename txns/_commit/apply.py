@@ -36,7 +36,13 @@ from txns._stage import change_builder, kept_tags
 from txns._stage.staged_table import StagedTable
 from txns._table import mark as _mark
 from txns._table import outstanding_branch, reconcile, replay
-from txns._table.logged_state import MISSING, NAME_TAKEN, NEVER_UNDER_CARE, logged_state
+from txns._table.logged_state import (
+    MISSING,
+    NAME_TAKEN,
+    NEVER_UNDER_CARE,
+    logged_state,
+    untouched,
+)
 from txns._table.swap import swap
 from txns.errors import Quarantined, TxnsError, Unsupported
 
@@ -249,7 +255,7 @@ class Applier:
             return real
         _mark.refuse_commit_table(table, base)
         manifests.check_writable(base, dotted_name(table))
-        mark = _mark_to_apply(table, base, repaired=repaired or forgets)
+        mark = _mark_to_apply(table, base, change.commit_ts, repaired=repaired or forgets)
         stranger = logged_state(base, mark, [change]).stranger
         if stranger and not (stranger.adoptable or repaired or forgets):
             raise Quarantined(table, stranger.reason)
@@ -388,11 +394,13 @@ class Applier:
         return renumber
 
 
-def _mark_to_apply(table: Identifier, base: TableMetadata, *, repaired: bool) -> _mark.TableMark:
+def _mark_to_apply(
+    table: Identifier, base: TableMetadata, commit_ts: int, *, repaired: bool
+) -> _mark.TableMark:
     """Give a table's mark, or what stands for it where a repair, or a forget, needs none."""
     mark = _mark.mark_of(base)
     if mark is None and not _mark.was_under_care(base):
-        raise Quarantined(table, *NEVER_UNDER_CARE)
+        raise Quarantined(table, NEVER_UNDER_CARE, untouched(commit_ts))
     if mark is None and not repaired:
         raise Quarantined(table, "somebody took the protocol's mark from the table")
     return mark or _mark.TableMark("", "", 0, _mark.applied_ts(base))

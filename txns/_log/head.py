@@ -127,7 +127,10 @@ class Head:
         """
         permitted.refuse_steered(self.metadata.properties)
         for snapshot in filter(_has_kind, self._snapshots):
-            _entry.check_writable(_summary(snapshot))
+            try:
+                _entry.check_writable(_summary(snapshot))
+            except Unsupported as error:  # which one, as in `record_of`
+                raise Unsupported(f"{error} snapshot=`{snapshot.snapshot_id}`") from error
 
 
 NO_HEAD = Head(None, EMPTY)

@@ -147,6 +147,10 @@ def forbidden(logged: LoggedChange, request: CommitTableRequest, log: Identifier
     uuids = [each.uuid for each in request.updates if isinstance(each, AssignUUIDUpdate)]
     if [str(uuid) for uuid in uuids] != ([change.uuid] if creates else []):
         return "assign-uuid"
+    refs = (each for each in request.updates if isinstance(each, SetSnapshotRefUpdate))
+    moved = [(each.type, each.snapshot_id) for each in refs if each.ref_name == MAIN_BRANCH]
+    if moved != [(SnapshotRefType.BRANCH, change.to_snapshot_id)]:
+        return "set-snapshot-ref main"
     return next((why for each in request.updates if (why := _why(logged, each, log))), "")
 
 

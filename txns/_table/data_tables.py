@@ -26,6 +26,7 @@ from txns._table.logged_state import (
     Stranger,
     logged_state,
     shown_by,
+    untouched,
 )
 from txns._table.overlay import TableView
 from txns.errors import Conflict, CorruptLog, Quarantined, Unsupported
@@ -266,7 +267,8 @@ class DataTables:
         leaving = None if lost else self._leaving(identifier, table, taken, head, read_ts)
         if leaving is not None:
             return leaving
-        if not lost and not head.state.changes(uuid, after=applied, upto=head.upper):
+        run = [] if lost else head.state.changes(uuid, after=applied, upto=head.upper)
+        if not lost and not run:
             # A replica's, or one that was set back, does not show that it was under care once.
             past = max(applied, head.upper) > read_ts
             forget = self.forget_above(read_ts, uuid) if past else None
@@ -276,11 +278,9 @@ class DataTables:
             return Registered(identifier, table.io, table, view, taken)
         if not lost and not _mark.was_under_care(metadata):
             # Whoever wrote that into the log need have no right to the table: none of it is shown.
-            why, cure = NEVER_UNDER_CARE
-            main = metadata.current_snapshot_id
-            view = TableView(
-                metadata, read_ts, Stranger(main, (), adoptable=False, reason=why, cure=cure)
-            )
+            main, cure = metadata.current_snapshot_id, untouched(run[0].commit_ts)
+            forged = Stranger(main, (), adoptable=False, reason=NEVER_UNDER_CARE, cure=cure)
+            view = TableView(metadata, read_ts, forged)
             return Registered(identifier, table.io, table, view, taken)
         view = self._view(identifier, metadata, taken, head, read_ts, lost=lost)
         if lost or _mark.mark_of(view.metadata):  # or a repair has put the mark back

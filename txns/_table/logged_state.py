@@ -41,13 +41,18 @@ NAME_TAKEN = (
 )
 """The same."""
 
-NEVER_UNDER_CARE = (
-    "the log has a change of a table that was never under this commit table's care",
-    "nothing is applied to it; look who has written the commit table: whoever may is trusted",
-)
-"""The same."""
+NEVER_UNDER_CARE = "the log has a change of a table that was never under this commit table's care"
+"""A reason of quarantine; `untouched` says what ends it."""
 
 _MOVED = "somebody moved main off the protocol's last snapshot"
+
+
+def untouched(commit_ts: int) -> str:
+    """Say how an entry goes that names a table which was never under care."""
+    return (
+        f"nothing is applied to it; `txns recover --void {commit_ts}` takes the entry out of the"
+        " log; look who has written the commit table: whoever may is trusted"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,7 +300,11 @@ def added_by(request: CommitTableRequest) -> list[Snapshot]:
 
 
 def unfit(logged: LoggedChange, reason: object) -> Quarantined:
-    """Describe a change that does not fit its table any more."""
+    """Describe a change that does not fit its table any more, or never did: nobody can tell."""
+    name = dotted_name(logged.change.table)
     return Quarantined(
-        logged.change.table, f"a logged change does not fit the table any more ({reason})"
+        logged.change.table,
+        f"a logged change does not fit the table any more ({reason})",
+        f"end it with `txns repair adopt {name}` or `txns repair reject {name}`; where both are"
+        f" refused, {way_out(logged.commit_ts)}",
     )

@@ -308,6 +308,17 @@ def test_two_forged_records_of_a_newer_program(shop, monkeypatch):
     assert [1, 2] == shop.plain_ids("shop.b")
 
 
+def test_a_void_record_of_a_time_of_its_own_is_not_archived_there(shop, monkeypatch):
+    """Nothing of the log chains to it: above tidied-upto the head has all there is."""
+    handle = shop.open(apply="next")
+    handle.catalog().load_table("shop.b").append(rows(2))
+    bad, _ = _append_bad(shop, monkeypatch, **{_entry.COMMIT_TS: "1"})
+    assert void(_parts(shop), bad).told is None
+    again = shop.open(shop.another_catalog())
+    again.apply_le()
+    assert [] == check_all(again.parts).violations
+
+
 @pytest.mark.parametrize("of", ["commit_ts", "id"])
 @pytest.mark.parametrize("archived", [False, True])
 def test_a_void_record_does_not_stand_over_another_one(shop, monkeypatch, of, archived):

@@ -8,8 +8,10 @@ from uuid import UUID
 
 import pytest
 
+from tests.txns import forged as forger
 from tests.txns.forged import log_entry
 from tests.txns.lake import ids, rows
+from txns._log.commit_log import CommitLog
 from txns._log.entry import Change, Operation, Payload
 
 GHOST = str(UUID(int=5))
@@ -67,6 +69,20 @@ def _another_table_by_name(shop):
     return Change(("shop", "a"), uuid, Operation.APPEND, main, 99, 1, 0), _changes("shop", "a")
 
 
+def _a_table_that_was_never_in_care(shop):
+    shop.table("plain", [1, 2], register=False)
+    uuid, main = _of(shop, "shop.plain")
+    change = Change(("shop", "plain"), uuid, Operation.APPEND, main, 99, 1, 0)
+    return change, _changes("shop", "plain")
+
+
+def _an_update_that_fits_no_table(shop):
+    uuid, main = _of(shop, "shop.a")
+    older = '{"action":"upgrade-format-version","format-version":1}'
+    change = Change(("shop", "a"), uuid, Operation.APPEND, main, 99, 1, 0)
+    return change, _changes("shop", "a", update=older)
+
+
 @pytest.mark.parametrize(
     "forged",
     [
@@ -77,6 +93,8 @@ def _another_table_by_name(shop):
         _a_payload_that_is_none,
         _a_payload_elsewhere,
         _another_table_by_name,
+        _a_table_that_was_never_in_care,
+        _an_update_that_fits_no_table,
     ],
     ids=lambda one: one.__name__.strip("_").replace("_", " "),
 )
@@ -96,6 +114,23 @@ def test_status_leads_out_of_a_forged_record(shop, cli, forged):
     for name in ("shop.a", "shop.b"):
         handle.catalog().load_table(name).append(rows(3))
         assert [1, 2, 3] == ids(handle.snapshot().load_table(name))
+
+
+def test_nothing_is_left_to_say_of_a_record_that_has_the_id_of_another(shop, cli, monkeypatch):
+    """Nothing of it can be told, but its upper counts: the log has gone on to that."""
+    handle = shop.open()
+    with handle.begin(txn_id="mine") as txn:
+        txn.load_table("shop.b").append(rows(3))
+    with monkeypatch.context() as patched:
+        patched.setattr(forger, "FORGED_ID", "mine")
+        patched.setattr(CommitLog, "_made", lambda *_: None)  # it would read it
+        ts = log_entry(handle, *_a_table_that_is_not_there(shop))
+    said = cli("status").output
+    assert f"at {ts - 1} and {ts}; if one record is to blame, `txns recover --void`" in said
+    assert 0 == cli("recover", "--void", ts).exit_code
+    checked = cli("check")
+    assert 0 == checked.exit_code, checked.output
+    assert 1 == sum(each["commit_ts"] == ts for each in shop.open().transactions())
 
 
 def test_no_reject_is_named_for_a_table_that_was_set_back(shop, cli):

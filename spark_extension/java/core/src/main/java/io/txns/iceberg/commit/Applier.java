@@ -326,7 +326,7 @@ public final class Applier {
     TableMark.refuseCommitTable(table, base);
     UpdateTableRequest request = log.request(change);
     places.refuseToApply(table, base, request.updates(), change.commitTs());
-    TableMark mark = markToApply(table, base, repaired || forgets);
+    TableMark mark = markToApply(change, table, base, repaired || forgets);
     LoggedState logged = LoggedState.of(base, mark, List.of(change));
     Optional<Stranger> stranger = logged.stranger();
     if (forgets && (stranger.isPresent() || !standsOnWhatIsThere(change, base))) {
@@ -343,10 +343,12 @@ public final class Applier {
   }
 
   /** A table's mark, or what stands for it where a repair, or a forget, needs none. */
-  private TableMark markToApply(TableIdentifier table, TableMetadata base, boolean needsNone) {
+  private TableMark markToApply(
+      LoggedChange change, TableIdentifier table, TableMetadata base, boolean needsNone) {
     Optional<TableMark> mark = TableMark.of(base);
     if (mark.isEmpty() && !OurSnapshots.haveBeenIn(base)) {
-      throw TxnException.quarantined(table, Stranger.NEVER_UNDER_CARE, Stranger.LOOK);
+      throw TxnException.quarantined(
+          table, Stranger.NEVER_UNDER_CARE, Stranger.untouched(change.commitTs()));
     }
     if (mark.isEmpty() && !needsNone) {
       throw TxnException.quarantined(table, "somebody took the protocol's mark from the table");

@@ -8,6 +8,7 @@ import io.txns.iceberg.meta.History;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 import org.apache.iceberg.DataOperations;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.TableMetadata;
@@ -171,14 +172,30 @@ public record Head(TableMetadata metadata, LogState state, Map<Long, Long> sizes
     Permitted.refuseSteered(metadata.properties());
     metadata.snapshots().stream()
         .filter(EntryParser::hasKind)
-        .forEach(record -> EntryParser.checkWritable(record.summary()));
+        .forEach(
+            record ->
+                naming(
+                    record,
+                    () -> {
+                      EntryParser.checkWritable(record.summary());
+                      return record;
+                    }));
   }
 
   /** The record that a snapshot is; one that cannot be read is named with what goes on without. */
   static Entry record(Snapshot snapshot) {
+    return naming(snapshot, () -> EntryParser.fromSummary(snapshot.summary()));
+  }
+
+  /** Of what it asks for, too: somebody may have forged it. */
+  private static <T> T naming(Snapshot snapshot, Supplier<T> read) {
     try {
-      return EntryParser.fromSummary(snapshot.summary());
+      return read.get();
     } catch (TxnException e) {
+      if (e.kind() == ErrorKind.UNSUPPORTED) {
+        throw TxnException.unsupported(
+            String.format("%s snapshot=`%d`", e.getMessage(), snapshot.snapshotId()));
+      }
       if (e.kind() != ErrorKind.CORRUPT_LOG) {
         throw e;
       }

@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Stream;
@@ -45,6 +46,7 @@ public final class Permitted {
   /** Branches that keep a stranger's snapshots are named this and the snapshot's id. */
   public static final String FOREIGN_BRANCH = REF_PREFIX + "foreign-";
 
+  private static final String BRANCH = "branch";
   private static final String TAG = "tag";
 
   /** What counts where a stranger has set main without its retention, as pyiceberg does. */
@@ -149,7 +151,23 @@ public final class Permitted {
     if (!uuids.equals(creates(change) ? List.of(change.uuid()) : List.of())) {
       return Optional.of("AssignUUID");
     }
+    if (!movesMain(change, request)) {
+      return Optional.of("SetSnapshotRef main");
+    }
     return request.updates().stream().flatMap(update -> why(logged, update, log)).findFirst();
+  }
+
+  /** Whether main moves once, to the snapshot that the element names. */
+  private static boolean movesMain(Change change, UpdateTableRequest request) {
+    List<MetadataUpdate.SetSnapshotRef> moved =
+        request.updates().stream()
+            .filter(MetadataUpdate.SetSnapshotRef.class::isInstance)
+            .map(MetadataUpdate.SetSnapshotRef.class::cast)
+            .filter(ref -> ref.name().equals(SnapshotRef.MAIN_BRANCH))
+            .toList();
+    return moved.size() == 1
+        && moved.get(0).type().equals(BRANCH)
+        && Objects.equals(moved.get(0).snapshotId(), change.toSnapshotId());
   }
 
   private static boolean creates(Change change) {

@@ -260,7 +260,8 @@ public final class DataTables {
     if (lost.isEmpty() && left.isPresent()) {
       return left.get();
     }
-    if (lost.isEmpty() && TableMark.outstanding(metadata, head).isEmpty()) {
+    List<LoggedChange> run = TableMark.outstanding(metadata, head);
+    if (lost.isEmpty() && run.isEmpty()) {
       Optional<Change> above =
           // A replica's, or one that was set back, does not show that it was under care once.
           Math.max(applied, head.upper()) > readTs
@@ -277,7 +278,7 @@ public final class DataTables {
           new TableView(
               Overlay.inMemory(stands, metadata.metadataFileLocation()),
               readTs,
-              Optional.of(Stranger.ofNoCare(metadata)));
+              Optional.of(Stranger.ofNoCare(metadata, run.get(0).commitTs())));
       return new Loaded.Registered(identifier, table, real, plain);
     }
     TableView view = view(identifier, metadata, taken, head, readTs, lost);

@@ -175,8 +175,18 @@ public final class Replay {
         .anyMatch(UpdateRequirement.AssertTableDoesNotExist.class::isInstance);
   }
 
+  /** A change that does not fit its table any more, or never did: nobody can tell. */
   static TxnException unfit(LoggedChange logged, String reason) {
-    return TxnException.quarantined(logged.change().table(), misfit(reason));
+    TableIdentifier table = logged.change().table();
+    return TxnException.quarantined(
+        table,
+        misfit(reason),
+        String.format(
+            "end it with CALL system.repair(table => '%s', action => 'adopt') or 'reject'; where"
+                + " both are refused, `txns recover --void %d` takes the entry out of the log, then"
+                + " 'adopt' takes the table as it stands; look who has written the commit table:"
+                + " whoever may is trusted",
+            table, logged.commitTs()));
   }
 
   static String misfit(String reason) {

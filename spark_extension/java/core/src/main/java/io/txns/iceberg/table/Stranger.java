@@ -40,20 +40,26 @@ public record Stranger(
       "no repair ends that: rename that one away with plain Iceberg, and the logged one back where"
           + " somebody has moved it, then CALL system.apply()";
 
-  /** Why nothing that the log has of a table is laid over it, or applied; and what to do. */
+  /** Why nothing that the log has of a table is laid over it, or applied. */
   public static final String NEVER_UNDER_CARE =
       "the log has a change of a table that was never under this commit table's care";
 
-  public static final String LOOK =
-      "nothing is applied to it; look who has written the commit table: whoever may is trusted";
+  /** What takes an entry away that names such a table. */
+  public static String untouched(long commitTs) {
+    return String.format(
+        "nothing is applied to it; `txns recover --void %d` takes the entry out of the log; look"
+            + " who has written the commit table: whoever may is trusted",
+        commitTs);
+  }
 
   /** Entries above one {@code commit_ts}, above which nothing can be read, and up to another. */
   public record Lost(long above, long upto) {}
 
   /** What stands for a change that the log has of a table which shows nothing of care. */
-  static Stranger ofNoCare(TableMetadata metadata) {
-    return new Stranger(
-        History.mainId(metadata), List.of(), false, NEVER_UNDER_CARE, null, List.of(), LOOK);
+  static Stranger ofNoCare(TableMetadata metadata, long commitTs) {
+    Long main = History.mainId(metadata);
+    String cure = untouched(commitTs);
+    return new Stranger(main, List.of(), false, NEVER_UNDER_CARE, null, List.of(), cure);
   }
 
   Stranger(Long headSnapshotId, List<Long> snapshotIds, boolean adoptable, String reason) {
