@@ -100,7 +100,7 @@ def health(parts: Parts) -> Health:
     left = outstanding(parts.tables, head)
     surveyed = survey(parts, head)
     found = Health(head, parts.clock.now_ms(), left, surveyed)
-    found.tables.extend(_table_health(each, left) for each in surveyed)
+    found.tables.extend(_table_health(each, head, left) for each in surveyed)
     found.tables.extend(_missing(head, surveyed, left))
     if has_nameless(parts.catalog):
         found.warnings.append(NAMELESS.format(catalog=parts.catalog.name))
@@ -116,7 +116,7 @@ def health(parts: Parts) -> Health:
     return found
 
 
-def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
+def _table_health(each: Surveyed, head: Head, left: list[Outstanding]) -> TableHealth:
     name = dotted_name(each.identifier)
     count = sum(each.identifier in one.tables for one in left)
     if each.loaded is None:
@@ -129,7 +129,7 @@ def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
         state = "foreign write" if stranger.adoptable else "quarantine"
         words = f"{stranger.reason}: {stranger.ended_by(name)}"
         return TableHealth(name, state, applied, count, words)
-    if raw and (ts := _of_another(each.identifier, str(raw.metadata.table_uuid), left)):
+    if raw and (ts := _of_another(each.identifier, str(raw.metadata.table_uuid), head, left)):
         words = f"{': '.join(NAME_TAKEN)}{_forged(ts)}"
         return TableHealth(name, "quarantine", applied, count, words)
     branches = [ref for ref in each.loaded.metadata.refs if ref.startswith(mark.FOREIGN_BRANCH)]
@@ -142,18 +142,17 @@ def _table_health(each: Surveyed, left: list[Outstanding]) -> TableHealth:
     return TableHealth(name, state, applied, count, words)
 
 
-def _of_another(table: Identifier, uuid: str, left: list[Outstanding]) -> int | None:
-    """Give the `commit_ts` in ms of an entry that waits for another table under a name."""
-    waiting = (one for one in left if table in one.tables)
-    return next(
-        (
-            one.entry.commit_ts
-            for one in waiting
-            if uuid not in {change.uuid for change in one.entry.changes}
-            and table in {change.table for change in one.entry.changes}
-        ),
-        None,
+def _of_another(table: Identifier, uuid: str, head: Head, left: list[Outstanding]) -> int | None:
+    """Give the `commit_ts` in ms of the entry that lets others wait for another table there."""
+    waiting = (change for one in left if table in one.tables for change in one.entry.changes)
+    others = {one.uuid for one in waiting if one.uuid != uuid and head.state.name_of(one) == table}
+    named = (
+        entry.commit_ts
+        for entry in reversed(head.state.entries)
+        for change in entry.changes
+        if change.uuid in others and change.table == table
     )
+    return next(named, None)
 
 
 def _forged(commit_ts: int) -> str:

@@ -39,9 +39,13 @@ if TYPE_CHECKING:
     from txns._services import Parts
 
 _OURS = re.compile(
-    r"metadata/(.+\.metadata\.json|txns-payload-.+\.json|txns-clock-.+\.txt|.+\.avro)|data/.+\.parquet"
+    r"metadata/([^/]+\.metadata\.json|txns-payload-[^/]+\.json|txns-clock-[^/]+\.txt|[^/]+\.avro)"
+    r"|data/[^/]+\.parquet"
 )
-"""What the protocol writes below the commit table's location."""
+"""
+What the protocol writes below the commit table's location: in these folders, and in none below,
+where tables of a namespace of the commit table's name may stand.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from txns._services import Parts
 
 
+_APPLIED_TO_NONE = {Kind.REGISTER.value, Kind.QUARANTINE.value}
+"""Kinds of records that name tables which are to show nothing of them, and so lack nothing."""
+
+
 def told_of(parts: Parts, table: Table, bad: Snapshot) -> Entry | None:
     """
     Make an entry of what can be told of a record: when, under which id, and which tables.
@@ -126,6 +130,7 @@ def _said(bad: Snapshot) -> Entry | None:
         _entry.check_txn_id(txn_id)
     except (CorruptLog, InvalidUsage):
         return None
+    applies = summary.get(_entry.KIND) not in _APPLIED_TO_NONE
     return Entry(
         Kind.COMMIT,
         txn_id,
@@ -135,7 +140,7 @@ def _said(bad: Snapshot) -> Entry | None:
         read_ts=max(commit_ts - 1, 0),
         engine=THIS_ENGINE,
         comment="void: the record could not be read",
-        changes=_tables(summary.get(_entry.TABLES) or ""),
+        changes=_tables(summary.get(_entry.TABLES) or "") if applies else (),
     )
 
 

@@ -11,7 +11,7 @@ from pyiceberg.exceptions import ForbiddenError
 
 import txns
 from tests.txns.backups import pointers, restore
-from tests.txns.lake import Lake, ids
+from tests.txns.lake import SCHEMA, Lake, ids, rows
 from tests.txns.log_files import Odd, append, files, needed, payloads, staged
 from txns._admin import orphans
 from txns._admin.kept_versions import staying
@@ -192,6 +192,18 @@ def test_nothing_is_removed_behind_a_file_that_is_missing(lake, handle):
     assert before == files(lake)
     lost.write_bytes(content)
     assert orphans.remove(lake.open().parts)
+
+
+@pytest.mark.parametrize("name", ["data", "metadata"])
+def test_a_table_whose_place_is_a_folder_of_the_commit_tables(lake, handle, name):
+    """In a namespace of the commit table's name: catalogs put it there, and it is its owner's."""
+    inside = f"{lake.catalog.load_table('txns.commits').location()}/{name}"
+    lake.catalog.create_namespace("txns.commits")
+    table = lake.catalog.create_table(f"txns.commits.{name}", SCHEMA, location=inside)
+    table.append(rows(1))
+    lake.age_log(61)
+    assert [] == orphans.remove(handle.parts)
+    assert [1] == ids(lake.another_catalog().load_table(f"txns.commits.{name}"))
 
 
 def test_another_table_in_the_same_place(lake, handle):

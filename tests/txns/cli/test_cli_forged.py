@@ -12,8 +12,9 @@ from tests.txns import forged as forger
 from tests.txns.forged import log_entry
 from tests.txns.lake import ids, rows
 from txns._log.commit_log import CommitLog
-from txns._log.entry import Change, Operation, Payload
+from txns._log.entry import NO_PAYLOAD, Change, Kind, Operation, Payload
 
+AWAY = "no repair ends that: rename that one away with plain Iceberg"
 GHOST = str(UUID(int=5))
 EMPTY = '{"identifier":{"namespace":["%s"],"name":"%s"},"requirements":[%s],"updates":[%s]}'
 ASSIGNS = f'{{"action":"assign-uuid","uuid":"{GHOST}"}}'
@@ -131,6 +132,27 @@ def test_nothing_is_left_to_say_of_a_record_that_has_the_id_of_another(shop, cli
     checked = cli("check")
     assert 0 == checked.exit_code, checked.output
     assert 1 == sum(each["commit_ts"] == ts for each in shop.open().transactions())
+
+
+def test_a_record_that_gives_a_table_the_name_of_another_one(shop, cli):
+    """What is logged of b is looked for as a from then on: status says so, and how that ends."""
+    later = shop.open(apply="next")
+    later.catalog().load_table("shop.b").append(rows(3))
+    uuid, main = _of(shop, "shop.b")
+    named = Change(("shop", "a"), uuid, Operation.ALTER, main, main + 1)
+    ts = log_entry(later, named, NO_PAYLOAD, Kind.REGISTER)
+    assert 1 == cli("apply").exit_code
+    said = cli("status").stdout
+    assert (
+        f"shop.a: quarantine: another table stands under the name of a logged one: {AWAY}" in said
+    )
+    [void] = re.findall(r"`txns (recover --void [0-9]+ --sound)`", said)
+    assert f"--void {ts} " in void
+    assert 0 == cli(*shlex.split(void)).exit_code
+    assert 0 == cli("apply").exit_code
+    checked = cli("check")
+    assert 0 == checked.exit_code, checked.output
+    assert [1, 2, 3] == shop.plain_ids("shop.b")
 
 
 def test_no_reject_is_named_for_a_table_that_was_set_back(shop, cli):
