@@ -14,7 +14,7 @@ from txns._log import commit_table
 from txns._log.entry import Operation
 from txns._message import said
 from txns._table import mark
-from txns._table.logged_state import NAME_TAKEN
+from txns._table.logged_state import MISSING, NAME_TAKEN
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -118,10 +118,13 @@ def health(parts: Parts) -> Health:
 
 def _table_health(each: Surveyed, head: Head, left: list[Outstanding]) -> TableHealth:
     name = dotted_name(each.identifier)
-    count = sum(each.identifier in one.tables for one in left)
+    waiting = [one for one in left if each.identifier in one.tables]
+    count = len(waiting)
     if each.loaded is None:
         kind = "quarantine" if getattr(each.error, "sqlstate", "") == "55000" else "unreadable"
-        return TableHealth(name, kind, None, count, said(each.error))
+        gone = waiting and getattr(each.error, "reason", "") == MISSING[0]
+        cure = _forged(waiting[0].entry.commit_ts) if gone else ""
+        return TableHealth(name, kind, None, count, f"{said(each.error)}{cure}")
     raw = each.loaded.table
     applied = mark.applied_ts(raw.metadata) if raw else None
     stranger = each.loaded.stranger

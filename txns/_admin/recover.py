@@ -83,6 +83,7 @@ def recoverable(catalog: Catalog, config: Config, clock: Clock, *, forward: bool
     parts = Parts.of(catalog, config, clock)
     shown = shown_tables(parts)
     begun = standing(parts, shown.tables, forward=forward, dry_run=True)
+    head_of(begun.table)  # one that cannot be read is told before all
     found = find(begun.table, shown, forward=forward)
     return Recovered(found, begun, left=shown.unread, broken=_set_back(parts, begun))
 

@@ -204,6 +204,7 @@ def record_of(snapshot: Snapshot) -> Entry:
 
 def newest_record(metadata: TableMetadata) -> Snapshot:
     """Give the newest record of `main`; a stranger's compaction of the archive is stepped over."""
+    _refuse_without_records(metadata)
     history = History(metadata)
     for snapshot in history.ancestors(metadata.current_snapshot()):
         if _has_kind(snapshot):
@@ -214,6 +215,16 @@ def newest_record(metadata: TableMetadata) -> Snapshot:
                 f" snapshot=`{snapshot.snapshot_id}` operation=`{operation_of(snapshot)}`"
             )
     raise CorruptLog(f"the commit table has no record on main; uuid=`{metadata.table_uuid}`")
+
+
+def _refuse_without_records(metadata: TableMetadata) -> None:
+    """Refuse what is no commit table, as one that an option names by mistake."""
+    if not any(map(_has_kind, metadata.snapshots)):
+        raise CorruptLog(
+            "the table has no record, so it is no commit table, or no more: look at the option"
+            " commit_table, and who has written the table; nothing of it is a log's;"
+            f" uuid=`{metadata.table_uuid}` location=`{metadata.location}`"
+        )
 
 
 def log_id_of(metadata: TableMetadata) -> str:

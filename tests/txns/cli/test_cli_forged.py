@@ -17,11 +17,12 @@ from txns._log.entry import NO_PAYLOAD, Change, Kind, Operation, Payload
 AWAY = "no repair ends that: rename that one away with plain Iceberg"
 GHOST = str(UUID(int=5))
 EMPTY = '{"identifier":{"namespace":["%s"],"name":"%s"},"requirements":[%s],"updates":[%s]}'
+MAIN = '{"action":"set-snapshot-ref","ref-name":"main","type":"branch","snapshot-id":99}'
 ASSIGNS = f'{{"action":"assign-uuid","uuid":"{GHOST}"}}'
 
 
 def _changes(space: str, name: str, requirement: str = "", update: str = "") -> Payload:
-    element = EMPTY % (space, name, requirement, update)
+    element = EMPTY % (space, name, requirement, ",".join(filter(None, (update, MAIN))))
     return Payload(inline=f'{{"table-changes":[{element}]}}')
 
 
@@ -77,6 +78,17 @@ def _a_table_that_was_never_in_care(shop):
     return change, _changes("shop", "plain")
 
 
+def _a_table_created_again_that_was_never_there(_shop):
+    change = Change(("shop", "ghost"), GHOST, Operation.CREATE, 1, 99, 1, 0)
+    return change, _changes("shop", "ghost")
+
+
+def _a_snapshot_that_is_not_there(shop):
+    uuid, main = _of(shop, "shop.a")
+    change = Change(("shop", "a"), uuid, Operation.APPEND, main, 99, 1, 0)
+    return change, _changes("shop", "a")
+
+
 def _an_update_that_fits_no_table(shop):
     uuid, main = _of(shop, "shop.a")
     older = '{"action":"upgrade-format-version","format-version":1}'
@@ -95,6 +107,8 @@ def _an_update_that_fits_no_table(shop):
         _a_payload_elsewhere,
         _another_table_by_name,
         _a_table_that_was_never_in_care,
+        _a_table_created_again_that_was_never_there,
+        _a_snapshot_that_is_not_there,
         _an_update_that_fits_no_table,
     ],
     ids=lambda one: one.__name__.strip("_").replace("_", " "),

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from urllib.parse import urlparse
 
+import pytest
+
 from tests.txns.backups import LOG, pointers, restore
 from tests.txns.lake import rows
 
@@ -32,6 +34,17 @@ def test_recover_says_what_it_has_found(shop, cli):
     )
     assert ["shop.a", "shop.b"] == found["marked"]
     assert 0 == cli("check").exit_code
+
+
+@pytest.mark.parametrize("command", ["recover", "recover --dry-run", "status", "init"])
+def test_a_data_table_that_is_named_as_the_log(shop, cli, command):
+    """By a mistake in an option: it is told so, and nothing is written."""
+    before = pointers(shop.catalog)
+    for named in ("shop.a", "shop.b"):
+        done = cli("--commit-table", named, *command.split())
+        assert 5 == done.exit_code, done.output
+        assert "no record, so it is no commit table, or no more: look at the option" in done.stderr
+    assert before == pointers(shop.catalog)
 
 
 def test_a_dry_run_tells_what_only_a_recovery_forward_keeps(shop, cli):

@@ -208,6 +208,14 @@ public record Head(TableMetadata metadata, LogState state, Map<Long, Long> sizes
 
   /** The newest record of {@code main}: a stranger's compaction of the archive is stepped over. */
   static Snapshot newestRecord(TableMetadata metadata) {
+    if (metadata.snapshots().stream().noneMatch(EntryParser::hasKind)) {
+      throw TxnException.corruptLog(
+          String.format(
+              "the table has no record, so it is no commit table, or no more: look at the option"
+                  + " txns.commit-table, and who has written the table; nothing of it is a log's;"
+                  + " uuid=`%s` location=`%s`",
+              metadata.uuid(), metadata.location()));
+    }
     History.Walk walk = History.walk(metadata);
     Snapshot snapshot = metadata.currentSnapshot();
     while (snapshot != null && !EntryParser.hasKind(snapshot)) {
