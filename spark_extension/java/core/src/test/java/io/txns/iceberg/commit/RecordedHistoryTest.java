@@ -114,7 +114,7 @@ class RecordedHistoryTest {
         Map<String, Object> ours = view(name, metadata, state, view, nowMs);
         Map<String, Object> theirs = asMap(view);
         if (Timestamps.notAhead(metadata, nowMs) != metadata
-            || followsLastUpdate(metadata, ours, theirs.get("timestamp-ms"))) {
+            || followsLastUpdate(metadata, ours, theirs)) {
           // Iceberg's builder takes no time that is to come: what is shown of such a table has
           // another one than what is applied to it, of which ClocksTest tells.
           ours.remove("timestamp-ms");
@@ -135,18 +135,17 @@ class RecordedHistoryTest {
 
   /**
    * Whether a change was laid over a table that strangers have written more than a minute later.
-   * pyiceberg takes a snapshot's time for the table's: only there it follows theirs, also where
-   * they moved no branch (spec 8.3).
+   * pyiceberg takes a snapshot's time for the table's: only there it, and what is laid on it,
+   * follows theirs also where they moved no branch (spec 8.3).
    */
   private static boolean followsLastUpdate(
-      TableMetadata metadata, Map<String, Object> ours, Object theirs) {
+      TableMetadata metadata, Map<String, Object> ours, Map<String, Object> theirs) {
     long lastMs = metadata.lastUpdatedMillis();
-    return ours.get("applied") instanceof Long commitTs
-        && ours.get("timestamp-ms") instanceof Long notFollowing
-        && theirs instanceof Long following
-        && commitTs < lastMs - 59_000
-        && notFollowing <= lastMs
-        && following > lastMs;
+    return ours.get("timestamp-ms") instanceof Long notFollowing
+        && theirs.get("timestamp-ms") instanceof Long following
+        && theirs.get("commit-ts") instanceof String commitTs
+        && Long.parseLong(commitTs) < following - 59_000
+        && following > Math.max(lastMs, notFollowing);
   }
 
   private static LogState state(JsonNode commits) {
@@ -198,6 +197,7 @@ class RecordedHistoryTest {
     said.put("sequence-number", main == null ? null : main.sequenceNumber());
     said.put("manifest-list", main == null ? null : main.manifestListLocation());
     said.put("timestamp-ms", main == null ? null : main.timestampMillis());
+    said.put("commit-ts", main == null ? null : main.summary().get(TableMark.SNAPSHOT_COMMIT_TS));
     said.put("columns", seen.schema().columns().stream().map(Types.NestedField::name).toList());
     Map<String, Object> refs = new TreeMap<>();
     seen.refs().forEach((ref, at) -> refs.put(ref, at.snapshotId()));
