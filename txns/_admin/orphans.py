@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.serializers import FromInputFile
 
 from txns._admin.kept_versions import of_log, staying
@@ -165,8 +166,24 @@ def _unused(parts: Parts, listed: list[File], now_ms: int) -> list[Orphan]:
         for each in unused
         if each.age_ms > (GRACE_MS if plain(each.path) in versions.by_path else grace_ms)
     ]
-    _refuse_another_table(newest, [one for one in old if plain(one.path) not in versions.by_path])
+    others = [one for one in old if plain(one.path) not in versions.by_path]
+    if _refuse_another_table(newest, others):
+        aside = _aside(parts, newest)
+        old = [each for each in old if plain(each.path) not in aside]
     return sorted(old, key=lambda each: each.path)
+
+
+def _aside(parts: Parts, newest: Head) -> set[str]:
+    """Give what commit tables refer to that a recovery has put aside: the catalog has them."""
+    used = set[str]()
+    for name in parts.catalog.list_tables(parts.log.identifier[:-1]):
+        try:
+            table = parts.catalog.load_table(name)
+        except (NoSuchTableError, FileNotFoundError):
+            continue
+        if table.metadata.location == newest.metadata.location and name != parts.log.identifier:
+            used |= _used(table.io, table.metadata_location, table.metadata)
+    return {plain(path) for path in used}
 
 
 def _written_ms(head: Head, listed: list[File]) -> int:
@@ -284,14 +301,15 @@ def _late_heads(
     return found
 
 
-def _refuse_another_table(newest: Head, unused: list[Orphan]) -> None:
+def _refuse_another_table(newest: Head, unused: list[Orphan]) -> bool:
     """
-    Refuse to remove the files of another table.
+    Refuse to remove the files of another table; give whether some are of a mere creation.
 
     A commit table that was moved aside stays where it is, and catalogs give its place to whoever
     makes another one under its old name.
     """
     assert newest.table is not None
+    created = False
     for each in unused:
         if not each.path.endswith(".metadata.json"):
             continue
@@ -299,14 +317,17 @@ def _refuse_another_table(newest: Head, unused: list[Orphan]) -> None:
             metadata = FromInputFile.table_metadata(newest.table.io.new_input(each.path))
         except (FileNotFoundError, ValueError):
             continue  # gone, or never written to its end
-        own = metadata.table_uuid == newest.metadata.table_uuid
-        if not own and not _is_lost_creation(metadata):
+        if metadata.table_uuid == newest.metadata.table_uuid:
+            continue
+        created = True
+        if not _is_lost_creation(metadata):
             raise Unsupported(
                 "another table has its files below the commit table's location, so nothing is"
                 " removed: if nobody needs it, drop it with its files, or remove them by hand;"
                 f" metadata=`{each.path}` uuid=`{metadata.table_uuid}`"
                 f" expected=`{newest.uuid}`"
             )
+    return created
 
 
 def _is_lost_creation(metadata: TableMetadata) -> bool:

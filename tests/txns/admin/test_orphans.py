@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import urlparse
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -14,9 +15,13 @@ from tests.txns.backups import pointers, restore
 from tests.txns.lake import SCHEMA, Lake, ids, rows
 from tests.txns.log_files import Odd, append, files, needed, payloads, staged
 from txns._admin import orphans
+from txns._admin.invariants import check_all
 from txns._admin.kept_versions import staying
 from txns._admin.log_versions import Versions
+from txns._admin.recover import recover
 from txns._commit import tidy
+from txns._config import Config
+from txns._log import commit_table
 
 
 @pytest.fixture
@@ -243,6 +248,31 @@ def test_what_the_slower_of_two_creators_has_left(lake, monkeypatch):
     handle = lake.open()
     lake.age_log(61)
     assert files_written[0] in {each.path for each in orphans.remove(handle.parts)}
+
+
+def test_a_commit_table_that_a_recovery_has_put_aside(lake):
+    """
+    It keeps its files: `txns check` would name it for ever.
+
+    1. The catalog loses the log, and somebody makes an empty one in its place. 2. A recovery puts
+    that aside. 3. Somebody removes what nothing refers to. 4. Nobody needs it, and it goes.
+    """
+    lake.table("a")
+    append(lake.open(), 1)
+    lake.catalog.drop_table("txns.commits")
+    commit_table.create(lake.catalog, ("txns", "commits"), lake.clock)
+    recover(lake.another_catalog(), Config.of(), lake.clock)
+    [aside] = set(lake.catalog.list_tables("txns")) - {("txns", "commits")}
+    lake.age_log(61)
+    path = urlparse(lake.catalog.load_table(aside).metadata_location).path
+    for _ in range(2):
+        removed = orphans.remove(lake.open(lake.another_catalog()).parts)
+        assert path not in {urlparse(each.path).path for each in removed}
+    assert [] == list(lake.catalog.load_table(aside).scan().to_arrow()["commit_ts"])
+    assert [] == check_all(lake.open().parts).violations
+    lake.catalog.drop_table(aside)
+    removed = orphans.remove(lake.open(lake.another_catalog()).parts)
+    assert path in {urlparse(each.path).path for each in removed}
 
 
 def test_a_head_whose_successor_landed_late(lake, catalog):
