@@ -9,7 +9,7 @@ from urllib.parse import urlparse
 import pytest
 
 from tests.txns.backups import LOG, pointers, restore
-from tests.txns.lake import rows
+from tests.txns.lake import SCHEMA, rows
 
 
 def test_recover_says_what_it_has_found(shop, cli):
@@ -111,3 +111,26 @@ def test_recover_void_takes_a_record_out(shop, cli):
     assert "shop.a" in said.stdout
     assert 2 == cli("recover", "--void", "17").exit_code
     assert 2 == cli("recover", "--void", "17", "--dry-run").exit_code
+
+
+def test_recover_void_names_what_stands_on_a_creation(shop, cli):
+    """Nobody creates its table any more; each command that is named takes one out."""
+    handle = shop.open(apply="next")
+    handle.catalog().create_table("shop.new", SCHEMA)
+    created = handle.upper
+    appended = []
+    for number in (1, 2):
+        handle.catalog().load_table("shop.new").append(rows(number))
+        appended.append(handle.upper)
+    said = cli("recover", "--void", created, "--sound")
+    assert 0 == said.exit_code
+    lines = said.stdout.splitlines()
+    for ts in appended:
+        words = f"shop.new is created by nobody now: `txns recover --void {ts}` takes out, too:"
+        at = lines.index(words)
+        assert str(ts) in lines[at + 1]
+    assert 1 == cli("check").exit_code
+    first = json.loads(cli("recover", "--void", appended[0], "--json").stdout)
+    assert [appended[1]] == [each["commit_ts"] for each in first["stranded"]]
+    assert "created by nobody" not in cli("recover", "--void", appended[1]).stdout
+    assert 0 == cli("check").exit_code
