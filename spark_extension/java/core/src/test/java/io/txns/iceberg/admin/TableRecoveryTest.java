@@ -68,15 +68,26 @@ class TableRecoveryTest extends TwoTables {
 
   /** What `txns recover` does to the log: it archives what c shows, and begins an epoch. */
   private void recoverLog(long commitTs, long upper) throws IOException {
+    recoverLog("shop.c", commitTs, upper);
+  }
+
+  private void recoverLog(String table, long commitTs, long upper) throws IOException {
+    archive(table, commitTs, upper);
     Table log = outside.loadTable(id("txns.commits"));
-    Table told = outside.loadTable(id("shop.c"));
+    log.updateProperties().set("txns.log-id", log.uuid() + "-5f2c9a01").commit();
+  }
+
+  /** Archive what a table shows, at a time of the log's. */
+  private void archive(String table, long commitTs, long upper) throws IOException {
+    Table log = outside.loadTable(id("txns.commits"));
+    Table told = outside.loadTable(id(table));
     TransactionRow row =
         new TransactionRow(
             commitTs,
             commitTs,
             shown.summary().get("txns.txn-id"),
             "commit",
-            "shop.c",
+            table,
             told.uuid().toString(),
             "append",
             shown.parentId(),
@@ -96,7 +107,6 @@ class TableRecoveryTest extends TwoTables {
         .set("txns.upper", Long.toString(upper))
         .set("txns.tidied-upto", Long.toString(upper))
         .commit();
-    log.updateProperties().set("txns.log-id", log.uuid() + "-5f2c9a01").commit();
   }
 
   private static DataFile file(Table log, TransactionRow row) throws IOException {
@@ -209,6 +219,70 @@ class TableRecoveryTest extends TwoTables {
     assertThat(ids(again.loadTable(id("shop.c")))).containsExactly(1L, 6L);
     append(again.loadTable(id("shop.c")), 7);
     assertThat(lake.plainIds("shop.c")).containsExactly(1L, 6L, 7L);
+  }
+
+  /**
+   * Between several late changes no snapshot is of its new time: what lies there is gone, as where
+   * pyiceberg writes the table.
+   */
+  @Test
+  void severalLateChangesOfATableLeaveNothingBetweenThem() throws IOException {
+    long upper = handle.upper();
+    BaseTable log = (BaseTable) outside.loadTable(id("txns.commits"));
+    String before = log.operations().current().metadataFileLocation();
+    Catalog ahead = inTheLastYear().catalog(() -> null);
+    append(ahead.loadTable(id("shop.c")), 6);
+    Snapshot first = outside.loadTable(id("shop.c")).currentSnapshot();
+    append(ahead.loadTable(id("shop.c")), 7);
+    Snapshot second = outside.loadTable(id("shop.c")).currentSnapshot();
+    setBack(before);
+    shown = first;
+    archive("shop.c", upper + 1, upper + 1);
+    shown = second;
+    recoverLog(upper + 2, upper + 2);
+    lake.open().recover(id("shop.c"));
+    Table found = outside.loadTable(id("shop.c"));
+    assertThat(found.properties()).containsEntry("txns.applied", Long.toString(upper + 2));
+    assertThat(found.currentSnapshot().summary())
+        .containsEntry("txns.lost-above", Long.toString(upper))
+        .containsEntry("txns.commit-ts", Long.toString(upper + 2));
+    Catalog again = lake.open().catalog(() -> null);
+    assertThat(ids(again.loadTable(id("shop.c")))).containsExactly(1L, 6L, 7L);
+    append(again.loadTable(id("shop.c")), 8);
+    assertThat(lake.plainIds("shop.c")).containsExactly(1L, 6L, 7L, 8L);
+  }
+
+  /** A table that such a clock has created was created when the log says so since. */
+  @Test
+  void aTableThatWasCreatedInTheLastYearFollowsTheLog() throws IOException {
+    long upper = handle.upper();
+    BaseTable log = (BaseTable) outside.loadTable(id("txns.commits"));
+    String before = log.operations().current().metadataFileLocation();
+    inTheLastYear()
+        .catalog(() -> null)
+        .buildTable(id("shop.d"), Lake.SCHEMA)
+        .withProperty("format-version", "3")
+        .create();
+    shown = outside.loadTable(id("shop.d")).currentSnapshot();
+    assertThat(outside.loadTable(id("shop.d")).properties())
+        .containsEntry("txns.created", shown.summary().get("txns.commit-ts"));
+    setBack(before);
+    recoverLog("shop.d", upper + 1, upper + 1);
+    lake.open().recover(id("shop.d"));
+    assertThat(outside.loadTable(id("shop.d")).properties())
+        .containsEntry("txns.applied", Long.toString(upper + 1))
+        .containsEntry("txns.created", Long.toString(upper + 1));
+    append(lake.open().catalog(() -> null).loadTable(id("shop.d")), 7);
+    assertThat(lake.plainIds("shop.d")).containsExactly(7L);
+  }
+
+  private TxnHandle inTheLastYear() {
+    return TxnHandle.open("lake", lake.catalog(), Lake.INLINE, new LastYear());
+  }
+
+  private void setBack(String location) {
+    outside.dropTable(id("txns.commits"), false);
+    outside.registerTable(id("txns.commits"), location);
   }
 
   /** Registered by such a clock, it shows nothing that the log lacks; its time is the log's. */
