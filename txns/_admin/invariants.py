@@ -191,8 +191,7 @@ def _check_missing(found: Findings, parts: Parts, head: Head, logged: LoggedTabl
         elif applied < archived_ts:
             found.add("I6", where, f"{archived_ts} has left the head, txns.applied is {applied}")
     for one in stranded(parts, head.state):
-        if one.change.uuid not in logged.archived_ts:
-            words = f"nobody can apply {one.commit_ts}: the catalog has no such table, and the log"
-            words += " does not create it (that entry may be void)"
-            where, cure = dotted_name(one.change.table), f"`txns recover --void {one.commit_ts}`"
-            found.add("8.1", where, f"{words}: {cure}")
+        words = f"nobody can apply {one.commit_ts}: the catalog has no such table, and the log"
+        words += " does not create it (that entry may be void)"
+        where, cure = dotted_name(one.change.table), f"`txns recover --void {one.commit_ts}`"
+        found.add("8.1", where, f"{words}: {cure}")

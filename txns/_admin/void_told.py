@@ -31,6 +31,8 @@ from txns._log.stored import number
 from txns.errors import CorruptLog, InvalidUsage, Unsupported
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
@@ -85,20 +87,24 @@ def stranded(parts: Parts, state: LogState) -> list[LoggedChange]:
     """
     Give what a head holds for tables that are not there, and that it does not create; ascending.
 
-    That stands on a creation that is void: nobody ever applies it.
+    That stands on a creation that is void: nobody ever applies it. A table that the log has had in
+    care, as a registered one, somebody has dropped or renamed: what it shows stays applied.
     """
     changes = [LoggedChange(entry, each) for entry in state.entries for each in entry.carried]
-    names: dict[str, Identifier] = {}
-    created = set()
-    for one in changes:
-        names[one.change.uuid] = state.name_of(one.change)
-        if one.change.operation is Operation.CREATE or state.forgotten_ts(one.change.uuid):
-            created.add(one.change.uuid)
-    gone = {
-        uuid
-        for uuid, name in names.items()
-        if uuid not in created and _is_missing(parts, name, uuid)
+    names = {one.change.uuid: state.name_of(one.change) for one in changes}
+    known = {
+        each.uuid
+        for entry in state.entries
+        for each in entry.changes
+        if entry.kind is Kind.REGISTER
+        or each.operation is Operation.CREATE
+        or state.forgotten_ts(each.uuid)
     }
+    gone = {
+        uuid for uuid, name in names.items() if uuid not in known and _is_missing(parts, name, uuid)
+    }
+    if gone:
+        gone -= _archived(parts.log.load_table(), gone, {*APPLIED_KINDS, Kind.REGISTER})
     return [one for one in changes if one.change.uuid in gone]
 
 
@@ -110,14 +116,14 @@ def _is_missing(parts: Parts, name: Identifier, uuid: str) -> bool:
         return False
 
 
-def _archived(table: Table, uuids: set[str]) -> set[str]:
-    """Give the uuids of tables to which the archive says that something was applied."""
+def _archived(table: Table, uuids: set[str], kinds: Collection[Kind] = APPLIED_KINDS) -> set[str]:
+    """Give the uuids of tables of which the archive has an entry of some kinds."""
     if not uuids:
         return set()
     found: set[str] = set()
-    applied = pa.array(sorted(each.value for each in APPLIED_KINDS), pa.string())
+    wanted = pa.array(sorted(each.value for each in kinds), pa.string())
     for rows in ArchiveScan(table).newest_first(("commit_ts", "kind", "table_uuid")):
-        at = pc.is_in(rows["kind"].cast(pa.string()), applied)
+        at = pc.is_in(rows["kind"].cast(pa.string()), wanted)
         found |= uuids.intersection(rows.filter(at)["table_uuid"].to_pylist())
     return found
 

@@ -439,6 +439,32 @@ def test_what_stands_on_a_creation_that_is_void_is_named(shop):
     assert [] == check_all(again.parts).violations
 
 
+@pytest.mark.parametrize("stands", ["renamed", "dropped"])
+@pytest.mark.parametrize("known", ["in the head", "in the archive"])
+def test_what_a_table_has_that_somebody_renamed_is_not_taken_out(shop, stands, known):
+    """
+    It is applied, and the table shows it, under its new name: that was named as one of nobody's.
+
+    1. A registered table is written, and that is applied. 2. A plain catalog renames or drops it.
+    3. Somebody makes another record void, and looks.
+    """
+    handle = shop.open()
+    if known == "in the archive":
+        handle.tidy()
+    with handle.begin() as txn:
+        txn.load_table("shop.a").append(rows(2))
+        txn.load_table("shop.b").append(rows(2))
+    if stands == "renamed":
+        shop.catalog.rename_table("shop.a", "shop.c")
+    else:
+        shop.catalog.drop_table("shop.a")
+    handle = shop.open(shop.another_catalog())
+    handle.catalog().load_table("shop.b").append(rows(3))
+    assert () == void_sound(_parts(shop), handle.upper).stranded
+    found = check_all(shop.open(shop.another_catalog()).parts).violations
+    assert [] == [one for one in found if "recover --void" in one.words]
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_who_has_read_a_change_that_is_void_does_not_write_over_it(shop, named):
     """Nor where the record did not tell its tables, so that none lacks anything."""
