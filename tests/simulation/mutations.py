@@ -381,6 +381,7 @@ MUTATIONS: dict[str, Mutation] = {
         of_recovery.told_by_nobody,
         of_recovery.passed_over_written_over,
         of_recovery.applied_over_a_recovery,
+        of_recovery.void_reads_committed,
     )
 }
 
@@ -405,6 +406,7 @@ NEEDS = {
     "told_by_nobody": frozenset({Switch.DAMAGED}),
     "passed_over_written_over": frozenset({Switch.DAMAGED}),
     "applied_over_a_recovery": frozenset({Switch.DAMAGED}),
+    "void_reads_committed": frozenset({Switch.DAMAGED}),
 }
 """What has to be on for a missing protection to be noticed; it is on in each seed then."""
 

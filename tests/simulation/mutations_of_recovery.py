@@ -6,6 +6,7 @@ from typing import Any
 
 from txns._admin import found_log
 from txns._commit import due_tables
+from txns._stage.staged_table import StagedTable
 
 Patch = tuple[Any, str, Any]
 
@@ -23,3 +24,8 @@ def passed_over_written_over() -> list[Patch]:
 def applied_over_a_recovery() -> list[Patch]:
     """Apply what was loaded before a recovery to tables of the recovered log."""
     return [(due_tables.DueTables, "check_mark", lambda *_given: None)]
+
+
+def void_reads_committed() -> list[Patch]:
+    """Commit on what a transaction has read, though it was made void since."""
+    return [(StagedTable, "stands_on_unapplied", frozenset())]

@@ -72,6 +72,13 @@ final class MutationsOfLoads {
               "a table that was set back is not read above what it has (9.1)",
               method("table.DataTables", "void checkComplete(Loaded, long)", NOTHING)),
           Mutation.of(
+              "void_reads_committed",
+              "what was read and made void since is not committed on (11.1)",
+              method(
+                  "commit.Validation",
+                  "boolean standsOnWhatHasLeft(StagedTable, LogState)",
+                  answer(false))),
+          Mutation.of(
               "reads_by_name_only",
               "what was read is known by the table's uuid, whatever name entries give it (I9)",
               method(
