@@ -122,7 +122,7 @@ public final class SupersededFiles {
       } else if (answer.get()) {
         due.io().deleteFile(due.location());
       }
-    } catch (RuntimeException | LinkageError e) { // of a driver
+    } catch (RuntimeException | Error e) { // of a driver, say: the next file has its turn
       LOG.debug("a superseded file stays: {}", due.location(), e);
     }
   }

@@ -128,6 +128,26 @@ class SupersededFilesTest {
     waitForGone("a");
   }
 
+  /** For want of memory, say: the next one has its turn, in this process. */
+  @Test
+  void anErrorOfOneFileKeepsNoOther() throws Exception {
+    SupersededFiles files =
+        new SupersededFiles(
+            clock,
+            path -> {
+              if (path.endsWith("a")) {
+                throw new OutOfMemoryError("injected");
+              }
+              return Optional.of(true);
+            });
+    files.add(io, file("a"));
+    clock.aheadMs += HOUR_MS;
+    files.add(io, file("b"));
+    clock.aheadMs += HOUR_MS;
+    files.add(io, null);
+    waitForGone("b");
+  }
+
   /** What is due and cannot be removed waits, too: nobody's memory holds more. */
   @Test
   void whatWaitsForAStorageThatHangsIsBounded() throws Exception {
