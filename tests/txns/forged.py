@@ -119,6 +119,8 @@ def log_creation(
     manifest_list: str | None = None,
     name: str = FORGED_ID,
     uuid: str = UUID_1,
+    *,
+    namespace: str = "shop",
     **properties: str,
 ) -> int:
     """
@@ -128,8 +130,9 @@ def log_creation(
         handle: Whose log it gets into.
         location: None for the same.
         manifest_list: That of its snapshot 7; None for the same.
-        name: In `shop`.
+        name: In the namespace.
         uuid: The one that the table would have; its change and its mark say `UUID_1`.
+        namespace: Whether it is there or not.
         **properties: Beside those that it has.
     """
     last = last_applicable(handle)
@@ -154,10 +157,10 @@ def log_creation(
                 return update.model_copy(update={"snapshot_id": 7})
         return update
 
-    identifier = TableIdentifier(namespace=request.identifier.namespace, name=name)
+    identifier = TableIdentifier(namespace=Namespace([namespace]), name=name)
     updates = tuple(map(as_forged, request.updates))
     forged = request.model_copy(update={"identifier": identifier, "updates": updates})
-    change = replace(last.changes[0], table=("shop", name), uuid=UUID_1, to_snapshot_id=7)
+    change = replace(last.changes[0], table=(namespace, name), uuid=UUID_1, to_snapshot_id=7)
     return log_entry(handle, change, Payload(inline=payload.dump([forged])))
 
 

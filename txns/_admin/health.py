@@ -11,7 +11,7 @@ from txns._admin.inventory import has_nameless, survey
 from txns._commit.outstanding import Outstanding, outstanding
 from txns._identifier import dotted_name
 from txns._log import commit_table
-from txns._log.entry import Operation
+from txns._log.entry import LoggedChange, Operation
 from txns._message import said
 from txns._table import mark
 from txns._table.logged_state import MISSING, NAME_TAKEN
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from txns._log.entry import Entry
     from txns._log.head import Head
     from txns._services import Parts
+    from txns.errors import TxnsError
 
 SKEW_MAX_MS = 60_000
 NAMELESS = (
@@ -100,7 +101,7 @@ def health(parts: Parts) -> Health:
     left = outstanding(parts.tables, head)
     surveyed = survey(parts, head)
     found = Health(head, parts.clock.now_ms(), left, surveyed)
-    found.tables.extend(_table_health(each, head, left) for each in surveyed)
+    found.tables.extend(_table_health(parts, each, head, left) for each in surveyed)
     found.tables.extend(_missing(head, surveyed, left))
     if has_nameless(parts.catalog):
         found.warnings.append(NAMELESS.format(catalog=parts.catalog.name))
@@ -116,7 +117,7 @@ def health(parts: Parts) -> Health:
     return found
 
 
-def _table_health(each: Surveyed, head: Head, left: list[Outstanding]) -> TableHealth:
+def _table_health(parts: Parts, each: Surveyed, head: Head, left: list[Outstanding]) -> TableHealth:
     name = dotted_name(each.identifier)
     waiting = [one for one in left if each.identifier in one.tables]
     count = len(waiting)
@@ -135,6 +136,8 @@ def _table_health(each: Surveyed, head: Head, left: list[Outstanding]) -> TableH
     if raw and (ts := _of_another(each.identifier, str(raw.metadata.table_uuid), head, left)):
         words = f"{': '.join(NAME_TAKEN)}{_forged(ts)}"
         return TableHealth(name, "quarantine", applied, count, words)
+    if raw is None and waiting and (why := _not_created(parts, each, waiting[0])):
+        return TableHealth(name, "quarantine", applied, count, said(why))
     branches = [ref for ref in each.loaded.metadata.refs if ref.startswith(mark.FOREIGN_BRANCH)]
     words = ""
     if branches:
@@ -143,6 +146,13 @@ def _table_health(each: Surveyed, head: Head, left: list[Outstanding]) -> TableH
         words = f"it is being purged; if nobody does any more: `txns purge {name}`"
     state = "unapplied" if count else "dropped" if each.dropped else "ok"
     return TableHealth(name, state, applied, count, words)
+
+
+def _not_created(parts: Parts, each: Surveyed, oldest: Outstanding) -> TxnsError | None:
+    """Say why nobody can make a table that the log alone has; None where somebody can."""
+    changes = (one for one in oldest.entry.changes if one.table == each.identifier)
+    logged = next((LoggedChange(oldest.entry, one) for one in changes), None)
+    return parts.applier.why_not_created(each.identifier, logged) if logged else None
 
 
 def _of_another(table: Identifier, uuid: str, head: Head, left: list[Outstanding]) -> int | None:

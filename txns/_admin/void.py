@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
@@ -192,7 +192,7 @@ def _is_sound(parts: Parts, table: Table, record: Snapshot) -> bool:
         return not any(
             _is_in_the_way(parts, head, LoggedChange(entry, each)) for each in entry.changes
         )
-    except (TxnsError, NoSuchTableError):
+    except (TxnsError, NoSuchNamespaceError, NoSuchTableError):
         return False
 
 

@@ -14,6 +14,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
+    NoSuchNamespaceError,
     TableAlreadyExistsError,
 )
 from pyiceberg.table import StagedTable as PlannedTable
@@ -337,11 +338,20 @@ class Applier:
         )
 
     def _create(self, table: Identifier, change: LoggedChange) -> Table:
+        now_ms = self._clock.now_ms()
+        try:
+            planned = self._planned(table, change, now_ms)
+            updates = replay.creation_updates(change, self._log.request(change), now_ms)
+            return swap(self._catalog, planned, (AssertCreate(),), updates, self._clock)
+        except NoSuchNamespaceError as error:
+            raise _without_namespace(table, change.commit_ts) from error
+
+    def _planned(self, table: Identifier, change: LoggedChange, now_ms: int) -> PlannedTable:
+        """Give the table that a change is to create, where that may be done."""
         request = self._log.request(change)
         if not replay.creates(request) or self._was_there(change):
             raise Quarantined(table, *MISSING)
         self._places.refuse_to_apply(table, None, request.updates, change.commit_ts)
-        now_ms = self._clock.now_ms()
         metadata = replay.create(change, request, now_ms)
         manifests.check_writable(metadata, dotted_name(table))
         io = self._tables.io_of(metadata)
@@ -349,9 +359,19 @@ class Applier:
         # A purge may have come before who is late, and has written it himself.
         lists = (main.manifest_list,) if main else ()
         self.lists.refuse_missing(table, io, change, request, *lists)
-        planned = PlannedTable(table, metadata, metadata.location, io, self._catalog)
-        updates = replay.creation_updates(change, request, now_ms)
-        return swap(self._catalog, planned, (AssertCreate(),), updates, self._clock)
+        return PlannedTable(table, metadata, metadata.location, io, self._catalog)
+
+    def why_not_created(self, table: Identifier, change: LoggedChange) -> TxnsError | None:
+        """Say why a table that a change is to create cannot be created; None where it may be."""
+        try:
+            self._planned(table, change, self._clock.now_ms())
+        except NoSuchNamespaceError:  # some catalogs make a table in none, at their own place
+            return _without_namespace(table, change.commit_ts)
+        except TxnsError as error:
+            return error
+        except Exception:  # noqa: BLE001 -- a server or a storage that fails tells nothing
+            _LOG.debug("nobody can tell whether a table can be created", exc_info=True)
+        return None
 
     def _was_there(self, change: LoggedChange) -> bool:
         """
@@ -392,6 +412,18 @@ class Applier:
             return manifests.renumbered(real.io, metadata, staged, path, number)
 
         return renumber
+
+
+def _without_namespace(table: Identifier, commit_ts: int) -> Quarantined:
+    """Describe a creation without a namespace, which somebody may have dropped since, or forged."""
+    return Quarantined(
+        table,
+        "a logged change creates it in a namespace that the catalog does not have: somebody has"
+        " dropped the namespace since, or has forged the entry",
+        f"create the namespace again and apply; else `txns recover --void {commit_ts} --sound`"
+        " takes the entry out of the log, and what it has logged is lost; where nobody has dropped"
+        " it, look who has written the commit table: whoever may is trusted",
+    )
 
 
 def _mark_to_apply(

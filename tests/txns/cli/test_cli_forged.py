@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 import shlex
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
+from pyiceberg.exceptions import ServiceUnavailableError
 
 from tests.txns import forged as forger
-from tests.txns.forged import log_entry
+from tests.txns.forged import log_creation, log_entry
 from tests.txns.lake import ids, rows
+from txns._admin.health import health
 from txns._log.commit_log import CommitLog
 from txns._log.entry import NO_PAYLOAD, Change, Kind, Operation, Payload
+
+if TYPE_CHECKING:
+    from txns import Handle
 
 AWAY = "no repair ends that: rename that one away with plain Iceberg"
 GHOST = str(UUID(int=5))
@@ -116,6 +122,10 @@ def _an_update_that_fits_no_table(shop):
 def test_status_leads_out_of_a_forged_record(shop, cli, forged):
     """What it names is run as it stands there, and nothing is left to say afterwards."""
     log_entry(shop.open(), *forged(shop))
+    _go_by_status(shop, cli)
+
+
+def _go_by_status(shop, cli):
     void = re.findall(r"`txns (recover --void [0-9]+[^`]*)`", cli("status").stdout)
     assert void, cli("status").output
     done = cli(*shlex.split(void[0]))
@@ -129,6 +139,69 @@ def test_status_leads_out_of_a_forged_record(shop, cli, forged):
     for name in ("shop.a", "shop.b"):
         handle.catalog().load_table(name).append(rows(3))
         assert [1, 2, 3] == ids(handle.snapshot().load_table(name))
+
+
+def _with_creation(shop) -> tuple[Handle, str]:
+    """Give a handle that has logged a creation, and the folder of its table."""
+    handle = shop.open(apply="next")
+    handle.catalog().create_table("shop.new", shop.catalog.load_table("shop.a").schema())
+    handle.apply_le()
+    return handle, shop.catalog.load_table("shop.new").location()
+
+
+@pytest.mark.parametrize("place", ["file:///elsewhere/forged", "{own}/no/forged"])
+def test_status_leads_out_of_a_creation_without_a_namespace(shop, cli, caplog, place):
+    handle, folder = _with_creation(shop)
+    place = place.format(own=folder.removesuffix("/shop/new"))
+    log_creation(handle, place, f"{place}/metadata/snap-7.avro", namespace="no")
+    assert 1 == cli("apply").exit_code
+    assert "Traceback" not in caplog.text
+    assert "tries again" not in caplog.text
+    _go_by_status(shop, cli)
+
+
+def test_status_leads_out_of_a_creation_whose_manifest_list_is_not_there(shop, cli):
+    handle, folder = _with_creation(shop)
+    place = folder.replace("/new", "/forged")
+    log_creation(handle, place, f"{place}/metadata/snap-7.avro")
+    said = cli("status").stdout
+    assert "shop.forged: quarantine: a logged change adds a snapshot whose manifest list" in said
+    assert "repair" not in said
+    _go_by_status(shop, cli)
+
+
+def test_a_creation_waits_for_a_namespace_that_somebody_dropped(shop, cli):
+    """It is acknowledged: who makes the namespace again has the table."""
+    own = {"location": f"{shop.folder}/elsewhere"}
+    shop.catalog.create_namespace("late", own)
+    handle = shop.open(apply="next")
+    handle.catalog().create_table("late.new", shop.catalog.load_table("shop.a").schema())
+    shop.catalog.drop_namespace("late")
+    assert "create the namespace again and apply" in cli("apply").output
+    said = cli("status").stdout
+    assert "late.new: quarantine: " in said
+    assert "create the namespace again and apply" in said
+    shop.catalog.create_namespace("late", own)
+    assert 0 == cli("apply").exit_code
+    assert shop.catalog.table_exists("late.new")
+    assert "quarantine" not in cli("status").stdout
+
+
+def test_a_server_that_fails_is_no_creation_without_a_namespace(shop, monkeypatch):
+    shop.catalog.create_namespace("late", {"location": f"{shop.folder}/elsewhere"})
+    handle = shop.open(apply="next")
+    handle.catalog().create_table("late.new", shop.catalog.load_table("shop.a").schema())
+
+    def failing(*_):
+        raise ServiceUnavailableError("for a moment")
+
+    others = shop.open(shop.another_catalog())
+    with monkeypatch.context() as patched:
+        patched.setattr(others.parts.catalog, "load_namespace_properties", failing)
+        assert [("late", "new")] == others.apply_le()
+        [late] = [each for each in health(others.parts).tables if each.name == "late.new"]
+        assert ("unapplied", "") == (late.state, late.words)
+    assert [] == others.apply_le()
 
 
 def test_nothing_is_left_to_say_of_a_record_that_has_the_id_of_another(shop, cli, monkeypatch):

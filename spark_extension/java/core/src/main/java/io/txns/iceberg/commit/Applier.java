@@ -45,6 +45,7 @@ import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.exceptions.AlreadyExistsException;
 import org.apache.iceberg.exceptions.BadRequestException;
 import org.apache.iceberg.exceptions.CommitFailedException;
+import org.apache.iceberg.exceptions.NoSuchNamespaceException;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.rest.requests.UpdateTableRequest;
 
@@ -426,6 +427,14 @@ public final class Applier {
   }
 
   private TableOperations create(LoggedChange change, TableIdentifier table) {
+    try {
+      return created(change, table);
+    } catch (NoSuchNamespaceException e) {
+      throw AllowedPlaces.withoutNamespace(table, change.commitTs());
+    }
+  }
+
+  private TableOperations created(LoggedChange change, TableIdentifier table) {
     UpdateTableRequest request = log.request(change);
     if (!Replay.creates(request) || wasThere(change)) {
       throw TxnException.missing(table);

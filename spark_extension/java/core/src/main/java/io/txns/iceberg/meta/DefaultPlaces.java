@@ -39,6 +39,21 @@ public final class DefaultPlaces {
     }
   }
 
+  /** Whether a catalog says that it has no such namespace, which one that fails does not say. */
+  public static boolean lacksNamespace(Catalog catalog, Namespace namespace) {
+    if (!(catalog instanceof SupportsNamespaces namespaces)) {
+      return false;
+    }
+    try {
+      namespaces.loadNamespaceMetadata(namespace);
+      return false;
+    } catch (NoSuchNamespaceException e) {
+      return true;
+    } catch (UnsupportedOperationException | BadRequestException | ForbiddenException e) {
+      return false;
+    }
+  }
+
   /**
    * The folders in which the catalog itself puts a table: its rules are its own. It is asked to
    * plan one of a name that nobody has, which tells the folder as well.

@@ -107,6 +107,9 @@ public final class AllowedPlaces {
       TableIdentifier table, TableMetadata base, List<MetadataUpdate> updates, long commitTs) {
     Optional<String> place = forbidden(table, base, updates);
     if (place.isPresent()) {
+      if (base == null && DefaultPlaces.lacksNamespace(delegate, table.namespace())) {
+        throw withoutNamespace(table, commitTs);
+      }
       throw TxnException.quarantined(
           table,
           String.format(
@@ -118,6 +121,19 @@ public final class AllowedPlaces {
                   + " else `txns recover --void %d` takes the entry out of the log",
               allowing(table, place.get()), commitTs));
     }
+  }
+
+  /** A creation without a namespace, which somebody may have dropped since, or forged. */
+  public static TxnException withoutNamespace(TableIdentifier table, long commitTs) {
+    return TxnException.quarantined(
+        table,
+        "a logged change creates it in a namespace that the catalog does not have: somebody has"
+            + " dropped the namespace since, or has forged the entry",
+        String.format(
+            "create the namespace again and apply; else `txns recover --void %d --sound` takes the"
+                + " entry out of the log, and what it has logged is lost; where nobody has dropped"
+                + " it, look who has written the commit table: whoever may is trusted",
+            commitTs));
   }
 
   /** The first place of a table that it has not in the catalog itself, and may not have. */

@@ -17,6 +17,7 @@ import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.log.Operation;
+import io.txns.iceberg.table.AllowedPlaces;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -150,6 +151,25 @@ class ForgedTest extends TwoTables {
         .isInstanceOfSatisfying(
             TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.CORRUPT_LOG))
         .hasMessageContaining("manifest-list");
+  }
+
+  /** Somebody may have dropped it, or nobody ever had it: both ways out are told. */
+  @Test
+  void aCreationWithoutANamespaceIsToldHowItEnds() {
+    String place = folder.resolve("elsewhere").toUri() + "forged";
+    TableIdentifier name = id("no.forged");
+    long ts = handle.services().log().load().upper() + 1;
+    Forgeries.logCreation(handle, name, place, place + "/metadata/snap-7.avro", Map.of());
+    assertThat(handle.apply()).isEqualTo(1);
+    AllowedPlaces places = handle.services().places();
+    List<MetadataUpdate> moves = List.of(new MetadataUpdate.SetLocation(place));
+    assertThatThrownBy(() -> places.refuseToApply(name, null, moves, ts))
+        .isInstanceOfSatisfying(
+            TxnException.class, e -> assertThat(e.kind()).isEqualTo(ErrorKind.QUARANTINED))
+        .hasMessageContaining("create the namespace again")
+        .hasMessageContaining("`txns recover --void " + ts + " --sound`");
+    assertThatThrownBy(() -> places.refuseToApply(id("shop.forged"), null, moves, ts))
+        .hasMessageContaining("not its catalog's own");
   }
 
   /** Readers would see rows of the other one, and writers lay files beside its. */
