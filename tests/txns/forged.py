@@ -66,6 +66,8 @@ def log_forged(
     updates: Sequence[TableUpdate | str],
     kind: Kind = Kind.COMMIT,
     operation: LoggedOperation = LoggedOperation.ALTER,
+    *,
+    number: int | None = None,
     **summary: str,
 ) -> int:
     """
@@ -77,6 +79,7 @@ def log_forged(
         updates: What else is forged; one that is a text is the snapshot's manifest list.
         kind: Of the entry.
         operation: Of the change.
+        number: The snapshot's sequence number; None for the next one.
         summary: More keys of the snapshot's.
     """
     ts, main = handle.parts.log.load().upper + 1, table.current_snapshot()
@@ -86,7 +89,7 @@ def log_forged(
         update={
             "snapshot_id": 7,
             "parent_snapshot_id": main.snapshot_id,
-            "sequence_number": main.sequence_number + 1,
+            "sequence_number": number or (main.sequence_number or 0) + 1,
             "timestamp_ms": ts,
             "manifest_list": [*lists, main.manifest_list][0],
             "summary": _stamped(ts, **summary),

@@ -29,6 +29,7 @@ from pyiceberg.table.update import (
 from txns._commit import manifest_lists
 from txns._commit.due_tables import DueTables
 from txns._iceberg import manifests, places, timestamps
+from txns._iceberg.snapshot_numbers import far_ahead
 from txns._identifier import dotted_name
 from txns._log.entry import Kind, LoggedChange
 from txns._logger import about, fields, logger
@@ -197,7 +198,8 @@ class Applier:
     def _is_its_own(self, table: Identifier, base: TableMetadata, change: LoggedChange) -> bool:
         updates = self._log.request(change).updates
         elsewhere = self._places.forbidden(table, base, updates)
-        return elsewhere is None and not places.misplaced_files(base, updates)
+        foreign = places.misplaced_files(base, updates) or far_ahead(base, updates)
+        return elsewhere is None and not foreign
 
     def _is_there(self, real: Table, change: LoggedChange) -> bool:
         return manifest_lists.first_missing(real.io, self._log.request(change)) is None

@@ -23,6 +23,7 @@ from pyiceberg.table.update import (
 from txns._iceberg import fitting_defaults, free_ids, requirements, timestamps
 from txns._iceberg.manifests import WRITABLE_FORMAT, empty_metadata, last_sequence_number
 from txns._iceberg.places import misplaced_files
+from txns._iceberg.snapshot_numbers import far_ahead
 from txns._iceberg.updates import (
     laid_over,
     with_known_references,
@@ -128,7 +129,7 @@ def updates_of(
     Raises:
         Quarantined: The table lacks what the change stands on.
     """
-    refuse_misplaced(base, logged, request)
+    refuse_not_its_own(base, logged, request)
     source_id = logged.change.from_snapshot_id
     if source_id is not None and base.snapshot_by_id(source_id) is None:
         raise incomplete(
@@ -186,17 +187,17 @@ def creation_updates(
     logged: LoggedChange, request: CommitTableRequest, now_ms: int
 ) -> tuple[TableUpdate, ...]:
     """Give the updates that create a table, with `txns.applied` set to the `commit_ts`."""
-    refuse_misplaced(None, logged, request)
+    refuse_not_its_own(None, logged, request)
     known = with_known_references(None, request.updates)
     updates = fitted(None, known, now_ms, renumber_in_memory)
     return (*updates, SetPropertiesUpdate(updates={_mark.APPLIED: str(logged.commit_ts)}))
 
 
-def refuse_misplaced(
+def refuse_not_its_own(
     base: TableMetadata | None, logged: LoggedChange, request: CommitTableRequest
 ) -> None:
     """
-    Refuse a change that makes a table read manifests or statistics that are not its own.
+    Refuse a change whose files, or numbers, are not the table's own.
 
     Whoever lays it over the table may have more rights than who has written the log.
 
@@ -206,17 +207,32 @@ def refuse_misplaced(
         request: Its payload.
 
     Raises:
-        Quarantined: A file lies elsewhere; with the command that takes the entry away.
+        Quarantined: A file lies elsewhere, or a number is far above the table's; with the command
+            that takes the entry away.
     """
     for path in misplaced_files(base, request.updates):
-        raise Quarantined(
-            logged.change.table,
+        raise _not_its_own(
+            logged,
             "a logged change names a manifest list or statistics that do not lie below the table's"
             f" metadata location, and is not carried out; file=`{path}`",
-            f"`txns recover --void {logged.commit_ts}` takes the entry out of the log, then"
-            f" `txns repair adopt {dotted_name(logged.change.table)}` takes the table as it stands;"
-            " look who has written the commit table: whoever may is trusted",
         )
+    if number := far_ahead(base, request.updates):
+        raise _not_its_own(
+            logged,
+            "a logged change adds a snapshot whose number is so far above the table's that nobody"
+            f" has given it, and is not carried out; number=`{number}`",
+        )
+
+
+def _not_its_own(logged: LoggedChange, reason: str) -> Quarantined:
+    name = dotted_name(logged.change.table)
+    return Quarantined(
+        logged.change.table,
+        reason,
+        f"`txns recover --void {logged.commit_ts}` takes the entry out of the log, then"
+        f" `txns repair adopt {name}` takes the table as it stands;"
+        " look who has written the commit table: whoever may is trusted",
+    )
 
 
 def creates(request: CommitTableRequest) -> bool:

@@ -98,6 +98,28 @@ def test_no_record_changes_a_table_that_was_never_under_care(lake, kind, caplog)
     assert [1, 2, 3] == ids(handle.snapshot().load_table(a))
 
 
+@pytest.mark.parametrize("number", [2**63 - 1, 2**40])
+def test_no_record_takes_the_last_numbers_of_a_table(lake, number):
+    """Nobody would write the table any more: neither is it applied, nor kept on a branch."""
+    a = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    handle.catalog().load_table(a).append(rows(2))
+    handle.apply_le()
+    table = lake.catalog.load_table(a)
+    own = f"{table.location()}/metadata/snap-7.avro"
+    shutil.copy(urlparse(table.current_snapshot().manifest_list).path, urlparse(own).path)
+    ts = log_forged(handle, table, [own], number=number)
+    assert [("shop", "a")] == handle.apply_le()
+    assert table.metadata_location == lake.catalog.load_table(a).metadata_location
+    with pytest.raises(txns.errors.Quarantined, match=f"sequence-number {number}.*--void {ts}"):
+        lake.open(lake.another_catalog()).catalog().load_table(a).append(rows(3))
+    void(Parts.of(lake.another_catalog(), Config.of(), lake.clock), ts)
+    again = lake.open()
+    again.repair_adopt(a)
+    again.catalog().load_table(a).append(rows(4))
+    assert [1, 2, 4] == lake.plain_ids(a)
+
+
 @pytest.fixture
 def victim(lake):
     return lake.catalog.load_table(lake.table("victim", [66], register=False))

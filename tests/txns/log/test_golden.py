@@ -17,7 +17,7 @@ from pyiceberg.table.snapshots import Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 
 from txns._clock import SystemClock
-from txns._iceberg import places
+from txns._iceberg import places, snapshot_numbers
 from txns._log import commit_table as _commit_table
 from txns._log import entry as _entry
 from txns._log import payload as _payload
@@ -233,6 +233,17 @@ def test_manifest_lists_lie_where_the_specification_says(golden: dict[str, Any])
     base = golden["base"] and TableMetadataUtil.parse_obj(golden["base"])
     updates = _request([], golden["updates"]).updates
     assert golden["misplaced"] == places.misplaced_files(base, updates)
+
+
+@pytest.mark.parametrize(
+    "golden",
+    json.loads((GOLDEN / "snapshot_numbers.json").read_text("utf-8")),
+    ids=lambda golden: golden["why"],
+)
+def test_numbers_are_as_far_ahead_as_the_specification_says(golden: dict[str, Any]) -> None:
+    base = golden["base"] and TableMetadataUtil.parse_obj(golden["base"])
+    updates = _request([], golden["updates"]).updates
+    assert golden["farAhead"] == snapshot_numbers.far_ahead(base, updates)
 
 
 PLACES = json.loads((GOLDEN / "table_places.json").read_text("utf-8"))

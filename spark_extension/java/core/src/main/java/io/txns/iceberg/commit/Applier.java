@@ -14,6 +14,7 @@ import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.History;
 import io.txns.iceberg.meta.Places;
+import io.txns.iceberg.meta.SnapshotNumbers;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.Timestamps;
 import io.txns.iceberg.stage.KeptTags;
@@ -259,7 +260,8 @@ public final class Applier {
   private boolean isItsOwn(
       TableIdentifier table, TableMetadata base, List<MetadataUpdate> updates) {
     return places.forbidden(table, base, updates).isEmpty()
-        && Places.misplacedFiles(base, updates).isEmpty();
+        && Places.misplacedFiles(base, updates).isEmpty()
+        && SnapshotNumbers.farAhead(base, updates).isEmpty();
   }
 
   /**

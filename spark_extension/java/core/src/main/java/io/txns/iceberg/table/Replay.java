@@ -90,7 +90,7 @@ public final class Replay {
       Renumber renumber,
       Set<UpdateRequirement> unmet,
       Consumer<TableMetadata.Builder> branches) {
-    MisplacedFiles.refuse(base, logged, request);
+    NotItsOwn.refuse(base, logged, request);
     TableIdentifier table = logged.change().table();
     Long from = logged.change().fromSnapshotId();
     UpdateTableRequest here = byIdsOf(base, logged, request);
@@ -204,7 +204,7 @@ public final class Replay {
             .filter(MetadataUpdate.UpgradeFormatVersion.class::isInstance)
             .map(update -> ((MetadataUpdate.UpgradeFormatVersion) update).formatVersion())
             .reduce(1, Math::max);
-    MisplacedFiles.refuse(null, logged, request);
+    NotItsOwn.refuse(null, logged, request);
     try {
       TableMetadata.Builder builder = TableMetadata.buildFromEmpty(formatVersion);
       List<MetadataUpdate> updates = FreeIds.in(null, request.updates());

@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.txns.iceberg.Isolation;
 import io.txns.iceberg.meta.Places;
+import io.txns.iceberg.meta.SnapshotNumbers;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
@@ -94,6 +95,20 @@ class PermittedTest {
     UpdateTableRequest request = request(JSON.createArrayNode(), golden.get("updates"));
     List<String> misplaced = Places.misplacedFiles(table, request.updates());
     assertThat(JSON.<JsonNode>valueToTree(misplaced)).isEqualTo(golden.get("misplaced"));
+  }
+
+  static Stream<Named<JsonNode>> numbers() throws IOException {
+    return named(file("snapshot_numbers.json"));
+  }
+
+  @ParameterizedTest
+  @MethodSource("numbers")
+  void numbersAreAsFarAheadAsTheSpecificationSays(JsonNode golden) throws IOException {
+    JsonNode base = golden.get("base");
+    TableMetadata table = base.isNull() ? null : TableMetadataParser.fromJson(base.toString());
+    UpdateTableRequest request = request(JSON.createArrayNode(), golden.get("updates"));
+    assertThat(SnapshotNumbers.farAhead(table, request.updates()))
+        .isEqualTo(Optional.ofNullable(golden.get("farAhead").textValue()));
   }
 
   static Stream<Named<JsonNode>> places() throws IOException {
