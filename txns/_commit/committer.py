@@ -476,7 +476,7 @@ class Committer:
                 "no transaction does such a thing: what begins with txns. or txns- is the"
                 " protocol's own, leave it out, or give it another name; a property by which"
                 " libraries load code or reach storage is set with the catalog itself, past the"
-                " protocol;"
+                " protocol; one that they parse has a value that they can parse;"
                 f" update=`{why}` table=`{name}`",
             )
         base = None if staged.create else staged.base

@@ -25,6 +25,7 @@ from txns._iceberg.snapshots import summary_value
 from txns._identifier import dotted_name
 from txns._log.commit_table import LOG_ID
 from txns._log.entry import COMMIT_TS, TXN_ID, Kind, Operation
+from txns._log.property_values import is_unreadable
 from txns.errors import CorruptLog, Unsupported
 
 if TYPE_CHECKING:
@@ -197,7 +198,11 @@ def _not_set(logged: LoggedChange, updates: Mapping[str, str], log: Identifier) 
         if key.startswith(PREFIX):
             if fixed.get(key) != value:
                 yield key
-        elif steers(key) or not (entry.kind is Kind.COMMIT or key in _RETENTION):
+        elif (
+            steers(key)
+            or is_unreadable(key, value)
+            or not (entry.kind is Kind.COMMIT or key in _RETENTION)
+        ):
             yield key
 
 

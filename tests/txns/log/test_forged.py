@@ -281,6 +281,31 @@ def test_a_property_by_which_libraries_reach_storage_is_set_past_the_protocol(la
     assert {(key, value), ("owner", "me")} <= lake.catalog.load_table(a).properties.items()
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("schema.name-mapping.default", "{"), ("write.metadata.previous-versions-max", "x")],
+)
+def test_no_property_is_set_that_libraries_cannot_parse(lake, key, value):
+    """By no user, who is told so, and by no record: nobody would read or write the table."""
+    a = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    with pytest.raises(txns.InvalidUsage, match=f"can parse;.*{key}"):
+        handle.catalog().load_table(a).transaction().set_properties(
+            {key: value}
+        ).commit_transaction()
+    handle.catalog().load_table(a).append(rows(2))
+    handle.apply_le()
+    table = lake.catalog.load_table(a)
+    own = f"{table.location()}/metadata/snap-7.avro"
+    shutil.copy(urlparse(table.current_snapshot().manifest_list).path, urlparse(own).path)
+    ts = log_forged(handle, table, [own, SetPropertiesUpdate(updates={key: value})])
+    assert [("shop", "a")] == handle.apply_le()
+    with pytest.raises(txns.errors.CorruptLog, match=f"--void {ts}.*{key}"):
+        lake.open(lake.another_catalog()).snapshot().load_table(a)
+    lake.another_catalog().load_table(a).append(rows(3))
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
 class Elsewhere(SimpleLocationProvider):
     """A location provider of a user's own, which lays metadata where no other library does."""
 

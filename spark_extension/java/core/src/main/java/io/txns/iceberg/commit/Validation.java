@@ -236,7 +236,8 @@ final class Validation {
           String.format(
               "no transaction does such a thing: what begins with txns. or txns- is the protocol's"
                   + " own, leave it out, or give it another name; a property by which libraries load"
-                  + " code or reach storage is set with the catalog itself, past the protocol;"
+                  + " code or reach storage is set with the catalog itself, past the protocol; one that"
+                  + " they parse has a value that they can parse;"
                   + " update=`%s` table=`%s`",
               forbidden.get(), table));
     }

@@ -237,7 +237,9 @@ public final class Permitted {
             set ->
                 set.getKey().startsWith(PREFIX)
                     ? !set.getValue().equals(fixed.get(set.getKey()))
-                    : steers(set.getKey()) || !commits && !RETENTION.contains(set.getKey()))
+                    : steers(set.getKey())
+                        || PropertyValues.isUnreadable(set.getKey(), set.getValue())
+                        || !commits && !RETENTION.contains(set.getKey()))
         .map(Map.Entry::getKey);
   }
 
