@@ -68,6 +68,7 @@ def log_forged(
     operation: LoggedOperation = LoggedOperation.ALTER,
     *,
     number: int | None = None,
+    timestamp_ms: int | None = None,
     **summary: str,
 ) -> int:
     """
@@ -80,6 +81,7 @@ def log_forged(
         kind: Of the entry.
         operation: Of the change.
         number: The snapshot's sequence number; None for the next one.
+        timestamp_ms: The snapshot's; None for the `commit_ts`.
         summary: More keys of the snapshot's.
     """
     ts, main = handle.parts.log.load().upper + 1, table.current_snapshot()
@@ -90,7 +92,7 @@ def log_forged(
             "snapshot_id": 7,
             "parent_snapshot_id": main.snapshot_id,
             "sequence_number": number or (main.sequence_number or 0) + 1,
-            "timestamp_ms": ts,
+            "timestamp_ms": timestamp_ms or ts,
             "manifest_list": [*lists, main.manifest_list][0],
             "summary": _stamped(ts, **summary),
         }

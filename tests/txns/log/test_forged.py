@@ -306,6 +306,28 @@ def test_no_property_is_set_that_libraries_cannot_parse(lake, key, value):
     assert [1, 2, 3] == lake.plain_ids(a)
 
 
+@pytest.mark.parametrize("timestamp_ms", [2**63 - 1, 253_402_300_800_000])
+def test_no_record_puts_a_table_ahead_of_all_clocks(lake, timestamp_ms):
+    """What is applied is 59 seconds ahead of the applier's clock at most: others write on."""
+    a = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    handle.catalog().load_table(a).append(rows(2))
+    handle.apply_le()
+    table = lake.catalog.load_table(a)
+    own = f"{table.location()}/metadata/snap-7.avro"
+    shutil.copy(urlparse(table.current_snapshot().manifest_list).path, urlparse(own).path)
+    log_forged(handle, table, [own], timestamp_ms=timestamp_ms)
+    handle.apply_le()
+    shown = lake.catalog.load_table(a).metadata
+    newest = max(shown.last_updated_ms, *(each.timestamp_ms for each in shown.snapshots))
+    assert newest <= lake.clock.now_ms() + 59_000
+    lake.another_catalog().load_table(a).append(rows(3))
+    handle.repair_adopt(a)
+    handle.catalog().load_table(a).append(rows(4))
+    assert [] == handle.apply_le()
+    assert [1, 2, 3, 4] == lake.plain_ids(a)
+
+
 class Elsewhere(SimpleLocationProvider):
     """A location provider of a user's own, which lays metadata where no other library does."""
 
