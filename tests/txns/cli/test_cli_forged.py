@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import pytest
 from pyiceberg.exceptions import ServiceUnavailableError
+from pyiceberg.table.update import SetPropertiesUpdate
 
 from tests.txns import forged as forger
-from tests.txns.forged import log_creation, log_entry
+from tests.txns.forged import log_creation, log_entry, log_forged
 from tests.txns.lake import ids, rows
 from txns._admin.health import health
 from txns._log.commit_log import CommitLog
@@ -167,6 +169,21 @@ def test_status_leads_out_of_a_creation_whose_manifest_list_is_not_there(shop, c
     said = cli("status").stdout
     assert "shop.forged: quarantine: a logged change adds a snapshot whose manifest list" in said
     assert "repair" not in said
+    _go_by_status(shop, cli)
+
+
+@pytest.mark.parametrize(
+    ("number", "properties"),
+    [(2**63 - 1, {}), (None, {"schema.name-mapping.default": "{"})],
+)
+def test_status_leads_out_of_what_nobody_could_go_on_with(shop, cli, number, properties):
+    """Of a table that has taken the last number, or that a library cannot read."""
+    table = shop.catalog.load_table("shop.a")
+    own = f"{table.location()}/metadata/snap-7.avro"
+    listed = table.current_snapshot().manifest_list
+    Path(own.removeprefix("file://")).write_bytes(Path(listed.removeprefix("file://")).read_bytes())
+    log_forged(shop.open(), table, [own, SetPropertiesUpdate(updates=properties)], number=number)
+    assert 1 == cli("apply").exit_code
     _go_by_status(shop, cli)
 
 
