@@ -369,6 +369,8 @@ class Applier:
             self._planned(table, change, self._clock.now_ms())
         except NoSuchNamespaceError:  # some catalogs make a table in none, at their own place
             return _without_namespace(table, change.commit_ts)
+        except Unsupported:
+            return None  # here alone: another library writes its format
         except TxnsError as error:
             return error
         except Exception:  # noqa: BLE001 -- a server or a storage that fails tells nothing

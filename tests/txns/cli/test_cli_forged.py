@@ -16,6 +16,7 @@ from tests.txns import forged as forger
 from tests.txns.forged import log_creation, log_entry, log_forged
 from tests.txns.lake import ids, rows
 from txns._admin.health import health
+from txns._iceberg import manifests
 from txns._log.commit_log import CommitLog
 from txns._log.entry import NO_PAYLOAD, Change, Kind, Operation, Payload
 
@@ -202,6 +203,15 @@ def test_a_creation_waits_for_a_namespace_that_somebody_dropped(shop, cli):
     assert 0 == cli("apply").exit_code
     assert shop.catalog.table_exists("late.new")
     assert "quarantine" not in cli("status").stdout
+
+
+def test_a_creation_of_a_format_that_another_library_writes_is_unapplied(shop, monkeypatch):
+    handle, folder = _with_creation(shop)
+    place = folder.replace("/new", "/forged")
+    log_creation(handle, place, f"{place}/metadata/snap-7.avro")
+    monkeypatch.setattr(manifests, "WRITABLE_FORMAT", 1)
+    [made] = [each for each in health(handle.parts).tables if each.name == "shop.forged"]
+    assert ("unapplied", "") == (made.state, made.words)
 
 
 def test_a_server_that_fails_is_no_creation_without_a_namespace(shop, monkeypatch):
