@@ -34,7 +34,8 @@ class _Looked(LockedRows):
     def _read(self, identifier: Identifier, location: str) -> Table:
         return self.catalog.table_at(identifier, location)
 
-    def _write(self, made: Table) -> None:
+    def _write(self, made: Table, base: Table | None) -> None:
+        del base
         self.catalog.refuse_what_python_cannot_write(made.metadata)
         self.catalog.registry.storage.files[made.metadata_location] = made.metadata
 

@@ -133,7 +133,6 @@ def restage_under_the_same_id() -> list[Patch]:
                 for each in listed
                 if each.added_snapshot_id == own
             ]
-            manifests += _manifests.manifests_of(real.io, main.manifest_list)
             path = f"{real.metadata.location}/metadata/snap-{own}-{self._clock.new_uuid()}.avro"
             _manifests.write_list(
                 real.io,
@@ -142,7 +141,7 @@ def restage_under_the_same_id() -> list[Patch]:
                 snapshot_id=own,
                 parent_id=main.snapshot_id,
                 sequence_number=numbers.sequence_number,
-                manifests=manifests,
+                listing=_manifests.Listing(manifests, main.manifest_list),
             )
             again = replay.renumber_in_memory(staged, numbers)
             return again.model_copy(

@@ -122,7 +122,7 @@ class LockedRows(ABC):
         for identifier, moved in sorted(self._moved.items()):
             made = self._made(identifier, moved)
             self._written.append(made)
-            self._write(made)
+            self._write(made, moved.base)
             self._move(identifier, moved.base, made)
 
     def commit(self) -> None:
@@ -169,11 +169,9 @@ class LockedRows(ABC):
     def _read(self, identifier: Identifier, location: str) -> Table:
         """Give a table by the file that its row names."""
 
-    def _write(self, made: Table) -> None:
-        """Write the file of a table's new metadata."""
-        self.catalog._write_metadata(  # noqa: SLF001 -- as commit_table does
-            made.metadata, made.io, made.metadata_location
-        )
+    @abstractmethod
+    def _write(self, made: Table, base: Table | None) -> None:
+        """Write the file of a table's new metadata, which follows that of `base`, if any."""
 
     @abstractmethod
     def _move(self, identifier: Identifier, base: Table | None, made: Table) -> None:

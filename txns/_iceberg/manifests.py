@@ -7,27 +7,35 @@ and renumbered ones. Format 2 only, like all writing of pyiceberg 0.12.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
+from pydantic_core import to_json
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.manifest import (
     DEFAULT_READ_VERSION,
     MANIFEST_ENTRY_SCHEMAS,
+    MANIFEST_LIST_FILE_SCHEMAS,
     UNASSIGNED_SEQ,
     DataFile,
     DataFileContent,
     FileFormat,
+    ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
     clear_manifest_cache,
+    construct_partition_summaries,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
     read_manifest_list,
-    write_manifest,
-    write_manifest_list,
 )
-from pyiceberg.table import TableProperties
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadataV1
 
+from txns._iceberg import avro_files
 from txns._iceberg.earlier_schema import schema_of
 from txns._logger import logger
 from txns.errors import Unsupported
@@ -44,7 +52,13 @@ if TYPE_CHECKING:
 
 _LOG = logger(__name__)
 
-WRITABLE_FORMAT = 2
+WRITABLE_FORMAT: Final = 2
+_READ = MANIFEST_LIST_FILE_SCHEMAS[DEFAULT_READ_VERSION]
+_LISTS = {
+    version: avro_files.AvroFile(MANIFEST_LIST_FILE_SCHEMAS[version], "manifest_file", _READ)
+    for version in (1, WRITABLE_FORMAT)
+}
+"""How they are written, by the table's format; a list of version 3 only Spark writes."""
 _FIELDS = (
     "manifest_path",
     "manifest_length",
@@ -123,6 +137,20 @@ def is_gone(io: FileIO, path: str) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """
+    What a manifest list is to have: manifests of its own, then all of another list.
+
+    Attributes:
+        own: In this order.
+        rest: The path of the other list; None for nothing.
+    """
+
+    own: Sequence[ManifestFile] = ()
+    rest: str | None = None
+
+
 def write_list(
     io: FileIO,
     metadata: TableMetadata,
@@ -131,10 +159,10 @@ def write_list(
     snapshot_id: int,
     parent_id: int | None,
     sequence_number: int,
-    manifests: Iterable[ManifestFile],
+    listing: Listing,
 ) -> None:
     """
-    Write a manifest list.
+    Write a manifest list. What another list has is copied, where it is written in the same way.
 
     Args:
         io: Where to.
@@ -143,17 +171,41 @@ def write_list(
         snapshot_id: The snapshot that the list belongs to.
         parent_id: Its parent.
         sequence_number: Its number, which manifests without one take.
-        manifests: What to list.
+        listing: What to list.
     """
-    with write_manifest_list(
-        format_version=metadata.format_version,
-        output_file=io.new_output(path),
-        snapshot_id=snapshot_id,
-        parent_snapshot_id=parent_id,
-        sequence_number=sequence_number,
-        avro_compression=_compression(metadata),
-    ) as writer:
-        writer.add_manifests(list(manifests))
+    version = metadata.format_version
+    if version not in _LISTS:
+        check_writable_format(version, metadata.location)
+    codec = avro_files.codec_of(metadata)
+    header = {
+        "snapshot-id": str(snapshot_id),
+        "parent-snapshot-id": "null" if parent_id is None else str(parent_id),
+        **({"sequence-number": str(sequence_number)} if version > 1 else {}),
+        "format-version": str(version),
+    }
+    own = [_numbered(each, snapshot_id, sequence_number) for each in listing.own]
+    before = avro_files.read(io, listing.rest) if listing.rest else None
+    data = _LISTS[version].encoded(own, codec, header, before)
+    if data is None:
+        assert listing.rest is not None
+        data = _LISTS[version].encoded([*own, *manifests_of(io, listing.rest)], codec, header)
+    assert data is not None
+    avro_files.write(io, path, data)
+
+
+def _numbered(manifest: ManifestFile, snapshot_id: int, sequence_number: int) -> ManifestFile:
+    """Give a manifest as a list has it: one that the list's snapshot wrote takes its number."""
+    changes = {
+        name: sequence_number
+        for name in ("sequence_number", "min_sequence_number")
+        if getattr(manifest, name) == UNASSIGNED_SEQ
+    }
+    if changes and manifest.added_snapshot_id != snapshot_id:
+        raise ValueError(
+            "a manifest of another snapshot has no sequence number:"
+            f" snapshot=`{manifest.added_snapshot_id}` path=`{manifest.manifest_path}`"
+        )
+    return _changed(manifest, **changes) if changes else manifest
 
 
 def owned_by(manifest: ManifestFile, snapshot_id: int, *, was: int) -> ManifestFile:
@@ -190,7 +242,7 @@ def renumbered(
         snapshot_id=own,
         parent_id=snapshot.parent_snapshot_id,
         sequence_number=sequence_number,
-        manifests=[owned_by(manifest, own, was=own) for manifest in listed],
+        listing=Listing([owned_by(manifest, own, was=own) for manifest in listed]),
     )
     clear_manifest_cache()  # it would give the manifests their old numbers back
     return snapshot.model_copy(update={"sequence_number": sequence_number, "manifest_list": path})
@@ -281,25 +333,57 @@ def write_added(
     type, and nothing is written by it: the manifest has the schema of before then.
     """
     spec = metadata.specs()[files[0].spec_id]
-    with write_manifest(
-        format_version=metadata.format_version,
-        spec=spec,
-        schema=schema_of(metadata, spec),
-        output_file=io.new_output(path),
-        snapshot_id=snapshot_id,
-        avro_compression=_compression(metadata),
-    ) as writer:
-        for file in files:
-            writer.add_entry(
-                ManifestEntry.from_args(
-                    status=ManifestEntryStatus.ADDED,
-                    snapshot_id=None,
-                    sequence_number=None,
-                    file_sequence_number=None,
-                    data_file=file,
-                )
-            )
-    return writer.to_manifest_file()
+    schema = schema_of(metadata, spec)
+    header = {
+        "schema": schema.model_dump_json(),
+        "partition-spec": to_json(spec.fields).decode(),
+        "partition-spec-id": str(spec.spec_id),
+        "format-version": str(metadata.format_version),
+        "content": "data",
+    }
+    entries = [
+        ManifestEntry.from_args(
+            status=ManifestEntryStatus.ADDED,
+            snapshot_id=None,
+            sequence_number=None,
+            file_sequence_number=None,
+            data_file=file,
+        )
+        for file in files
+    ]
+    data = _of_spec(header["schema"], spec.model_dump_json()).encoded(
+        entries, avro_files.codec_of(metadata), header
+    )
+    assert data is not None
+    avro_files.write(io, path, data)
+    return ManifestFile.from_args(
+        manifest_path=path,
+        manifest_length=len(data),
+        partition_spec_id=spec.spec_id,
+        content=ManifestContent.DATA,
+        sequence_number=UNASSIGNED_SEQ,
+        min_sequence_number=UNASSIGNED_SEQ,
+        added_snapshot_id=snapshot_id,
+        added_files_count=len(files),
+        existing_files_count=0,
+        deleted_files_count=0,
+        added_rows_count=sum(file.record_count for file in files),
+        existing_rows_count=0,
+        deleted_rows_count=0,
+        partitions=construct_partition_summaries(spec, schema, [file.partition for file in files]),
+        key_metadata=None,
+    )
+
+
+@lru_cache(maxsize=256)
+def _of_spec(schema: str, spec: str) -> avro_files.AvroFile:
+    """Give how manifests of a spec are written; both as JSON."""
+    partition = PartitionSpec.model_validate_json(spec).partition_type(
+        Schema.model_validate_json(schema)
+    )
+    data_file = data_file_with_partition(partition, WRITABLE_FORMAT)
+    entry = manifest_entry_schema_with_data_file(WRITABLE_FORMAT, data_file)
+    return avro_files.AvroFile(entry, "manifest_entry")
 
 
 def last_sequence_number(metadata: TableMetadata) -> int:
@@ -317,9 +401,3 @@ def _changed(manifest: ManifestFile, **changes: Any) -> ManifestFile:
     """Copy a manifest: pyiceberg's own copy shares its fields with the original."""
     fields = {name: getattr(manifest, name) for name in _FIELDS}
     return ManifestFile.from_args(**{**fields, **changes})
-
-
-def _compression(metadata: TableMetadata) -> Any:
-    return metadata.properties.get(
-        TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
-    )

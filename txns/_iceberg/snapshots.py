@@ -22,11 +22,13 @@ from txns._iceberg import manifests as _manifests
 from txns.errors import CorruptLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyiceberg.io import FileIO
-    from pyiceberg.manifest import DataFile, ManifestFile
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table.metadata import TableMetadata
+
+    from txns._iceberg.manifests import Listing
 
 
 REPLACE = "replace"
@@ -98,7 +100,7 @@ def new_snapshot(
     parent: Snapshot | None,
     operation: str,
     summary: dict[str, str],
-    manifests: Iterable[ManifestFile],
+    listing: Listing,
     now_ms: int,
 ) -> Snapshot:
     """
@@ -112,7 +114,7 @@ def new_snapshot(
         parent: What it stands on; None for nothing.
         operation: Its operation, as Iceberg names it.
         summary: The other keys of its summary.
-        manifests: What it lists; those without a sequence number take the snapshot's.
+        listing: What it lists; manifests without a sequence number take the snapshot's.
         now_ms: Its time, which may have to be moved to follow the table's.
     """
     parent_id = parent.snapshot_id if parent else None
@@ -124,7 +126,7 @@ def new_snapshot(
         snapshot_id=snapshot_id,
         parent_id=parent_id,
         sequence_number=sequence_number,
-        manifests=manifests,
+        listing=listing,
     )
     return Snapshot(
         snapshot_id=snapshot_id,

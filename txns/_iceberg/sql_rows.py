@@ -12,19 +12,20 @@ from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import TYPE_CHECKING
 
-from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
-from sqlalchemy import insert, select, tuple_, update
+from sqlalchemy import bindparam, insert, select, tuple_, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from txns._iceberg.database_answer import codes_of
+from txns._iceberg.known_tables import key_of, known_tables
 from txns._iceberg.locked_rows import LockedRows, Rows, RowsBusy
 from txns._identifier import dotted_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
     from sqlalchemy import Connection
 
@@ -40,11 +41,19 @@ _BEGIN = {
 }
 """SQLite has one lock for all: who takes it later, to write, may find that somebody has written."""
 
+_MOVE = (
+    update(IcebergTables)
+    .where(
+        IcebergTables.catalog_name == bindparam("of_catalog"),
+        IcebergTables.table_namespace == bindparam("of_namespace"),
+        IcebergTables.table_name == bindparam("of_name"),
+        IcebergTables.metadata_location == bindparam("here"),
+    )
+    .values(metadata_location=bindparam("there"), previous_metadata_location=bindparam("here"))
+)
+
 _BUSY = ("55P03", "40P01", "SQLITE_BUSY")
 """What a database says of a lock that is not to be had: it has undone what it was asked for."""
-
-_KNOWN = 256
-"""Tables of which the newest version that was read is kept: a file of metadata never changes."""
 
 
 @dataclass
@@ -53,26 +62,18 @@ class _LockedSqlRows(LockedRows):
 
     catalog: SqlCatalog
     connection: Connection = field(kw_only=True)
-    known: dict[Identifier, Table] = field(kw_only=True)
 
     def _read(self, identifier: Identifier, location: str) -> Table:
-        known = self.known.get(identifier)
-        if known is None or known.metadata_location != location:
-            row = IcebergTables(
-                self.catalog.name, *_key(identifier), location, previous_metadata_location=None
-            )
-            known = self.catalog._convert_orm_to_iceberg(row)  # noqa: SLF001 -- as load_table does
-            self._remember(known)
-        return known
+        return known_tables(self.catalog).read(identifier, location)
 
-    def _remember(self, table: Table) -> None:
-        self.known.pop(table.name(), None)
-        while len(self.known) >= _KNOWN:
-            self.known.pop(next(iter(self.known)))
-        self.known[table.name()] = table
+    def _write(self, made: Table, base: Table | None) -> None:
+        before = base.metadata_location if base else None
+        known_tables(self.catalog).texts.write(
+            made.io, made.metadata_location, made.metadata, before
+        )
 
     def _move(self, identifier: Identifier, base: Table | None, made: Table) -> None:
-        namespace, name = _key(identifier)
+        namespace, name = key_of(identifier)
         location = made.metadata_location
         if base is None:
             row = self.catalog._create_table_row(namespace, name, location)  # noqa: SLF001 -- same
@@ -83,15 +84,9 @@ class _LockedSqlRows(LockedRows):
                     f"somebody has taken the name: {dotted_name(identifier)}"
                 ) from error
             return
+        key = {"of_catalog": self.catalog.name, "of_namespace": namespace, "of_name": name}
         moved = self.connection.execute(
-            update(IcebergTables)
-            .where(
-                IcebergTables.catalog_name == self.catalog.name,
-                IcebergTables.table_namespace == namespace,
-                IcebergTables.table_name == name,
-                IcebergTables.metadata_location == base.metadata_location,
-            )
-            .values(metadata_location=location, previous_metadata_location=base.metadata_location)
+            _MOVE, {**key, "there": location, "here": base.metadata_location}
         )
         if moved.rowcount != 1:
             raise CommitFailedException(f"the table has moved: {dotted_name(identifier)}")
@@ -99,7 +94,7 @@ class _LockedSqlRows(LockedRows):
     def _commit(self) -> None:
         self.connection.exec_driver_sql("COMMIT")
         for table in self._sent:
-            self._remember(table)
+            known_tables(self.catalog).remember(table)
 
 
 @dataclass
@@ -107,7 +102,6 @@ class SqlRows(Rows):
     """The rows of one catalog, whose database changes several in one transaction."""
 
     catalog: SqlCatalog
-    _known: dict[Identifier, Table] = field(default_factory=dict)
 
     @contextmanager
     def locked(self, first: Identifier, others: Iterable[Identifier]) -> Iterator[LockedRows]:
@@ -123,7 +117,7 @@ class SqlRows(Rows):
                 if any(told in _BUSY for told in codes_of(error)):
                     raise RowsBusy(f"others hold the rows of {dotted_name(first)}") from error
                 raise
-            rows = _LockedSqlRows(self.catalog, locations, connection=connection, known=self._known)
+            rows = _LockedSqlRows(self.catalog, locations, connection=connection)
             try:
                 yield rows
             finally:
@@ -134,7 +128,7 @@ class SqlRows(Rows):
         self, connection: Connection, identifiers: Iterable[Identifier]
     ) -> dict[Identifier, str]:
         """Lock the rows of tables that there are, in the order of their names; give their files."""
-        keys = {_key(identifier): identifier for identifier in identifiers}
+        keys = {key_of(identifier): identifier for identifier in identifiers}
         if not keys:
             return {}
         columns = (IcebergTables.table_namespace, IcebergTables.table_name)
@@ -149,11 +143,6 @@ class SqlRows(Rows):
             wanted = wanted.where(condition)
         rows = connection.execute(wanted).all()
         return {keys[namespace, name]: location for namespace, name, location in rows if location}
-
-
-def _key(identifier: Identifier) -> tuple[str, str]:
-    """Give what the catalog keeps of a table's name: its namespace, and the name."""
-    return Catalog.namespace_to_string(identifier[:-1]), identifier[-1]
 
 
 def _roll_back(connection: Connection) -> None:

@@ -20,6 +20,7 @@ from pyiceberg.table.update import (
 )
 
 from txns._iceberg import timestamps
+from txns._iceberg.known_tables import load_table
 from txns._iceberg.manifests import last_sequence_number
 from txns._iceberg.metadata_files import is_unwritten
 from txns._identifier import dotted_name
@@ -144,11 +145,11 @@ class CommitLog:
     def load_table(self) -> Table:
         """Load the commit table, whatever its records say, and whatever has been seen of it."""
         try:
-            return self.catalog.load_table(self.identifier)
+            return load_table(self.catalog, self.identifier)
         except FileNotFoundError:
             pass  # its metadata file was removed after the catalog named it: there is a newer one
         try:
-            return self.catalog.load_table(self.identifier)
+            return load_table(self.catalog, self.identifier)
         except FileNotFoundError as error:
             raise FileNotFoundError(
                 "the metadata file that the catalog names for the commit table is gone: stop what"

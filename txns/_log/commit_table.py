@@ -17,6 +17,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, SetPropertie
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from txns._iceberg import snapshots
+from txns._iceberg.manifests import Listing
 from txns._iceberg.new_table import creating_updates, plan
 from txns._log import entry
 from txns._log.entry import THIS_ENGINE
@@ -127,7 +128,7 @@ def create(catalog: Catalog, identifier: Identifier, clock: Clock) -> None:
         parent=None,
         operation=snapshots.APPEND,
         summary=entry.to_summary(first),
-        manifests=[],
+        listing=Listing(),
         now_ms=clock.now_ms(),
     )
     updates = (

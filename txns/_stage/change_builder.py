@@ -38,6 +38,7 @@ from pyiceberg.table.update import (
 from txns._iceberg import manifests as _manifests
 from txns._iceberg import snapshots, timestamps
 from txns._iceberg.free_ids import naming_all
+from txns._iceberg.manifests import Listing
 from txns._iceberg.snapshots import APPEND, REPLACE
 from txns._identifier import dotted_name
 from txns._log.entry import Change, Operation
@@ -89,14 +90,13 @@ def stage_copy(
         parent: What `main` stands on in the log.
         operation: `append` for an empty snapshot, `overwrite` where rows change.
     """
-    manifests = _manifests.manifests_of(staged.io, source.manifest_list) if source else []
     summary = snapshots.totals_of(source)
     if source and source is not parent:
         summary[mark.SNAPSHOT_RESTORED] = str(source.snapshot_id)
     _stage_listing(
         staged,
         clock,
-        manifests=manifests,
+        listing=Listing(rest=source.manifest_list if source else None),
         parent=parent,
         operation=operation,
         summary=summary,
@@ -115,7 +115,7 @@ def footing(staged: StagedTable, clock: Clock) -> Snapshot:
     return _stage_listing(
         staged,
         clock,
-        manifests=_manifests.manifests_of(staged.io, main.manifest_list) if main else [],
+        listing=Listing(rest=main.manifest_list if main else None),
         parent=main,
         operation=REPLACE if main else "overwrite",
         summary=snapshots.totals_of(main) | restored,
@@ -164,14 +164,14 @@ def stage_append(
     base = staged.current
     parent = base.current_snapshot()
     snapshot_id = clock.new_snapshot_id()
-    manifests = _manifests.manifests_of(staged.io, parent.manifest_list) if parent else []
+    own: list[ManifestFile] = []
     for number, of_spec in enumerate(_by_spec(base, files)):
         path = staged.metadata_path(f"{clock.new_uuid()}-m{number}.avro")
-        manifests.insert(0, _manifests.write_added(staged.io, base, path, snapshot_id, of_spec))
+        own.insert(0, _manifests.write_added(staged.io, base, path, snapshot_id, of_spec))
     return _stage_listing(
         staged,
         clock,
-        manifests=manifests,
+        listing=Listing(own, parent.manifest_list if parent else None),
         parent=parent,
         operation=APPEND,
         summary=snapshots.append_summary(base, files) | dict(properties or {}),
@@ -199,7 +199,7 @@ def stage_drop(staged: StagedTable, clock: Clock) -> None:
     _stage_listing(
         staged,
         clock,
-        manifests=[],
+        listing=Listing(),
         parent=staged.current.current_snapshot(),
         operation="delete",
         summary={mark.SNAPSHOT_DROPPED: "true"},
@@ -210,7 +210,7 @@ def _stage_listing(
     staged: StagedTable,
     clock: Clock,
     *,
-    manifests: list[ManifestFile],
+    listing: Listing,
     parent: Snapshot | None,
     operation: str,
     summary: dict[str, str],
@@ -228,7 +228,7 @@ def _stage_listing(
         parent=parent,
         operation=operation,
         summary=summary,
-        manifests=manifests,
+        listing=listing,
         now_ms=clock.now_ms(),
     )
     added = AddSnapshotUpdate(snapshot=snapshot)

@@ -86,7 +86,6 @@ def _append(restaged: StagedTable, snapshot: Snapshot, clock: Clock) -> None:
     for manifest in _manifests.manifests_of(restaged.io, snapshot.manifest_list):
         if manifest.added_snapshot_id == snapshot.snapshot_id:
             own.extend(_taken_over(restaged, manifest, snapshot, snapshot_id, clock))
-    standing = _manifests.manifests_of(restaged.io, main.manifest_list) if main else []
     restaged.replaced.append(snapshot.manifest_list)
     path = restaged.metadata_path(f"snap-{snapshot_id}-0-{clock.new_uuid()}.avro")
     again = snapshots.new_snapshot(
@@ -97,7 +96,7 @@ def _append(restaged: StagedTable, snapshot: Snapshot, clock: Clock) -> None:
         parent=main,
         operation=snapshots.APPEND,
         summary=_summary(snapshot, main),
-        manifests=[*own, *standing],
+        listing=_manifests.Listing(own, main.manifest_list if main else None),
         now_ms=clock.now_ms(),
     )
     added = AddSnapshotUpdate(snapshot=again)

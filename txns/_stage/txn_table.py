@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import _check_pyarrow_schema_compatible, _dataframe_to_data_files
 from pyiceberg.table import (
     ALWAYS_TRUE,
-    DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE,
     Table,
     TableProperties,
     Transaction,
@@ -19,10 +17,10 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.table.update.snapshot import UpdateSnapshot
 from pyiceberg.typedef import EMPTY_DICT
-from pyiceberg.utils.config import Config
 from pyiceberg.utils.properties import property_as_bool
 
 from txns._identifier import dotted_name
+from txns._stage import data_files
 from txns._table.mark import created_ts
 from txns.errors import Conflict, Unsupported
 
@@ -159,16 +157,7 @@ class TxnTable(Table):
             return
         metadata = self.metadata  # another thread may change it meanwhile
         self.on_write(metadata)
-        _check_pyarrow_schema_compatible(
-            metadata.schema(),
-            provided_schema=df.schema,
-            downcast_ns_timestamp_to_us=_downcasts(),
-            format_version=metadata.format_version,
-        )
-        empty = isinstance(df, pa.Table) and df.num_rows == 0
-        files = [] if empty else list(_dataframe_to_data_files(metadata, df, self.io))
-        for file in files:  # which pyiceberg leaves to the manifest's writer
-            file.spec_id = metadata.default_spec_id
+        files = data_files.written(metadata, df, self.io)
         self._append_files(files, snapshot_properties)
 
     def scan(
@@ -362,10 +351,6 @@ class _NotingUpdates(UpdateSnapshot):
 
 def _anywhere(_metadata: TableMetadata) -> None:
     """A table that the transaction itself has created stands where it may."""
-
-
-def _downcasts() -> bool:
-    return bool(Config().get_bool(DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE))
 
 
 def _snapshot_id(

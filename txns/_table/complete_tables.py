@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
+from txns._iceberg.known_tables import load_table
 from txns._identifier import dotted_name
 from txns._log.commit_log import LAG_MS
 from txns._log.entry import Kind
@@ -67,7 +68,7 @@ class CompleteTables:
     def _load(self, identifier: Identifier, head: Head) -> tuple[Table | None, int | None]:
         """Load a table once; with the `commit_ts` in ms up to which what is given lacks entries."""
         try:
-            table = self.catalog.load_table(identifier)
+            table = load_table(self.catalog, identifier)
         except NoSuchTableError:
             creation = head.state.creation(identifier, head.upper)
             if creation is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
+from txns._iceberg.known_tables import load_table
 from txns._iceberg.snapshots import summary_value
 from txns._iceberg.updates import laid_over
 from txns._identifier import dotted_name
@@ -111,7 +112,7 @@ class DataTables:
         try:
             return self.load(identifier, head, read_ts)
         except Conflict:
-            metadata = self.catalog.load_table(identifier).metadata
+            metadata = load_table(self.catalog, identifier).metadata
             care_ts = _mark.care_ts(metadata) or 0
             if care_ts <= read_ts or self.forget_above(read_ts, str(metadata.table_uuid)):
                 raise
@@ -176,7 +177,7 @@ class DataTables:
         if not head.state.off:
             return None
         try:
-            table = self.catalog.load_table(identifier)
+            table = load_table(self.catalog, identifier)
         except NoSuchTableError:
             return None
         mark = _mark.mark_of(table.metadata)
@@ -198,7 +199,7 @@ class DataTables:
         if not identifier[:-1]:
             return UNKNOWN
         try:
-            metadata = self.catalog.load_table(identifier).metadata
+            metadata = load_table(self.catalog, identifier).metadata
         except NoSuchTableError:
             return LESS_THAN_ALL
         return _mark.applied_ts(metadata) if str(metadata.table_uuid) == uuid else LESS_THAN_ALL

@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from txns._iceberg import snapshots
+from txns._iceberg.manifests import last_sequence_number
 from txns._iceberg.snapshots import APPEND, REPLACE, History
 from txns._table import mark as _mark
 
@@ -366,14 +367,19 @@ def _newest(metadata: TableMetadata, ts: int) -> tuple[Snapshot | None, bool]:
     stranger may put `main` on any of them, and expire the one that it was left on. Forget and
     register may share a timestamp: the later one counts.
     """
-    left_on = (
-        snapshot
-        for snapshot in metadata.snapshots
-        if _mark.is_ours(snapshot) and not _mark.is_passing(snapshot)
-        if _mark.commit_ts_of(snapshot) == ts
-    )
-    last = max(left_on, key=lambda one: one.sequence_number or 0, default=None)
+    last = metadata.current_snapshot()
+    # Numbers only grow: of the newest snapshot nobody has to ask for a later one.
+    is_newest = last is not None and last.sequence_number == last_sequence_number(metadata) > 0
+    if last is None or not (is_newest and _leaves_main(last, ts)):
+        left_on = (each for each in metadata.snapshots if _leaves_main(each, ts))
+        last = max(left_on, key=lambda one: one.sequence_number or 0, default=None)
     shown = last is not None and any(
-        entry.snapshot_id == last.snapshot_id for entry in metadata.snapshot_log
+        entry.snapshot_id == last.snapshot_id for entry in reversed(metadata.snapshot_log)
     )
     return last, shown
+
+
+def _leaves_main(snapshot: Snapshot, ts: int) -> bool:
+    """Whether the entry at a timestamp in ms left `main` on a snapshot."""
+    ours = _mark.is_ours(snapshot) and not _mark.is_passing(snapshot)
+    return ours and _mark.commit_ts_of(snapshot) == ts

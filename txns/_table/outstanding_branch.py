@@ -130,7 +130,8 @@ def put(base: TableMetadata, left: Left, now_ms: int) -> tuple[TableUpdate, ...]
         min_snapshots_to_keep=len(copies) + _FOUNDATION,
         max_ref_age_ms=_mark.FOR_EVER_MS,
     )
-    return (*_removal(base), *copies, branch)
+    earlier = [each for each in base.snapshots if is_copy(each)]
+    return (*_removal(base, earlier), *copies, branch)
 
 
 def _numbers(base: TableMetadata, staged: Sequence[int]) -> list[int]:
@@ -161,8 +162,9 @@ def done(base: TableMetadata, commit_ts: int) -> tuple[TableUpdate, ...]:
 
     An expiry would take the copies' lists along, which whoever reads the table may still have.
     """
-    is_last = all(_of(each) <= commit_ts for each in base.snapshots if is_copy(each))
-    return _removal(base) if is_last else ()
+    copies = [each for each in base.snapshots if is_copy(each)]
+    is_last = all(_of(each) <= commit_ts for each in copies)
+    return _removal(base, copies) if is_last else ()
 
 
 def is_left_over(metadata: TableMetadata, head: Snapshot) -> bool:
@@ -170,9 +172,9 @@ def is_left_over(metadata: TableMetadata, head: Snapshot) -> bool:
     return is_copy(head) and _of(head) <= _mark.applied_ts(metadata)
 
 
-def _removal(base: TableMetadata) -> tuple[TableUpdate, ...]:
-    """Give the removal of the branch, and of the copies that no other ref leads to."""
-    copies = {each.snapshot_id for each in base.snapshots if is_copy(each)}
+def _removal(base: TableMetadata, found: Sequence[Snapshot]) -> tuple[TableUpdate, ...]:
+    """Give the removal of the branch, and of the copies found that no other ref leads to."""
+    copies = {each.snapshot_id for each in found}
     if not copies:
         return ()
     ref = base.refs.get(BRANCH)

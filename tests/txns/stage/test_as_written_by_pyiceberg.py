@@ -1,0 +1,368 @@
+"""What appends write by short ways is what pyiceberg writes by its own."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import date, datetime
+from decimal import Decimal
+from uuid import UUID
+
+import fastavro
+import pyarrow as pa
+import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO, _dataframe_to_data_files
+from pyiceberg.manifest import (
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    PartitionFieldSummary,
+    read_manifest_list,
+    write_manifest,
+    write_manifest_list,
+)
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.serializers import FromInputFile
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from txns._iceberg import manifests
+from txns._iceberg.metadata_texts import MetadataTexts
+from txns._stage import data_files
+
+SEED = 20261126
+SNAPSHOT = 7001
+
+COLUMNS = [
+    ("b", BooleanType(), [True, False, None]),
+    ("i", IntegerType(), [0, -5, 2**31 - 1, None]),
+    ("l", LongType(), [0, -(2**40), 2**62, None]),
+    ("f", FloatType(), [0.5, -1.25, float("nan"), None]),
+    ("d", DoubleType(), [0.1, -1e300, float("inf"), None]),
+    ("s", StringType(), ["", "ä %/x", "long " * 20, None]),
+    ("day", DateType(), [date(1970, 1, 1), date(1901, 5, 6), date(2026, 11, 26), None]),
+    ("t", TimestampType(), [datetime(2026, 1, 1), datetime(1960, 1, 1, 3), None]),  # noqa: DTZ001
+    ("dec", DecimalType(12, 3), [Decimal("1.234"), Decimal("-99999.001"), None]),
+    ("bin", BinaryType(), [b"", b"\x00\xff", None]),
+]
+SPEC_VALUES = [
+    (IdentityTransform(), BooleanType(), [True, False, None]),
+    (IdentityTransform(), IntegerType(), [7, None]),
+    (IdentityTransform(), LongType(), [2**50, None]),
+    (IdentityTransform(), StringType(), ["a b", "", None]),
+    (IdentityTransform(), DateType(), [20000, -3, None]),
+    (IdentityTransform(), TimeType(), [123456789, None]),
+    (IdentityTransform(), TimestampType(), [10**15, -5, None]),
+    (IdentityTransform(), TimestamptzType(), [10**15, None]),
+    (IdentityTransform(), DecimalType(9, 2), [Decimal("12.30"), Decimal("-7.01"), None]),
+    (IdentityTransform(), DecimalType(30, 5), [Decimal("12345678901234567890.12345"), None]),
+    (IdentityTransform(), UUIDType(), [UUID(int=5), None]),
+    (IdentityTransform(), FixedType(4), [b"\x00\x01\x02\x03", None]),
+    (IdentityTransform(), BinaryType(), [b"\x00xyz", b"", None]),
+    (BucketTransform(16), LongType(), [3, None]),
+    (TruncateTransform(4), StringType(), ["abcd", None]),
+    (DayTransform(), TimestampType(), [20000, -1, None]),
+]
+
+
+def metadata_of(folder, schema, spec=None, **properties):
+    return new_table_metadata(
+        schema,
+        spec or PartitionSpec(),
+        UNSORTED_SORT_ORDER,
+        f"file://{folder}/table",
+        properties,
+    )
+
+
+def rows_of(rng, count):
+    columns = {name: [rng.choice(values) for _ in range(count)] for name, _, values in COLUMNS}
+    columns["nested"] = [{"x": rng.randrange(9), "ys": ["p", None]} for _ in range(count)]
+    columns["m"] = [[("k", rng.randrange(9))] for _ in range(count)]
+    return pa.table(columns, schema=SCHEMA.as_arrow())
+
+
+SCHEMA = Schema(
+    *(
+        NestedField(number, name, kind, required=False)
+        for number, (name, kind, _) in enumerate(COLUMNS, 1)
+    ),
+    NestedField(
+        20,
+        "nested",
+        StructType(
+            NestedField(21, "x", LongType(), required=False),
+            NestedField(22, "ys", ListType(23, StringType(), element_required=False)),
+        ),
+        required=False,
+    ),
+    NestedField(
+        30, "m", MapType(31, StringType(), 32, LongType(), value_required=False), required=False
+    ),
+)
+
+
+def header_of(data):
+    """Give all that an Avro file says before its records, its schema apart from spaces."""
+    with open(data.removeprefix("file://"), "rb") as stream:  # noqa: PTH123 -- a path with a scheme
+        found = dict(fastavro.reader(stream).metadata)
+    return {**found, "avro.schema": json.loads(found["avro.schema"])}
+
+
+@pytest.mark.parametrize("count", [1, 3, 200])
+def test_one_file_is_the_one_of_the_general_way(tmp_path, count, monkeypatch):
+    rng = random.Random(SEED + count)
+    metadata = metadata_of(tmp_path, SCHEMA)
+    rows, io = rows_of(rng, count), PyArrowFileIO()
+    [one] = data_files.written(metadata, rows, io)
+    monkeypatch.setattr(data_files, "_SMALL", -1)
+    [other] = data_files.written(metadata, rows, io)
+    assert one.file_path != other.file_path
+    for name in type(one).__dict__.keys() - {"file_path", "from_args"}:
+        if not name.startswith("_"):
+            assert getattr(one, name) == getattr(other, name), name
+    with io.new_input(one.file_path).open() as mine, io.new_input(other.file_path).open() as theirs:
+        assert mine.read() == theirs.read()
+
+
+def test_what_does_not_fit_is_refused_in_pyicebergs_words(tmp_path):
+    metadata, io = metadata_of(tmp_path, SCHEMA), PyArrowFileIO()
+    for rows in (pa.table({"other": [1]}), pa.table({"i": ["text"]})):
+        for _ in range(2):  # nothing of it is kept
+            with pytest.raises(ValueError, match=r"PyArrow table contains more|Mismatch in fields"):
+                data_files.written(metadata, rows, io)
+
+
+def test_rows_whose_field_ids_are_others_are_no_rows_of_the_same_columns(tmp_path):
+    metadata, io = metadata_of(tmp_path, SCHEMA), PyArrowFileIO()
+
+    def rows(one, other):
+        fields = [("i", one), ("l", other)]
+        kinds = {"i": pa.int32(), "l": pa.int64()}
+        return pa.table(
+            {"i": [1], "l": [2]},
+            schema=pa.schema(
+                [
+                    pa.field(name, kinds[name], metadata={"PARQUET:field_id": str(number)})
+                    for name, number in fields
+                ]
+            ),
+        )
+
+    assert data_files.written(metadata, rows(2, 3), io)
+    with pytest.raises(ValueError, match="Mismatch in fields"):
+        data_files.written(metadata, rows(3, 2), io)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd", "uncompressed"])
+@pytest.mark.parametrize(("transform", "kind", "values"), SPEC_VALUES, ids=str)
+def test_manifests_of_every_kind_of_partition(tmp_path, codec, transform, kind, values):
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=False),
+        NestedField(2, "p a/rt", kind, required=False),
+    )
+    spec = PartitionSpec(PartitionField(2, 1000, transform, "p a/rt_" + str(transform)))
+    metadata = metadata_of(tmp_path, schema, spec, **{"write.avro.compression-codec": codec})
+    io = PyArrowFileIO()
+    whole = metadata_of(tmp_path, Schema(schema.fields[0]))
+    rows = pa.table({"id": [1, 2, None]}, schema=whole.schema().as_arrow())
+    files = []
+    for value in values:
+        [file] = _dataframe_to_data_files(whole, rows, io)
+        file._data[3] = Record(value)
+        file.spec_id = metadata.default_spec_id
+        files.append(file)
+    mine, theirs = (f"file://{tmp_path}/{name}.avro" for name in ("mine", "theirs"))
+    made = manifests.write_added(io, metadata, mine, SNAPSHOT, files)
+    with write_manifest(
+        2, metadata.spec(), metadata.schema(), io.new_output(theirs), SNAPSHOT, codec_name(codec)
+    ) as writer:
+        for file in files:
+            entry = ManifestEntry.from_args(
+                status=ManifestEntryStatus.ADDED, snapshot_id=None, data_file=file
+            )
+            writer.add_entry(entry)
+    expected = writer.to_manifest_file()
+    assert header_of(mine) == header_of(theirs)
+    assert records(mine) == records(theirs)
+    assert made.manifest_length == len(io.new_input(mine))
+    for name in manifests._FIELDS:
+        if name not in {"manifest_path", "manifest_length"}:
+            assert getattr(made, name) == getattr(expected, name), name
+
+
+def codec_name(codec):
+    return "null" if codec == "uncompressed" else codec
+
+
+def records(path):
+    with open(path.removeprefix("file://"), "rb") as stream:  # noqa: PTH123 -- a path with a scheme
+        return list(fastavro.reader(stream))
+
+
+def manifest(rng, number, snapshot_id, sequence_number, *, deletes=True):
+    bounds = [None, b"", b"\x00\x01"]
+    return ManifestFile.from_args(
+        manifest_path=f"file:///lake/{number}-m0.avro",
+        manifest_length=rng.randrange(10**6),
+        partition_spec_id=rng.randrange(3),
+        content=ManifestContent(deletes and rng.randrange(2)),
+        sequence_number=sequence_number,
+        min_sequence_number=sequence_number,
+        added_snapshot_id=snapshot_id,
+        added_files_count=rng.randrange(3),
+        existing_files_count=rng.randrange(3),
+        deleted_files_count=0,
+        added_rows_count=rng.randrange(3),
+        existing_rows_count=2**40,
+        deleted_rows_count=0,
+        partitions=[
+            PartitionFieldSummary(True, rng.choice([None, False]), rng.choice(bounds), b"x")  # noqa: FBT003
+            for _ in range(rng.randrange(3))
+        ],
+        key_metadata=rng.choice([None, b"k"]),
+    )
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd", "uncompressed"])
+@pytest.mark.parametrize("first", ["ours", "pyiceberg's"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_lists_of_lists(tmp_path, codec, first, version):
+    """A chain of lists, each with manifests of its own and all of the one before."""
+    rng = random.Random(SEED)
+    metadata = metadata_of(
+        tmp_path,
+        SCHEMA,
+        **{"write.avro.compression-codec": codec, "format-version": str(version)},
+    )
+    io, listed, before = PyArrowFileIO(), [], None
+    for number in range(1, 8):
+        own = [
+            manifest(rng, f"{number}-{each}", number, -1, deletes=version > 1)
+            for each in range(rng.randrange(3))
+        ]
+        path = f"file://{tmp_path}/{number}.avro"
+        ids = {"snapshot_id": number, "parent_id": number - 1 or None, "sequence_number": number}
+        if number == 1 and first != "ours":
+            with write_manifest_list(
+                version, io.new_output(path), number, None, number, codec_name(codec)
+            ) as writer:
+                writer.add_manifests(own)
+        else:
+            listing = manifests.Listing(own, before)
+            manifests.write_list(io, metadata, path, **ids, listing=listing)
+        listed = [*own, *listed]
+        expected = f"file://{tmp_path}/{number}-expected.avro"
+        with write_manifest_list(
+            version, io.new_output(expected), number, number - 1 or None, number, codec_name(codec)
+        ) as writer:
+            writer.add_manifests([_numbered(each) for each in listed])
+        assert records(path) == records(expected)
+        assert list(read_manifest_list(io.new_input(path))) == list(
+            read_manifest_list(io.new_input(expected))
+        )
+        assert header_of(path) == header_of(expected)
+        before = path
+
+
+def _numbered(each):
+    """Give a manifest as the list of its own snapshot numbered it."""
+    return manifests._numbered(each, each.added_snapshot_id, each.added_snapshot_id)
+
+
+def test_a_list_of_another_codec_is_written_anew(tmp_path):
+    rng, io = random.Random(SEED), PyArrowFileIO()
+    paths = []
+    for number, codec in enumerate(("gzip", "zstd", "gzip"), 1):
+        metadata = metadata_of(tmp_path, SCHEMA, **{"write.avro.compression-codec": codec})
+        paths.append(f"file://{tmp_path}/{number}.avro")
+        listing = manifests.Listing(
+            [manifest(rng, number, number, -1)], paths[-2] if number > 1 else None
+        )
+        manifests.write_list(
+            io,
+            metadata,
+            paths[-1],
+            snapshot_id=number,
+            parent_id=None,
+            sequence_number=number,
+            listing=listing,
+        )
+    assert [each.sequence_number for each in read_manifest_list(io.new_input(paths[-1]))] == [
+        3,
+        2,
+        1,
+    ]
+
+
+def test_a_manifest_of_another_snapshot_needs_a_number(tmp_path):
+    rng = random.Random(SEED)
+    listing = manifests.Listing([manifest(rng, 1, 5, -1)])
+    with pytest.raises(ValueError, match="no sequence number"):
+        manifests.write_list(
+            PyArrowFileIO(),
+            metadata_of(tmp_path, SCHEMA),
+            f"file://{tmp_path}/x.avro",
+            snapshot_id=6,
+            parent_id=None,
+            sequence_number=2,
+            listing=listing,
+        )
+
+
+def test_metadata_is_the_text_of_pyiceberg(lake):
+    """Versions one after the other, and one on a version that is not known."""
+    rng = random.Random(SEED)
+    table = lake.catalog.create_table("shop.orders", lake_schema(), properties={"ä": "1"})
+    texts, before = MetadataTexts(), None
+    for number in range(12):
+        if number and rng.random() < 0.3:
+            main = table.current_snapshot().snapshot_id
+            table.manage_snapshots().create_tag(main, f"t{number}").commit()
+        table.append(pa.table({"id": [number], "name": ["x"]}))
+        location = f"{table.location()}/metadata/{number}.metadata.json"
+        texts.write(table.io, location, table.metadata, before)
+        with table.io.new_input(location).open() as stream:
+            written = json.loads(stream.read())
+        with table.io.new_input(table.metadata_location).open() as stream:
+            assert written == json.loads(stream.read())
+        before = rng.choice([location, None, "file:///unknown"])
+
+
+def test_metadata_that_is_compressed_and_of_the_legacy_kind(lake, monkeypatch):
+    table = lake.catalog.create_table("shop.orders", lake_schema())
+    location = f"{table.location()}/metadata/1.gz.metadata.json"
+    MetadataTexts().write(table.io, location, table.metadata, None)
+    assert FromInputFile.table_metadata(table.io.new_input(location)) == table.metadata
+    monkeypatch.setenv("PYICEBERG_LEGACY_CURRENT_SNAPSHOT_ID", "true")
+    MetadataTexts().write(table.io, f"{location}2", table.metadata, None)
+    with table.io.new_input(f"{location}2").open() as stream:
+        assert json.loads(stream.read())["current-snapshot-id"] == -1
+
+
+def lake_schema():
+    return pa.schema([("id", pa.int64()), ("name", pa.string())])

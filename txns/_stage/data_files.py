@@ -1,0 +1,143 @@
+"""
+The data files of an append.
+
+A small table is one file, written by the thread that has it: pyiceberg's general way plans it in
+partitions and bins, and hands it to a thread of a pool, for more than the file itself costs.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.io.fileformat import FileFormatFactory
+from pyiceberg.io.pyarrow import (
+    _check_pyarrow_schema_compatible,
+    _dataframe_to_data_files,
+    _to_requested_schema,
+    pyarrow_to_schema,
+)
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.schema import Schema, sanitize_column_names
+from pyiceberg.table import DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE, TableProperties, WriteTask
+from pyiceberg.table.locations import load_location_provider
+from pyiceberg.typedef import Record
+from pyiceberg.utils.config import Config
+from pyiceberg.utils.properties import property_as_int
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.typedef import TableVersion
+
+_SMALL = 1024 * 1024
+"""Bytes of an Arrow table that are not worth a plan."""
+
+
+def written(
+    metadata: TableMetadata, df: pa.Table | pa.RecordBatchReader, io: FileIO
+) -> list[DataFile]:
+    """
+    Write rows into data files that nothing names yet.
+
+    Args:
+        metadata: The table's that they are for.
+        df: The rows.
+        io: Where to.
+
+    Raises:
+        ValueError: The columns do not fit, as pyiceberg says.
+    """
+    downcasts = bool(Config().get_bool(DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE))
+    schema = _as_iceberg(
+        metadata.schema().model_dump_json(),
+        df.schema.serialize().to_pybytes(),
+        metadata.format_version,
+        downcasts=downcasts,
+    )
+    if isinstance(df, pa.Table) and df.num_rows == 0:
+        return []
+    if isinstance(df, pa.Table) and _is_one_file(metadata, df):
+        files = [_one_file(metadata, df, schema, io, downcasts=downcasts)]
+    else:
+        files = list(_dataframe_to_data_files(metadata, df, io))
+    for file in files:  # which pyiceberg leaves to the manifest's writer
+        file.spec_id = metadata.default_spec_id
+    return files
+
+
+@lru_cache(maxsize=256)
+def _as_iceberg(wanted: str, given: bytes, version: TableVersion, *, downcasts: bool) -> Schema:
+    """
+    Give the schema of rows as Iceberg's, by the names of a table's; refuse one that does not fit.
+
+    Args:
+        wanted: The table's, as JSON.
+        given: The rows', as Arrow serializes it, with what it says of its fields.
+        version: The table's format.
+        downcasts: Whether times in ns are written in us, as pyiceberg is set up.
+    """
+    table, rows = Schema.model_validate_json(wanted), pa.ipc.read_schema(pa.py_buffer(given))
+    _check_pyarrow_schema_compatible(
+        table, rows, downcast_ns_timestamp_to_us=downcasts, format_version=version
+    )
+    return pyarrow_to_schema(
+        rows,
+        name_mapping=table.name_mapping,
+        downcast_ns_timestamp_to_us=downcasts,
+        format_version=version,
+    )
+
+
+def _is_one_file(metadata: TableMetadata, df: pa.Table) -> bool:
+    target = property_as_int(
+        metadata.properties,
+        TableProperties.WRITE_TARGET_FILE_SIZE_BYTES,
+        TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT,
+    )
+    small = df.nbytes <= min(_SMALL, target or _SMALL)
+    return small and metadata.spec().is_unpartitioned()
+
+
+def _one_file(
+    metadata: TableMetadata, df: pa.Table, schema: Schema, io: FileIO, *, downcasts: bool
+) -> DataFile:
+    """Write one file, with pyiceberg's own parts for it; see its `write_file`."""
+    properties = metadata.properties
+    kind = FileFormat(
+        properties.get(TableProperties.WRITE_FILE_FORMAT, TableProperties.WRITE_FILE_FORMAT_DEFAULT)
+    )
+    form = FileFormatFactory.get(kind)
+    wanted = sanitize_column_names(metadata.schema())
+    batches = [
+        _to_requested_schema(
+            requested_schema=wanted,
+            file_schema=schema,
+            batch=batch,
+            downcast_ns_timestamp_to_us=downcasts,
+            include_field_ids=True,
+            format_model=form,
+        )
+        for batch in df.to_batches()
+    ]
+    own = uuid.uuid4()  # noqa: TID251 -- as pyiceberg names its data files
+    task = WriteTask(write_uuid=own, task_id=0, schema=schema, record_batches=batches)
+    name = task.generate_data_file_filename(form.file_extension())
+    path = load_location_provider(metadata.location, properties).new_data_location(name)
+    output = io.new_output(path)
+    writer = form.create_writer(output, wanted, properties)
+    with writer:
+        writer.write(pa.Table.from_batches(batches))
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=kind,
+        partition=Record(),
+        file_size_in_bytes=len(output),
+        sort_order_id=None,
+        equality_ids=None,
+        key_metadata=None,
+        **writer.result().to_serialized_dict(),
+    )
