@@ -89,7 +89,8 @@ _OF: WeakKeyDictionary[SqlCatalog, KnownTables] = WeakKeyDictionary()
 
 def known_tables(catalog: SqlCatalog) -> KnownTables:
     """Give what is known of the tables of a catalog."""
-    return _OF.setdefault(catalog, KnownTables(catalog))
+    known = _OF.get(catalog)
+    return _OF.setdefault(catalog, KnownTables(catalog)) if known is None else known
 
 
 def load_table(catalog: Catalog, identifier: Identifier) -> Table:

@@ -47,6 +47,7 @@ class MetadataTexts:
         """Begin with none."""
         self._known: LRUCache[str, _Texts] = LRUCache(_BYTES, getsizeof=lambda each: each.size)
         self._lock = Lock()
+        self._legacy = Config().get_bool("legacy-current-snapshot-id")
 
     def write(self, io: FileIO, location: str, metadata: TableMetadata, before: str | None) -> None:
         """
@@ -59,7 +60,7 @@ class MetadataTexts:
             before: The file of the one before; None for none.
         """
         output = io.new_output(location)
-        if Config().get_bool("legacy-current-snapshot-id"):
+        if self._legacy:
             ToOutputFile.table_metadata(metadata, output)
             return
         texts = _Texts(metadata.snapshots, self._of(before))

@@ -22,7 +22,7 @@ from txns._iceberg import manifests as _manifests
 from txns.errors import CorruptLog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
@@ -80,10 +80,16 @@ def summary_value(snapshot: Snapshot | None, key: str) -> str | None:
     """Give a key of a snapshot's summary, but for `operation`."""
     if snapshot is None or snapshot.summary is None:
         return None
-    value: object = snapshot.summary.additional_properties.get(key)
+    value = _keys_of(snapshot.summary).get(key)
     if value is not None and not isinstance(value, str):  # pyiceberg takes what Iceberg does not
         raise CorruptLog(f"a snapshot's summary holds texts; {key}=`{value}`")
     return value
+
+
+def _keys_of(summary: Summary) -> Mapping[str, object]:
+    """Give its `additional_properties`, of which every snapshot of a table is asked: in a tenth."""
+    private = summary.__pydantic_private__
+    return summary.additional_properties if private is None else private["_additional_properties"]
 
 
 def operation_of(snapshot: Snapshot) -> str | None:

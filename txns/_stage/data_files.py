@@ -8,7 +8,8 @@ partitions and bins, and hands it to a thread of a pool, for more than the file 
 from __future__ import annotations
 
 import uuid
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -50,17 +51,12 @@ def written(
     Raises:
         ValueError: The columns do not fit, as pyiceberg says.
     """
-    downcasts = bool(Config().get_bool(DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE))
-    schema = _as_iceberg(
-        metadata.schema().model_dump_json(),
-        df.schema.serialize().to_pybytes(),
-        metadata.format_version,
-        downcasts=downcasts,
-    )
+    wanted, given = metadata.schema().model_dump_json(), df.schema.serialize().to_pybytes()
+    columns = _fitting(wanted, given, metadata.format_version)
     if isinstance(df, pa.Table) and df.num_rows == 0:
         return []
     if isinstance(df, pa.Table) and _is_one_file(metadata, df):
-        files = [_one_file(metadata, df, schema, io, downcasts=downcasts)]
+        files = [_one_file(metadata, df, columns, io)]
     else:
         files = list(_dataframe_to_data_files(metadata, df, io))
     for file in files:  # which pyiceberg leaves to the manifest's writer
@@ -68,27 +64,47 @@ def written(
     return files
 
 
-@lru_cache(maxsize=256)
-def _as_iceberg(wanted: str, given: bytes, version: TableVersion, *, downcasts: bool) -> Schema:
+@dataclass(frozen=True, slots=True)
+class _Columns:
     """
-    Give the schema of rows as Iceberg's, by the names of a table's; refuse one that does not fit.
+    The columns of rows, and those of the file that they go into.
+
+    Attributes:
+        given: The rows', by the names of the table's.
+        wanted: The file's.
+    """
+
+    given: Schema
+    wanted: Schema
+
+
+@lru_cache(maxsize=256)
+def _fitting(wanted: str, given: bytes, version: TableVersion) -> _Columns:
+    """
+    Give the columns of rows for a table; refuse those that do not fit.
 
     Args:
-        wanted: The table's, as JSON.
+        wanted: The table's schema, as JSON.
         given: The rows', as Arrow serializes it, with what it says of its fields.
         version: The table's format.
-        downcasts: Whether times in ns are written in us, as pyiceberg is set up.
     """
     table, rows = Schema.model_validate_json(wanted), pa.ipc.read_schema(pa.py_buffer(given))
     _check_pyarrow_schema_compatible(
-        table, rows, downcast_ns_timestamp_to_us=downcasts, format_version=version
+        table, rows, downcast_ns_timestamp_to_us=_downcasts(), format_version=version
     )
-    return pyarrow_to_schema(
+    as_iceberg = pyarrow_to_schema(
         rows,
         name_mapping=table.name_mapping,
-        downcast_ns_timestamp_to_us=downcasts,
+        downcast_ns_timestamp_to_us=_downcasts(),
         format_version=version,
     )
+    return _Columns(as_iceberg, sanitize_column_names(table))
+
+
+@cache
+def _downcasts() -> bool:
+    """Whether times in ns are written in us, as pyiceberg is set up when it is first asked."""
+    return bool(Config().get_bool(DOWNCAST_NS_TIMESTAMP_TO_US_ON_WRITE))
 
 
 def _is_one_file(metadata: TableMetadata, df: pa.Table) -> bool:
@@ -101,33 +117,30 @@ def _is_one_file(metadata: TableMetadata, df: pa.Table) -> bool:
     return small and metadata.spec().is_unpartitioned()
 
 
-def _one_file(
-    metadata: TableMetadata, df: pa.Table, schema: Schema, io: FileIO, *, downcasts: bool
-) -> DataFile:
+def _one_file(metadata: TableMetadata, df: pa.Table, columns: _Columns, io: FileIO) -> DataFile:
     """Write one file, with pyiceberg's own parts for it; see its `write_file`."""
     properties = metadata.properties
     kind = FileFormat(
         properties.get(TableProperties.WRITE_FILE_FORMAT, TableProperties.WRITE_FILE_FORMAT_DEFAULT)
     )
     form = FileFormatFactory.get(kind)
-    wanted = sanitize_column_names(metadata.schema())
     batches = [
         _to_requested_schema(
-            requested_schema=wanted,
-            file_schema=schema,
+            requested_schema=columns.wanted,
+            file_schema=columns.given,
             batch=batch,
-            downcast_ns_timestamp_to_us=downcasts,
+            downcast_ns_timestamp_to_us=_downcasts(),
             include_field_ids=True,
             format_model=form,
         )
         for batch in df.to_batches()
     ]
     own = uuid.uuid4()  # noqa: TID251 -- as pyiceberg names its data files
-    task = WriteTask(write_uuid=own, task_id=0, schema=schema, record_batches=batches)
+    task = WriteTask(write_uuid=own, task_id=0, schema=columns.given, record_batches=batches)
     name = task.generate_data_file_filename(form.file_extension())
     path = load_location_provider(metadata.location, properties).new_data_location(name)
     output = io.new_output(path)
-    writer = form.create_writer(output, wanted, properties)
+    writer = form.create_writer(output, columns.wanted, properties)
     with writer:
         writer.write(pa.Table.from_batches(batches))
     return DataFile.from_args(
