@@ -93,7 +93,9 @@ class Lake:
             log = txns.open(over, clock=self.clock, **where)
             if log.settings().apply != "next":
                 log.change_settings(apply="next")
-        return txns.open(over, clock=self.clock, **{"apply": "inline", **options})
+        return txns.open(
+            over, clock=self.clock, **{"apply": os.environ.get("TXNS_APPLY", "inline"), **options}
+        )
 
     def another_catalog(self) -> Catalog:
         return lake_catalog(self.folder)

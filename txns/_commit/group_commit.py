@@ -154,7 +154,7 @@ class CommitLoop:
         asked = False
         try:
             with self._locked(tables) as rows:
-                head = self._log.load()
+                head = self._log.load(rows)
                 self._look_up(members, head)
                 asked = True
                 return self._attempt(members, replace(head, rows=rows))

@@ -7,6 +7,8 @@ Docs/spec.md 3 to 5. The one retry loop over it is `_commit/group_commit`'s.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
@@ -100,9 +102,11 @@ class CommitLog:
         """The newest head that this log has given or made; `NO_HEAD` before the first."""
         return self._last
 
-    def load_if_exists(self) -> Head:
+    def load_if_exists(self, rows: LockedRows | None = None) -> Head:
         """
         Load the head past every cache; `NO_HEAD` where there is no commit table.
+
+        Of rows that are locked it is the one that nobody can replace meanwhile.
 
         Never older than one that this log has given or made: a catalog that answers from an older
         state, a replica or a cache, is asked again, and then what was seen stands.
@@ -114,7 +118,7 @@ class CommitLog:
         """
         for _ in range(LOADS):
             try:
-                table = self.load_table()
+                table = self.load_table(rows)
             except NoSuchTableError:
                 return NO_HEAD
             if self._is_older(table):
@@ -142,14 +146,14 @@ class CommitLog:
             f" expected=`{last.log_id}`",
         )
 
-    def load_table(self) -> Table:
+    def load_table(self, rows: LockedRows | None = None) -> Table:
         """Load the commit table, whatever its records say, and whatever has been seen of it."""
+        load = rows.load_table if rows else partial(load_table, self.catalog)
+        with suppress(FileNotFoundError):
+            return load(self.identifier)
+        # Its metadata file was removed after the catalog named it: there is a newer one.
         try:
-            return load_table(self.catalog, self.identifier)
-        except FileNotFoundError:
-            pass  # its metadata file was removed after the catalog named it: there is a newer one
-        try:
-            return load_table(self.catalog, self.identifier)
+            return load(self.identifier)
         except FileNotFoundError as error:
             raise FileNotFoundError(
                 "the metadata file that the catalog names for the commit table is gone: stop what"
@@ -157,14 +161,14 @@ class CommitLog:
                 f" commit_table=`{dotted_name(self.identifier)}`; {error}"
             ) from error
 
-    def load(self) -> Head:
+    def load(self, rows: LockedRows | None = None) -> Head:
         """
-        Load the head past every cache.
+        Load the head past every cache; see `load_if_exists`.
 
         Raises:
             InvalidUsage: 55000, there is no commit table.
         """
-        head = self.load_if_exists()
+        head = self.load_if_exists(rows)
         if not head.exists:
             raise InvalidUsage(
                 "55000",

@@ -168,6 +168,7 @@ def stage_append(
     for number, of_spec in enumerate(_by_spec(base, files)):
         path = staged.metadata_path(f"{clock.new_uuid()}-m{number}.avro")
         own.insert(0, _manifests.write_added(staged.io, base, path, snapshot_id, of_spec))
+    staged.inheriting[snapshot_id] = own
     return _stage_listing(
         staged,
         clock,

@@ -19,6 +19,8 @@ from txns._stage.staged_table import StagedTable
 from txns.errors import Conflict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
@@ -73,19 +75,29 @@ def restage(
         )
     restaged = StagedTable(staged.identifier, staged.io.inner, newer)
     for snapshot in staged.snapshots():
-        _append(restaged, snapshot, clock)
+        _append(restaged, snapshot, staged.inheriting.get(snapshot.snapshot_id), clock)
     clear_manifest_cache()  # it would give the manifests their old sequence numbers back
     return restaged
 
 
-def _append(restaged: StagedTable, snapshot: Snapshot, clock: Clock) -> None:
+def _append(
+    restaged: StagedTable,
+    snapshot: Snapshot,
+    inheriting: Sequence[ManifestFile] | None,
+    clock: Clock,
+) -> None:
+    """Stage one append again; `inheriting` are its manifests, where it is known that they do."""
     base = restaged.current
     main = base.current_snapshot()
-    snapshot_id = clock.new_snapshot_id()
+    snapshot_id, was = clock.new_snapshot_id(), snapshot.snapshot_id
     own: list[ManifestFile] = []
-    for manifest in _manifests.manifests_of(restaged.io, snapshot.manifest_list):
-        if manifest.added_snapshot_id == snapshot.snapshot_id:
-            own.extend(_taken_over(restaged, manifest, snapshot, snapshot_id, clock))
+    if inheriting is None:
+        for manifest in _manifests.manifests_of(restaged.io, snapshot.manifest_list):
+            if manifest.added_snapshot_id == was:
+                own.extend(_taken_over(restaged, manifest, snapshot, snapshot_id, clock))
+    else:
+        own = [_manifests.owned_by(manifest, snapshot_id, was=was) for manifest in inheriting]
+        restaged.inheriting[snapshot_id] = own
     restaged.replaced.append(snapshot.manifest_list)
     path = restaged.metadata_path(f"snap-{snapshot_id}-0-{clock.new_uuid()}.avro")
     again = snapshots.new_snapshot(

@@ -28,7 +28,10 @@ from txns._identifier import dotted_name
 from txns._table import mark
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
@@ -82,6 +85,8 @@ class StagedTable:
         self.applied_ts = applied_ts
         self.replaced: list[str] = []
         """Files of an older version of the same appends, which nothing needs once this commits."""
+        self.inheriting: dict[int, Sequence[ManifestFile]] = {}
+        """The manifests of snapshots that were staged with no entry naming a snapshot."""
         self.point = Point(base, creating_updates(base) if create else (), appended=not create)
 
     @staticmethod
