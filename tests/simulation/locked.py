@@ -34,8 +34,7 @@ class _Looked(LockedRows):
     def _read(self, identifier: Identifier, location: str) -> Table:
         return self.catalog.table_at(identifier, location)
 
-    def _write(self, made: Table, base: Table | None) -> None:
-        del base
+    def _write(self, made: Table) -> None:
         self.catalog.refuse_what_python_cannot_write(made.metadata)
         self.catalog.registry.storage.files[made.metadata_location] = made.metadata
 

@@ -14,10 +14,11 @@ from cachetools import LRUCache
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.io import load_file_io
 from pyiceberg.table import Table
 from sqlalchemy import bindparam, select
 
-from txns._iceberg.metadata_texts import MetadataTexts
+from txns._iceberg.metadata_text import MetadataText
 from txns._identifier import dotted_name
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class KnownTables:
         self._wanted = wanted if condition is None else wanted.where(condition)
         self._known: LRUCache[str, Table] = LRUCache(_SNAPSHOTS, getsizeof=_size)
         self._lock = Lock()
-        self.texts = MetadataTexts()
+        self.text = MetadataText()
 
     def load(self, identifier: Identifier) -> Table:
         """
@@ -69,12 +70,16 @@ class KnownTables:
         with self._lock:
             known = self._known.get(location)
         if known is None:
-            row = IcebergTables(
-                self._catalog.name, *key_of(identifier), location, previous_metadata_location=None
-            )
-            known = self._catalog._convert_orm_to_iceberg(row)  # noqa: SLF001 -- as load_table does
+            known = self._read(identifier, location)
             self.remember(known)
         return Table(identifier, known.metadata, location, known.io, self._catalog)
+
+    def _read(self, identifier: Identifier, location: str) -> Table:
+        """Read a file of metadata, as the catalog's own `load_table` does."""
+        catalog = self._catalog
+        metadata = self.text.read(load_file_io(catalog.properties, location), location)
+        io = load_file_io({**catalog.properties, **metadata.properties}, location)
+        return Table(identifier, metadata, location, io, catalog)
 
     def remember(self, table: Table) -> None:
         """Know a version that was written."""

@@ -122,7 +122,7 @@ class LockedRows(ABC):
         for identifier, moved in sorted(self._moved.items()):
             made = self._made(identifier, moved)
             self._written.append(made)
-            self._write(made, moved.base)
+            self._write(made)
             self._move(identifier, moved.base, made)
 
     def commit(self) -> None:
@@ -170,8 +170,8 @@ class LockedRows(ABC):
         """Give a table by the file that its row names."""
 
     @abstractmethod
-    def _write(self, made: Table, base: Table | None) -> None:
-        """Write the file of a table's new metadata, which follows that of `base`, if any."""
+    def _write(self, made: Table) -> None:
+        """Write the file of a table's new metadata."""
 
     @abstractmethod
     def _move(self, identifier: Identifier, base: Table | None, made: Table) -> None:

@@ -66,11 +66,8 @@ class _LockedSqlRows(LockedRows):
     def _read(self, identifier: Identifier, location: str) -> Table:
         return known_tables(self.catalog).read(identifier, location)
 
-    def _write(self, made: Table, base: Table | None) -> None:
-        before = base.metadata_location if base else None
-        known_tables(self.catalog).texts.write(
-            made.io, made.metadata_location, made.metadata, before
-        )
+    def _write(self, made: Table) -> None:
+        known_tables(self.catalog).text.write(made.io, made.metadata_location, made.metadata)
 
     def _move(self, identifier: Identifier, base: Table | None, made: Table) -> None:
         namespace, name = key_of(identifier)
