@@ -36,7 +36,8 @@ import txns._admin.log_versions
 import txns._admin.orphans
 import txns._catalog.changefeed
 import txns._commit.group
-import txns._stage.txn_table
+import txns._iceberg.avro_files
+import txns._stage.data_files
 from tests.simulation import formats, shortcuts
 from tests.simulation.rows import data_file, held
 from tests.simulation.storage import ERRORS
@@ -248,7 +249,9 @@ def simulated(world: World) -> Iterator[None]:
         (txns._catalog.changefeed, "ArrowScan", RowScan),
         (pyiceberg.io.pyarrow, "ArrowScan", _scan),
         (pyiceberg.io.pyarrow, "_dataframe_to_data_files", partial(row_files, world)),
-        (txns._stage.txn_table, "_dataframe_to_data_files", partial(row_files, world)),
+        (txns._stage.data_files, "_dataframe_to_data_files", partial(row_files, world)),
+        (txns._stage.data_files, "_is_one_file", lambda *_given: False),
+        (txns._iceberg.avro_files, "os", seeded_os),
         (uuid, "os", seeded_os),
         (ExecutorFactory, "_instance", SynchronousExecutor()),
         (ExecutorFactory, "_instance_pid", os.getpid()),

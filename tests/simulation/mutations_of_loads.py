@@ -23,8 +23,8 @@ def head_from_a_cache() -> list[Patch]:
     """Read the log as it was when the process last looked."""
     load = commit_log.CommitLog.load
 
-    def cached(self: Any) -> Any:
-        return self._last if self._last.exists else load(self)
+    def cached(self: Any, rows: Any = None) -> Any:
+        return self._last if self._last.exists else load(self, rows)
 
     return [(commit_log.CommitLog, "load", cached)]
 
@@ -63,8 +63,8 @@ def refusal_believed() -> list[Patch]:
 def log_created_in_the_loop() -> list[Patch]:
     """Create the commit table wherever it is missing, and take any for the one that was."""
 
-    def made(self: Any) -> Any:
-        head = self.load_if_exists()
+    def made(self: Any, rows: Any = None) -> Any:
+        head = self.load_if_exists(rows)
         if head.exists:
             return head
         commit_table.create(self.catalog, self.identifier, self._clock)
