@@ -71,10 +71,11 @@ class Parts:
         tables = DataTables(catalog, log, timeline, clock)
         places = AllowedPlaces(catalog, config)
         applier = Applier(catalog, log, tables, places, clock)
-        tidier = Tidier(config, log, tables, clock)
+        rows = _rows_of(catalog, config)
+        tidier = Tidier(config, log, tables, clock, rows)
         bounds = HeadBounds(log, applier, tidier, clock)
-        loop = CommitLoop(log, timeline, bounds, clock, _rows_of(catalog, config))
-        births = Births(tables, places, applier, clock)
+        loop = CommitLoop(log, timeline, bounds, clock, rows)
+        births = Births(rows, log, tables, places, applier, clock)
         committer = Committer(
             catalog, config, log, loop, timeline, tables, places, applier, births, tidier, clock
         )

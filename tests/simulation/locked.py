@@ -54,11 +54,14 @@ class SimulatedRows(Rows):
 
     @contextmanager
     def locked(self, first: Identifier, others: Iterable[Identifier]) -> Iterator[LockedRows]:
-        rows = _Looked(self.catalog, self.catalog.look([first, *sorted(set(others) - {first})]))
+        rows = self.looked_at([first, *sorted(set(others) - {first})])
         try:
             yield rows
         finally:
             rows.undo()
+
+    def looked_at(self, tables: Iterable[Identifier]) -> LockedRows:
+        return _Looked(self.catalog, self.catalog.look(list(tables)))
 
 
 @rows_of.register(SwapCatalog)

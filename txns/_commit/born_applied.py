@@ -7,13 +7,16 @@ stand in the way, goes into the entry's payload.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyiceberg.table import StagedTable as PlannedTable
 from pyiceberg.table.update import AssertCreate
 
-from txns._stage import kept_tags
+from txns._log.entry import Entry, Kind, LoggedChange
+from txns._logger import logger
+from txns._stage import change_builder, kept_tags
 from txns._table import mark as _mark
 from txns._table import outstanding_branch, reconcile, replay
 from txns._table.logged_state import logged_state
@@ -21,28 +24,98 @@ from txns._table.swap import swap
 from txns.errors import Quarantined
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from pyiceberg.table import CommitTableRequest, Table
+    from pyiceberg.table.metadata import TableMetadata
 
     from txns._clock import Clock
     from txns._commit.apply import Applier
-    from txns._iceberg.locked_rows import LockedRows
-    from txns._log.entry import LoggedChange
+    from txns._commit.committer import Request
+    from txns._iceberg.locked_rows import LockedRows, Ready, Rows
+    from txns._identifier import Identifier
+    from txns._log.commit_log import CommitLog
     from txns._log.head import Head
     from txns._table.allowed_places import AllowedPlaces
     from txns._table.data_tables import DataTables
+
+_LOG = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """
+    What was written for a swap before it had its rows.
+
+    Attributes:
+        commit_ts: In ms, for which it was: it stands while the log's upper is below.
+        tables: By their names.
+    """
+
+    commit_ts: int
+    tables: dict[Identifier, Ready]
+
+    def end(self) -> None:
+        """Remove what nobody has taken."""
+        for ready in self.tables.values():
+            if not ready.taken:
+                with suppress(Exception):  # a file that stays harms nobody
+                    ready.made.io.delete(ready.made.metadata_location)
 
 
 @dataclass(frozen=True, slots=True)
 class Births:
     """Moves tables together with the log."""
 
+    rows: Rows | None
+    log: CommitLog
     tables: DataTables
     places: AllowedPlaces
     applier: Applier
     clock: Clock
 
+    def ahead(self, request: Request) -> Ahead | None:
+        """
+        Write what a swap will need, as far as tables are now what was staged on.
+
+        What is wrong with it, its attempt under the lock tells.
+
+        Returns:
+            None where no swap moves several tables.
+        """
+        if self.rows is None or request.kind is not Kind.COMMIT:
+            return None
+        try:
+            return self._ahead(self.rows, request)
+        except Exception:  # noqa: BLE001 -- as it says
+            _LOG.debug("nothing is written ahead", exc_info=True)
+            return None
+
+    def _ahead(self, rows: Rows, request: Request) -> Ahead:
+        looked_at = rows.looked_at([self.log.identifier, *request.writes])
+        head = self.log.load(looked_at)
+        commit_ts = request.key.commit_ts or max(self.clock.now_ms(), head.upper + 1)
+        txn_id = request.key.txn_id
+        entry = Entry(Kind.COMMIT, txn_id, commit_ts, 0, commit_ts)
+        changes: dict[Identifier, Hashable] = {}
+        for table, staged in request.writes.items():
+            if not looked_at.has(table):
+                continue
+            at = mark_and_main(looked_at.load_table(table).metadata)
+            if staged.create or at != mark_and_main(staged.base):
+                continue
+            change, carried = change_builder.build(staged, txn_id, commit_ts, request.marks)
+            if self.bear(looked_at, head, LoggedChange(entry, change), carried):
+                changes[table] = _key(LoggedChange(entry, change))
+        return Ahead(commit_ts, looked_at.make_ready(changes))
+
     def bear(
-        self, rows: LockedRows, head: Head, logged: LoggedChange, request: CommitTableRequest
+        self,
+        rows: LockedRows,
+        head: Head,
+        logged: LoggedChange,
+        request: CommitTableRequest,
+        ahead: Ahead | None = None,
     ) -> bool:
         """
         Say in locked rows what a change makes of its table, where nothing is in the way.
@@ -52,6 +125,7 @@ class Births:
             head: With the entries that stand before it in the same swap.
             logged: The change, which no head has yet.
             request: What carries it out.
+            ahead: What was written before.
 
         Returns:
             False where an applier has to: something is to be applied before, or somebody has
@@ -71,6 +145,8 @@ class Births:
         uuid = str(base.table_uuid)
         if uuid != change.uuid or mark is None or _outstanding(head, uuid, mark.applied):
             return False
+        if ahead and rows.take(ahead.tables.get(change.table), _key(logged)):
+            return True
         self.tables.check_mark(change.table, base, mark, head)
         if stranger := logged_state(base, mark, [logged]).stranger:
             if not stranger.adoptable:
@@ -115,6 +191,16 @@ class Births:
         updates = replay.creation_updates(logged, request, now_ms)
         swap(rows, planned, (AssertCreate(),), updates, self.clock)
         return True
+
+
+def _key(logged: LoggedChange) -> Hashable:
+    """Give what tells a change from all others that may be made of what was staged."""
+    return logged.entry.txn_id, logged.commit_ts, logged.change.to_snapshot_id
+
+
+def mark_and_main(metadata: TableMetadata) -> Hashable:
+    """Give what a table is to who has staged on it."""
+    return str(metadata.table_uuid), _mark.applied_ts(metadata), metadata.current_snapshot_id
 
 
 def _outstanding(head: Head, uuid: str, applied: int) -> bool:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._commit.apply import Applier
-    from txns._commit.born_applied import Births
+    from txns._commit.born_applied import Ahead, Births
     from txns._commit.group import Attempt, Key
     from txns._commit.group_commit import CommitLoop
     from txns._commit.tidy import Tidier
@@ -170,6 +170,7 @@ class Committer:
     def _commit(self, request: Request) -> Entry:
         refusal = self._prepare(request)
         leftovers = request.leftovers
+        ahead = None if refusal else self._births.ahead(request)
 
         def attempt(state: LogState, head: Head, commit_ts: int) -> Entry:
             if refusal is not None:
@@ -178,15 +179,18 @@ class Committer:
             if request.judge:
                 request.judge(state)
             writes = self._validated(request, state, head, leftovers)
-            return self._entry(request, state, head, commit_ts, writes, leftovers)
+            return self._entry(request, state, head, commit_ts, writes, leftovers, ahead)
 
         try:
             tables = request.writes if request.kind is Kind.COMMIT else ()
-            entry = self._append(request.key, attempt, tables)
+            entry = self._append(request.key, attempt, tables, ahead.commit_ts if ahead else 0)
         except TxnsError as error:
             if is_final(error):
                 leftovers.remove(self._log, None)
             raise
+        finally:
+            if ahead:
+                ahead.end()
         ours = leftovers.made(entry, request.writes.values())
         leftovers.remove(self._log, entry)
         if ours:
@@ -195,7 +199,9 @@ class Committer:
             _delete_staged(request)
         return entry
 
-    def _append(self, key: Key, attempt: Attempt, tables: Iterable[Identifier]) -> Entry:
+    def _append(
+        self, key: Key, attempt: Attempt, tables: Iterable[Identifier], proposed_ts: int
+    ) -> Entry:
         """Append an entry; note how long its attempts took, and what validated them."""
         spent_ms: list[int] = []
 
@@ -211,7 +217,7 @@ class Committer:
         began_ms = self._clock.now_ms()
         try:
             with about(phase=Phase.SWAP):
-                return self._loop.append(key, measured, tables)
+                return self._loop.append(key, measured, tables, proposed_ts)
         finally:
             took_ms = self._clock.now_ms() - began_ms - sum(spent_ms)
             self.metrics.took(Phase.SWAP, took_ms)
@@ -400,6 +406,7 @@ class Committer:
         commit_ts: int,
         writes: Mapping[Identifier, StagedTable],
         leftovers: Leftovers,
+        ahead: Ahead | None,
     ) -> Entry:
         changes: list[Change] = []
         requests: list[CommitTableRequest] = []
@@ -409,7 +416,8 @@ class Committer:
             change, carried = change_builder.build(staged, txn_id, commit_ts, request.marks)
             self._check_permitted(staged, change, carried, commit_ts, request)
             self._check_fits(staged, change, carried, commit_ts, request)
-            if self._is_born(request, replace(head, state=state), commit_ts, change, carried):
+            now = replace(head, state=state)
+            if self._is_born(request, now, commit_ts, change, carried, ahead):
                 changes.append(replace(change, born_applied=True))
                 continue
             changes.append(change)
@@ -437,12 +445,13 @@ class Committer:
         commit_ts: int,
         change: Change,
         carried: CommitTableRequest,
+        ahead: Ahead | None,
     ) -> bool:
         """Whether the swap of the entry itself is to move a table: its row says so from then on."""
         if head.rows is None or request.kind is not Kind.COMMIT:
             return False
         entry = Entry(Kind.COMMIT, request.key.txn_id, commit_ts, 0, commit_ts)
-        return self._births.bear(head.rows, head, LoggedChange(entry, change), carried)
+        return self._births.bear(head.rows, head, LoggedChange(entry, change), carried, ahead)
 
     def _stored(
         self,

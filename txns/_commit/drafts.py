@@ -159,7 +159,8 @@ class Drafts:
                 "the log is ahead of this clock: some clock is fast",
                 extra=fields(txn=member.key.txn_id, ms=state.upper - now_ms),
             )
-        commit_ts = max(now_ms, state.upper + 1)
+        # Who came too late to what was proposed goes no further: others wait with what they have.
+        commit_ts = max(member.proposed_ts or now_ms, state.upper + 1)
         if member.key.commit_ts is not None:
             commit_ts = checked_ts(member.key.commit_ts, state.upper, now_ms)
         limits.check_commit_ts(commit_ts)

@@ -111,6 +111,7 @@ class Member:
 
     Attributes:
         tables: Those that its swap may move with the log.
+        proposed_ts: The `commit_ts` in ms that it is to have, if the log is below; 0 for none.
         since_ts: Archived rows above it, in ms, may hold its id: what stood in the heads that were
             looked into did not.
         alone: Whether a group with it was refused: nobody knows for whose entry.
@@ -122,8 +123,15 @@ class Member:
         tries: How many there were, whoever has led them.
     """
 
-    def __init__(self, key: Key, attempt: Attempt, tables: tuple[Identifier, ...] = ()) -> None:
+    def __init__(
+        self,
+        key: Key,
+        attempt: Attempt,
+        tables: tuple[Identifier, ...] = (),
+        proposed_ts: int = 0,
+    ) -> None:
         self.key = key
+        self.proposed_ts = proposed_ts
         self.attempt = attempt
         self.tables = tables
         self.since_ts = key.since_ts

@@ -67,7 +67,13 @@ class CommitLoop:
         self._clock = clock
         self._group = CommitGroup()
 
-    def append(self, key: Key, attempt: Attempt, tables: Iterable[Identifier] = ()) -> Entry:
+    def append(
+        self,
+        key: Key,
+        attempt: Attempt,
+        tables: Iterable[Identifier] = (),
+        proposed_ts: int = 0,
+    ) -> Entry:
         """
         Append one entry, exactly once.
 
@@ -76,6 +82,7 @@ class CommitLoop:
             attempt: Called at each attempt, from the start.
             tables: Those that its swap may move with the log; they stand still at an attempt
                 whose head has `rows`.
+            proposed_ts: The `commit_ts` in ms that it is to have, if the log is below; 0 for none.
 
         Returns:
             The entry that stands in the log.
@@ -92,7 +99,7 @@ class CommitLoop:
                 refusal `key.attempts` tells whether it may still land.
         """
         self._bounds.keep()
-        member = self._appended(Member(key, attempt, tuple(tables)))
+        member = self._appended(Member(key, attempt, tuple(tables), proposed_ts))
         if isinstance(member.failure, HeadFull) and self._bounds.make_room():
             member = self._appended(Member(key, attempt, member.tables))
         if member.failure is not None:

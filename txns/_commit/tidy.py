@@ -8,7 +8,7 @@ has written goes once a newer head tells that it is lost, and stays until then.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.conversions import from_bytes
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from txns._clock import Clock
     from txns._config import Config
+    from txns._iceberg.locked_rows import Rows
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog
     from txns._log.head import Head
@@ -50,6 +51,9 @@ _LOG = logger(__name__)
 
 SMALL_FILE_BYTES = 256 * 1024
 """Files of the archive below this size are merged into the next one."""
+
+_EVERY = 8
+"""Where writers wait for each other one of so many tries: the others would find it done."""
 
 _COMMIT_TS_ID = commit_table.SCHEMA.find_field("commit_ts").field_id
 
@@ -78,7 +82,16 @@ class _Attempt:
 class Tidier:
     """Archives what is applied."""
 
-    def __init__(self, config: Config, log: CommitLog, tables: DataTables, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: Config,
+        log: CommitLog,
+        tables: DataTables,
+        clock: Clock,
+        rows: Rows | None = None,
+    ) -> None:
+        """`rows` are the catalog's, where writers wait for each other's swaps."""
+        self._rows = rows
         self._config = config
         self._log = log
         self._tables = tables
@@ -96,7 +109,8 @@ class Tidier:
             Whether it was due.
         """
         standing = len(head.state.entries)
-        if standing - self._kept_by_last <= self._config.tidy_after:
+        beyond = standing - self._kept_by_last - self._config.tidy_after
+        if beyond <= 0 or (self._rows and beyond % _EVERY != 1):
             return False
         with about(phase=Phase.TIDY):
             try:
@@ -118,6 +132,13 @@ class Tidier:
         return len(self._done(head))
 
     def _tidy(self, head: Head) -> int:
+        if self._rows is None:
+            return self._tidied(head)
+        with self._rows.locked(self._log.identifier, ()) as rows:
+            head = self._log.load(rows)
+            return self._tidied(replace(head, rows=rows))
+
+    def _tidied(self, head: Head) -> int:
         self._settle(head)
         done = self._done(head)
         if not done:

@@ -20,7 +20,7 @@ from txns._iceberg.updates import laid_over
 from txns._identifier import dotted_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
     from contextlib import AbstractContextManager
 
     from pyiceberg.catalog import MetastoreCatalog
@@ -33,12 +33,35 @@ class RowsBusy(CommitFailedException):
     """Others have held the rows for too long: nothing was done."""
 
 
+@dataclass(slots=True)
+class Ready:
+    """
+    What becomes of one table, its metadata written before its row was locked.
+
+    Attributes:
+        base: What its row named then.
+        made: What it is to name.
+        change: Says of which change it is made.
+        taken: Whether its file is the rows' that are to move: they remove it, where they do not.
+    """
+
+    base: Table
+    made: Table
+    change: Hashable
+    taken: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """What becomes of one table; `base` is what its row names, None for a creation."""
+    """
+    What becomes of one table; `base` is what its row names, None for a creation.
+
+    `ready` is that where it is written already.
+    """
 
     base: Table | None
     now: Table
+    ready: Ready | None = None
 
 
 @dataclass
@@ -104,6 +127,36 @@ class LockedRows(ABC):
         self._moved[identifier] = _Moved(moved.base if moved else now, made)
         return CommitTableResponse(metadata=metadata, metadata_location=location)
 
+    def take(self, ready: Ready | None, change: Hashable) -> bool:
+        """
+        Let a table become what was made ready of it for a change, if its row still fits.
+
+        Returns:
+            False where it is to be made now.
+        """
+        if ready is None or ready.taken or ready.change != change:
+            return False
+        identifier = ready.made.name()
+        if self._locations.get(identifier) != ready.base.metadata_location:
+            return False
+        if identifier in self._moved:
+            return False
+        self._moved[identifier] = _Moved(ready.base, ready.made, ready)
+        return True
+
+    def make_ready(self, changes: Mapping[Identifier, Hashable]) -> dict[Identifier, Ready]:
+        """Write the new metadata of tables that were there; no row moves."""
+        ready: dict[Identifier, Ready] = {}
+        for identifier, moved in sorted(self._moved.items()):
+            if moved.base is None:
+                continue
+            made = self._made(identifier, moved)
+            self._written.append(made)
+            self._write(made)
+            ready[identifier] = Ready(moved.base, made, changes[identifier])
+        self._written = []
+        return ready
+
     def so_far(self) -> dict[Identifier, _Moved]:
         """Give what has been said until now, to come back to."""
         return dict(self._moved)
@@ -120,9 +173,12 @@ class LockedRows(ABC):
             CommitFailedException: A row is not what it was: nothing is done.
         """
         for identifier, moved in sorted(self._moved.items()):
-            made = self._made(identifier, moved)
+            made = moved.now if moved.ready else self._made(identifier, moved)
             self._written.append(made)
-            self._write(made)
+            if moved.ready:
+                moved.ready.taken = True
+            else:
+                self._write(made)
             self._move(identifier, moved.base, made)
 
     def commit(self) -> None:
@@ -195,3 +251,7 @@ class Rows(ABC):
         Raises:
             RowsBusy: Others held them for too long.
         """
+
+    @abstractmethod
+    def looked_at(self, tables: Iterable[Identifier]) -> LockedRows:
+        """Give the rows of tables as they are, which others may move meanwhile."""

@@ -121,8 +121,13 @@ class SqlRows(Rows):
                 _roll_back(connection)
                 rows.undo()
 
+    def looked_at(self, tables: Iterable[Identifier]) -> LockedRows:
+        with self.catalog.engine.connect() as connection:
+            locations = self._locations(connection, tables, lock=False)
+            return _LockedSqlRows(self.catalog, locations, connection=connection)
+
     def _locations(
-        self, connection: Connection, identifiers: Iterable[Identifier]
+        self, connection: Connection, identifiers: Iterable[Identifier], *, lock: bool = True
     ) -> dict[Identifier, str]:
         """Lock the rows of tables that there are, in the order of their names; give their files."""
         keys = {key_of(identifier): identifier for identifier in identifiers}
@@ -133,8 +138,8 @@ class SqlRows(Rows):
             select(*columns, IcebergTables.metadata_location)
             .where(IcebergTables.catalog_name == self.catalog.name, tuple_(*columns).in_(keys))
             .order_by(*columns)
-            .with_for_update()
         )
+        wanted = wanted.with_for_update() if lock else wanted
         condition = self.catalog._iceberg_type_filter()  # noqa: SLF001 -- views are no tables
         if condition is not None:
             wanted = wanted.where(condition)

@@ -12,6 +12,8 @@ from sqlalchemy.exc import OperationalError
 
 import txns
 from tests.txns.lake import ids, rows
+from txns._commit.born_applied import Births
+from txns._iceberg.locked_rows import LockedRows
 from txns._table import mark
 
 
@@ -198,3 +200,106 @@ def test_what_was_born_applied_leaves_the_head(lake, atomic):
 def test_a_catalog_that_cannot_is_refused():
     with pytest.raises(txns.Unsupported, match="atomic"):
         txns.open(InMemoryCatalog("memory", warehouse="memory://"), apply="atomic")
+
+
+def meanwhile(monkeypatch, deed) -> list:
+    """Let something happen once between what is written ahead and the lock; give what that was."""
+    real, made = Births.ahead, []
+
+    def ahead(self, request):
+        written = real(self, request)
+        if not made:
+            made.append(written)
+            deed()
+        return written
+
+    monkeypatch.setattr(Births, "ahead", ahead)
+    return made
+
+
+def metadata_files(lake) -> set[str]:
+    return {name for name in lake.files() if name.endswith(".metadata.json")}
+
+
+def named(lake, *names: str) -> set[str]:
+    """The metadata files that the catalog's rows lead to, of tables."""
+    found = set()
+    for name in names:
+        table = lake.catalog.load_table(name)
+        found |= {table.metadata_location, *(e.metadata_file for e in table.metadata.metadata_log)}
+    return {each.removeprefix("file://") for each in found}
+
+
+@pytest.mark.parametrize("moved", ["nothing", "a table", "the log", "both"])
+def test_what_was_written_ahead_stands_if_nothing_has_moved(lake, atomic, monkeypatch, moved):
+    a, b = lake.table("a", [1]), lake.table("b", [1])
+    other = lake.open(apply="atomic")
+
+    def move() -> None:
+        if moved in {"a table", "both"}:
+            table = lake.catalog.load_table(a)
+            table.transaction().set_properties({"owner": "somebody"}).commit_transaction()
+        if moved in {"the log", "both"}:
+            other.advance(other.upper + 30_000)
+
+    before = metadata_files(lake)
+    made = meanwhile(monkeypatch, move)
+    append(atomic, 2, to=(a, b))
+    [ahead] = made
+    assert {a, b} == {".".join(each) for each in ahead.tables}
+    stands = {".".join(name): ready.taken for name, ready in ahead.tables.items()}
+    assert {a: moved == "nothing", b: moved in {"nothing", "a table"}} == stands
+    assert [1, 2] == lake.plain_ids(a) == lake.plain_ids(b)
+    assert [[True, True]] == born(lake)[-1:]
+    # What nobody has taken is gone again.
+    tables = {name for name in metadata_files(lake) - before if "/txns/" not in name}
+    assert tables <= named(lake, a, b)
+
+
+def test_what_is_refused_leaves_nothing_of_what_was_written_ahead(lake, atomic, monkeypatch):
+    a = lake.table("a", [1])
+    other = lake.open(apply="atomic")
+    txn = atomic.begin(isolation="serializable")
+    assert [1] == ids(txn.load_table(a))
+    txn.load_table(a).append(rows(2))
+    made = meanwhile(monkeypatch, lambda: append(other, 3, to=(a,)))
+    with pytest.raises(txns.Conflict):
+        txn.commit()
+    assert [True] == [bool(each.tables) for each in made]
+    assert metadata_files(lake) <= named(lake, a, "txns.commits") | files_of_the_log(lake)
+    assert [1, 3] == lake.plain_ids(a)
+
+
+def files_of_the_log(lake) -> set[str]:
+    return {name for name in metadata_files(lake) if "/txns/" in name}
+
+
+def test_a_storage_that_fails_ahead_is_told_by_the_attempt(lake, atomic, monkeypatch):
+    a = lake.table("a", [1])
+    real, failed = LockedRows.make_ready, []
+
+    def fail(self, changes):
+        if not failed:
+            failed.append(changes)
+            raise OSError("no space left")
+        return real(self, changes)
+
+    monkeypatch.setattr(LockedRows, "make_ready", fail)
+    append(atomic, 2, to=(a,))
+    assert failed
+    assert [1, 2] == lake.plain_ids(a)
+
+
+def test_a_queue_goes_by_what_was_proposed(lake, atomic, monkeypatch):
+    """Who was overtaken takes no time that overtakes those behind him."""
+    a, b = lake.table("a"), lake.table("b")
+    other = lake.open(apply="atomic")
+
+    def overtake() -> None:
+        append(other, 1, to=(b,))
+        lake.clock.ahead_ms += 5_000  # so long it waits
+
+    meanwhile(monkeypatch, overtake)
+    append(atomic, 2, to=(a,))
+    first, second = [entry.commit_ts for entry in lake.standing()][-2:]
+    assert first < second < first + 1_000
