@@ -1,9 +1,11 @@
 """
-Small transactions of several processes: a row into each of five tables, in a PostgreSQL catalog.
+Small transactions of several processes: a row into each of five tables, in a PostgreSQL database.
 
-As a transaction whose tables are applied after it (`inline`), as one that moves them with the log
-(`atomic`), and as five appends of pyiceberg one after the other, which nothing holds together. On
-tables that all share, and on five of each process's own. Every row is counted afterwards.
+As a transaction of ours whose tables are applied after it (`inline`), as one that moves them with
+the log (`atomic`), as one of DuckLake, as five appends of pyiceberg one after the other, which
+nothing holds together, and as the bare floor: the same files written, one database transaction, and
+nothing else. On tables that all share, on five of each process's own, and on those with a DELETE of
+the row before in one of them. Every row is counted afterwards.
 
     make bench NAME=small_transactions
 """
@@ -11,154 +13,158 @@ tables that all share, and on five of each process's own. Every row is counted a
 from __future__ import annotations
 
 import multiprocessing
+import statistics
 import tempfile
-import time
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from _measure import Metric, single, write
-from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import CommitFailedException
+from _measure import Metric, ratio, single, write
+from _small_writers import WAYS, Place, Way, work
 
-import txns
 from integration_tests.postgres import Postgres, running_postgres
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PROCESSES = (1, 4, 8)
 TABLES = 5
-LASTS_S = 8.0
+ROUNDS = 3
+LASTS_S = 3.0
 START_S = 120
-SCHEMA = pa.schema([("process", pa.int64()), ("number", pa.int64())])
-BARE, INLINE, ATOMIC = "pyiceberg", "inline", "atomic"
-TARGET = 3.0
-"""At least, of what pyiceberg does without any transaction."""
+SAME, DISJOINT, DELETES = "same tables", "disjoint tables", "disjoint tables, with a DELETE"
+OF_DUCKLAKE = {1: 1.0, 4: 1.5, 8: 1.5}
+"""The least share of DuckLake's rate that is wanted, by processes."""
 
 
 @dataclass
-class Done:
-    """What one process has committed, and how long each took in seconds."""
+class Runs:
+    """What one way has done in a cell, round by round."""
 
-    count: int = 0
-    latencies: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+    latencies: list[list[float]] = field(default_factory=list)
+
+    def p99_ms(self) -> float:
+        """Give the time that one transaction in a hundred takes longer than."""
+        every = sorted(each for one in self.latencies for each in one)
+        return 1000 * every[int(0.99 * (len(every) - 1))]
 
 
 def main() -> None:
     """Run all cells, the ways in turns, and write results/small_transactions.json."""
     metrics: list[Metric] = []
     with tempfile.TemporaryDirectory(prefix="txns-bench-") as folder, running_postgres() as server:
-        for sharing in ("same", "disjoint"):
+        for sharing in (SAME, DISJOINT, DELETES):
             for processes in PROCESSES:
-                metrics += _cell(Path(folder), server, sharing, processes)
+                cell = f"{processes} writers, {sharing}"
+                runs = _cell(folder, server, sharing, processes)
+                metrics += [*_figures(cell, runs), *_ratios(cell, processes, runs)]
     write("small_transactions", metrics)
 
 
-def _cell(folder: Path, server: Postgres, sharing: str, processes: int) -> list[Metric]:
-    rates: dict[str, float] = {}
-    metrics = []
-    for way in (BARE, INLINE, ATOMIC):
-        name = f"{way}_{sharing}_{processes}"
-        server.create_database(name)
-        properties = {
-            "type": "sql",
-            "uri": server.uri(name),
-            "warehouse": f"file://{folder}/{name}",
-        }
-        done, lasted_s = _run(properties, way, sharing, processes)
-        _count_rows(properties, done, sharing)
-        rates[way] = sum(each.count for each in done) / lasted_s
-        latencies = sorted(value for each in done for value in each.latencies)
-        p99_ms = 1000 * latencies[int(0.99 * (len(latencies) - 1))]
-        what = f"{way}, {processes} writers, {sharing} tables"
-        print(f"{what}: {rates[way]:.1f}/s, p99 {p99_ms:.0f} ms", flush=True)
-        against = f"{LASTS_S:.0f} s, five tables"
-        metrics += [
-            single(f"{what}: transactions per second", rates[way], "1/s", "higher", against),
-            single(f"{what}: p99", p99_ms, "ms", "lower", against),
-        ]
-    for way in (INLINE, ATOMIC):
-        what = f"{way}, {processes} writers, {sharing} tables: rate"
-        target = TARGET if way == ATOMIC else None
-        value = rates[way] / rates[BARE]
-        metrics.append(
-            Metric(what, value, "ratio", target, "higher", "bare pyiceberg", value, value, 1)
+def _cell(folder: str, server: Postgres, sharing: str, processes: int) -> dict[str, Runs]:
+    runs = {name: Runs() for name in WAYS}
+    names = list(WAYS)
+    for turn in range(ROUNDS):
+        for place in range(len(names)):
+            name = names[(turn + place) % len(names)]
+            database = f"{name.lower()}_{sharing.replace(', with a', '')}_{processes}_{turn}"
+            database = database.replace(" ", "_").lower()
+            server.create_database(database)
+            where = Place(
+                f"{folder}/{database}", server.uri(database), database, server.socket_folder
+            )
+            way = WAYS[name](where, deletes=sharing == DELETES)
+            rate, latencies = _run(way, sharing, processes)
+            runs[name].rates.append(rate)
+            runs[name].latencies.append(latencies)
+    for name, each in runs.items():
+        rate, p99_ms = statistics.median(each.rates), each.p99_ms()
+        print(
+            f"{processes} writers, {sharing}: {name} {rate:.1f}/s, p99 {p99_ms:.0f} ms", flush=True
         )
-    return metrics
+    return runs
+
+
+def _figures(cell: str, runs: dict[str, Runs]) -> list[Metric]:
+    found = []
+    for name, each in runs.items():
+        rate = statistics.median(each.rates)
+        found.append(single(f"{cell}: {name}", rate, "1/s", "higher", "transactions a second"))
+        found.append(single(f"{cell}: {name}, p99", each.p99_ms(), "ms", "lower", "the clock"))
+    return found
+
+
+def _ratios(cell: str, processes: int, runs: dict[str, Runs]) -> list[Metric]:
+    """Give how many times the others' rates ours is, round by round."""
+    ours = runs["atomic"]
+
+    def rates(name: str, target: float | None) -> Metric:
+        made = ratio(f"{cell}: rate", ours.rates, runs[name].rates, against=name, target=target)
+        return _higher(made)
+
+    p99 = [ours.p99_ms() / runs["DuckLake"].p99_ms()]
+    found = [
+        rates("pyiceberg", 3.0),
+        rates("DuckLake", OF_DUCKLAKE[processes]),
+        rates("floor", 0.5),
+        rates("inline", None),
+    ]
+    if processes > 1:
+        found.append(ratio(f"{cell}: p99", p99, [1.0], against="DuckLake", target=1 / 3))
+    return found
+
+
+def _higher(made: Metric) -> Metric:
+    return Metric(
+        made.metric,
+        made.value,
+        made.unit,
+        made.target,
+        "higher",
+        made.against,
+        made.low,
+        made.high,
+        made.turns,
+    )
 
 
 def _tables(sharing: str, process: int) -> list[str]:
-    owner = "s" if sharing == "same" else f"p{process}_"
-    return [f"shop.{owner}{number}" for number in range(TABLES)]
+    owner = "s" if sharing == SAME else f"p{process}_"
+    return [f"{owner}{number}" for number in range(TABLES)]
 
 
-def _run(
-    properties: dict[str, str], way: str, sharing: str, processes: int
-) -> tuple[list[Done], float]:
-    catalog = load_catalog("lake", **properties)
-    catalog.create_namespace("shop")
-    handle = None if way == BARE else txns.open(catalog)
-    for table in sorted({name for each in range(processes) for name in _tables(sharing, each)}):
-        catalog.create_table(table, SCHEMA)
-        if handle:
-            handle.register(table)
+def _run(way: Way, sharing: str, processes: int) -> tuple[float, list[float]]:
+    """Give the transactions a second of all processes, and the seconds that each took."""
+    way.set_up(sorted({name for each in range(processes) for name in _tables(sharing, each)}))
     context = multiprocessing.get_context("spawn")
     results, barrier = context.Queue(), context.Barrier(processes)
     workers = [
-        context.Process(
-            target=_work, args=(each, _tables(sharing, each), properties, way, (barrier, results))
-        )
+        context.Process(target=_work, args=(way, _tables(sharing, each), each, barrier, results))
         for each in range(processes)
     ]
     for worker in workers:
         worker.start()
-    told = sorted(
-        (results.get(timeout=START_S + 10 * LASTS_S) for _ in workers), key=lambda each: each[0]
-    )
+    told = [results.get(timeout=START_S + 10 * LASTS_S) for _ in workers]
     for worker in workers:
         worker.join()
-    return [done for _, done, _ in told], max(lasted for _, _, lasted in told)
+    for process, _, latencies in told:
+        _count_rows(way, _tables(sharing, process), process, len(latencies))
+    lasted_s = max(lasted for _, lasted, _ in told)
+    latencies = [each for _, _, some in told for each in some]
+    return len(latencies) / lasted_s, latencies
 
 
-def _work(process, tables, properties, way, shared) -> None:
-    barrier, results = shared
-    catalog = load_catalog("lake", **properties)
-    handle = None if way == BARE else txns.open(catalog, apply=way, isolation="snapshot")
-    done = Done()
+def _work(way: Way, tables: list[str], process: int, barrier, results) -> None:
+    writer = way.writer(tables, process)
     barrier.wait(START_S)
-    began = time.perf_counter()
-    while time.perf_counter() - began < LASTS_S:
-        row = pa.table({"process": [process], "number": [done.count]}, schema=SCHEMA)
-        started = time.perf_counter()
-        if handle is None:
-            for table in tables:
-                _append(catalog, table, row)
-        else:
-            txns.run_transaction(
-                handle, lambda txn, row=row: _all(txn, tables, row), max_attempts=1000
-            )
-        done.latencies.append(time.perf_counter() - started)
-        done.count += 1
-    results.put((process, done, time.perf_counter() - began))
+    results.put((process, *work(writer, LASTS_S)))
 
 
-def _all(txn, tables, row) -> None:
-    for table in tables:
-        txn.load_table(table).append(row)
-
-
-def _append(catalog, table, row) -> None:
-    while True:
-        with suppress(CommitFailedException):
-            catalog.load_table(table).append(row)
-            return
-
-
-def _count_rows(properties: dict[str, str], done: list[Done], sharing: str) -> None:
-    catalog = load_catalog("lake", **properties)
-    for process, each in enumerate(done):
-        for table in _tables(sharing, process):
-            rows = catalog.load_table(table).scan(f"process = {process}").to_arrow()
-            assert sorted(rows["number"].to_pylist()) == list(range(each.count)), table
+def _count_rows(way: Way, tables: Sequence[str], process: int, count: int) -> None:
+    for place, table in enumerate(tables):
+        wanted = [count - 1] if way.deletes and place == 0 else list(range(count))
+        found = way.numbers(table, process)
+        assert found in (None, wanted), (table, found, wanted)
 
 
 if __name__ == "__main__":
