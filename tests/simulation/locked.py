@@ -17,7 +17,7 @@ from txns._iceberg.locked_rows import LockedRows, Rows
 from txns._iceberg.sql_rows import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyiceberg.table import Table
 
@@ -38,9 +38,10 @@ class _Looked(LockedRows):
         self.catalog.refuse_what_python_cannot_write(made.metadata)
         self.catalog.registry.storage.files[made.metadata_location] = made.metadata
 
-    def _move(self, identifier: Identifier, base: Table | None, made: Table) -> None:
-        expected = base.metadata_location if base else None
-        self.moves.append((identifier, expected, made.metadata_location))
+    def _move(self, moves: Sequence[tuple[Table | None, Table]]) -> None:
+        for base, made in moves:
+            expected = base.metadata_location if base else None
+            self.moves.append((made.name(), expected, made.metadata_location))
 
     def _commit(self) -> None:
         self.catalog.swap_all(self.moves)

@@ -20,7 +20,7 @@ from txns._iceberg.updates import laid_over
 from txns._identifier import dotted_name
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from pyiceberg.catalog import MetastoreCatalog
@@ -172,6 +172,7 @@ class LockedRows(ABC):
         Raises:
             CommitFailedException: A row is not what it was: nothing is done.
         """
+        moves = []
         for identifier, moved in sorted(self._moved.items()):
             made = moved.now if moved.ready else self._made(identifier, moved)
             self._written.append(made)
@@ -179,7 +180,8 @@ class LockedRows(ABC):
                 moved.ready.taken = True
             else:
                 self._write(made)
-            self._move(identifier, moved.base, made)
+            moves.append((moved.base, made))
+        self._move(moves)
 
     def commit(self) -> None:
         """
@@ -230,8 +232,13 @@ class LockedRows(ABC):
         """Write the file of a table's new metadata."""
 
     @abstractmethod
-    def _move(self, identifier: Identifier, base: Table | None, made: Table) -> None:
-        """Let a row name another file, if it names that of `base`, or there is none for None."""
+    def _move(self, moves: Sequence[tuple[Table | None, Table]]) -> None:
+        """
+        Let rows name what was made, each if it names what it was made of, or is none yet for None.
+
+        Raises:
+            CommitFailedException: One does not.
+        """
 
     @abstractmethod
     def _commit(self) -> None:

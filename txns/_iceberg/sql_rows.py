@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import singledispatch
+from functools import cache, singledispatch
 from typing import TYPE_CHECKING
 
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
-from sqlalchemy import bindparam, insert, select, tuple_, update
+from sqlalchemy import TextClause, insert, select, text, tuple_
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from txns._iceberg.database_answer import codes_of
@@ -23,7 +23,7 @@ from txns._iceberg.locked_rows import LockedRows, Rows, RowsBusy
 from txns._identifier import dotted_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
@@ -32,25 +32,11 @@ if TYPE_CHECKING:
     from txns._identifier import Identifier
 
 _BEGIN = {
-    "postgresql": (
-        "BEGIN ISOLATION LEVEL READ COMMITTED",
-        "SET LOCAL lock_timeout = '10s'",
-        "SET LOCAL idle_in_transaction_session_timeout = '8s'",
-    ),
-    "sqlite": ("BEGIN IMMEDIATE",),
+    "postgresql": "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '10s';"
+    " SET LOCAL idle_in_transaction_session_timeout = '8s'",
+    "sqlite": "BEGIN IMMEDIATE",
 }
 """SQLite has one lock for all: who takes it later, to write, may find that somebody has written."""
-
-_MOVE = (
-    update(IcebergTables)
-    .where(
-        IcebergTables.catalog_name == bindparam("of_catalog"),
-        IcebergTables.table_namespace == bindparam("of_namespace"),
-        IcebergTables.table_name == bindparam("of_name"),
-        IcebergTables.metadata_location == bindparam("here"),
-    )
-    .values(metadata_location=bindparam("there"), previous_metadata_location=bindparam("here"))
-)
 
 _BUSY = ("55P03", "40P01", "SQLITE_BUSY")
 """What a database says of a lock that is not to be had: it has undone what it was asked for."""
@@ -62,6 +48,7 @@ class _LockedSqlRows(LockedRows):
 
     catalog: SqlCatalog
     connection: Connection = field(kw_only=True)
+    is_over: bool = field(default=False, kw_only=True)
 
     def _read(self, identifier: Identifier, location: str) -> Table:
         return known_tables(self.catalog).read(identifier, location)
@@ -69,27 +56,40 @@ class _LockedSqlRows(LockedRows):
     def _write(self, made: Table) -> None:
         known_tables(self.catalog).text.write(made.io, made.metadata_location, made.metadata)
 
-    def _move(self, identifier: Identifier, base: Table | None, made: Table) -> None:
-        namespace, name = key_of(identifier)
-        location = made.metadata_location
-        if base is None:
-            row = self.catalog._create_table_row(namespace, name, location)  # noqa: SLF001 -- same
+    def _move(self, moves: Sequence[tuple[Table | None, Table]]) -> None:
+        for made in (made for base, made in moves if base is None):
+            row = self.catalog._create_table_row(  # noqa: SLF001 -- as create_table does
+                *key_of(made.name()), made.metadata_location
+            )
             try:
                 self.connection.execute(insert(IcebergTables).values(**row))
             except IntegrityError as error:
                 raise CommitFailedException(
-                    f"somebody has taken the name: {dotted_name(identifier)}"
+                    f"somebody has taken the name: {dotted_name(made.name())}"
                 ) from error
-            return
-        key = {"of_catalog": self.catalog.name, "of_namespace": namespace, "of_name": name}
-        moved = self.connection.execute(
-            _MOVE, {**key, "there": location, "here": base.metadata_location}
-        )
-        if moved.rowcount != 1:
-            raise CommitFailedException(f"the table has moved: {dotted_name(identifier)}")
+        there = [(base, made) for base, made in moves if base is not None]
+        # One question for all: who is asked has to be waited for, and others wait meanwhile.
+        together = len(there) if self.connection.dialect.name == "postgresql" else 1
+        for start in range(0, len(there), together):
+            self._update(there[start : start + together])
+
+    def _update(self, moves: Sequence[tuple[Table, Table]]) -> None:
+        values: dict[str, str] = {"catalog": self.catalog.name}
+        for number, (base, made) in enumerate(moves):
+            namespace, name = key_of(made.name())
+            values |= {f"namespace{number}": namespace, f"name{number}": name}
+            values |= {
+                f"here{number}": base.metadata_location,
+                f"there{number}": made.metadata_location,
+            }
+        moved = self.connection.execute(_update_of(len(moves)), values)
+        if moved.rowcount != len(moves):
+            names = ", ".join(dotted_name(made.name()) for _, made in moves)
+            raise CommitFailedException(f"a table has moved: {names}")
 
     def _commit(self) -> None:
         self.connection.exec_driver_sql("COMMIT")
+        self.is_over = True
         for table in self._sent:
             known_tables(self.catalog).remember(table)
 
@@ -105,10 +105,8 @@ class SqlRows(Rows):
         engine = self.catalog.engine
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             try:
-                for statement in _BEGIN[engine.dialect.name]:
-                    connection.exec_driver_sql(statement)
-                locations = self._locations(connection, [first])
-                locations |= self._locations(connection, set(others) - {first})
+                connection.exec_driver_sql(_BEGIN[engine.dialect.name])
+                locations = self._locations(connection, {*others, first}, first)
             except DBAPIError as error:
                 _roll_back(connection)
                 if any(told in _BUSY for told in codes_of(error)):
@@ -118,33 +116,55 @@ class SqlRows(Rows):
             try:
                 yield rows
             finally:
-                _roll_back(connection)
+                if not rows.is_over:
+                    _roll_back(connection)
                 rows.undo()
 
     def looked_at(self, tables: Iterable[Identifier]) -> LockedRows:
         with self.catalog.engine.connect() as connection:
-            locations = self._locations(connection, tables, lock=False)
+            locations = self._locations(connection, tables)
             return _LockedSqlRows(self.catalog, locations, connection=connection)
 
     def _locations(
-        self, connection: Connection, identifiers: Iterable[Identifier], *, lock: bool = True
+        self,
+        connection: Connection,
+        identifiers: Iterable[Identifier],
+        first: Identifier | None = None,
     ) -> dict[Identifier, str]:
-        """Lock the rows of tables that there are, in the order of their names; give their files."""
+        """Give the files of tables that there are; lock their rows, one first, then by name."""
         keys = {key_of(identifier): identifier for identifier in identifiers}
-        if not keys:
-            return {}
         columns = (IcebergTables.table_namespace, IcebergTables.table_name)
-        wanted = (
-            select(*columns, IcebergTables.metadata_location)
-            .where(IcebergTables.catalog_name == self.catalog.name, tuple_(*columns).in_(keys))
-            .order_by(*columns)
+        wanted = select(*columns, IcebergTables.metadata_location).where(
+            IcebergTables.catalog_name == self.catalog.name, tuple_(*columns).in_(keys)
         )
-        wanted = wanted.with_for_update() if lock else wanted
+        if first is not None:
+            others = tuple_(*columns) != tuple_(*key_of(first))
+            wanted = wanted.order_by(others, *columns).with_for_update()
         condition = self.catalog._iceberg_type_filter()  # noqa: SLF001 -- views are no tables
         if condition is not None:
             wanted = wanted.where(condition)
         rows = connection.execute(wanted).all()
         return {keys[namespace, name]: location for namespace, name, location in rows if location}
+
+
+@cache
+def _update_of(count: int) -> TextClause:
+    """Give the statement that moves some rows, each if it names what it did."""
+    if count == 1:
+        values, names = "", {each: f":{each}0" for each in ("namespace", "name", "here", "there")}
+    else:
+        every = (
+            f"(:namespace{each}, :name{each}, :here{each}, :there{each})" for each in range(count)
+        )
+        values = f" FROM (VALUES {', '.join(every)}) AS moved (namespace, name, here, there)"
+        names = {each: f"moved.{each}" for each in ("namespace", "name", "here", "there")}
+    table = IcebergTables.__tablename__
+    return text(
+        f"UPDATE {table} SET metadata_location = {names['there']},"  # noqa: S608 -- nobody's words
+        f" previous_metadata_location = {names['here']}{values}"
+        f" WHERE catalog_name = :catalog AND table_namespace = {names['namespace']}"
+        f" AND table_name = {names['name']} AND metadata_location = {names['here']}"
+    )
 
 
 def _roll_back(connection: Connection) -> None:
