@@ -85,7 +85,7 @@ class MetadataText:
         rest = metadata.model_dump_json(exclude={"snapshots"}, exclude_none=True).encode()
         snapshots = b",".join(known[each.snapshot_id].text for each in metadata.snapshots)
         whole = b'%s,"snapshots":[%s]}' % (rest[:-1], snapshots)
-        with output.create() as stream:
+        with output.create(overwrite=False) as stream:
             stream.write(Compressor.get_compressor(location).bytes_compressor()(whole))
 
     def _of(self, uuid: str) -> Mapping[int, _Known]:
