@@ -24,18 +24,19 @@ from txns._table.swap import swap
 from txns.errors import Quarantined
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
 
     from pyiceberg.table import CommitTableRequest, Table
     from pyiceberg.table.metadata import TableMetadata
 
     from txns._clock import Clock
     from txns._commit.apply import Applier
-    from txns._commit.committer import Request
+    from txns._commit.group import Key
     from txns._iceberg.locked_rows import LockedRows, Ready, Rows
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog
     from txns._log.head import Head
+    from txns._stage.staged_table import StagedTable
     from txns._table.allowed_places import AllowedPlaces
     from txns._table.data_tables import DataTables
 
@@ -74,37 +75,49 @@ class Births:
     applier: Applier
     clock: Clock
 
-    def ahead(self, request: Request) -> Ahead | None:
+    def ahead(
+        self, key: Key, writes: Mapping[Identifier, StagedTable], marks: Mapping[str, str]
+    ) -> Ahead | None:
         """
         Write what a swap will need, as far as tables are now what was staged on.
 
         What is wrong with it, its attempt under the lock tells.
 
+        Args:
+            key: The transaction's.
+            writes: What was staged, by table.
+            marks: Summary keys for the tables' snapshots.
+
         Returns:
             None where no swap moves several tables.
         """
-        if self.rows is None or request.kind is not Kind.COMMIT:
+        if self.rows is None:
             return None
         try:
-            return self._ahead(self.rows, request)
+            return self._ahead(self.rows, key, writes, marks)
         except Exception:  # noqa: BLE001 -- as it says
             _LOG.debug("nothing is written ahead", exc_info=True)
             return None
 
-    def _ahead(self, rows: Rows, request: Request) -> Ahead:
-        looked_at = rows.looked_at([self.log.identifier, *request.writes])
+    def _ahead(
+        self,
+        rows: Rows,
+        key: Key,
+        writes: Mapping[Identifier, StagedTable],
+        marks: Mapping[str, str],
+    ) -> Ahead:
+        looked_at = rows.looked_at([self.log.identifier, *writes])
         head = self.log.load(looked_at)
-        commit_ts = request.key.commit_ts or max(self.clock.now_ms(), head.upper + 1)
-        txn_id = request.key.txn_id
-        entry = Entry(Kind.COMMIT, txn_id, commit_ts, 0, commit_ts)
+        commit_ts = key.commit_ts or max(self.clock.now_ms(), head.upper + 1)
+        entry = Entry(Kind.COMMIT, key.txn_id, commit_ts, 0, commit_ts)
         changes: dict[Identifier, Hashable] = {}
-        for table, staged in request.writes.items():
+        for table, staged in writes.items():
             if not looked_at.has(table):
                 continue
             at = mark_and_main(looked_at.load_table(table).metadata)
             if staged.create or at != mark_and_main(staged.base):
                 continue
-            change, carried = change_builder.build(staged, txn_id, commit_ts, request.marks)
+            change, carried = change_builder.build(staged, key.txn_id, commit_ts, marks)
             if self.bear(looked_at, head, LoggedChange(entry, change), carried):
                 changes[table] = _key(LoggedChange(entry, change))
         return Ahead(commit_ts, looked_at.make_ready(changes))

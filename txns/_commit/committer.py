@@ -170,7 +170,9 @@ class Committer:
     def _commit(self, request: Request) -> Entry:
         refusal = self._prepare(request)
         leftovers = request.leftovers
-        ahead = None if refusal else self._births.ahead(request)
+        ahead = None
+        if request.kind is Kind.COMMIT and refusal is None:
+            ahead = self._births.ahead(request.key, request.writes, request.marks)
 
         def attempt(state: LogState, head: Head, commit_ts: int) -> Entry:
             if refusal is not None:

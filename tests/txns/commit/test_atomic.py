@@ -206,8 +206,8 @@ def meanwhile(monkeypatch, deed) -> list:
     """Let something happen once between what is written ahead and the lock; give what that was."""
     real, made = Births.ahead, []
 
-    def ahead(self, request):
-        written = real(self, request)
+    def ahead(self, *given):
+        written = real(self, *given)
         if not made:
             made.append(written)
             deed()
