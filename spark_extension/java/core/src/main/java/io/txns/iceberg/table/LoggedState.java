@@ -173,17 +173,31 @@ public record LoggedState(Snapshot snapshot, Optional<Stranger> stranger) {
    * register may share a timestamp: the later one counts.
    */
   private static Newest newest(TableMetadata metadata, long ts) {
+    Snapshot main = metadata.currentSnapshot();
+    // Numbers only grow: of the newest snapshot nobody has to ask for a later one.
+    boolean isNewest =
+        main != null
+            && main.sequenceNumber() > 0
+            && main.sequenceNumber() == metadata.lastSequenceNumber();
     Snapshot last =
-        metadata.snapshots().stream()
-            .filter(at -> OurSnapshots.isOurs(at) && !OurSnapshots.isPassing(at))
-            .filter(at -> OurSnapshots.commitTs(at) == ts)
-            .max(Comparator.comparingLong(Snapshot::sequenceNumber))
-            .orElse(null);
+        isNewest && leavesMain(main, ts)
+            ? main
+            : metadata.snapshots().stream()
+                .filter(at -> leavesMain(at, ts))
+                .max(Comparator.comparingLong(Snapshot::sequenceNumber))
+                .orElse(null);
     boolean shown =
         last != null
             && metadata.snapshotLog().stream()
                 .anyMatch(entry -> entry.snapshotId() == last.snapshotId());
     return new Newest(last, shown);
+  }
+
+  /** Whether the entry at {@code ts} left main on a snapshot. */
+  private static boolean leavesMain(Snapshot at, long ts) {
+    return OurSnapshots.isOurs(at)
+        && !OurSnapshots.isPassing(at)
+        && OurSnapshots.commitTs(at) == ts;
   }
 
   private static List<Long> ids(List<Snapshot> snapshots) {
