@@ -59,7 +59,7 @@ class Ahead:
     def end(self) -> None:
         """Remove what nobody has taken."""
         for ready in self.tables.values():
-            if not ready.taken:
+            if ready.take():
                 with suppress(Exception):  # a file that stays harms nobody
                     ready.made.io.delete(ready.made.metadata_location)
 

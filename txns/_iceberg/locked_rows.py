@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
@@ -40,15 +41,30 @@ class Ready:
 
     Attributes:
         base: What its row named then.
+        said: What was said of it, before a file was made of that.
         made: What it is to name.
         change: Says of which change it is made.
-        taken: Whether its file is the rows' that are to move: they remove it, where they do not.
     """
 
     base: Table
+    said: Table
     made: Table
     change: Hashable
-    taken: bool = False
+    _owned: Lock = field(default_factory=Lock)
+
+    @property
+    def taken(self) -> bool:
+        """Whether its file has an owner besides who has written it."""
+        return self._owned.locked()
+
+    def take(self) -> bool:
+        """
+        Own its file from now on, to move a row to it or to remove it; the first one does.
+
+        Who leads a group may be about to move the row while the thread that has written the file
+        is interrupted, and removes it.
+        """
+        return self._owned.acquire(blocking=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,19 +157,23 @@ class LockedRows(ABC):
             return False
         if identifier in self._moved:
             return False
-        self._moved[identifier] = _Moved(ready.base, ready.made, ready)
+        self._moved[identifier] = _Moved(ready.base, ready.said, ready)
         return True
 
     def make_ready(self, changes: Mapping[Identifier, Hashable]) -> dict[Identifier, Ready]:
         """Write the new metadata of tables that were there; no row moves."""
         ready: dict[Identifier, Ready] = {}
-        for identifier, moved in sorted(self._moved.items()):
-            if moved.base is None:
-                continue
-            made = self._made(identifier, moved)
-            self._written.append(made)
-            self._write(made)
-            ready[identifier] = Ready(moved.base, made, changes[identifier])
+        try:
+            for identifier, moved in sorted(self._moved.items()):
+                if moved.base is None:
+                    continue
+                made = self._made(identifier, moved)
+                self._written.append(made)
+                self._write(made)
+                ready[identifier] = Ready(moved.base, moved.now, made, changes[identifier])
+        except BaseException:  # its thread may be stopped in it
+            self.undo()
+            raise
         self._written = []
         return ready
 
@@ -174,12 +194,13 @@ class LockedRows(ABC):
         """
         moves = []
         for identifier, moved in sorted(self._moved.items()):
-            made = moved.now if moved.ready else self._made(identifier, moved)
+            made = moved.ready.made if moved.ready else self._made(identifier, moved)
             self._written.append(made)
-            if moved.ready:
-                moved.ready.taken = True
-            else:
+            if moved.ready is None:
                 self._write(made)
+            elif not moved.ready.take():
+                name = dotted_name(identifier)
+                raise CommitFailedException(f"what was written ahead is gone; table=`{name}`")
             moves.append((moved.base, made))
         self._move(moves)
 

@@ -247,7 +247,9 @@ def test_what_was_written_ahead_stands_if_nothing_has_moved(lake, atomic, monkey
     append(atomic, 2, to=(a, b))
     [ahead] = made
     assert {a, b} == {".".join(each) for each in ahead.tables}
-    stands = {".".join(name): ready.taken for name, ready in ahead.tables.items()}
+    at = {name: lake.catalog.load_table(name).metadata_location for name in (a, b)}
+    written = {".".join(name): ready.made for name, ready in ahead.tables.items()}
+    stands = {name: at[name] == made.metadata_location for name, made in written.items()}
     assert {a: moved == "nothing", b: moved in {"nothing", "a table"}} == stands
     assert [1, 2] == lake.plain_ids(a) == lake.plain_ids(b)
     assert [[True, True]] == born(lake)[-1:]
