@@ -6,9 +6,10 @@ Its rows name files of metadata, which never change: who has read one, or writte
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from cachetools import LRUCache
 from pyiceberg.catalog import Catalog
@@ -22,6 +23,9 @@ from txns._iceberg.metadata_text import MetadataText
 from txns._identifier import dotted_name
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.metadata import TableMetadata
+
     from txns._identifier import Identifier
 
 _LOAD_TABLE = SqlCatalog.load_table
@@ -29,16 +33,31 @@ _SNAPSHOTS = 10_000
 """How many snapshots the versions that are kept have together: each is some 3 KB."""
 
 
-def _size(table: Table) -> int:
-    return 1 + len(table.metadata.snapshots)
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """What a file of metadata says, and how files of its table are reached."""
+
+    metadata: TableMetadata
+    io: FileIO
+
+    @property
+    def size(self) -> int:
+        """What it counts for, in snapshots; a column of a schema is as large, or larger."""
+        metadata = self.metadata
+        return 1 + len(metadata.snapshots) + len(metadata.schemas) * metadata.last_column_id
+
+    def is_of(self, catalog: SqlCatalog) -> bool:
+        """Whether files are reached with what the catalog has now: secrets may be renewed."""
+        own, has = self.metadata.properties, self.io.properties
+        return all(own.get(key, each) == has.get(key) for key, each in catalog.properties.items())
 
 
 class KnownTables:
     """The newest versions that were read or written. Threads may share it."""
 
     def __init__(self, catalog: SqlCatalog) -> None:
-        """Begin with none."""
-        self._catalog = catalog
+        """Begin with none; the catalog is left to whoever has it."""
+        self._of = ref(catalog)
         wanted = select(IcebergTables.metadata_location).where(
             IcebergTables.catalog_name == bindparam("of_catalog"),
             IcebergTables.table_namespace == bindparam("of_namespace"),
@@ -46,9 +65,15 @@ class KnownTables:
         )
         condition = catalog._iceberg_type_filter()  # noqa: SLF001 -- views are no tables
         self._wanted = wanted if condition is None else wanted.where(condition)
-        self._known: LRUCache[str, Table] = LRUCache(_SNAPSHOTS, getsizeof=_size)
+        self._known: LRUCache[str, _Version] = LRUCache(_SNAPSHOTS, getsizeof=lambda it: it.size)
         self._lock = Lock()
         self.text = MetadataText()
+
+    @property
+    def _catalog(self) -> SqlCatalog:
+        catalog = self._of()
+        assert catalog is not None
+        return catalog
 
     def load(self, identifier: Identifier) -> Table:
         """
@@ -57,9 +82,10 @@ class KnownTables:
         Raises:
             NoSuchTableError: There is none.
         """
+        catalog = self._catalog
         namespace, name = key_of(identifier)
-        key = {"of_catalog": self._catalog.name, "of_namespace": namespace, "of_name": name}
-        with self._catalog.engine.connect() as connection:
+        key = {"of_catalog": catalog.name, "of_namespace": namespace, "of_name": name}
+        with catalog.engine.connect() as connection:
             location = connection.execute(self._wanted, key).scalar()
         if location is None:
             raise NoSuchTableError(f"Table does not exist: {dotted_name(identifier)}")
@@ -67,26 +93,34 @@ class KnownTables:
 
     def read(self, identifier: Identifier, location: str) -> Table:
         """Give the table that a file of metadata is; a new object, which its owner may change."""
+        catalog = self._catalog
         with self._lock:
             known = self._known.get(location)
-        if known is None:
-            known = self._read(identifier, location)
-            self.remember(known)
-        return Table(identifier, known.metadata, location, known.io, self._catalog)
+        if known is None or not known.is_of(catalog):
+            metadata = known.metadata if known else self._read(location)
+            io = catalog._load_file_io(metadata.properties, location)  # noqa: SLF001 -- its own way
+            known = self._keep(location, _Version(metadata, io))
+        return Table(identifier, _own(known.metadata), location, known.io, catalog)
 
-    def _read(self, identifier: Identifier, location: str) -> Table:
+    def _read(self, location: str) -> TableMetadata:
         """Read a file of metadata, as the catalog's own `load_table` does."""
-        catalog = self._catalog
-        metadata = self.text.read(load_file_io(catalog.properties, location), location)
-        io = load_file_io({**catalog.properties, **metadata.properties}, location)
-        return Table(identifier, metadata, location, io, catalog)
+        return self.text.read(load_file_io(self._catalog.properties, location), location)
 
     def remember(self, table: Table) -> None:
         """Know a version that was written."""
-        kept = Table(table.name(), table.metadata, table.metadata_location, table.io, self._catalog)
-        if _size(kept) <= self._known.maxsize:
+        self._keep(table.metadata_location, _Version(_own(table.metadata), table.io))
+
+    def _keep(self, location: str, version: _Version) -> _Version:
+        if version.size <= self._known.maxsize:
             with self._lock:
-                self._known[table.metadata_location] = kept
+                self._known[location] = version
+        return version
+
+
+def _own(metadata: TableMetadata) -> TableMetadata:
+    """Copy what a library's owner of a table may change of it: its dictionaries."""
+    own = {"properties": dict(metadata.properties), "refs": dict(metadata.refs)}
+    return metadata.model_copy(update=own)
 
 
 _OF: WeakKeyDictionary[SqlCatalog, KnownTables] = WeakKeyDictionary()

@@ -49,7 +49,9 @@ class MetadataText:
 
     def __init__(self) -> None:
         """Begin with nothing known."""
-        self._tables: LRUCache[str, Mapping[int, _Known]] = LRUCache(_SNAPSHOTS, getsizeof=len)
+        self._tables: LRUCache[str, Mapping[int, _Known]] = LRUCache(
+            _SNAPSHOTS, getsizeof=lambda known: 1 + len(known)
+        )
         self._lock = Lock()
         self._legacy = Config().get_bool("legacy-current-snapshot-id")
 
