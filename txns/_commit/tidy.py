@@ -7,6 +7,7 @@ has written goes once a newer head tells that it is lost, and stays until then.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,9 @@ SMALL_FILE_BYTES = 256 * 1024
 _EVERY = 8
 """Where writers wait for each other one of so many tries: the others would find it done."""
 
+_LATE = 32
+"""Entries beyond what is due, at which all try: those that come in twos may miss each turn."""
+
 _COMMIT_TS_ID = commit_table.SCHEMA.find_field("commit_ts").field_id
 
 
@@ -98,6 +102,8 @@ class Tidier:
         self._clock = clock
         self._kept_by_last = 0
         """Entries that the last tidy had to leave: they are no reason for another one."""
+        self._turn = threading.Lock()
+        """One thread tidies when it is due: the others would wait for rows, and find it done."""
         self._unsettled: deque[_Attempt] = deque()
         """Those that may still land, or have landed without an answer; each is one thread's."""
 
@@ -110,35 +116,44 @@ class Tidier:
         """
         standing = len(head.state.entries)
         beyond = standing - self._kept_by_last - self._config.tidy_after
-        if beyond <= 0 or (self._rows and beyond % _EVERY != 1):
+        if beyond <= 0 or (self._rows and beyond < _LATE and beyond % _EVERY != 1):
+            return False
+        if not self._turn.acquire(blocking=False):
             return False
         with about(phase=Phase.TIDY):
             try:
-                self._kept_by_last = standing - self._tidy(head)
+                _, self._kept_by_last = self._tidy(head)
             except Exception:  # noqa: BLE001 -- nothing depends on a tidy
                 _LOG.warning(
                     "the log stays untidied, the next committer tries again", exc_info=True
                 )
+            finally:
+                self._turn.release()
         return True
 
     def tidy(self) -> int:
         """Archive every entry that is applied everywhere; give how many left the head."""
         with about(phase=Phase.TIDY):
             head = self._log.load_if_exists()
-            return self._tidy(head) if head.exists else 0
+            return self._tidy(head)[0] if head.exists else 0
 
     def due(self, head: Head) -> int:
         """Give how many entries of a head a tidy would archive."""
         return len(self._done(head))
 
-    def _tidy(self, head: Head) -> int:
+    def _tidy(self, head: Head) -> tuple[int, int]:
         if self._rows is None:
             return self._tidied(head)
         with self._rows.locked(self._log.identifier, ()) as rows:
             head = self._log.load(rows)
             return self._tidied(replace(head, rows=rows))
 
-    def _tidied(self, head: Head) -> int:
+    def _tidied(self, head: Head) -> tuple[int, int]:
+        """Tidy; give how many entries left this head, which may be newer than asked, and stay."""
+        left = self._swapped(head)
+        return left, len(head.state.entries) - left
+
+    def _swapped(self, head: Head) -> int:
         self._settle(head)
         done = self._done(head)
         if not done:

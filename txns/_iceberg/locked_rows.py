@@ -87,6 +87,10 @@ class LockedRows(ABC):
 
     It is asked as a catalog is, for these tables alone, and shows what it was told. Nobody else
     sees any of that before `commit`. One thread's.
+
+    Attributes:
+        catalog: Theirs.
+        held: Whether they stand still; others may move what was only looked at.
     """
 
     catalog: MetastoreCatalog
@@ -94,6 +98,7 @@ class LockedRows(ABC):
     _moved: dict[Identifier, _Moved] = field(default_factory=dict)
     _written: list[Table] = field(default_factory=list)
     _sent: list[Table] = field(default_factory=list)
+    held: bool = field(default=True, kw_only=True)
 
     def load_table(self, identifier: Identifier) -> Table:
         """

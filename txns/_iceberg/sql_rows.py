@@ -123,7 +123,7 @@ class SqlRows(Rows):
     def looked_at(self, tables: Iterable[Identifier]) -> LockedRows:
         with self.catalog.engine.connect() as connection:
             locations = self._locations(connection, tables)
-            return _LockedSqlRows(self.catalog, locations, connection=connection)
+            return _LockedSqlRows(self.catalog, locations, connection=connection, held=False)
 
     def _locations(
         self,

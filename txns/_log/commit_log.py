@@ -109,7 +109,8 @@ class CommitLog:
         Of rows that are locked it is the one that nobody can replace meanwhile.
 
         Never older than one that this log has given or made: a catalog that answers from an older
-        state, a replica or a cache, is asked again, and then what was seen stands.
+        state, a replica or a cache, is asked again, and then what was seen stands. Rows that
+        were looked at may have moved since, and say the same again.
 
         Raises:
             CorruptLog: An invariant does not hold.
@@ -122,6 +123,8 @@ class CommitLog:
             except NoSuchTableError:
                 return NO_HEAD
             if self._is_older(table):
+                if rows and not rows.held:
+                    return self._last
                 self._clock.back_off(BACK_OFF_MAX_MS)
                 continue
             return self._remember(table)

@@ -1,0 +1,90 @@
+"""A tidy under the lock of the commit table's row, where writers wait for each other."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from tests.txns.commit.test_ahead import together
+from tests.txns.commit.test_atomic import append
+from tests.txns.lake import rows
+from txns._commit.tidy import Tidier
+
+
+@pytest.fixture
+def atomic(lake):
+    return lake.open(apply="atomic", tidy_after=4)
+
+
+def test_what_another_one_has_tidied_is_not_left_by_the_own_tidy(lake, atomic):
+    """
+    Only what a tidy had to leave makes the next one wait.
+
+    1. A head is due. 2. Another process tidies. 3. The own tidy finds nothing to do.
+    4. The next one comes after as many entries as ever.
+    """
+    a = lake.table("a")
+    calm = lake.open(apply="atomic", tidy_after=1_000)
+    for number in range(12):
+        append(calm, number, to=(a,))
+    head = calm.parts.log.load()
+    assert 13 == calm.tidy()
+    assert atomic.parts.tidier.tidy_when_due(head)
+    for number in range(5):
+        append(atomic, number, to=(a,))
+    assert 5 > len(lake.standing())
+
+
+def test_entries_that_come_in_twos_are_tidied(lake, atomic, monkeypatch):
+    """Of a number of entries that is always even one of so many is never the next."""
+    a, b = lake.table("a"), lake.table("b")
+    most = 0
+    for number in range(24):
+        first, second = atomic.begin(), atomic.begin()
+        first.load_table(a).append(rows(number))
+        second.load_table(b).append(rows(number))
+        together(atomic, monkeypatch, first, second)
+        most = max(most, len(atomic.parts.log.newest.state.entries))
+    assert 44 > most
+
+
+def test_one_thread_of_a_process_tidies_the_others_go_on(lake, atomic, monkeypatch):
+    a = lake.table("a")
+    real, found = Tidier._tidied, []
+    tidier = atomic.parts.tidier
+
+    def tidied(self, head):
+        other = threading.Thread(target=lambda: found.append(tidier.tidy_when_due(head)))
+        other.start()
+        other.join(5)
+        found.append(other.is_alive())
+        return real(self, head)
+
+    monkeypatch.setattr(Tidier, "_tidied", tidied)
+    for number in range(4):
+        append(atomic, number, to=(a,))
+    assert [False, False] == found
+    assert () == lake.standing()
+
+
+def test_who_looks_ahead_at_rows_that_move_meanwhile_says_nothing_of_it(
+    lake, atomic, monkeypatch, caplog
+):
+    """It is no catalog that lags: the rows are those that were looked at before."""
+    a, b = lake.table("a"), lake.table("b")
+    real, looked = type(atomic.parts.committer._births.rows).looked_at, []
+
+    def looked_at(self, tables):
+        found = real(self, tables)
+        if not looked:
+            looked.append(found)
+            append(atomic, 1, to=(b,))
+        return found
+
+    monkeypatch.setattr(type(atomic.parts.committer._births.rows), "looked_at", looked_at)
+    with caplog.at_level(logging.WARNING):
+        append(atomic, 1, to=(a,))
+    assert looked
+    assert [] == [each.getMessage() for each in caplog.records]
