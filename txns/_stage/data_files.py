@@ -51,7 +51,9 @@ def written(
     Raises:
         ValueError: The columns do not fit, as pyiceberg says.
     """
-    wanted, given = metadata.schema().model_dump_json(), df.schema.serialize().to_pybytes()
+    # Without what is said of all rows, as by pandas of its index: each frame has another one.
+    given = df.schema.remove_metadata().serialize().to_pybytes()
+    wanted = metadata.schema().model_dump_json()
     columns = _fitting(wanted, given, metadata.format_version)
     if isinstance(df, pa.Table) and df.num_rows == 0:
         return []
@@ -78,7 +80,7 @@ class _Columns:
     wanted: Schema
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)  # of 1,000 columns they are 2.5 MB
 def _fitting(wanted: str, given: bytes, version: TableVersion) -> _Columns:
     """
     Give the columns of rows for a table; refuse those that do not fit.

@@ -158,6 +158,17 @@ def test_what_does_not_fit_is_refused_in_pyicebergs_words(tmp_path):
                 data_files.written(metadata, rows, io)
 
 
+def test_what_pandas_says_of_its_index_makes_no_other_columns(tmp_path):
+    """Its length is in it, so that of each frame everything was found out again, and kept."""
+    metadata, io = metadata_of(tmp_path, SCHEMA), PyArrowFileIO()
+    before = data_files._fitting.cache_info().misses
+    for stop in range(3):
+        said = {"pandas": json.dumps({"index_columns": [{"kind": "range", "stop": stop}]})}
+        rows = pa.table({"i": pa.array([1], pa.int32())}).replace_schema_metadata(said)
+        assert data_files.written(metadata, rows, io)
+    assert 1 == data_files._fitting.cache_info().misses - before
+
+
 def test_rows_whose_field_ids_are_others_are_no_rows_of_the_same_columns(tmp_path):
     metadata, io = metadata_of(tmp_path, SCHEMA), PyArrowFileIO()
 
