@@ -80,7 +80,9 @@ class MetadataText:
     def write(self, io: FileIO, location: str, metadata: TableMetadata) -> None:
         """Write a version; the same text as pyiceberg's, its keys in another order."""
         output = io.new_output(location)
-        if self._legacy:
+        if (
+            self._legacy or metadata.format_version == 1
+        ):  # whose snapshots are written without number
             ToOutputFile.table_metadata(metadata, output)
             return
         known = self._keep(metadata, self._of(str(metadata.table_uuid)))

@@ -346,10 +346,12 @@ def test_a_manifest_of_another_snapshot_needs_a_number(tmp_path):
         )
 
 
-def test_metadata_is_the_text_of_pyiceberg(lake):
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_metadata_is_the_text_of_pyiceberg(lake, version):
     """Versions of two processes, each of which reads and writes what the other one has written."""
     rng = random.Random(SEED)
-    table = lake.catalog.create_table("shop.orders", lake_schema(), properties={"ä": "1"})
+    properties = {"ä": "1", "format-version": version}
+    table = lake.catalog.create_table("shop.orders", lake_schema(), properties=properties)
     texts = [MetadataText(), MetadataText(), MetadataText()]
     for number in range(12):
         if number and rng.random() < 0.3:
