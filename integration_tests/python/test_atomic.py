@@ -16,6 +16,7 @@ from sqlalchemy import create_engine, text
 
 import txns
 from txns._iceberg.locked_rows import LockedRows
+from txns._iceberg.sql_rows import SqlRows
 
 SCHEMA = pa.schema([("number", pa.int64())])
 TABLES = ("shop.a", "shop.b")
@@ -104,3 +105,22 @@ def test_a_row_that_somebody_else_holds_is_waited_for(properties):
         assert [[], []] == _numbers(properties)
     writer.join(30)
     assert [[3], [3]] == _numbers(properties)
+
+
+def test_who_is_interrupted_as_it_gets_its_rows_holds_none(properties, monkeypatch):
+    """Its connection goes back to others, who would begin in its transaction."""
+    real, at = SqlRows._locations, []
+
+    def interrupted(self, *args):
+        found = real(self, *args)
+        if len(args) == 3 and not at:
+            at.append(time.monotonic())
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr(SqlRows, "_locations", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _append(properties, 1)
+    _append(properties, 2)
+    assert time.monotonic() - at[0] < IDLE_S / 2
+    assert [[2], [2]] == _numbers(properties)

@@ -112,6 +112,9 @@ class SqlRows(Rows):
                 if any(told in _BUSY for told in codes_of(error)):
                     raise RowsBusy(f"others hold the rows of {dotted_name(first)}") from error
                 raise
+            except BaseException:  # its thread is stopped; what it has begun, the pool does not end
+                _roll_back(connection)
+                raise
             rows = _LockedSqlRows(self.catalog, locations, connection=connection)
             try:
                 yield rows
