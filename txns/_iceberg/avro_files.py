@@ -49,7 +49,7 @@ def codec_of(metadata: TableMetadata) -> str:
     named = metadata.properties.get(
         TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
     )
-    return _CODECS.get(named, named)
+    return _CODECS.get(named.lower(), named.lower())
 
 
 class AvroFile:
