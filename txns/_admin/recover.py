@@ -21,6 +21,7 @@ from txns._admin.found_log import FoundLog, Standing, at_version, find, standing
 from txns._admin.inventory import survey
 from txns._admin.log_versions import EPOCH
 from txns._admin.shown import shown_tables
+from txns._admin.void_told import advanced
 from txns._commit.tidy import archived
 from txns._iceberg import manifests
 from txns._log import commit_table
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._config import Config
     from txns._identifier import Identifier
-    from txns._log.state import LogState
 
 _LOG = logger(__name__)
 
@@ -253,7 +253,7 @@ def _swapped(parts: Parts, table: Table, found: FoundLog, log_id: str) -> bool:
     state = head_of(at_version(table, found.target)).state
     entries = list(found.told_by_tables)
     if found.upper > max([state.upper, *(one.commit_ts for one in entries)]):
-        entries.append(_moved(parts, state, found.upper))
+        entries.append(advanced(parts, state.upper, found.upper))
     # Above tidied-upto a head is complete, which nobody knows of one that was set back.
     moved = bool(entries)
     record = Entry(
@@ -280,19 +280,6 @@ def _swapped(parts: Parts, table: Table, found: FoundLog, log_id: str) -> bool:
         return True
     newest = parts.catalog.load_table(parts.log.identifier).metadata
     return newest.snapshot_by_id(snapshot.snapshot_id) is not None
-
-
-def _moved(parts: Parts, state: LogState, upper: int) -> Entry:
-    """Give an entry for the archive that stands where a table says that something was applied."""
-    return Entry(
-        Kind.ADVANCE,
-        parts.clock.new_txn_id(),
-        upper=upper,
-        tidied_upto=0,
-        commit_ts=upper,
-        read_ts=state.upper,
-        engine=THIS_ENGINE,
-    )
 
 
 def _taken_over(base: TableMetadata, target: TableMetadata) -> list[TableUpdate]:

@@ -19,7 +19,7 @@ from pyiceberg.table.update import (
 )
 
 from txns._admin.found_log import at_version
-from txns._admin.void_told import records_of, stranded, texts_of, told_of
+from txns._admin.void_told import advanced, records_of, stranded, texts_of, told_of
 from txns._commit import manifest_lists
 from txns._commit.tidy import archived
 from txns._iceberg.snapshots import summary_value
@@ -244,7 +244,7 @@ def _swap(
         told = None  # a time at which the log has no place: above that the head has all there is
     rows = [told] if told else []
     if record.tidied_upto not in {archived_upto, *(each.commit_ts for each in (*read, *rows))}:
-        rows.append(_moved(parts, record.tidied_upto))
+        rows.append(advanced(parts, record.tidied_upto - 1, record.tidied_upto))
     snapshot, updates = archived(without, rows, record)
     updates.append(RemoveSnapshotsUpdate(snapshot_ids=[bad.snapshot_id]))
     if all(map(_can_be_read, records_of(without))):
@@ -336,19 +336,6 @@ def _tidied(
         parts.clock.new_txn_id(),
         upper=last,
         tidied_upto=tidied,
-        engine=THIS_ENGINE,
-    )
-
-
-def _moved(parts: Parts, upper: int) -> Entry:
-    """Give an entry for the archive that stands where nothing is told of the void record."""
-    return Entry(
-        Kind.ADVANCE,
-        parts.clock.new_txn_id(),
-        upper=upper,
-        tidied_upto=0,
-        commit_ts=upper,
-        read_ts=upper - 1,
         engine=THIS_ENGINE,
     )
 

@@ -83,6 +83,19 @@ def in_care(table: Table, tables: list[ShownTable], uuids: set[str]) -> set[str]
     return marked | _archived(table, uuids - marked)
 
 
+def advanced(parts: Parts, read_ts: int, upper: int) -> Entry:
+    """Give an entry for the archive that stands where nothing is told of what was at a time."""
+    return Entry(
+        Kind.ADVANCE,
+        parts.clock.new_txn_id(),
+        upper=upper,
+        tidied_upto=0,
+        commit_ts=upper,
+        read_ts=read_ts,
+        engine=THIS_ENGINE,
+    )
+
+
 def stranded(parts: Parts, state: LogState) -> list[LoggedChange]:
     """
     Give what a head holds for tables that are not there, and that it does not create; ascending.

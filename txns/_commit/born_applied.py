@@ -114,8 +114,8 @@ class Births:
         for table, staged in writes.items():
             if not looked_at.has(table):
                 continue
-            at = mark_and_main(looked_at.load_table(table).metadata)
-            if staged.create or at != mark_and_main(staged.base):
+            at = _mark_and_main(looked_at.load_table(table).metadata)
+            if staged.create or at != _mark_and_main(staged.base):
                 continue
             change, carried = change_builder.build(staged, key.txn_id, commit_ts, marks)
             if self.bear(looked_at, head, LoggedChange(entry, change), carried):
@@ -211,7 +211,7 @@ def _key(logged: LoggedChange) -> Hashable:
     return logged.entry.txn_id, logged.commit_ts, logged.change.to_snapshot_id
 
 
-def mark_and_main(metadata: TableMetadata) -> Hashable:
+def _mark_and_main(metadata: TableMetadata) -> Hashable:
     """Give what a table is to who has staged on it."""
     return str(metadata.table_uuid), _mark.applied_ts(metadata), metadata.current_snapshot_id
 

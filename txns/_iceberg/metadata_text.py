@@ -32,10 +32,10 @@ class _Known:
 
     __slots__ = ("_parsed", "snapshot", "text")
 
-    def __init__(self, snapshot: Snapshot, parsed: Any = None) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.text = snapshot.model_dump_json(exclude_none=True).encode()
-        self._parsed = parsed
+        self._parsed: Any = None
 
     def reads_as(self, parsed: Any) -> bool:
         """Whether a text says the same."""
@@ -72,7 +72,7 @@ class MetadataText:
 
     def _read(self, parsed: Any) -> TableMetadata:
         known = self._of(parsed["table-uuid"])
-        found = [_known(known, each) or each for each in parsed.get("snapshots", ())]
+        found = [_same(known, each) or each for each in parsed.get("snapshots", ())]
         metadata = TableMetadataUtil.parse_obj({**parsed, "snapshots": found})
         self._keep(metadata, known)
         return metadata
@@ -80,9 +80,8 @@ class MetadataText:
     def write(self, io: FileIO, location: str, metadata: TableMetadata) -> None:
         """Write a version; the same text as pyiceberg's, its keys in another order."""
         output = io.new_output(location)
-        if (
-            self._legacy or metadata.format_version == 1
-        ):  # whose snapshots are written without number
+        # The snapshots of format 1 are written without their numbers.
+        if self._legacy or metadata.format_version == 1:
             ToOutputFile.table_metadata(metadata, output)
             return
         known = self._keep(metadata, self._of(str(metadata.table_uuid)))
@@ -108,7 +107,7 @@ class MetadataText:
         return known
 
 
-def _known(known: Mapping[int, _Known], parsed: Any) -> Snapshot | None:
+def _same(known: Mapping[int, _Known], parsed: Any) -> Snapshot | None:
     """Give the snapshot that a text of one says, where it is known."""
     found = known.get(parsed["snapshot-id"])
     return found.snapshot if found and found.reads_as(parsed) else None
