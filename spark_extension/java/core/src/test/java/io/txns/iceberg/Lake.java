@@ -8,7 +8,13 @@ import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.FileVisitResult;
+import java.nio.file.FileVisitor;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -115,6 +121,36 @@ public final class Lake {
     return REST_URI == null
         ? folder.resolve("files")
         : Path.of(System.getProperty("txns.test.rest.warehouse"));
+  }
+
+  /**
+   * The files at this path of {@link #files()} and below it. Threads delete what is superseded
+   * meanwhile: what is gone before it was looked at is not among them.
+   */
+  public List<Path> filesBelow(String path) {
+    List<Path> found = new ArrayList<>();
+    FileVisitor<Path> visitor =
+        new SimpleFileVisitor<>() {
+          @Override
+          public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) {
+            found.add(file);
+            return FileVisitResult.CONTINUE;
+          }
+
+          @Override
+          public FileVisitResult visitFileFailed(Path file, IOException e) throws IOException {
+            if (e instanceof NoSuchFileException && !file.equals(files().resolve(path))) {
+              return FileVisitResult.CONTINUE;
+            }
+            throw e;
+          }
+        };
+    try {
+      Files.walkFileTree(files().resolve(path), visitor);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+    return found;
   }
 
   public Map<String, String> options() {

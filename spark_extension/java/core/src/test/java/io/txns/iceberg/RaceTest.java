@@ -13,7 +13,6 @@ import io.txns.iceberg.commit.Applier;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.Head;
 import io.txns.iceberg.table.DataTables;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -26,7 +25,6 @@ import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.LongStream;
-import java.util.stream.Stream;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.exceptions.CommitFailedException;
 import org.apache.iceberg.expressions.Expressions;
@@ -138,10 +136,9 @@ class RaceTest {
               reachable.add(snapshot.manifestListLocation());
               snapshot.allManifests(table.io()).forEach(one -> reachable.add(one.path()));
             });
-    try (Stream<Path> files = Files.list(lake.files().resolve("shop/restaged/metadata"))) {
-      assertThat(files.map(Path::toString).filter(path -> path.endsWith(".avro")))
-          .allMatch(path -> reachable.stream().anyMatch(one -> one.endsWith(path)));
-    }
+    assertThat(lake.filesBelow("shop/restaged/metadata").stream().map(Path::toString))
+        .filteredOn(path -> path.endsWith(".avro"))
+        .allMatch(path -> reachable.stream().anyMatch(one -> one.endsWith(path)));
   }
 
   /** Many writers in many handles: every append is there once, every transfer keeps the sum. */
@@ -388,12 +385,9 @@ class RaceTest {
   }
 
   private long parquetFiles() {
-    try (Stream<Path> walk = Files.walk(lake.files().resolve("shop"))) {
-      return walk.filter(path -> path.toString().endsWith(".parquet"))
-          .filter(path -> !path.getFileName().toString().startsWith("."))
-          .count();
-    } catch (java.io.IOException e) {
-      throw new java.io.UncheckedIOException(e);
-    }
+    return lake.filesBelow("shop").stream()
+        .filter(path -> path.toString().endsWith(".parquet"))
+        .filter(path -> !path.getFileName().toString().startsWith("."))
+        .count();
   }
 }

@@ -22,11 +22,9 @@ import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.table.TableMark;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.stream.Stream;
 import org.apache.iceberg.AppendFiles;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.FileScanTask;
@@ -86,11 +84,7 @@ class PurgeTest {
   }
 
   private List<Path> files() {
-    try (Stream<Path> files = Files.walk(lake.files().resolve("shop/a"))) {
-      return files.filter(path -> Files.isRegularFile(path) && !isChecksum(path)).toList();
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
+    return lake.filesBelow("shop/a").stream().filter(path -> !isChecksum(path)).toList();
   }
 
   private static boolean isChecksum(Path path) {

@@ -12,11 +12,9 @@ import io.txns.iceberg.TxnConfig;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Stream;
 import org.apache.iceberg.CatalogProperties;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.Catalog;
@@ -75,12 +73,10 @@ class StorageTimeTest {
     return TxnHandle.open("lake", catalog, TxnConfig.defaults(), wrong);
   }
 
-  private List<Path> files() throws IOException {
-    try (Stream<Path> files = Files.walk(lake.files())) {
-      return files
-          .filter(path -> path.startsWith(lake.files().resolve("shop/a")) || isQuestion(path))
-          .toList();
-    }
+  private List<Path> files() {
+    return lake.filesBelow("").stream()
+        .filter(path -> path.startsWith(lake.files().resolve("shop/a")) || isQuestion(path))
+        .toList();
   }
 
   private static boolean isQuestion(Path path) {

@@ -17,13 +17,11 @@ import io.txns.iceberg.TxnCatalog;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.log.Head;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.LongStream;
-import java.util.stream.Stream;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataFiles;
 import org.apache.iceberg.PartitionSpec;
@@ -599,11 +597,9 @@ class TransactionTest {
     assertThat(past.spec().isUnpartitioned()).isTrue();
   }
 
-  private long files() throws Exception {
-    try (Stream<Path> walk = Files.walk(lake.files().resolve("shop"))) {
-      return walk.filter(Files::isRegularFile)
-          .filter(path -> !path.getFileName().toString().endsWith(".crc"))
-          .count();
-    }
+  private long files() {
+    return lake.filesBelow("shop").stream()
+        .filter(path -> !path.getFileName().toString().endsWith(".crc"))
+        .count();
   }
 }

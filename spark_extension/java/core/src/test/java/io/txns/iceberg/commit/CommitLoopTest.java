@@ -20,7 +20,6 @@ import io.txns.iceberg.log.CommitLog;
 import io.txns.iceberg.log.Entry;
 import io.txns.iceberg.log.EntryKind;
 import io.txns.iceberg.log.Head;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
@@ -129,12 +128,10 @@ class CommitLoopTest {
     return ((BaseTable) lake.catalog().loadTable(COMMITS)).operations().current();
   }
 
-  private Set<Path> files() throws Exception {
-    try (var paths = Files.walk(lake.files())) {
-      return paths
-          .filter(path -> Files.isRegularFile(path) && !path.toString().endsWith(".crc"))
-          .collect(Collectors.toSet());
-    }
+  private Set<Path> files() {
+    return lake.filesBelow("").stream()
+        .filter(path -> !path.toString().endsWith(".crc"))
+        .collect(Collectors.toSet());
   }
 
   // Older heads

@@ -19,7 +19,6 @@ import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.SQLException;
 import java.util.HashMap;
@@ -222,12 +221,10 @@ class FullDiskTest extends TwoTables {
   /**
    * Manifests and their lists: a full disk leaves metadata files, and data files are an engine's.
    */
-  private Set<Path> files() throws IOException {
-    try (Stream<Path> all = Files.walk(lake.files())) {
-      return all.filter(Files::isRegularFile)
-          .filter(path -> path.toString().endsWith(".avro"))
-          .collect(Collectors.toSet());
-    }
+  private Set<Path> files() {
+    return lake.filesBelow("").stream()
+        .filter(path -> path.toString().endsWith(".avro"))
+        .collect(Collectors.toSet());
   }
 
   /** What it says it has no room for has not landed: that is told, and nothing is to settle. */

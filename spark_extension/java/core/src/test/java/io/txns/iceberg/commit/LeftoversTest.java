@@ -30,7 +30,6 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.Snapshot;
@@ -94,15 +93,10 @@ class LeftoversTest extends TwoTables {
   }
 
   private Set<String> all(String part) {
-    try (Stream<Path> paths = Files.walk(lake.files())) {
-      return paths
-          .filter(Files::isRegularFile)
-          .map(Path::toString)
-          .filter(path -> path.contains(part) && !path.endsWith(".crc"))
-          .collect(Collectors.toCollection(TreeSet::new));
-    } catch (IOException e) {
-      throw new IllegalStateException(e);
-    }
+    return lake.filesBelow("").stream()
+        .map(Path::toString)
+        .filter(path -> path.contains(part) && !path.endsWith(".crc"))
+        .collect(Collectors.toCollection(TreeSet::new));
   }
 
   /** The files that the commit table names. */

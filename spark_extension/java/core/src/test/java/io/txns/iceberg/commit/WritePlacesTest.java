@@ -16,13 +16,9 @@ import io.txns.iceberg.TxnException;
 import io.txns.iceberg.TxnHandle;
 import io.txns.iceberg.catalog.Transaction;
 import io.txns.iceberg.log.EntryKind;
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.stream.Stream;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.MetadataUpdate;
@@ -235,13 +231,9 @@ class WritePlacesTest extends TwoTables {
   }
 
   private Set<String> files() {
-    try (Stream<Path> all = Files.walk(lake.files())) {
-      Set<String> found = new TreeSet<>();
-      all.filter(Files::isRegularFile).map(Path::toString).forEach(found::add);
-      return found;
-    } catch (IOException e) {
-      throw new IllegalStateException(e);
-    }
+    Set<String> found = new TreeSet<>();
+    lake.filesBelow("").forEach(path -> found.add(path.toString()));
+    return found;
   }
 
   private TableMetadata metadata(String table) {
