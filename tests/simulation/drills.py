@@ -240,6 +240,7 @@ def _make_void(worker: Worker, found: Disaster) -> bool:
         else:
             raise Violation("recovery", "a log was recovered that nobody can read")
     found.voided = True
+    _end_who_may_create(worker, found)
     try:
         void(parts, worker.rng.choice(found.void_ids))
     except InvalidUsage as error:
@@ -248,6 +249,27 @@ def _make_void(worker: Worker, found: Disaster) -> bool:
     for one in stranded(parts, parts.log.load().state):
         void(parts, one.commit_ts)
     return True
+
+
+def _end_who_may_create(worker: Worker, found: Disaster) -> None:
+    """
+    End what stands still, where the record creates a table that is not there yet.
+
+    Whoever has looked before would create it afterwards: nothing bars that, as a table's `main`
+    bars what is late on it.
+    """
+    assert found.void is not None
+    there = {
+        str(one.table_uuid)
+        for one in map(
+            worker.lake.observer.registry.metadata, worker.lake.observer.registry.pointers
+        )
+    }
+    if all(table["operation"] != "create" or table["uuid"] in there for table in found.void.tables):
+        return
+    for each in worker.lake.workers:
+        if not (each.stranger or each.process.dead):
+            each.end()
 
 
 _RECOVERIES: dict[Drill, Callable[[Worker, Disaster], bool]] = {

@@ -185,6 +185,9 @@ def _go_on_with_tables(
 ) -> None:
     observer, history = lake.observer, lake.observer.history
     catalog = lake.open().snapshot()
+    for name in sorted(observer.registry.pointers):  # its mark was set since the strike
+        if name not in history.tables() and is_cared(observer, name, Version(0, cared=False)):
+            history.add(name, replace(_read(lake, catalog, name) or Version(0), ts=stored.upper))
     for name in history.tables():
         expected = _expected(observer, disaster, stored, name)
         actual = _read(lake, catalog, name)

@@ -320,6 +320,11 @@ class _TableCheck:
             at and at.snapshot_id != change.to_snapshot_id and snapshots.operation_of(at) == REPLACE
         ):
             at = self._history.parent(at)
+        if at and _mark.marks(self._metadata, at):
+            # Who set it did not know of a forget that was lost with the log (9.6): what was under
+            # care before is read as it was then.
+            below = {each.snapshot_id for each in self._history.ancestors(at)}
+            return change.to_snapshot_id in below
         return seen == change.to_snapshot_id or (
             at is not None and at.snapshot_id == change.to_snapshot_id
         )

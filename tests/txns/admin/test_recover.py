@@ -397,6 +397,21 @@ def test_a_forget_that_the_log_has_lost(shop):
     assert [] == check_all(handle.parts).violations
 
 
+def test_a_table_that_comes_into_care_again_before_its_forget_is_missed(shop):
+    """Its mark stands at a time of what the head has: that is read as it was when it came back."""
+    backup = pointers(shop.catalog)
+    shop.clock.ahead_ms += 1000
+    shop.open().forget("shop.a")
+    restore(shop.catalog, backup, [LOG])
+    _remove_newer_files(backup[LOG])
+    shop.catalog.load_table("shop.a").append(rows(7))
+    shop.open(shop.another_catalog()).register("shop.a")
+    assert ({}, {}) == (_recover(shop).left, _recover(shop).broken)
+    handle = shop.open(shop.another_catalog())
+    assert [1, 2, 3, 7] == ids(handle.snapshot().load_table("shop.a"))
+    assert [] == check_all(handle.parts).violations
+
+
 @pytest.mark.parametrize("way", ["set back", "lost"])
 def test_a_forget_of_which_the_table_tells_is_archived(shop, way):
     """Its files show who took the mark, so what it was before is read as of then."""
