@@ -218,7 +218,8 @@ def _recover_table(worker: Worker, found: Disaster) -> bool:
     name, observer = found.table, worker.lake.observer
     if found.registers is None:
         found.registers = worker.rng.random() < 0.5
-    if found.registers and name not in found.put_back:
+    stands = name in observer.registry.pointers  # else somebody has renamed it since
+    if found.registers and stands and name not in found.put_back:
         set_back(observer, name, found.before[name])
         found.put_back.add(name)
     return _recover(worker, found)
