@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
     from txns._admin.log_versions import EntryId
-    from txns._admin.shown import ShownTable
+    from txns._admin.shown import Shown, ShownTable
     from txns._clock import Clock
     from txns._config import Config
     from txns._identifier import Identifier
@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 _LOG = logger(__name__)
 
 ATTEMPTS = 5
+
+_READ_AGAIN_MS = 500
+"""How long to wait, at most, for a table that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def recover(catalog: Catalog, config: Config, clock: Clock, *, forward: bool = F
             left[shown.identifier] = said(error)
         else:
             marked.append(shown.identifier)
-    found = _begin_epoch(parts, log_id, before, set(marked), forward=forward)
+    found = _begin_epoch(parts, log_id, before, set(marked), set(left), forward=forward)
     broken = _settled(Parts.of(catalog, config, clock))
     return Recovered(found, begun, log_id, tuple(marked), left, broken)
 
@@ -221,13 +224,19 @@ def _stamp(shown: ShownTable, metadata: TableMetadata, entry: EntryId) -> dict[s
 
 
 def _begin_epoch(
-    parts: Parts, log_id: str, before: FoundLog, marked: set[Identifier], *, forward: bool
+    parts: Parts,
+    log_id: str,
+    before: FoundLog,
+    marked: set[Identifier],
+    left: set[Identifier],
+    *,
+    forward: bool,
 ) -> FoundLog:
     """Swap the log for what it is to be; it is judged anew before each attempt."""
     found, passed_over = before, {one.commit_ts: one for one in before.passed_over}
     for _ in range(ATTEMPTS):
         # What was applied until the tables were marked is seen now, and no more is applied.
-        by_tables = shown_tables(parts)
+        by_tables = _shown_again(parts, left)
         table = parts.catalog.load_table(parts.log.identifier)
         found = find(table, by_tables, forward=forward, before=found)
         passed_over |= {one.commit_ts: one for one in found.passed_over}
@@ -246,6 +255,25 @@ def _begin_epoch(
         " the lake, and run this again",
         table=parts.log.identifier,
         least_ts=found.upper,
+    )
+
+
+def _shown_again(parts: Parts, left: set[Identifier]) -> Shown:
+    """
+    Look at all tables once more, and again where one cannot be read that is not left.
+
+    Without what that one shows the log would begin its epoch below it, and lack it.
+    """
+    for _ in range(ATTEMPTS):
+        by_tables = shown_tables(parts)
+        unread = sorted(by_tables.unread.keys() - left)
+        if not unread:
+            return by_tables
+        parts.clock.back_off(_READ_AGAIN_MS)
+    raise Conflict(
+        f"the tables do not belong to the log yet, since {by_tables.unread[unread[0]]}: run this"
+        " again",
+        table=unread[0],
     )
 
 

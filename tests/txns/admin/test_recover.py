@@ -571,6 +571,45 @@ def test_a_table_that_could_not_be_read_in_a_recovery(shop):
     assert [] == _ids(_recover(shop).found.told_by_tables)
 
 
+@pytest.mark.parametrize("times", [1, None])
+def test_a_table_that_cannot_be_read_after_it_was_marked(shop, times):
+    """
+    What it shows is looked for again: the epoch does not begin without it, nor below it.
+
+    1. A recovery has read and marked all tables of a log that is lost. 2. It looks once more, and
+    the catalog fails for one of them, once or (None) for as long as it runs.
+    """
+    folder = Path(urlparse(shop.catalog.load_table(LOG).location()).path)
+    shop.catalog.drop_table(LOG)
+    shutil.rmtree(folder)
+    failing = shop.another_catalog()
+    load, commit, marks, failed = failing.load_table, failing.commit_table, [], []
+
+    def commit_table(table, *args):
+        done = commit(table, *args)
+        marks.extend([table.name()] if table.name() in {A, B} else [])
+        return done
+
+    def load_table(name):
+        if len(marks) == 2 and name == B and (times is None or len(failed) < times):
+            failed.append(name)
+            raise OSError("the catalog failed")
+        return load(name)
+
+    failing.commit_table, failing.load_table = commit_table, load_table
+    if times is None:
+        with pytest.raises(txns.Conflict, match=r"the catalog failed.*run this again"):
+            recover(failing, Config.of(), shop.clock)
+        assert 0 == shop.open(shop.another_catalog()).upper
+        found = _recover(shop)
+    else:
+        found = recover(failing, Config.of(), shop.clock)
+    assert failed
+    assert ({}, {}) == (found.left, found.broken)
+    assert {A, B} == {each.table for told in found.found.told_by_tables for each in told.changes}
+    _assert_whole(shop, 1, 2, 3)
+
+
 @pytest.mark.parametrize("ahead_ms", [0, 60_000, None])
 def test_a_table_that_shows_another_entry_than_the_log_went_on_with(shop, ahead_ms, monkeypatch):
     """
