@@ -168,6 +168,12 @@ def _payload_problems(entry: Entry, change: Any, request: Any) -> list[tuple[str
     return found
 
 
+def _is_adopted(head: Head, uuid: str, applied_ts: int) -> bool:
+    """Whether a repair is the first outstanding change; whether it fits, the survey has said."""
+    run = head.state.changes(uuid, after=applied_ts, upto=head.upper)
+    return bool(run) and run[0].entry.kind is Kind.REPAIR
+
+
 def _check_missing(found: Findings, parts: Parts, head: Head, logged: LoggedTables) -> None:
     """Check that every table whose entries have left the head shows them (I6)."""
     for uuid, newest in logged.newest.items():
@@ -188,7 +194,7 @@ def _check_missing(found: Findings, parts: Parts, head: Head, logged: LoggedTabl
                 "its entries have left the head, and the catalog has no such table: it was dropped,"
                 " replaced or renamed by somebody",
             )
-        elif applied < archived_ts:
+        elif applied < archived_ts and not _is_adopted(head, uuid, applied):
             found.add("I6", where, f"{archived_ts} has left the head, txns.applied is {applied}")
     for one in stranded(parts, head.state):
         words = f"nobody can apply {one.commit_ts}: the catalog has no such table, and the log"

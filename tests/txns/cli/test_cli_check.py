@@ -16,6 +16,7 @@ from tests.txns.table.test_set_back import set_back
 from txns._admin.invariants import INVARIANTS, check_all
 from txns._cli.options import Lake as Opened
 from txns._log import entry
+from txns._log.entry import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,6 +130,34 @@ def test_it_holds_after_a_table_that_was_set_back_is_adopted(shop):
     assert [] == _violations(shop)
     handle.catalog().load_table(A).append(rows(4))
     handle.tidy()
+    assert [] == _violations(shop)
+
+
+def test_it_holds_while_the_adoption_of_a_table_that_was_set_back_is_not_applied(shop):
+    """Nobody misses what it gives up, though the table does not say so yet; who adopted died."""
+    handle = shop.open()
+    older = shop.catalog.load_table(A).metadata_location
+    handle.catalog().load_table(A).append(rows(2))
+    handle.tidy()
+    set_back(shop, A, older)
+    assert ("I6", A) in _violations(shop)
+    dying = shop.another_catalog()
+    commit, of_a = dying.commit_table, []
+
+    def footing_alone(table, *args):
+        of_a.extend([table.name()] if table.name() == ("shop", "a") else [])
+        if len(of_a) > 1:
+            raise ConnectionError("the catalog is gone")
+        return commit(table, *args)
+
+    dying.commit_table = footing_alone
+    shop.open(dying).repair_adopt(A)
+    newest = shop.standing()[-1]
+    assert Kind.REPAIR is newest.kind
+    applied = shop.another_catalog().load_table(A).properties["txns.applied"]
+    assert int(applied) < newest.commit_ts
+    assert [] == _violations(shop)
+    shop.open().apply_le()
     assert [] == _violations(shop)
 
 
