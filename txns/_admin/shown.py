@@ -42,6 +42,7 @@ class ShownTable:
         mark: Which log it means.
         entries: What each entry that it shows has made of it.
         line: What its `main` has gone through.
+        moves: Where earlier recoveries have moved what it shows: their footings' `commit_ts` in ms.
         forget: What has taken it from care; None for a table under care.
     """
 
@@ -49,6 +50,7 @@ class ShownTable:
     mark: _mark.TableMark
     entries: dict[EntryId, Change]
     line: Line
+    moves: dict[EntryId, int]
     forget: EntryId | None = None
 
     @property
@@ -119,8 +121,8 @@ def shown_tables(parts: Parts) -> Shown:
 def _shown(
     name: Identifier, metadata: TableMetadata, mark: _mark.TableMark, left: _mark.TableMark | None
 ) -> ShownTable:
-    entries = _entries(name, metadata)
-    shown = ShownTable(name, mark, entries, Line.of(metadata, mark))
+    entries, moves = _entries(name, metadata)
+    shown = ShownTable(name, mark, entries, Line.of(metadata, mark), moves)
     forget = shown.newest_entry if left else None
     if forget is None:
         return shown
@@ -143,7 +145,8 @@ def moved(tables: list[ShownTable], known: Known, above: int) -> dict[EntryId, i
     """
     taken = {ts for ts, _ in known}
     shown = {key for table in tables for key in table.entries}
-    free = {key for key in shown if key[0] not in taken and not is_late(key[0])}
+    before = {key for table in tables for key in table.moves}
+    free = {key for key in shown - before if key[0] not in taken and not is_late(key[0])}
     placed = {txn_id: ts for ts, txn_id in sorted({*known, *free})}
     found = {}
     for key in sorted(each for each in shown if each not in free and each not in known):
@@ -193,13 +196,43 @@ def told_by(tables: list[ShownTable], known: Known, moved_to: dict[EntryId, int]
     ]
 
 
-def _entries(name: Identifier, metadata: TableMetadata) -> dict[EntryId, Change]:
+def _entries(
+    name: Identifier, metadata: TableMetadata
+) -> tuple[dict[EntryId, Change], dict[EntryId, int]]:
+    """
+    Give what entries have made of a table, and where those stand that a recovery has moved.
+
+    A footing that carries one of these stands for what that has made, and not for its own copy.
+    """
     history = History(metadata)
-    return {
-        _entry_id(at): _change(name, metadata, history, at)
-        for at in _mark.since_registration(metadata)
-        if not _mark.is_passing(at) and not _mark.marks(metadata, at)
-    }
+    entries: dict[EntryId, Change] = {}
+    moves: dict[EntryId, int] = {}
+    for at in _mark.since_registration(metadata):
+        if _mark.is_passing(at) or _mark.marks(metadata, at):
+            continue
+        own, is_top = _own(history, at)
+        change = _change(name, metadata, history, own)
+        if own is not at:
+            moves[_entry_id(own)] = max(moves.get(_entry_id(own), 0), _mark.commit_ts_of(at))
+            # With what came in between it has more, which is delivered by itself.
+            change = replace(change, to_snapshot_id=at.snapshot_id) if is_top else change
+        entries[_entry_id(at)] = change
+    return entries, moves
+
+
+def _own(history: History, at: Snapshot) -> tuple[Snapshot, bool]:
+    """Give what an entry left, of a footing that it has moved to; and whether that was the top."""
+    own, is_top, others = at, True, False
+    if summary_value(at, _mark.SNAPSHOT_RESTORED) is None:
+        return own, is_top
+    for below in history.ancestors(at):
+        if not _mark.is_ours(below) or _mark.is_passing(below):
+            continue
+        if _entry_id(below)[1] == _entry_id(at)[1]:
+            own, is_top = below, not others
+        else:
+            others = True
+    return own, is_top
 
 
 def _entry_id(snapshot: Snapshot) -> EntryId:

@@ -198,7 +198,13 @@ class _TableCheck:
 
     def snapshots(self) -> Iterator[Problem]:
         """Check I7 and I9: each snapshot of ours, on any branch, carries an entry's stamp."""
-        for snapshot in _mark.since_registration(self._metadata):
+        ours = _mark.since_registration(self._metadata)
+        footed = {
+            snapshots.summary_value(each, _mark.SNAPSHOT_TXN_ID)
+            for each in ours
+            if snapshots.summary_value(each, _mark.SNAPSHOT_RESTORED) is not None
+        }
+        for snapshot in ours:
             at = f"snapshot {snapshot.snapshot_id}"
             txn_id = snapshots.summary_value(snapshot, _mark.SNAPSHOT_TXN_ID)
             if txn_id is None:
@@ -210,7 +216,8 @@ class _TableCheck:
             if commit_ts > self._head.upper:
                 continue  # committed since the head was loaded
             entry = self._logged.by_ts.get(commit_ts)
-            if entry and entry.txn_id != txn_id and txn_id in self._logged.committed:
+            taken = entry.txn_id != txn_id if entry else txn_id in footed
+            if taken and txn_id in self._logged.committed:
                 continue  # a recovery has moved it, since both logs had an entry there (9.6)
             if entry is None or entry.txn_id != txn_id:
                 yield "I9", f"{at} is of {txn_id} at {commit_ts}, which has not committed"

@@ -16,7 +16,7 @@ from tests.txns.lake import SCHEMA, ids, rows
 from txns._admin.invariants import check_all
 from txns._admin.recover import Recovered, recover, recoverable
 from txns._config import Config
-from txns._log.entry import Kind
+from txns._log.entry import Kind, Operation
 
 if TYPE_CHECKING:
     from txns._log.entry import Entry
@@ -504,6 +504,43 @@ def test_an_entry_moves_past_what_its_tables_show_after_it(shop):
     assert 2 == len(found.found.told_by_tables)
     assert [] == _recover(shop).found.told_by_tables
     _assert_whole(shop, 1, 2, 3, 5, 6)
+
+
+def test_what_an_entry_did_is_delivered_where_it_has_moved_to(shop):
+    """The archive has its own change: a footing's has the same rows as before, and no others."""
+    before, lost_ts, wrote = shop.open().upper, [], {}
+
+    def twice():
+        wrote[_append(shop, 5)] = [5]
+        lost_ts.append(shop.open().upper)
+        wrote[_append(shop, 6)] = [6]
+
+    _gone_on_two_ways(shop, deed=twice, least_ts=lost_ts)
+    told = _recover(shop).found.told_by_tables
+    assert wrote.keys() == set(_ids(told))
+    changes = [change for each in told for change in each.changes]
+    assert [(Operation.APPEND, 1)] * 4 == [(one.operation, one.added_records) for one in changes]
+    handle = shop.open(shop.another_catalog())
+    feed = handle.subscribe([A], as_of=before, until=handle.upper)
+    delivered = {
+        each.txn_id: one.appended["id"].to_pylist() for each in feed for one in each.tables
+    }
+    assert wrote == delivered
+    assert [] == check_all(handle.parts).violations
+
+
+def test_an_entry_that_has_moved_is_told_once_when_its_log_is_lost(shop):
+    """Its tables show it at both timestamps."""
+    ours = []
+    _gone_on_two_ways(shop, deed=lambda: ours.append(_append(shop, 5)))
+    _recover(shop)
+    folder = Path(urlparse(shop.catalog.load_table(LOG).location()).path)
+    shop.catalog.drop_table(LOG)
+    shutil.rmtree(folder)
+    found = _recover(shop)
+    assert ({}, {}) == (found.left, found.broken)
+    assert ours == [each for each in _ids(found.found.told_by_tables) if each in ours]
+    _assert_whole(shop, 1, 2, 3, 5)
 
 
 def test_a_drop_at_the_commit_ts_of_another_entry(shop):
