@@ -76,8 +76,11 @@ class Disaster:
         void_ids: That record's snapshot, and its `commit_ts` in ms.
         told: How many actions ended with the error that detects it.
         named: Entries that a recovery has called gone, unknown, or given up in some table.
+        told_by_tables: Entries that a recovery has archived on the word of tables.
+        moved: Entries that stand at another `commit_ts`, with the tables that do not show them.
         written: What was appended to the log since, by users whose requests were on the way or who
             did not notice.
+        landed: The tables under care that such requests have changed since.
         by_admin: Which of these the administrator wrote.
         taken: Where the tables stood that were taken as they stand: `txns.applied` in ms, by name.
         unseen: Whether a recovery has ended before it could say what it found.
@@ -101,7 +104,10 @@ class Disaster:
     void_ids: tuple[int, int] = (0, 0)
     told: int = 0
     named: set[EntryId] = field(default_factory=set)
+    told_by_tables: set[EntryId] = field(default_factory=set)
+    moved: list[Logged] = field(default_factory=list)
     written: dict[EntryId, Logged] = field(default_factory=dict)
+    landed: set[Identifier] = field(default_factory=set)
     by_admin: set[EntryId] = field(default_factory=set)
     taken: dict[Identifier, int] = field(default_factory=dict)
     unseen: bool = False
@@ -117,6 +123,15 @@ class Disaster:
     def begins_epoch(self) -> bool:
         """Whether its recovery turns away who has seen the log before."""
         return self.drill is not Drill.VOID
+
+    @property
+    def brought_forward(self) -> bool:
+        """
+        Whether the log of a catalog that was set back may be taken forward by what a table shows.
+
+        A request that was on its way has landed on a table that stands where it stood.
+        """
+        return self.drill is Drill.CATALOG_SET_BACK and bool(self.landed)
 
     def written_by_users(self) -> list[Logged]:
         """Give what others than the administrator have appended since."""

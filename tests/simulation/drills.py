@@ -196,6 +196,7 @@ def _recover(worker: Worker, found: Disaster, *, forward: bool = False) -> bool:
 def _hear(found: Disaster, done: Recovered) -> None:
     said = (*done.found.gone, *done.found.unknown, *done.found.passed_over)
     found.named.update((each.commit_ts, each.txn_id) for each in said)
+    found.told_by_tables.update((one.commit_ts, one.txn_id) for one in done.found.told_by_tables)
 
 
 def _recover_forward(worker: Worker, found: Disaster) -> bool:
@@ -289,7 +290,8 @@ def _take_as_they_are(worker: Worker, found: Disaster) -> bool:
         return True
     name = broken[0]
     users = {each for logged in found.written_by_users() for each in logged.names}
-    if found.drill not in {Drill.VOID, Drill.TABLE_SET_BACK} and name not in users:
+    may_lack = found.drill in {Drill.VOID, Drill.TABLE_SET_BACK} or found.brought_forward
+    if not may_lack and name not in users:
         raise Violation("recovery", f"{name} lacks something after {found.drill}")
     handle = lake.open(apply="inline")
     handle.apply_le()  # an adoption does that first, and what it has taken would be less than that

@@ -237,6 +237,8 @@ class History:
         self.holds: dict[str, tuple[tuple[Identifier, ...], int]] = {}
         self.lost: dict[Identifier, list[tuple[int, int]]] = {}
         """Between which timestamps in ms, both exclusive, a recovery has left nothing of tables."""
+        self.moved: dict[Identifier, list[tuple[int, int]]] = {}
+        """From which to which `commit_ts` in ms a recovery has moved what tables show."""
         self.upper = 0
 
     def tables(self) -> list[Identifier]:
@@ -283,6 +285,10 @@ class History:
     def is_lost(self, table: Identifier, ts: int) -> bool:
         """Whether a recovery has left nothing of a table at a timestamp in ms."""
         return any(low < ts < high for low, high in self.lost.get(table, ()))
+
+    def is_moved(self, table: Identifier, ts: int) -> bool:
+        """Whether a table shows at a timestamp in ms what the log has at a later one."""
+        return any(then <= ts < now for then, now in self.moved.get(table, ()))
 
     def rename(self, old: Identifier, new: Identifier) -> None:
         """

@@ -123,6 +123,8 @@ class Observer:
         actor = self.world.actor
         is_admins = actor.epoch > self.world.epoch
         if name != COMMIT_TABLE:
+            if not (is_admins or actor.stranger) and old is not None and is_marked(old):
+                disaster.landed.add(name)
             return
         known = {(each.commit_ts, each.txn_id) for each in self.entries.values()}
         known |= {(each.commit_ts, each.txn_id) for each in self.decoded(old)}

@@ -64,10 +64,11 @@ class Stored:
 def resume(lake: Lake, disaster: Disaster) -> None:
     """Judge what a recovery has left, and let the model go on from it."""
     observer = lake.observer
-    if disaster.drill is Drill.CATALOG_SET_BACK:
+    stored = Stored.of(observer, disaster.log)
+    if disaster.drill is Drill.CATALOG_SET_BACK and not _has_more(observer, disaster, stored):
         assert disaster.backup is not None
         disaster.backup.model.restore(observer)
-    stored = Stored.of(observer, disaster.log)
+    _follow_what_moved(observer, disaster, stored)
     disaster.known = {(each.commit_ts, each.txn_id): each for each in observer.entries.values()}
     gone = _judge_entries(observer, disaster, stored)
     unsure = _unsure(observer, disaster, gone)
@@ -83,6 +84,60 @@ def resume(lake: Lake, disaster: Disaster) -> None:
     observer.disaster = None
     _forget_what_is_gone(
         observer.history, stored, {name for one in gone.values() for name in one.names}
+    )
+
+
+def _has_more(observer: Observer, disaster: Disaster, stored: Stored) -> bool:
+    """Whether a log has what its backup has not, since a table shows more than its own."""
+    assert disaster.backup is not None
+    then = disaster.backup.model.of_history["upper"]
+    later = (each for ts, each in observer.entries.items() if ts > then)
+    return disaster.brought_forward and any(
+        (each.commit_ts, each.txn_id) in stored.tables for each in later
+    )
+
+
+def _follow_what_moved(observer: Observer, disaster: Disaster, stored: Stored) -> None:
+    """
+    Let entries stand where they are since the log went on to another one at their `commit_ts`.
+
+    They are in the archive with the tables that show them, and a recovery has said so, if it came
+    to. What a table was from their own `commit_ts` on it is still.
+    """
+    taken = {ts for ts, _txn_id in stored.tables}
+    under = {txn_id: ts for ts, txn_id in sorted(stored.tables)}
+    for ts, each in sorted(observer.entries.items()):
+        key, now = (ts, each.txn_id), (under.get(each.txn_id, 0), each.txn_id)
+        stands = key in stored.tables or ts not in taken or now[0] <= ts
+        if stands or not each.changes or now in disaster.written:
+            continue
+        if not (now in disaster.told_by_tables or disaster.unseen):
+            raise Violation("recovery", f"{key} moves to {now[0]}, and nobody was told")
+        if more := stored.tables[now] - {table["uuid"] for table in each.tables}:
+            raise Violation("recovery", f"{key} moves to {now[0]} with {sorted(more)}")
+        shown = [table["uuid"] in stored.tables[now] for table in each.tables]
+        hidden = [not one for one in shown]
+        disaster.moved.append(_with_some(each, hidden))
+        del observer.entries[ts]
+        observer.entries[now[0]] = replace(_with_some(each, shown), commit_ts=now[0])
+        for uuid in (table["uuid"] for table in observer.entries[now[0]].tables):
+            name = observer.stood[now[0], uuid] = observer.stood[ts, uuid]
+            newest = observer.history.newest(name)
+            assert newest is not None
+            observer.history.add(name, replace(newest, ts=now[0]))
+            observer.history.moved.setdefault(name, []).append((ts, now[0]))
+        for attempt in observer.history.same_txn(each.txn_id):
+            if attempt.logged_ts == ts:
+                attempt.logged_ts = now[0]
+                attempt.acknowledged = attempt.acknowledged and now[0]
+
+
+def _with_some(entry: Logged, which: list[bool]) -> Logged:
+    """Give an entry with some of its tables."""
+    return replace(
+        entry,
+        tables=list(compress(entry.tables, which)),
+        changes=list(compress(entry.changes, which)),
     )
 
 
@@ -247,7 +302,7 @@ def _expected(observer: Observer, disaster: Disaster, stored: Stored, name: Iden
 
 def disaster_entries(observer: Observer, disaster: Disaster) -> list[Logged]:
     """Give all entries that there were, those that are gone included."""
-    return [*disaster.known.values(), *observer.entries.values()]
+    return [*disaster.known.values(), *disaster.moved, *observer.entries.values()]
 
 
 def _what_is_left(observer: Observer, disaster: Disaster, stored: Stored, entry: Logged) -> Logged:
@@ -255,11 +310,7 @@ def _what_is_left(observer: Observer, disaster: Disaster, stored: Stored, entry:
     kept = [
         not _is_lost(observer, disaster, stored, entry, table["uuid"]) for table in entry.tables
     ]
-    return replace(
-        entry,
-        tables=list(compress(entry.tables, kept)),
-        changes=list(compress(entry.changes, kept)),
-    )
+    return _with_some(entry, kept)
 
 
 def _is_lost(

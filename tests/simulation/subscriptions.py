@@ -92,7 +92,10 @@ class Replay:
     def _judge(self, name: Identifier) -> None:
         """What was replayed is the table, with no change of it left out."""
         version = self._lake.observer.history.at(name, self.done) or ABSENT
-        if self._is_followed(name) and self._rows[name] != version.rows:
+        judged = self._is_followed(name) and not self._lake.observer.history.is_moved(
+            name, self.done
+        )
+        if judged and self._rows[name] != version.rows:
             raise Violation(
                 "subscribe",
                 f"{name} at {self.done} is {show(version.rows)}, replayed {show(self._rows[name])}",
@@ -103,6 +106,8 @@ class Replay:
         history = self._lake.observer.history
         if name in history.unmarked or name in history.lost or self._began != self._now():
             return False
+        if history.is_moved(name, self._as_of):
+            return False  # it begins with what is delivered once more
         if history.at(name, self._as_of) is None:
             return name in self._lake.creatable
         return history.cared_since(name, self._as_of)
