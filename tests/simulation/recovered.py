@@ -19,7 +19,7 @@ from tests.simulation import schemas
 from tests.simulation.disaster import Disaster, Drill, EntryId
 from tests.simulation.history import Version, folded, show
 from tests.simulation.scheduler import Violation
-from tests.simulation.table_checks import is_marked
+from tests.simulation.table_checks import is_mark, is_marked
 from txns._admin.invariants import check_all
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def resume(lake: Lake, disaster: Disaster) -> None:
     forgotten = {name for each in gone.values() if each.kind == "forget" for name in each.names}
     for name in forgotten:  # no log says any more that it was under care
         observer.history.lost.setdefault(name, []).append((-1, stored.upper))
-    _go_on_with_tables(lake, disaster, stored, unsure)
+    _go_on_with_tables(lake, disaster, stored, unsure, _came_back(observer, gone))
     for each in list(observer.entries.values()):
         observer.entries[each.commit_ts] = _what_is_left(observer, disaster, stored, each)
     observer.disaster = None
@@ -199,6 +199,25 @@ def _unsure(observer: Observer, disaster: Disaster, gone: dict[EntryId, Logged])
     }
 
 
+def _came_back(observer: Observer, gone: dict[EntryId, Logged]) -> set[Identifier]:
+    """
+    Give the tables that were marked again after a forget that is gone with the log.
+
+    They came into care with what their owner had in them by then.
+    """
+    pointers = observer.registry.pointers
+    return {
+        name
+        for each in gone.values()
+        if each.kind == "forget"
+        for name in each.names & pointers.keys()
+        for metadata in [observer.registry.metadata(name)]
+        for one in metadata.snapshots
+        if is_mark(metadata, one) and one.summary
+        if int(one.summary.additional_properties["txns.commit-ts"]) >= each.commit_ts
+    }
+
+
 def _take_in(
     observer: Observer, disaster: Disaster, stored: Stored, gone: dict[EntryId, Logged]
 ) -> None:
@@ -236,7 +255,11 @@ def _check(lake: Lake, disaster: Disaster) -> None:
 
 
 def _go_on_with_tables(
-    lake: Lake, disaster: Disaster, stored: Stored, unsure: set[Identifier]
+    lake: Lake,
+    disaster: Disaster,
+    stored: Stored,
+    unsure: set[Identifier],
+    back: set[Identifier],
 ) -> None:
     observer, history = lake.observer, lake.observer.history
     catalog = lake.open().snapshot()
@@ -250,7 +273,7 @@ def _go_on_with_tables(
         if name in unsure:
             since = min(each.commit_ts for each in disaster.written_by_users())
             history.lost.setdefault(name, []).append((since - 1, stored.upper))
-        if name in unsure or not expected.cared:
+        if name in unsure or name in back or not expected.cared:
             history.add(name, replace(actual or Version(0), ts=stored.upper))
             continue
         if (actual is None and history.called.get(name)) or name in history.renamed:

@@ -58,7 +58,8 @@ class Replay:
         except Conflict:
             history = self._lake.observer.history
             known = (*history.since, *history.upset, *history.lost)
-            if not any(name in known for name in self._rows) and self._began == self._now():
+            judged = self._began == self._now() and self._began[1]  # a table may be set back now
+            if judged and not any(name in known for name in self._rows):
                 raise Violation(
                     "subscribe", "too old, and nothing was expired or set back"
                 ) from None

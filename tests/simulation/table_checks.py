@@ -381,7 +381,7 @@ class TableChecks:
     @staticmethod
     def shows(metadata: TableMetadata, commit_ts: int, txn_id: str) -> bool:
         """Whether a table has a snapshot of an entry, since it came under care the last time."""
-        marked = [one.sequence_number or 0 for one in metadata.snapshots if _is_mark(metadata, one)]
+        marked = [one.sequence_number or 0 for one in metadata.snapshots if is_mark(metadata, one)]
         return any(
             (_summary(one, "txns.commit-ts"), _summary(one, "txns.txn-id"))
             == (str(commit_ts), txn_id)
@@ -468,10 +468,10 @@ def _created(new: TableMetadata) -> bool:
 def _marks(metadata: TableMetadata) -> bool:
     """Whether `main` is on the snapshot of a mark."""
     main = metadata.current_snapshot()
-    return main is not None and _is_mark(metadata, main)
+    return main is not None and is_mark(metadata, main)
 
 
-def _is_mark(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+def is_mark(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     """Whether a snapshot is that of a mark, which is known by the id derived from it."""
     text = f"register:{metadata.table_uuid}:{snapshot.snapshot_id}"
     derived = UUID(bytes=md5(text.encode(), usedforsecurity=False).digest(), version=3)
