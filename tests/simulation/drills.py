@@ -289,6 +289,9 @@ def _take_as_they_are(worker: Worker, found: Disaster) -> bool:
     if not broken:
         return True
     name = broken[0]
+    if name in disaster.marked_late(lake.observer):  # who registered it was still on his way
+        _recover(worker, found)
+        return False
     users = {each for logged in found.written_by_users() for each in logged.names}
     may_lack = found.drill in {Drill.VOID, Drill.TABLE_SET_BACK} or found.brought_forward
     if not may_lack and name not in users:
