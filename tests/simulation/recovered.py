@@ -308,11 +308,7 @@ def _expected(observer: Observer, disaster: Disaster, stored: Stored, name: Iden
     }
     versions = [each for each in history.versions(name) if each.ts not in lost]
     if taken is not None:
-        adopted_ts = max(
-            each.commit_ts
-            for key, each in disaster.written.items()
-            if key in disaster.by_admin and name in each.names
-        )
+        adopted_ts = _adopted_ts(disaster, name)
         history.lost.setdefault(name, []).append((taken, adopted_ts))
         versions = [each for each in versions if each.ts <= taken]
         newest = versions[-1] if versions else Version(0)
@@ -347,7 +343,20 @@ def _is_lost(
             for table in entry.tables
             if table["uuid"] == uuid
         )
+    name = observer.stood.get((entry.commit_ts, uuid), ())
+    if name in disaster.taken:  # its adoption may be logged, and not applied yet
+        given_up = disaster.taken[name] < entry.commit_ts < _adopted_ts(disaster, name)
+        return given_up or uuid not in stored.tables.get(key, set())
     return uuid not in stored.tables.get(key, set()) or _is_given_up(observer, entry, uuid)
+
+
+def _adopted_ts(disaster: Disaster, name: Identifier) -> int:
+    """Give at which `commit_ts` in ms the administrator has adopted a table."""
+    return max(
+        each.commit_ts
+        for key, each in disaster.written.items()
+        if key in disaster.by_admin and name in each.names
+    )
 
 
 def _judge_given_up(observer: Observer, disaster: Disaster) -> None:
