@@ -1,8 +1,8 @@
 """
 Whether the manifest lists are there that a logged change puts into its table (docs/spec.md 8.1).
 
-Somebody may have removed them, and a record may name what never was: with such a list on `main` no
-engine reads the table any more.
+Somebody may have removed them, and a record may name what never was, or another file of the
+table's: with such a list on `main` no engine reads the table any more.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ManifestLists:
             *always: Those of its lists that are looked for even if this process has written them.
 
         Raises:
-            Quarantined: A list is missing; with the command that takes the entry away.
+            Quarantined: A list is missing, or is none; with the command that takes the entry away.
             Exception: Of the storage, which does not say whether it is there.
         """
         lists = always if self._is_own(logged.entry) else _lists(request)
@@ -72,9 +72,9 @@ class ManifestLists:
             where = f"log, then `txns repair adopt {name}` takes the table as it stands"
         raise Quarantined(
             table,
-            "a logged change adds a snapshot whose manifest list is not there, and is not carried"
-            " out: somebody has removed it, as orphan removals, expiries and purges outside the"
-            f" protocol do, or nobody has written it; file=`{path}`",
+            "a logged change adds a snapshot whose manifest list is not there, or is no list, and"
+            " is not carried out: somebody has removed it, as orphan removals, expiries and purges"
+            f" outside the protocol do, or nobody has written it; file=`{path}`",
             f"put the file back, or `txns recover --void {logged.commit_ts}` takes the entry out of"
             f" the {where}; where nobody has removed it, look who has written the commit table:"
             " whoever may is trusted",
@@ -86,7 +86,7 @@ class ManifestLists:
 
 
 def first_missing(io: FileIO, request: CommitTableRequest) -> str | None:
-    """Give the first of a change's manifest lists that is not there; None where all are."""
+    """Give the first of a change's manifest lists that is not there, or is none; None for no such."""
     return _first_gone(io, _lists(request))
 
 
@@ -95,4 +95,7 @@ def _lists(request: CommitTableRequest) -> Sequence[str]:
 
 
 def _first_gone(io: FileIO, lists: Sequence[str]) -> str | None:
-    return next((path for path in lists if manifests.is_gone(io, path)), None)
+    found = (
+        path for path in lists if manifests.is_gone(io, path) or not manifests.is_list(io, path)
+    )
+    return next(found, None)

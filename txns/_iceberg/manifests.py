@@ -7,6 +7,7 @@ and renumbered ones. Format 2 only, like all writing of pyiceberg 0.12.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -135,6 +136,25 @@ def is_gone(io: FileIO, path: str) -> bool:
     except FileNotFoundError:
         return True
     return False
+
+
+def is_list(io: FileIO, path: str) -> bool:
+    """
+    Whether a file begins as a manifest list does: an Avro file whose records have field 500.
+
+    Raises:
+        Exception: Of the storage.
+    """
+    with io.new_input(path).open() as stream:
+        head = stream.read(_HEAD_BYTES)
+    return head.startswith(b"Obj\x01") and _LISTED.search(head) is not None
+
+
+_HEAD_BYTES = 1 << 16
+"""In which an Avro file has its schema."""
+
+_LISTED = re.compile(rb'"field-id"\s*:\s*500\b')
+"""The path of a manifest, in the schema of a manifest list."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,33 @@ def test_no_record_names_a_list_that_is_not_there(lake, later):
     assert [1, 2, 3] == lake.plain_ids(a)
 
 
+@pytest.mark.parametrize("which", ["metadata", "manifest", "nothing"])
+def test_no_record_names_another_file_of_the_table_as_a_list(lake, later, which):
+    """Nobody reads the table, or writes it, with what is no list on main."""
+    a = lake.table("a", [1])
+    later.catalog().load_table(a).append(rows(2))
+    later.apply_le()
+    table = lake.catalog.load_table(a)
+    main = table.current_snapshot()
+    empty = f"{table.location()}/metadata/empty.avro"
+    Path(empty.removeprefix("file://")).touch()
+    files = {
+        "metadata": table.metadata_location,
+        "manifest": main.manifests(table.io)[0].manifest_path,
+        "nothing": empty,
+    }
+    ts = log_forged(later, table, [files[which]])
+    assert [("shop", "a")] == later.apply_le()
+    assert table.metadata_location == lake.catalog.load_table(a).metadata_location
+    with pytest.raises(txns.Quarantined, match=f"is no list.*`txns recover --void {ts}`"):
+        later.parts.applier.apply_run(later.parts.log.load(), ("shop", "a"))
+    void_last(lake, later)
+    again = lake.open(lake.another_catalog())
+    again.repair_adopt(a)
+    again.catalog().load_table(a).append(rows(3))
+    assert [1, 2, 3] == lake.plain_ids(a)
+
+
 def test_no_record_creates_a_table_whose_list_is_not_there(lake, later):
     later.catalog().create_table("shop.new", lake.catalog.load_table(lake.table("a", [1])).schema())
     later.apply_le()

@@ -7,8 +7,13 @@ import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.AddedSnapshots;
 import io.txns.iceberg.meta.LocalPermissions;
 import io.txns.iceberg.table.Replay;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Optional;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -18,8 +23,8 @@ import org.apache.iceberg.rest.requests.UpdateTableRequest;
 /**
  * Whether the manifest lists are there that a logged change puts into its table (docs/spec.md 8.1).
  *
- * <p>Somebody may have removed them, and a record may name what never was: with such a list on
- * {@code main} no engine reads the table any more.
+ * <p>Somebody may have removed them, and a record may name what never was, or another file of the
+ * table's: with such a list on {@code main} no engine reads the table any more.
  */
 final class ManifestLists {
   /** For how long what this process has written needs no look: orphans are days old. */
@@ -27,6 +32,12 @@ final class ManifestLists {
 
   /** How many entries of its own a process knows by heart, each with its payload. */
   private static final int OWN_MAX = 64;
+
+  /** In which an Avro file has its schema. */
+  private static final int HEAD_BYTES = 1 << 16;
+
+  /** The path of a manifest, in the schema of a manifest list. */
+  private static final Pattern LISTED = Pattern.compile("\"field-id\"\\s*:\\s*500\\b");
 
   private final TxnClock clock;
   private volatile List<Entry> own = List.of();
@@ -70,9 +81,9 @@ final class ManifestLists {
     throw TxnException.quarantined(
         table,
         String.format(
-            "a logged change adds a snapshot whose manifest list is not there, and is not carried"
-                + " out: somebody has removed it, as orphan removals, expiries and purges outside"
-                + " the protocol do, or nobody has written it; file=`%s`",
+            "a logged change adds a snapshot whose manifest list is not there, or is no list, and is"
+                + " not carried out: somebody has removed it, as orphan removals, expiries and"
+                + " purges outside the protocol do, or nobody has written it; file=`%s`",
             gone.get()),
         String.format(
             "put the file back, or `txns recover --void %d` takes the entry out of the log%s; where"
@@ -96,6 +107,21 @@ final class ManifestLists {
   }
 
   private static Optional<String> firstMissing(FileIO io, Stream<String> lists) {
-    return lists.filter(path -> LocalPermissions.isMissing(io, path)).findFirst();
+    return lists
+        .filter(path -> LocalPermissions.isMissing(io, path) || !isList(io, path))
+        .findFirst();
+  }
+
+  /**
+   * Whether a file begins as a manifest list does: an Avro file whose records have field 500; what
+   * is encrypted shows nothing.
+   */
+  private static boolean isList(FileIO io, String path) {
+    try (InputStream file = io.newInputFile(path).newStream()) {
+      String head = new String(file.readNBytes(HEAD_BYTES), StandardCharsets.ISO_8859_1);
+      return head.startsWith("AGS1") || head.startsWith("Obj\u0001") && LISTED.matcher(head).find();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 }

@@ -42,6 +42,8 @@ import org.apache.logging.log4j.Level;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What is applied is there: manifest lists that a logged change names (docs/spec.md 8.1). */
 class MissingListsTest extends TwoTables {
@@ -148,6 +150,26 @@ class MissingListsTest extends TwoTables {
     assertThat(handle.apply()).isEqualTo(1);
     assertThat(lake.plainIds("shop.a")).containsExactly(1L);
     refused(handle, "shop.a", list);
+  }
+
+  /** Nobody reads the table, or writes it, with what is no list on main. */
+  @ParameterizedTest
+  @ValueSource(strings = {"metadata", "manifest", "nothing"})
+  void noRecordNamesAnotherFileOfTheTableAsAList(String which) throws Exception {
+    TableMetadata before = metadata("shop.a");
+    Table table = outside.loadTable(id("shop.a"));
+    Path empty = Path.of(before.location() + "/metadata/empty.avro");
+    Files.createFile(empty);
+    Map<String, String> files =
+        Map.of(
+            "metadata", before.metadataFileLocation(),
+            "manifest", table.currentSnapshot().allManifests(table.io()).get(0).path(),
+            "nothing", empty.toString());
+    Forgeries.log(handle, before, EntryKind.COMMIT, files.get(which), null);
+    assertThat(handle.apply()).isEqualTo(1);
+    assertThat(metadata("shop.a").metadataFileLocation()).isEqualTo(before.metadataFileLocation());
+    assertThat(lake.plainIds("shop.a")).containsExactly(1L);
+    refused(handle, "shop.a", files.get(which));
   }
 
   @Test
