@@ -7,6 +7,8 @@ So a record changes of a table what a transaction may change, whoever has writte
 
 from __future__ import annotations
 
+import re
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
@@ -73,6 +75,18 @@ _PLACING = frozenset({"DEFAULT_NETLOC", "DEFAULT_SCHEME", "uri"})
 
 _DELETES = "write.metadata.delete-after-commit.enabled"
 """Of the commit table: whoever commits removes what its metadata says went before."""
+
+_TOTALS = (
+    "total-data-files",
+    "total-delete-files",
+    "total-equality-deletes",
+    "total-files-size",
+    "total-position-deletes",
+    "total-records",
+)
+"""What libraries add the counts of the next snapshot to."""
+
+_TOTAL = re.compile(r"-?[0-9]{1,30}|", re.ASCII)
 
 _NAMED = frozenset({"add-schema", "add-spec", "add-sort-order", "add-snapshot", "set-snapshot-ref"})
 _ACTIONS = {
@@ -157,11 +171,12 @@ def forbidden(logged: LoggedChange, request: CommitTableRequest, log: Identifier
 
 def _why(logged: LoggedChange, update: TableUpdate, log: Identifier) -> str:
     kind = logged.entry.kind
+    keys: Iterator[str]
     if update.action not in _ACTIONS.get(kind, ()):
         return update.action
     match update:
         case AddSnapshotUpdate():
-            keys = _misstamped(logged.entry, update.snapshot)
+            keys = chain(_misstamped(logged.entry, update.snapshot), _no_totals(update.snapshot))
         case SetPropertiesUpdate():
             keys = _not_set(logged, update.updates, log)
         case RemovePropertiesUpdate():
@@ -179,6 +194,13 @@ def _misstamped(entry: Entry, snapshot: Snapshot) -> Iterator[str]:
     """Give the keys by which a snapshot says that it is of another entry: others go by them."""
     for key, value in ((COMMIT_TS, str(entry.commit_ts)), (TXN_ID, entry.txn_id)):
         if summary_value(snapshot, key) != value:
+            yield key
+
+
+def _no_totals(snapshot: Snapshot) -> Iterator[str]:
+    """Give the totals that are no numbers: pyiceberg appends nothing to what has one."""
+    for key in _TOTALS:
+        if not _TOTAL.fullmatch(summary_value(snapshot, key) or ""):
             yield key
 
 

@@ -13,6 +13,9 @@ from txns._log import limits
 
 NAME_MAPPING = "schema.name-mapping.default"
 
+_INT32_MAX = (1 << 31) - 1
+_INT64_MAX = (1 << 63) - 1
+
 _INTS = frozenset(
     {
         "commit.manifest.min-count-to-merge",
@@ -26,6 +29,7 @@ _INTS = frozenset(
         "commit.status-check.total-timeout-ms",
         "history.expire.min-snapshots-to-keep",
         "write.metadata.previous-versions-max",
+        "write.summary.partition-limit",
     }
 )
 _LONGS = frozenset(
@@ -36,6 +40,13 @@ _LONGS = frozenset(
         "write.target-file-size-bytes",
     }
 )
+_SPLITS = {
+    "read.split.metadata-target-size": (1, _INT64_MAX),
+    "read.split.open-file-cost": (0, _INT64_MAX),
+    "read.split.planning-lookback": (1, _INT32_MAX),
+    "read.split.target-size": (1, _INT64_MAX),
+}
+"""Java plans each scan by these, and none by less or more."""
 _FLAGS = frozenset(
     {
         "commit.manifest-merge.enabled",
@@ -44,25 +55,34 @@ _FLAGS = frozenset(
         "write.object-storage.partitioned-paths",
     }
 )
-_DIGITS = re.compile(r"[0-9]{1,19}", re.ASCII)
+_CODECS = {
+    "write.avro.compression-codec": re.compile(
+        r"null|uncompressed|bzip2|snappy|deflate|gzip|zstandard|zstd", re.ASCII | re.IGNORECASE
+    ),
+    "write.metadata.compression-codec": re.compile(r"none|gzip", re.ASCII | re.IGNORECASE),
+}
+"""What metadata is written by: Avro's, too, with pyiceberg."""
+_DIGITS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _FLAG = re.compile(r"y|yes|t|true|on|1|n|no|f|false|off|0", re.ASCII | re.IGNORECASE)
-_INT32_MAX = (1 << 31) - 1
-_INT64_MAX = (1 << 63) - 1
 
 
 def is_unreadable(key: str, value: str) -> bool:
     """Whether a library that goes by a property cannot parse its value."""
     if key in _INTS:
-        return not _is_number(value, _INT32_MAX)
+        return not _is_number(value, -_INT32_MAX, _INT32_MAX)
     if key in _LONGS:
-        return not _is_number(value, _INT64_MAX)
+        return not _is_number(value, -_INT64_MAX, _INT64_MAX)
+    if key in _SPLITS:
+        return not _is_number(value, *_SPLITS[key])
     if key in _FLAGS:
         return not _FLAG.fullmatch(value)
+    if key in _CODECS:
+        return not _CODECS[key].fullmatch(value)
     return key == NAME_MAPPING and not _is_name_mapping(value)
 
 
-def _is_number(value: str, most: int) -> bool:
-    return bool(_DIGITS.fullmatch(value)) and int(value) <= most
+def _is_number(value: str, least: int, most: int) -> bool:
+    return bool(_DIGITS.fullmatch(value)) and least <= int(value) <= most
 
 
 def _is_name_mapping(value: str) -> bool:

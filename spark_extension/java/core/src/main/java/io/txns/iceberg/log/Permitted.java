@@ -9,10 +9,12 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.apache.iceberg.MetadataUpdate;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotRef;
+import org.apache.iceberg.SnapshotSummary;
 import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.UpdateRequirement;
 import org.apache.iceberg.catalog.TableIdentifier;
@@ -64,6 +66,18 @@ public final class Permitted {
 
   /** Of the commit table: whoever commits removes what its metadata says went before. */
   private static final String DELETES = TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED;
+
+  /** What libraries add the counts of the next snapshot to. */
+  private static final List<String> TOTALS =
+      List.of(
+          SnapshotSummary.TOTAL_DATA_FILES_PROP,
+          SnapshotSummary.TOTAL_DELETE_FILES_PROP,
+          SnapshotSummary.TOTAL_EQ_DELETES_PROP,
+          SnapshotSummary.TOTAL_FILE_SIZE_PROP,
+          SnapshotSummary.TOTAL_POS_DELETES_PROP,
+          SnapshotSummary.TOTAL_RECORDS_PROP);
+
+  private static final Pattern TOTAL = Pattern.compile("-?[0-9]{1,30}|");
 
   private static final Set<Class<?>> NAMED =
       Set.of(
@@ -184,7 +198,7 @@ public final class Permitted {
       parts =
           Stream.concat(
               Stream.of("without manifest-list").filter(why -> hasNoList(add.snapshot())),
-              misstamped(logged.entry(), add.snapshot()));
+              Stream.concat(misstamped(logged.entry(), add.snapshot()), noTotals(add.snapshot())));
     } else if (update instanceof MetadataUpdate.SetProperties set) {
       parts = notSet(logged, set.updated(), log);
     } else if (update instanceof MetadataUpdate.RemoveProperties remove) {
@@ -213,6 +227,12 @@ public final class Permitted {
             entry.txnId());
     return Stream.of(EntryParser.COMMIT_TS, EntryParser.TXN_ID)
         .filter(key -> !stamps.get(key).equals(snapshot.summary().get(key)));
+  }
+
+  /** The totals that are no numbers: pyiceberg appends nothing to what has one. */
+  private static Stream<String> noTotals(Snapshot snapshot) {
+    return TOTALS.stream()
+        .filter(key -> !TOTAL.matcher(snapshot.summary().getOrDefault(key, "")).matches());
   }
 
   /** The keys that a change may not set, or not to that. */

@@ -3,6 +3,7 @@ package io.txns.iceberg.log;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.util.HashSet;
+import java.util.Map;
 import java.util.Set;
 import java.util.regex.Pattern;
 import org.apache.iceberg.TableProperties;
@@ -26,45 +27,75 @@ final class PropertyValues {
           "commit.status-check.num-retries",
           "commit.status-check.total-timeout-ms",
           "history.expire.min-snapshots-to-keep",
-          "write.metadata.previous-versions-max");
+          "write.metadata.previous-versions-max",
+          "write.summary.partition-limit");
   private static final Set<String> LONGS =
       Set.of(
           "commit.manifest.target-size-bytes",
           "history.expire.max-ref-age-ms",
           "history.expire.max-snapshot-age-ms",
           "write.target-file-size-bytes");
+
+  /** Java plans each scan by these, and none by less. */
+  private static final Map<String, Integer> LEAST_OF_SPLITS =
+      Map.of(
+          "read.split.metadata-target-size", 1,
+          "read.split.open-file-cost", 0,
+          "read.split.planning-lookback", 1,
+          "read.split.target-size", 1);
+
   private static final Set<String> FLAGS =
       Set.of(
           "commit.manifest-merge.enabled",
           "write.metadata.delete-after-commit.enabled",
           "write.object-storage.enabled",
           "write.object-storage.partitioned-paths");
-  private static final Pattern DIGITS = Pattern.compile("[0-9]{1,19}");
-  private static final Pattern FLAG =
-      Pattern.compile("y|yes|t|true|on|1|n|no|f|false|off|0", Pattern.CASE_INSENSITIVE);
+
+  /** What metadata is written by: Avro's, too, with pyiceberg. */
+  private static final Map<String, Pattern> CODECS =
+      Map.of(
+          "write.avro.compression-codec",
+          word("null|uncompressed|bzip2|snappy|deflate|gzip|zstandard|zstd"),
+          "write.metadata.compression-codec",
+          word("none|gzip"));
+
+  private static final Pattern DIGITS = Pattern.compile("-?[0-9]{1,19}");
+  private static final Pattern FLAG = word("y|yes|t|true|on|1|n|no|f|false|off|0");
 
   private PropertyValues() {}
+
+  private static Pattern word(String words) {
+    return Pattern.compile(words, Pattern.CASE_INSENSITIVE);
+  }
 
   /** Whether a library that goes by a property cannot parse its value. */
   static boolean isUnreadable(String key, String value) {
     if (INTS.contains(key)) {
-      return !isNumber(value, Integer.MAX_VALUE);
+      return !isNumber(value, -Integer.MAX_VALUE, Integer.MAX_VALUE);
     }
     if (LONGS.contains(key)) {
-      return !isNumber(value, Long.MAX_VALUE);
+      return !isNumber(value, -Long.MAX_VALUE, Long.MAX_VALUE);
+    }
+    if (LEAST_OF_SPLITS.containsKey(key)) {
+      long most = "read.split.planning-lookback".equals(key) ? Integer.MAX_VALUE : Long.MAX_VALUE;
+      return !isNumber(value, LEAST_OF_SPLITS.get(key), most);
     }
     if (FLAGS.contains(key)) {
       return !FLAG.matcher(value).matches();
     }
+    if (CODECS.containsKey(key)) {
+      return !CODECS.get(key).matcher(value).matches();
+    }
     return NAME_MAPPING.equals(key) && !isNameMapping(value);
   }
 
-  private static boolean isNumber(String value, long most) {
+  private static boolean isNumber(String value, long least, long most) {
     if (!DIGITS.matcher(value).matches()) {
       return false;
     }
     try {
-      return Long.parseLong(value) <= most;
+      long number = Long.parseLong(value);
+      return least <= number && number <= most;
     } catch (NumberFormatException e) {
       return false;
     }
