@@ -69,6 +69,7 @@ def log_forged(
     *,
     number: int | None = None,
     timestamp_ms: int | None = None,
+    parent: int | None = None,
     **summary: str,
 ) -> int:
     """
@@ -82,6 +83,7 @@ def log_forged(
         operation: Of the change.
         number: The snapshot's sequence number; None for the next one.
         timestamp_ms: The snapshot's; None for the `commit_ts`.
+        parent: What the snapshot stands on; None for where `main` is.
         summary: More keys of the snapshot's.
     """
     ts, main = handle.parts.log.load().upper + 1, table.current_snapshot()
@@ -90,7 +92,7 @@ def log_forged(
     snapshot = main.model_copy(
         update={
             "snapshot_id": 7,
-            "parent_snapshot_id": main.snapshot_id,
+            "parent_snapshot_id": parent or main.snapshot_id,
             "sequence_number": number or (main.sequence_number or 0) + 1,
             "timestamp_ms": timestamp_ms or ts,
             "manifest_list": [*lists, main.manifest_list][0],

@@ -86,6 +86,7 @@ def _laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMeta
     if not context.has_changes():
         return base
     _check_goes_by_what_is_there(metadata)
+    _check_partition_names(base, metadata)
     metadata.spec().check_compatible(metadata.schema())
     metadata.sort_order().check_compatible(metadata.schema())
     return metadata
@@ -101,6 +102,40 @@ def _check_goes_by_what_is_there(metadata: TableMetadata) -> None:
     for what, wanted, known in there:
         if wanted not in known:
             raise ValueError(f"the table has no {what} {wanted}")
+
+
+def _check_partition_names(base: TableMetadata, metadata: TableMetadata) -> None:
+    """
+    Refuse names of partition fields with which Java does not load a table, but those it has.
+
+    Docs/spec.md 8.1.
+    """
+    same = base.schemas == metadata.schemas and base.current_schema_id == metadata.current_schema_id
+    if not base.schemas or (same and base.partition_specs == metadata.partition_specs):
+        return  # a new one is nobody's yet
+    there = set(_clashing(base))
+    for spec_id, name in _clashing(metadata):
+        if (spec_id, name) not in there:
+            raise ValueError(
+                f"partition spec {spec_id} has a field that is called as another, or as a column"
+                f" that it is not of, or nothing: `{name}`"
+            )
+
+
+def _clashing(metadata: TableMetadata) -> Iterator[tuple[int, str]]:
+    columns = metadata.schema()._name_to_id  # noqa: SLF001
+    ids = set(columns.values())
+    for spec in metadata.partition_specs:
+        names: set[str] = set()
+        for field in spec.fields:
+            column = columns.get(field.name, field.source_id)
+            if (
+                not field.name
+                or field.name in names
+                or (column != field.source_id and field.source_id in ids)
+            ):
+                yield spec.spec_id, field.name
+            names.add(field.name)
 
 
 def _is_of_read_only(update: TableUpdate) -> bool:

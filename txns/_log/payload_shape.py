@@ -21,7 +21,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASC
 _TYPE = re.compile(
     r"boolean|int|long|float|double|date|time|timestamp|timestamptz|timestamp_ns|timestamptz_ns"
     r"|string|uuid|binary|unknown|variant|fixed\[[0-9]{1,9}\]"
-    r"|decimal\(([0-9]|[12][0-9]|3[0-8]), ?[0-9]{1,2}\)"
+    r"|decimal\(([1-9]|[12][0-9]|3[0-8]), ?[0-9]{1,2}\)"
     r"|geometry(\([^()]*\))?|geography(\([^()]*\))?",
     re.ASCII,
 )
@@ -146,6 +146,10 @@ def _long(value: object, at: str) -> None:
     _whole(value, at, INT64_MIN, INT64_MAX)
 
 
+def _count(value: object, at: str) -> None:
+    _whole(value, at, 0, INT64_MAX)
+
+
 def _long_or_null(value: object, at: str) -> None:
     if value is not None:
         _long(value, at)
@@ -166,6 +170,12 @@ def _texts(value: object, at: str) -> None:
 def _summary(value: object, at: str) -> None:
     _texts(value, at)
     _object(value, at, {"operation": _one_of("append", "replace", "overwrite", "delete")})
+
+
+def _snapshot(value: object, at: str) -> None:
+    _object(value, at, _SNAPSHOT)
+    if _field(value, "first-row-id") is not None and _field(value, "added-rows") is None:
+        raise _wrong("row ids are of so many rows", at)
 
 
 def _type(value: object, at: str) -> None:
@@ -245,8 +255,8 @@ _SNAPSHOT: _Shape = {
     "manifest-list": _text,
     "summary": _summary,
     "schema-id?": _int,
-    "first-row-id?": _long,
-    "added-rows?": _long,
+    "first-row-id?": _count,
+    "added-rows?": _count,
     "key-id?": _text,
 }
 _BLOB: _Shape = {
@@ -279,7 +289,7 @@ _UPDATES: dict[str, _Shape] = {
     "set-default-spec": {"spec-id": _int},
     "add-sort-order": {"sort-order": _sort_order},
     "set-default-sort-order": {"sort-order-id": _int},
-    "add-snapshot": {"snapshot": _of(_SNAPSHOT)},
+    "add-snapshot": {"snapshot": _snapshot},
     "set-snapshot-ref": _REF,
     "remove-snapshots": {"snapshot-ids": _list_of(_long)},
     "remove-snapshot-ref": {"ref-name": _text},

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
+    AddSchemaUpdate,
     AssertRefSnapshotId,
     RemoveSnapshotRefUpdate,
+    SetCurrentSchemaUpdate,
     TableRequirement,
     TableUpdate,
 )
@@ -56,6 +58,9 @@ class Plan:
     requirements: tuple[TableRequirement, ...]
 
 
+_SHAPING = (AddPartitionSpecUpdate, AddSchemaUpdate, SetCurrentSchemaUpdate)
+
+
 def for_applier(
     theirs: TableMetadata,
     ours: LoggedChange,
@@ -91,8 +96,10 @@ def for_applier(
         raise unfit(ours, impossible)
     updates = updates_of(theirs, ours, request, now_ms, renumber, unmet)
     _refuse_other_specs(theirs, ours, updates, server=server)
-    if repaired and (why := fitting_defaults.unloadable(refuse_unfit(theirs, ours, updates))):
-        raise unfit(ours, why)
+    if repaired or any(isinstance(each, _SHAPING) for each in updates):
+        made = refuse_unfit(theirs, ours, updates)  # catalogs ask less than those who load it
+        if repaired and (why := fitting_defaults.unloadable(made)):
+            raise unfit(ours, why)
     updates += foreign_branches(theirs, stranger, adopted_by(request), updates)
     return beside(theirs, here.requirements, updates)
 

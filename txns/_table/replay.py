@@ -219,8 +219,9 @@ def refuse_not_its_own(
     if number := far_ahead(base, request.updates):
         raise _not_its_own(
             logged,
-            "a logged change adds a snapshot whose number is so far above the table's that nobody"
-            f" has given it, and is not carried out; number=`{number}`",
+            "a logged change has a number that nobody has given, so far above the table's that it"
+            " would use up what there is, or that of a snapshot which stands on itself, and is not"
+            f" carried out; number=`{number}`",
         )
 
 

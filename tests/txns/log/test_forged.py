@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +11,24 @@ from urllib.parse import urlparse
 from uuid import UUID
 
 import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table.locations import SimpleLocationProvider
 from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSchemaUpdate,
     AssignUUIDUpdate,
     RemovePropertiesUpdate,
     RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSpecUpdate,
     SetLocationUpdate,
     SetPropertiesUpdate,
+    TableUpdate,
 )
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import ListType, LongType, NestedField, StringType
 
 import txns
 from tests.txns.forged import last_applicable, log_creation, log_entry, log_forged
@@ -118,6 +128,92 @@ def test_no_record_takes_the_last_numbers_of_a_table(lake, number):
     again.repair_adopt(a)
     again.catalog().load_table(a).append(rows(4))
     assert [1, 2, 4] == lake.plain_ids(a)
+
+
+def added(*columns: NestedField) -> list[TableUpdate]:
+    """Give the updates that add columns to those of the lake's tables."""
+    fields = (*OWN_COLUMNS, *columns)
+    return [
+        AddSchemaUpdate(schema_=Schema(*fields, schema_id=1)),
+        SetCurrentSchemaUpdate(schema_id=-1),
+    ]
+
+
+def partitioned(field_id: int = 1000, name: str = "part", spec_id: int = 1) -> TableUpdate:
+    field = PartitionField(1, field_id, BucketTransform(4), name)
+    return AddPartitionSpecUpdate(spec=PartitionSpec(field, spec_id=spec_id))
+
+
+OWN_COLUMNS = (
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "name", StringType(), required=False),
+)
+LAST = 2**31 - 1
+ITEMS = ListType(LAST, LongType(), element_required=False)
+
+
+@pytest.mark.parametrize(
+    ("updates", "parent", "told"),
+    [
+        (added(NestedField(LAST, "more", LongType(), required=False)), None, f"column {LAST}"),
+        (added(NestedField(3, "more", ITEMS, required=False)), None, f"column {LAST}"),
+        ([partitioned(LAST)], None, f"field-id {LAST}"),
+        ([partitioned(1)], None, "field-id 1"),
+        ([partitioned(spec_id=LAST)], None, f"spec-id {LAST}"),
+        ([], 7, "parent-snapshot-id 7"),
+        ([partitioned(name="name")], None, "`name`"),
+        ([partitioned(name="")], None, "``"),
+        (
+            [partitioned(), *added(NestedField(3, "part", LongType(), required=False))],
+            None,
+            "`part`",
+        ),
+    ],
+    ids=lambda each: each if isinstance(each, str) else None,
+)
+def test_no_record_uses_up_ids_or_leaves_a_table_that_nobody_loads(lake, updates, parent, told):
+    """
+    The last id of all was the last one; Java walked a circle for ever, and did not load the others.
+
+    Neither is it applied, nor kept on a branch, and the command that readers are told ends it.
+    """
+    a = lake.table("a", [1])
+    handle = lake.open(apply="next")
+    handle.catalog().load_table(a).append(rows(2))
+    handle.apply_le()
+    table = lake.catalog.load_table(a)
+    own = f"{table.location()}/metadata/snap-7.avro"
+    shutil.copy(urlparse(table.current_snapshot().manifest_list).path, urlparse(own).path)
+    ts = log_forged(handle, table, [*updates, own], parent=parent)
+    assert [("shop", "a")] == handle.apply_le()
+    main = lake.catalog.load_table(a).metadata
+    assert table.metadata.schemas == main.schemas
+    assert table.metadata.partition_specs == main.partition_specs
+    with pytest.raises(txns.errors.Quarantined, match=f"{re.escape(told)}.*--void {ts}"):
+        lake.open(lake.another_catalog()).catalog().load_table(a).append(rows(3))
+    void(Parts.of(lake.another_catalog(), Config.of(), lake.clock), ts)
+    again = lake.open()
+    again.repair_adopt(a)
+    again.catalog().load_table(a).append(rows(4))
+    assert [1, 2, 4] == lake.plain_ids(a)
+
+
+def test_a_table_whose_partitions_are_called_as_other_columns_goes_on(lake):
+    """Pyiceberg makes such tables, and reads them."""
+    a = lake.table("a", [1], register=False)
+    plain = lake.catalog.load_table(a)
+    spec = partitioned(name="name")
+    lake.catalog.commit_table(plain, (), (spec, SetDefaultSpecUpdate(spec_id=-1)))
+    handle = lake.open()
+    handle.register(a)
+    handle.catalog().load_table(a).append(rows(2))
+    with handle.begin() as txn, txn.load_table(a).transaction() as change:
+        change._apply((partitioned(1001, "more", 2),))
+    handle.catalog().load_table(a).transaction().set_properties(
+        {"write.metadata.previous-versions-max": "-1"}
+    ).commit_transaction()
+    assert [] == handle.apply_le()
+    assert 2 == lake.catalog.load_table(a).scan().to_arrow().num_rows
 
 
 @pytest.fixture

@@ -136,6 +136,9 @@ SCHEMA: dict[str, Any] = {
 }
 
 
+NO_DECIMAL = {"id": 1, "name": "id", "required": False, "type": "decimal(0,0)"}
+
+
 @pytest.mark.parametrize(
     "update",
     [
@@ -151,7 +154,11 @@ SCHEMA: dict[str, Any] = {
             "snapshot": {**SNAPSHOT, "summary": {"operation": "append", "n": 1}},
         },
         {"action": "add-snapshot", "snapshot": {**SNAPSHOT, "parent-snapshot-id": None}},
+        {"action": "add-snapshot", "snapshot": {**SNAPSHOT, "first-row-id": 0, "added-rows": -1}},
+        {"action": "add-snapshot", "snapshot": {**SNAPSHOT, "first-row-id": -1, "added-rows": 0}},
+        {"action": "add-snapshot", "snapshot": {**SNAPSHOT, "first-row-id": 0}},
         {"action": "add-schema", "schema": {**SCHEMA, "type": "list"}},
+        {"action": "add-schema", "schema": {**SCHEMA, "fields": [NO_DECIMAL]}},
         {"action": "add-schema", "schema": {**SCHEMA, "fields": SCHEMA["fields"] * 2}},
         {"action": "add-sort-order", "sort-order": {"order-id": 1, "fields": []}},
         {"action": "assign-uuid", "uuid": "{c8f2a7e4-5b19-4f63-a0d2-6e4b8c1f9d03}"},

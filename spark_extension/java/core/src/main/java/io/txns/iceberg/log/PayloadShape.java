@@ -28,7 +28,7 @@ final class PayloadShape {
       Pattern.compile(
           "boolean|int|long|float|double|date|time|timestamp|timestamptz|timestamp_ns"
               + "|timestamptz_ns|string|uuid|binary|unknown|variant|fixed\\[[0-9]{1,9}\\]"
-              + "|decimal\\(([0-9]|[12][0-9]|3[0-8]), ?[0-9]{1,2}\\)|geometry(\\([^()]*\\))?"
+              + "|decimal\\(([1-9]|[12][0-9]|3[0-8]), ?[0-9]{1,2}\\)|geometry(\\([^()]*\\))?"
               + "|geography(\\([^()]*\\))?");
   private static final Pattern TRANSFORM =
       Pattern.compile(
@@ -41,6 +41,10 @@ final class PayloadShape {
       holds(node -> node.isIntegralNumber() && node.canConvertToInt(), "an int32");
   private static final Look LONG =
       holds(node -> node.isIntegralNumber() && node.canConvertToLong(), "an int64");
+  private static final Look COUNT =
+      holds(
+          node -> node.isIntegralNumber() && node.canConvertToLong() && node.asLong() >= 0,
+          "an int64 not below 0");
   private static final Look LONG_OR_NULL =
       (value, at) -> {
         if (!value.isNull()) {
@@ -153,7 +157,7 @@ final class PayloadShape {
         TEXTS.at(value, at);
         object(Map.of("operation", oneOf("append|replace|overwrite|delete"))).at(value, at);
       };
-  private static final Look SNAPSHOT =
+  private static final Look SNAPSHOT_FIELDS =
       object(
           Map.of(
               "snapshot-id", LONG,
@@ -163,9 +167,16 @@ final class PayloadShape {
               "manifest-list", TEXT,
               "summary", SUMMARY,
               "schema-id?", INT,
-              "first-row-id?", LONG,
-              "added-rows?", LONG,
+              "first-row-id?", COUNT,
+              "added-rows?", COUNT,
               "key-id?", TEXT));
+  private static final Look SNAPSHOT =
+      (value, at) -> {
+        SNAPSHOT_FIELDS.at(value, at);
+        if (value.has("first-row-id") && !value.has("added-rows")) {
+          throw new IOException("row ids are of so many rows: " + at);
+        }
+      };
   private static final Look BLOB =
       object(
           Map.of(

@@ -34,8 +34,9 @@ final class NotItsOwn {
       throw notItsOwn(
           logged,
           String.format(
-              "a logged change adds a snapshot whose number is so far above the table's that nobody"
-                  + " has given it, and is not carried out; number=`%s`",
+              "a logged change has a number that nobody has given, so far above the table's that it"
+                  + " would use up what there is, or that of a snapshot which stands on itself, and"
+                  + " is not carried out; number=`%s`",
               number.get()));
     }
   }

@@ -3,6 +3,7 @@ package io.txns.iceberg.table;
 import io.txns.iceberg.TxnException;
 import io.txns.iceberg.log.LoggedChange;
 import io.txns.iceberg.meta.FreeIds;
+import io.txns.iceberg.meta.PartitionNames;
 import io.txns.iceberg.meta.Removals;
 import io.txns.iceberg.meta.SnapshotEdit;
 import io.txns.iceberg.meta.SpecIds;
@@ -114,7 +115,7 @@ public final class Replay {
       SpecIds.refuseOthers(base, possible);
       apply(builder, base, possible, nowMs, renumber);
       builder.setProperties(Map.of(TableMark.APPLIED, Long.toString(logged.commitTs())));
-      return SpecIds.checked(built(builder), request.updates());
+      return SpecIds.checked(PartitionNames.checked(base, built(builder)), request.updates());
     } catch (CommitFailedException | ValidationException | IllegalArgumentException e) {
       throw unfit(logged, e.getMessage());
     }

@@ -24,6 +24,9 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** What the fuzzer has found once: hostile bytes are CorruptLog, and nothing else. */
 class HostileTest {
   private static final ObjectMapper JSON = new ObjectMapper();
+  private static final String SNAPSHOT =
+      "\"snapshot-id\":2,\"timestamp-ms\":1,\"manifest-list\":\"x\","
+          + "\"summary\":{\"operation\":\"append\"}";
 
   @ParameterizedTest
   @ValueSource(strings = {"\u3000\u00a0", "half \ud800 of a pair", "\udfff", "\u0085"})
@@ -100,7 +103,14 @@ class HostileTest {
         "{\"action\":\"set-current-schema\",\"schema-id\":2147483648}",
         "{\"action\":\"remove-snapshots\",\"snapshot-ids\":[1.0]}",
         "{\"action\":\"add-sort-order\",\"sort-order\":{\"order-id\":1,\"fields\":[]}}",
-        "{\"action\":\"add-view-version\",\"view-version\":{}}"
+        "{\"action\":\"add-view-version\",\"view-version\":{}}",
+        "{\"action\":\"add-schema\",\"schema\":{\"type\":\"struct\",\"schema-id\":0,\"fields\":[{\"id\":1,"
+            + "\"name\":\"id\",\"required\":false,\"type\":\"decimal(0,0)\"}]}}",
+        "{\"action\":\"add-snapshot\",\"snapshot\":{" + SNAPSHOT + ",\"first-row-id\":0}}",
+        "{\"action\":\"add-snapshot\",\"snapshot\":{" + SNAPSHOT + ",\"added-rows\":-1}}",
+        "{\"action\":\"add-snapshot\",\"snapshot\":{"
+            + SNAPSHOT
+            + ",\"first-row-id\":-1,\"added-rows\":0}}"
       })
   void aPayloadHasTheShapeOfTheSpecification(String update) throws IOException {
     String payload =
