@@ -14,7 +14,7 @@ from txns._commit.group_commit import CommitLoop
 from txns._commit.head_bounds import HeadBounds
 from txns._commit.register import Registrar
 from txns._commit.tidy import Tidier
-from txns._config import ATOMIC, named_folders
+from txns._config import ATOMIC, AUTO, named_folders
 from txns._iceberg import time_outs
 from txns._iceberg.sql_rows import rows_of
 from txns._log import storage_time
@@ -56,6 +56,7 @@ class Parts:
     timeline: Timeline
     loop: CommitLoop
     applier: Applier
+    births: Births
     tidier: Tidier
     committer: Committer
     registrar: Registrar
@@ -75,7 +76,7 @@ class Parts:
         tidier = Tidier(config, log, tables, clock, rows)
         bounds = HeadBounds(log, applier, tidier, clock)
         loop = CommitLoop(log, timeline, bounds, clock, rows)
-        births = Births(rows, log, tables, places, applier, clock)
+        births = Births(rows, config, log, tables, places, applier, clock)
         committer = Committer(
             catalog, config, log, loop, timeline, tables, places, applier, births, tidier, clock
         )
@@ -91,6 +92,7 @@ class Parts:
             timeline,
             loop,
             applier,
+            births,
             tidier,
             committer,
             registrar,
@@ -126,10 +128,10 @@ def _rows_of(catalog: Catalog, config: Config) -> Rows | None:
     Raises:
         Unsupported: It is asked for, and the catalog cannot.
     """
-    if config.apply != ATOMIC:
+    if config.apply not in {AUTO, ATOMIC}:
         return None
     rows = rows_of(catalog)
-    if rows is None:
+    if rows is None and config.apply == ATOMIC:
         raise Unsupported(
             "apply=`atomic` needs a catalog whose tables are rows of one PostgreSQL database, or of"
             " one file of SQLite: leave it out, or use `inline`"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from txns._admin.apply_mode import apply_mode
 from txns._admin.consistent_cut import ENGINES, Cut, cut_at
 from txns._admin.health import health
 from txns._admin.probe import Probe
@@ -65,7 +66,7 @@ def status(lake: Lake, everything: bool, head_alone: bool, as_json: bool) -> Non
     _say_wrong(found, shown)
     _say_outstanding(found, shown)
     _say_some([(f"warning: {each}", "yellow") for each in found.warnings], "warnings", shown)
-    _say_log(found)
+    _say_log(parts, found)
     _say_tables(parts, found, everything=everything)
 
 
@@ -95,7 +96,7 @@ def _say_head(probe: Probe, *, as_json: bool) -> None:
 
 def _json(parts: Parts, found: Health) -> dict[str, Any]:
     state = found.head.state
-    cut = _cut(parts, found)
+    cut, mode = _cut(parts, found), apply_mode(parts, found.head)
     return {
         "catalog": parts.catalog.name,
         "commit_table": dotted_name(parts.log.identifier),
@@ -105,6 +106,7 @@ def _json(parts: Parts, found: Health) -> dict[str, Any]:
         "entries_in_head": len(state.entries),
         "off": state.off,
         "settings": json_of(state.settings),
+        "apply": {"mode": mode.name, "why": mode.why},
         "skew_ms": found.skew_ms,
         "tables": [{name: getattr(each, name) for name in each.__slots__} for each in found.tables],
         "unapplied": [
@@ -181,13 +183,14 @@ def _say_some(lines: list[tuple[str, str | None]], what: str, shown: int | None)
         say(f"{len(lines) - shown} more {what}: {_ALL_SHOWS}")
 
 
-def _say_log(found: Health) -> None:
-    state = found.head.state
+def _say_log(parts: Parts, found: Health) -> None:
+    state, mode = found.head.state, apply_mode(parts, found.head)
     if state.off:
         say("transactions are off: `txns on` lets writers in again", style="yellow")
     say(f"  uuid         {found.head.uuid}")
     say(f"  upper        {state.upper} ({time_of(state.upper)})")
     say(f"  settings     {words_of(state.settings)}")
+    say(f"  apply        {mode.name}: {mode.why}")
     say(f"  tidied-upto  {state.tidied_upto}, {len(state.entries)} entries in the head")
     if found.cut_ts:
         cut = f"{found.cut_ts} ({time_of(found.cut_ts)})"

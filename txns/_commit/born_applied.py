@@ -15,6 +15,7 @@ from pyiceberg.table import StagedTable as PlannedTable
 from pyiceberg.table.update import AssertCreate
 
 from txns._log.entry import Entry, Kind, LoggedChange
+from txns._log.settings import INLINE
 from txns._logger import logger
 from txns._stage import change_builder, kept_tags
 from txns._table import mark as _mark
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from txns._clock import Clock
     from txns._commit.apply import Applier
     from txns._commit.group import Key
+    from txns._config import Config
     from txns._iceberg.locked_rows import LockedRows, Ready, Rows
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog
@@ -69,6 +71,7 @@ class Births:
     """Moves tables together with the log."""
 
     rows: Rows | None
+    config: Config
     log: CommitLog
     tables: DataTables
     places: AllowedPlaces
@@ -105,9 +108,11 @@ class Births:
         key: Key,
         writes: Mapping[Identifier, StagedTable],
         marks: Mapping[str, str],
-    ) -> Ahead:
+    ) -> Ahead | None:
         looked_at = rows.looked_at([self.log.identifier, *writes])
         head = self.log.load(looked_at)
+        if not self._wanted(head):
+            return None
         commit_ts = key.commit_ts or max(self.clock.now_ms(), head.upper + 1)
         entry = Entry(Kind.COMMIT, key.txn_id, commit_ts, 0, commit_ts)
         changes: dict[Identifier, Hashable] = {}
@@ -142,7 +147,7 @@ class Births:
 
         Returns:
             False where an applier has to: something is to be applied before, or somebody has
-            appended.
+            appended; or the log leaves all of it to others.
 
         Raises:
             Quarantined: It does not fit on the table, and no applier could carry it out either.
@@ -150,6 +155,8 @@ class Births:
             CommitFailedException: The table has moved.
         """
         change = logged.change
+        if not self._wanted(head):
+            return False
         if not rows.has(change.table):
             return self._created(rows, head, logged, request)
         real = rows.load_table(change.table)
@@ -168,6 +175,10 @@ class Births:
         self.places.refuse_to_apply(change.table, base, request.updates, logged.commit_ts)
         self._carry_out(rows, real, logged, request)
         return True
+
+    def _wanted(self, head: Head) -> bool:
+        """Whether the log does not leave it to the next writer, who may have other rights."""
+        return self.config.within(head.state.settings).apply == INLINE
 
     def _carry_out(
         self, rows: LockedRows, real: Table, logged: LoggedChange, request: CommitTableRequest
