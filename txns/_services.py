@@ -14,6 +14,7 @@ from txns._commit.group_commit import CommitLoop
 from txns._commit.head_bounds import HeadBounds
 from txns._commit.register import Registrar
 from txns._commit.tidy import Tidier
+from txns._commit.validation import Validation
 from txns._config import ATOMIC, AUTO, named_folders
 from txns._iceberg import time_outs
 from txns._iceberg.sql_rows import rows_of
@@ -77,9 +78,8 @@ class Parts:
         bounds = HeadBounds(log, applier, tidier, clock)
         loop = CommitLoop(log, timeline, bounds, clock, rows)
         births = Births(rows, config, log, tables, places, applier, clock)
-        committer = Committer(
-            catalog, config, log, loop, timeline, tables, places, applier, births, tidier, clock
-        )
+        validation = Validation(config, log, timeline, tables, places, births, clock)
+        committer = Committer(catalog, log, loop, validation, applier, births, tidier, clock)
         registrar = Registrar(catalog, log, loop, tables, applier, committer, clock)
         return Parts(
             catalog,

@@ -19,7 +19,15 @@ from tests.simulation import mutations_of_loads as of_loads
 from tests.simulation import mutations_of_recovery as of_recovery
 from tests.simulation.settings import Switch
 from txns._admin import purge
-from txns._commit import apply, committer, due_tables, group_commit, outstanding, register
+from txns._commit import (
+    apply,
+    committer,
+    due_tables,
+    group_commit,
+    outstanding,
+    register,
+    validation,
+)
 from txns._commit import drafts as _drafts
 from txns._iceberg import manifests as _manifests
 from txns._log import commit_log, timeline
@@ -162,7 +170,7 @@ def restage_forgotten() -> list[Patch]:
 
     # The log's own check of its chains would refuse it: it has to go as well.
     return [
-        (committer.Committer, "_restaged", stale),
+        (validation.Validation, "_restaged", stale),
         (_drafts, "_check_invariants", lambda *_a: None),
         (_state.LogState, "validate", lambda _self: None),
     ]

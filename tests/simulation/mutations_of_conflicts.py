@@ -6,7 +6,7 @@ from typing import Any
 
 from pyiceberg.table import Transaction
 
-from txns._commit import committer, conflict
+from txns._commit import conflict, validation
 from txns._log import entry as _entry
 from txns._stage import change_builder, txn_table
 from txns._stage.staged_table import StagedTable
@@ -35,10 +35,10 @@ def write_check_dropped() -> list[Patch]:
         )
         return moved
 
-    restaged = committer.Committer._restaged
+    restaged = validation.Validation._restaged
     return [
         (conflict.ConflictChecker, "_write_clash", lambda *_a: None),
-        (committer.Committer, "_restaged", on_top),
+        (validation.Validation, "_restaged", on_top),
     ]
 
 

@@ -20,7 +20,7 @@ from pyiceberg.table.update import SetPropertiesUpdate
 from txns._admin.hold import tagged
 from txns._admin.purged_files import PurgedFiles
 from txns._admin.shared_files import used_by_others
-from txns._commit.committer import Request
+from txns._commit.commit_request import CommitRequest
 from txns._commit.group import Key
 from txns._identifier import dotted_name
 from txns._log import storage_time
@@ -230,7 +230,7 @@ class Purger:
         staged = StagedTable.of(loaded)
         staged.stage((SetPropertiesUpdate(updates={mark.PURGING: txn_id}),))
         change_builder.stage_drop(staged, clock)
-        request = Request(
+        request = CommitRequest(
             kind=Kind.COMMIT,
             key=Key.fresh(txn_id),
             read_ts=loaded.read_ts,

@@ -14,7 +14,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns._commit.committer import Request
+from txns._commit.commit_request import CommitRequest
 from txns._commit.group import Key, Origin
 from txns._iceberg import manifests
 from txns._iceberg.updates import reads_as
@@ -198,7 +198,7 @@ class Repairer:
     def _commit(
         self, kind: Kind, key: Key, loaded: Loaded, staged: StagedTable, marks: dict[str, str]
     ) -> int:
-        request = Request(
+        request = CommitRequest(
             kind=kind,
             key=key,
             read_ts=loaded.read_ts,

@@ -24,7 +24,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertCreate, SetSnapshotR
 from pyiceberg.typedef import EMPTY_DICT
 
 from txns._catalog.base import TxnCatalog
-from txns._commit.committer import Request
+from txns._commit.commit_request import CommitRequest
 from txns._commit.group import Key
 from txns._iceberg import manifests, timestamps
 from txns._iceberg.requirements import is_about_main
@@ -363,7 +363,7 @@ class AutocommitCatalog(TxnCatalog):
 
     def _commit(self, staged: StagedTable, read_ts: int) -> None:
         clock = self._parts.clock
-        request = Request(
+        request = CommitRequest(
             kind=Kind.COMMIT,
             key=Key.fresh(clock.new_txn_id()),
             read_ts=read_ts,

@@ -15,7 +15,7 @@ from pyiceberg.typedef import EMPTY_DICT
 
 from txns._catalog.base import TxnCatalog
 from txns._catalog.outcome import Committed, State
-from txns._commit.committer import Request
+from txns._commit.commit_request import CommitRequest
 from txns._commit.group import Attempts, Key, Origin
 from txns._commit.leftovers import Leftovers
 from txns._identifier import dotted_name, folded
@@ -349,7 +349,7 @@ class Transaction(TxnCatalog):
 
     def _append(self, writes: dict[Identifier, StagedTable], ts: int | None) -> Entry:
         options = self.options
-        request = Request(
+        request = CommitRequest(
             kind=Kind.COMMIT,
             key=self._key(ts),
             read_ts=options.read_ts,

@@ -6,103 +6,33 @@ Docs/spec.md 11.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import NoSuchTableError
-
-from txns._commit.conflict import ConflictChecker
-from txns._commit.leftovers import Leftovers
-from txns._iceberg import places
-from txns._identifier import dotted_name
-from txns._log import limits, permitted
-from txns._log import payload as _payload
-from txns._log.entry import (
-    NO_PAYLOAD,
-    THIS_ENGINE,
-    Change,
-    Entry,
-    Isolation,
-    Kind,
-    LoggedChange,
-    Operation,
-)
+from txns._log.entry import Entry, Kind
 from txns._logger import about, logger
 from txns._metrics import Count, Metrics, Phase
-from txns._stage import change_builder, kept_tags, restage
-from txns._stage.read_set import ReadSet
-from txns._table import replay
-from txns.errors import (
-    NOBODY,
-    TOO_OLD,
-    CommitStateUnknown,
-    Conflict,
-    InvalidUsage,
-    TxnsError,
-    Unsupported,
-    is_final,
-)
+from txns._stage import change_builder, kept_tags
+from txns.errors import CommitStateUnknown, Conflict, TxnsError, is_final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import CommitTableRequest
 
     from txns._clock import Clock
     from txns._commit.apply import Applier
-    from txns._commit.born_applied import Ahead, Births
+    from txns._commit.born_applied import Births
+    from txns._commit.commit_request import CommitRequest
     from txns._commit.group import Attempt, Key
     from txns._commit.group_commit import CommitLoop
     from txns._commit.tidy import Tidier
-    from txns._config import Config
+    from txns._commit.validation import Validation
     from txns._identifier import Identifier
     from txns._log.commit_log import CommitLog
-    from txns._log.entry import Payload
     from txns._log.head import Head
     from txns._log.state import LogState
-    from txns._log.timeline import Timeline
-    from txns._stage.staged_table import StagedTable
-    from txns._table.allowed_places import AllowedPlaces
-    from txns._table.data_tables import DataTables
-    from txns._table.loaded import Loaded
-    from txns.errors import Winner
 
 _LOG = logger(__name__)
-
-_VOID = "a table that it wrote lacks what it was read with: a record of the log was made void"
-
-
-@dataclass(frozen=True)
-class Request:
-    """
-    What is to be committed.
-
-    Attributes:
-        kind: Of the entry.
-        key: The idempotence key.
-        read_ts: What everything was read at, in ms.
-        born_ms: When it began, in ms of the wall clock.
-        writes: What was staged, by table; at least one.
-        isolation: What is validated.
-        reads: What was read.
-        comment: The user's words.
-        marks: Summary keys for the data tables' snapshots.
-        judge: Raises what forbids it as of a state that it is validated against.
-        leftovers: Of its attempts; whoever may commit again hands them on.
-    """
-
-    kind: Kind
-    key: Key
-    read_ts: int
-    born_ms: int
-    writes: Mapping[Identifier, StagedTable]
-    isolation: Isolation = Isolation.SNAPSHOT
-    reads: ReadSet = field(default_factory=ReadSet)
-    comment: str = ""
-    marks: Mapping[str, str] = field(default_factory=dict)
-    judge: Callable[[LogState], object] | None = None
-    leftovers: Leftovers = field(default_factory=Leftovers)
 
 
 class Committer:
@@ -111,31 +41,25 @@ class Committer:
     def __init__(
         self,
         catalog: Catalog,
-        config: Config,
         log: CommitLog,
         loop: CommitLoop,
-        timeline: Timeline,
-        tables: DataTables,
-        places: AllowedPlaces,
+        validation: Validation,
         applier: Applier,
         births: Births,
         tidier: Tidier,
         clock: Clock,
     ) -> None:
         self._catalog = catalog
-        self._config = config
         self._log = log
         self._loop = loop
-        self._timeline = timeline
-        self._tables = tables
-        self._places = places
+        self._validation = validation
         self._applier = applier
         self._births = births
         self._tidier = tidier
         self._clock = clock
         self.metrics = Metrics(clock)
 
-    def commit(self, request: Request) -> Entry:
+    def commit(self, request: CommitRequest) -> Entry:
         """
         Append the entry: the moment of durability. Nothing is applied yet.
 
@@ -151,7 +75,7 @@ class Committer:
         with about(txn=request.key.txn_id):
             return self._counted(request) if request.kind is Kind.COMMIT else self._commit(request)
 
-    def _counted(self, request: Request) -> Entry:
+    def _counted(self, request: CommitRequest) -> Entry:
         self.metrics.took(Phase.STAGE, self._clock.now_ms() - request.born_ms)
         try:
             entry = self._commit(request)
@@ -167,7 +91,7 @@ class Committer:
         _LOG.debug("committed at %d", entry.commit_ts)
         return entry
 
-    def _commit(self, request: Request) -> Entry:
+    def _commit(self, request: CommitRequest) -> Entry:
         refusal = self._prepare(request)
         leftovers = request.leftovers
         ahead = None
@@ -177,11 +101,7 @@ class Committer:
         def attempt(state: LogState, head: Head, commit_ts: int) -> Entry:
             if refusal is not None:
                 raise refusal
-            self._refuse_old(request, state)
-            if request.judge:
-                request.judge(state)
-            writes = self._validated(request, state, head, leftovers)
-            return self._entry(request, state, head, commit_ts, writes, leftovers, ahead)
+            return self._validation.entry(request, state, head, commit_ts, ahead)
 
         try:
             tables = request.writes if request.kind is Kind.COMMIT else ()
@@ -225,7 +145,7 @@ class Committer:
             self.metrics.took(Phase.SWAP, took_ms)
             self.metrics.count(Count.RETRIED, max(0, len(spent_ms) - 1))
 
-    def commit_once(self, request: Request) -> Entry:
+    def commit_once(self, request: CommitRequest) -> Entry:
         """
         Commit what nobody commits again: what was written for it goes unless it may land.
 
@@ -245,7 +165,7 @@ class Committer:
                     _delete_staged(request)
             raise
 
-    def _prepare(self, request: Request) -> TxnsError | None:
+    def _prepare(self, request: CommitRequest) -> TxnsError | None:
         """
         Complete what was staged.
 
@@ -297,7 +217,7 @@ class Committer:
         """Leave applying to the next writer; tidy what others have applied when it is due."""
         self._tidier.tidy_when_due(self._log.newest)
 
-    def _apply_outstanding(self, request: Request) -> None:
+    def _apply_outstanding(self, request: CommitRequest) -> None:
         """Apply what stands before an overwrite: it names files that expiry may take."""
         overwrites = [
             write
@@ -312,220 +232,7 @@ class Committer:
             if head.state.changes(uuid, after=write.applied_ts, upto=head.upper):
                 self._applier.apply_run(head, write.identifier)
 
-    def _refuse_old(self, request: Request, state: LogState) -> None:
-        age_ms = self._clock.now_ms() - request.born_ms
-        max_age_ms = self._config.within(state.settings).max_age_ms
-        if age_ms > max_age_ms:
-            raise InvalidUsage(
-                TOO_OLD,
-                f"the transaction is {age_ms // 1000} s old, and may be {max_age_ms // 1000} s: it"
-                " would be as old the next time, so shorten it, or raise the log's by `txns"
-                " settings --max-age`, and this process's own max_age_s;"
-                f" txn=`{request.key.txn_id}`",
-            )
 
-    def _validated(
-        self, request: Request, state: LogState, head: Head, leftovers: Leftovers
-    ) -> dict[Identifier, StagedTable]:
-        """
-        Give what is to be written on top of a state: as it was staged, or restaged.
-
-        Every attempt starts from what was staged, since the head of a lost one may have held
-        entries that never landed.
-        """
-        writes = dict(request.writes)
-        newer = self._timeline.above(state, request.read_ts)
-        checker = ConflictChecker(request.key.txn_id, request.isolation, request.reads, writes)
-        checker.validate(newer)
-        moved = {change.table: entry.winner for entry in newer for change in entry.changes}
-        standing = {entry.commit_ts for entry in state.entries}
-        at = replace(head, state=state)
-        for table, staged in request.writes.items():
-            if table in moved or not staged.stands_on_unapplied <= standing:
-                winner = moved.get(table, NOBODY)
-                writes[table] = self._restaged(request, at, staged, winner, leftovers)
-        return writes
-
-    def _restaged(
-        self,
-        request: Request,
-        head: Head,
-        staged: StagedTable,
-        winner: Winner,
-        leftovers: Leftovers,
-    ) -> StagedTable:
-        table, txn_id = staged.identifier, request.key.txn_id
-        try:
-            loaded = self._standing(staged, head)
-        except NoSuchTableError:
-            raise Conflict(
-                "a table that it appended to was dropped" if winner.txn_id else _VOID,
-                table=table,
-                txn_id=txn_id,
-                winner=winner,
-                least_ts=head.upper,
-            ) from None
-        newer = loaded.metadata
-        if newer.current_snapshot_id == staged.base.current_snapshot_id:
-            return staged
-        # What it adopts may have been adopted since, or stand on a branch of its own now.
-        if not staged.append_only or request.kind is Kind.ADOPT:
-            raise Conflict(
-                "a table that it wrote was written" if winner.txn_id else _VOID,
-                table=table,
-                txn_id=txn_id,
-                winner=winner,
-                least_ts=head.upper,
-            )
-        self._places.refuse_to_write(loaded)
-        restaged = restage.restage(
-            staged,
-            newer,
-            self._clock,
-            txn_id=txn_id,
-            winner=winner,
-            least_ts=head.upper,
-        )
-        leftovers.restaged(restaged)
-        return restaged
-
-    def _standing(self, staged: StagedTable, head: Head) -> Loaded:
-        """Give a table as a head has it; under a lock with what the swap makes of it so far."""
-        table = staged.identifier
-        if head.rows and head.rows.has(table):
-            loaded = self._tables.live(table, head.rows.load_table(table), head)
-        else:
-            loaded = self._tables.load(table, head, head.upper)
-        if loaded.metadata.table_uuid != staged.base.table_uuid:  # somebody has taken its name
-            raise NoSuchTableError(f"Table does not exist: {dotted_name(table)}")
-        return loaded
-
-    def _entry(
-        self,
-        request: Request,
-        state: LogState,
-        head: Head,
-        commit_ts: int,
-        writes: Mapping[Identifier, StagedTable],
-        leftovers: Leftovers,
-        ahead: Ahead | None,
-    ) -> Entry:
-        changes: list[Change] = []
-        requests: list[CommitTableRequest] = []
-        txn_id = request.key.txn_id
-        limits.check_tables(len(writes))
-        for staged in writes.values():
-            change, carried = change_builder.build(staged, txn_id, commit_ts, request.marks)
-            self._check_permitted(staged, change, carried, commit_ts, request)
-            self._check_fits(staged, change, carried, commit_ts, request)
-            now = replace(head, state=state)
-            if self._is_born(request, now, commit_ts, change, carried, ahead):
-                changes.append(replace(change, born_applied=True))
-                continue
-            changes.append(change)
-            requests.append(carried)
-        payload = self._stored(requests, head, txn_id, leftovers)
-        return Entry(
-            kind=request.kind,
-            txn_id=txn_id,
-            upper=commit_ts,
-            tidied_upto=state.tidied_upto,
-            commit_ts=commit_ts,
-            prev_ts=state.upper,
-            read_ts=request.read_ts,
-            isolation=request.isolation,
-            engine=THIS_ENGINE,
-            comment=request.comment,
-            changes=tuple(changes),
-            payload=payload,
-        )
-
-    def _is_born(
-        self,
-        request: Request,
-        head: Head,
-        commit_ts: int,
-        change: Change,
-        carried: CommitTableRequest,
-        ahead: Ahead | None,
-    ) -> bool:
-        """Whether the swap of the entry itself is to move a table: its row says so from then on."""
-        if head.rows is None or request.kind is not Kind.COMMIT:
-            return False
-        entry = Entry(Kind.COMMIT, request.key.txn_id, commit_ts, 0, commit_ts)
-        return self._births.bear(head.rows, head, LoggedChange(entry, change), carried, ahead)
-
-    def _stored(
-        self,
-        requests: list[CommitTableRequest],
-        head: Head,
-        txn_id: str,
-        leftovers: Leftovers,
-    ) -> Payload:
-        if not requests:
-            return NO_PAYLOAD
-        text, now_ms = _payload.dump(requests), self._clock.now_ms()
-        limits.check_payload(text)
-        return leftovers.store(self._log, head, txn_id, text, now_ms)
-
-    def _check_permitted(
-        self,
-        staged: StagedTable,
-        change: Change,
-        carried: CommitTableRequest,
-        commit_ts: int,
-        request: Request,
-    ) -> None:
-        """Keep out of the log what nobody would carry out."""
-        probe = LoggedChange(
-            Entry(request.kind, request.key.txn_id, commit_ts, 0, commit_ts), change
-        )
-        name = dotted_name(staged.identifier)
-        if why := permitted.forbidden(probe, carried, self._log.identifier):
-            raise InvalidUsage(
-                "42602",
-                "no transaction does such a thing: what begins with txns. or txns- is the"
-                " protocol's own, leave it out, or give it another name; a property by which"
-                " libraries load code or reach storage is set with the catalog itself, past the"
-                " protocol; one that they parse has a value that they can parse;"
-                f" update=`{why}` table=`{name}`",
-            )
-        base = None if staged.create else staged.base
-        for path in places.misplaced_files(base, carried.updates):
-            raise Unsupported(
-                "the table's manifest lists, or statistics, do not lie below its metadata location,"
-                " the only place where transactions read them: set write.metadata.path in place of"
-                f" a location provider; file=`{path}` table=`{name}`"
-            )
-
-    def _check_fits(
-        self,
-        staged: StagedTable,
-        change: Change,
-        carried: CommitTableRequest,
-        commit_ts: int,
-        request: Request,
-    ) -> None:
-        """Keep out of the log what does not fit its own base: it would quarantine the table."""
-        if change.operation is Operation.APPEND:
-            return  # snapshots and main only, laid over this very base when they were staged
-        probe = Entry(Kind.COMMIT, request.key.txn_id, commit_ts, 0, commit_ts)
-        logged = LoggedChange(probe, change)
-        now_ms = self._clock.now_ms()
-        try:
-            if staged.create:
-                replay.create(logged, carried, now_ms)
-            else:
-                replay.replay(staged.base, logged, carried, now_ms, replay.renumber_in_memory)
-        except (TxnsError, ValueError) as error:
-            raise Conflict(
-                f"its change does not fit the table: {error}",
-                table=dotted_name(staged.identifier),
-                txn_id=request.key.txn_id,
-                least_ts=commit_ts,
-            ) from error
-
-
-def _delete_staged(request: Request) -> None:
+def _delete_staged(request: CommitRequest) -> None:
     for staged in request.writes.values():
         staged.io.delete_created()

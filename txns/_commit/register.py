@@ -18,7 +18,7 @@ from pyiceberg.table.update import (
     SetPropertiesUpdate,
 )
 
-from txns._commit.committer import Request
+from txns._commit.commit_request import CommitRequest
 from txns._commit.drafts import control_entry
 from txns._commit.group import Key, Origin
 from txns._iceberg import manifests, timestamps
@@ -128,7 +128,7 @@ class Registrar:
         staged = StagedTable.of(loaded)
         marked = [key for key in _mark.KEYS if key in staged.base.properties]
         staged.stage((RemovePropertiesUpdate(removals=marked),))
-        request = Request(
+        request = CommitRequest(
             kind=Kind.FORGET,
             key=Key.fresh(self._clock.new_txn_id()),
             read_ts=loaded.read_ts,

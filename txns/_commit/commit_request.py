@@ -1,0 +1,50 @@
+"""What is to be committed, by whom, and as of when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from txns._commit.leftovers import Leftovers
+from txns._log.entry import Isolation, Kind
+from txns._stage.read_set import ReadSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from txns._commit.group import Key
+    from txns._identifier import Identifier
+    from txns._log.state import LogState
+    from txns._stage.staged_table import StagedTable
+
+
+@dataclass(frozen=True)
+class CommitRequest:
+    """
+    What is to be committed.
+
+    Attributes:
+        kind: Of the entry.
+        key: The idempotence key.
+        read_ts: What everything was read at, in ms.
+        born_ms: When it began, in ms of the wall clock.
+        writes: What was staged, by table; at least one.
+        isolation: What is validated.
+        reads: What was read.
+        comment: The user's words.
+        marks: Summary keys for the data tables' snapshots.
+        judge: Raises what forbids it as of a state that it is validated against.
+        leftovers: Of its attempts; whoever may commit again hands them on.
+    """
+
+    kind: Kind
+    key: Key
+    read_ts: int
+    born_ms: int
+    writes: Mapping[Identifier, StagedTable]
+    isolation: Isolation = Isolation.SNAPSHOT
+    reads: ReadSet = field(default_factory=ReadSet)
+    comment: str = ""
+    marks: Mapping[str, str] = field(default_factory=dict)
+    judge: Callable[[LogState], object] | None = None
+    leftovers: Leftovers = field(default_factory=Leftovers)

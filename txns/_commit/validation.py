@@ -1,0 +1,302 @@
+"""
+One attempt of a commit on top of a head (docs/spec.md 11.1).
+
+What was staged is validated, what has moved is restaged, and the entry is made, or why not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from txns._commit.conflict import ConflictChecker
+from txns._iceberg import places
+from txns._identifier import dotted_name
+from txns._log import limits, permitted
+from txns._log import payload as _payload
+from txns._log.entry import (
+    NO_PAYLOAD,
+    THIS_ENGINE,
+    Change,
+    Entry,
+    Kind,
+    LoggedChange,
+    Operation,
+)
+from txns._stage import change_builder, restage
+from txns._table import replay
+from txns.errors import NOBODY, TOO_OLD, Conflict, InvalidUsage, TxnsError, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyiceberg.table import CommitTableRequest
+
+    from txns._clock import Clock
+    from txns._commit.born_applied import Ahead, Births
+    from txns._commit.commit_request import CommitRequest
+    from txns._config import Config
+    from txns._identifier import Identifier
+    from txns._log.commit_log import CommitLog
+    from txns._log.entry import Payload
+    from txns._log.head import Head
+    from txns._log.state import LogState
+    from txns._log.timeline import Timeline
+    from txns._stage.staged_table import StagedTable
+    from txns._table.allowed_places import AllowedPlaces
+    from txns._table.data_tables import DataTables
+    from txns._table.loaded import Loaded
+    from txns.errors import Winner
+
+_VOID = "a table that it wrote lacks what it was read with: a record of the log was made void"
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Makes the entry of one attempt, or refuses it."""
+
+    _config: Config
+    _log: CommitLog
+    _timeline: Timeline
+    _tables: DataTables
+    _places: AllowedPlaces
+    _births: Births
+    _clock: Clock
+
+    def entry(
+        self,
+        request: CommitRequest,
+        state: LogState,
+        head: Head,
+        commit_ts: int,
+        ahead: Ahead | None,
+    ) -> Entry:
+        """
+        Make the entry that follows a state.
+
+        Args:
+            request: What is to be committed.
+            state: Of the head, with the entries that stand before it in the same swap.
+            head: Which the swap is to replace.
+            commit_ts: Its own, in ms.
+            ahead: What was written for it before.
+
+        Raises:
+            Conflict: It clashes with what the state has.
+            InvalidUsage: 25P04, it is too old; 42602, nobody would carry it out.
+            Unsupported: A table's files stand where nobody of the protocol reads them.
+        """
+        self._refuse_old(request, state)
+        if request.judge:
+            request.judge(state)
+        writes = self._validated(request, state, head)
+        return self._entry(request, state, head, commit_ts, writes, ahead)
+
+    def _refuse_old(self, request: CommitRequest, state: LogState) -> None:
+        age_ms = self._clock.now_ms() - request.born_ms
+        max_age_ms = self._config.within(state.settings).max_age_ms
+        if age_ms > max_age_ms:
+            raise InvalidUsage(
+                TOO_OLD,
+                f"the transaction is {age_ms // 1000} s old, and may be {max_age_ms // 1000} s: it"
+                " would be as old the next time, so shorten it, or raise the log's by `txns"
+                " settings --max-age`, and this process's own max_age_s;"
+                f" txn=`{request.key.txn_id}`",
+            )
+
+    def _validated(
+        self, request: CommitRequest, state: LogState, head: Head
+    ) -> dict[Identifier, StagedTable]:
+        """
+        Give what is to be written on top of a state: as it was staged, or restaged.
+
+        Every attempt starts from what was staged, since the head of a lost one may have held
+        entries that never landed.
+        """
+        writes = dict(request.writes)
+        newer = self._timeline.above(state, request.read_ts)
+        checker = ConflictChecker(request.key.txn_id, request.isolation, request.reads, writes)
+        checker.validate(newer)
+        moved = {change.table: entry.winner for entry in newer for change in entry.changes}
+        standing = {entry.commit_ts for entry in state.entries}
+        at = replace(head, state=state)
+        for table, staged in request.writes.items():
+            if table in moved or not staged.stands_on_unapplied <= standing:
+                winner = moved.get(table, NOBODY)
+                writes[table] = self._restaged(request, at, staged, winner)
+        return writes
+
+    def _restaged(
+        self,
+        request: CommitRequest,
+        head: Head,
+        staged: StagedTable,
+        winner: Winner,
+    ) -> StagedTable:
+        table, txn_id = staged.identifier, request.key.txn_id
+        try:
+            loaded = self._standing(staged, head)
+        except NoSuchTableError:
+            raise Conflict(
+                "a table that it appended to was dropped" if winner.txn_id else _VOID,
+                table=table,
+                txn_id=txn_id,
+                winner=winner,
+                least_ts=head.upper,
+            ) from None
+        newer = loaded.metadata
+        if newer.current_snapshot_id == staged.base.current_snapshot_id:
+            return staged
+        # What it adopts may have been adopted since, or stand on a branch of its own now.
+        if not staged.append_only or request.kind is Kind.ADOPT:
+            raise Conflict(
+                "a table that it wrote was written" if winner.txn_id else _VOID,
+                table=table,
+                txn_id=txn_id,
+                winner=winner,
+                least_ts=head.upper,
+            )
+        self._places.refuse_to_write(loaded)
+        restaged = restage.restage(
+            staged,
+            newer,
+            self._clock,
+            txn_id=txn_id,
+            winner=winner,
+            least_ts=head.upper,
+        )
+        request.leftovers.restaged(restaged)
+        return restaged
+
+    def _standing(self, staged: StagedTable, head: Head) -> Loaded:
+        """Give a table as a head has it; under a lock with what the swap makes of it so far."""
+        table = staged.identifier
+        if head.rows and head.rows.has(table):
+            loaded = self._tables.live(table, head.rows.load_table(table), head)
+        else:
+            loaded = self._tables.load(table, head, head.upper)
+        if loaded.metadata.table_uuid != staged.base.table_uuid:  # somebody has taken its name
+            raise NoSuchTableError(f"Table does not exist: {dotted_name(table)}")
+        return loaded
+
+    def _entry(
+        self,
+        request: CommitRequest,
+        state: LogState,
+        head: Head,
+        commit_ts: int,
+        writes: Mapping[Identifier, StagedTable],
+        ahead: Ahead | None,
+    ) -> Entry:
+        changes: list[Change] = []
+        requests: list[CommitTableRequest] = []
+        txn_id = request.key.txn_id
+        limits.check_tables(len(writes))
+        for staged in writes.values():
+            change, carried = change_builder.build(staged, txn_id, commit_ts, request.marks)
+            self._check_permitted(staged, change, carried, commit_ts, request)
+            self._check_fits(staged, change, carried, commit_ts, request)
+            now = replace(head, state=state)
+            if self._is_born(request, now, commit_ts, change, carried, ahead):
+                changes.append(replace(change, born_applied=True))
+                continue
+            changes.append(change)
+            requests.append(carried)
+        payload = self._stored(request, requests, head)
+        return Entry(
+            kind=request.kind,
+            txn_id=txn_id,
+            upper=commit_ts,
+            tidied_upto=state.tidied_upto,
+            commit_ts=commit_ts,
+            prev_ts=state.upper,
+            read_ts=request.read_ts,
+            isolation=request.isolation,
+            engine=THIS_ENGINE,
+            comment=request.comment,
+            changes=tuple(changes),
+            payload=payload,
+        )
+
+    def _is_born(
+        self,
+        request: CommitRequest,
+        head: Head,
+        commit_ts: int,
+        change: Change,
+        carried: CommitTableRequest,
+        ahead: Ahead | None,
+    ) -> bool:
+        """Whether the swap of the entry itself is to move a table: its row says so from then on."""
+        if head.rows is None or request.kind is not Kind.COMMIT:
+            return False
+        entry = Entry(Kind.COMMIT, request.key.txn_id, commit_ts, 0, commit_ts)
+        return self._births.bear(head.rows, head, LoggedChange(entry, change), carried, ahead)
+
+    def _stored(
+        self, request: CommitRequest, requests: list[CommitTableRequest], head: Head
+    ) -> Payload:
+        if not requests:
+            return NO_PAYLOAD
+        text, now_ms = _payload.dump(requests), self._clock.now_ms()
+        limits.check_payload(text)
+        return request.leftovers.store(self._log, head, request.key.txn_id, text, now_ms)
+
+    def _check_permitted(
+        self,
+        staged: StagedTable,
+        change: Change,
+        carried: CommitTableRequest,
+        commit_ts: int,
+        request: CommitRequest,
+    ) -> None:
+        """Keep out of the log what nobody would carry out."""
+        probe = LoggedChange(
+            Entry(request.kind, request.key.txn_id, commit_ts, 0, commit_ts), change
+        )
+        name = dotted_name(staged.identifier)
+        if why := permitted.forbidden(probe, carried, self._log.identifier):
+            raise InvalidUsage(
+                "42602",
+                "no transaction does such a thing: what begins with txns. or txns- is the"
+                " protocol's own, leave it out, or give it another name; a property by which"
+                " libraries load code or reach storage is set with the catalog itself, past the"
+                " protocol; one that they parse has a value that they can parse;"
+                f" update=`{why}` table=`{name}`",
+            )
+        base = None if staged.create else staged.base
+        for path in places.misplaced_files(base, carried.updates):
+            raise Unsupported(
+                "the table's manifest lists, or statistics, do not lie below its metadata location,"
+                " the only place where transactions read them: set write.metadata.path in place of"
+                f" a location provider; file=`{path}` table=`{name}`"
+            )
+
+    def _check_fits(
+        self,
+        staged: StagedTable,
+        change: Change,
+        carried: CommitTableRequest,
+        commit_ts: int,
+        request: CommitRequest,
+    ) -> None:
+        """Keep out of the log what does not fit its own base: it would quarantine the table."""
+        if change.operation is Operation.APPEND:
+            return  # snapshots and main only, laid over this very base when they were staged
+        probe = Entry(Kind.COMMIT, request.key.txn_id, commit_ts, 0, commit_ts)
+        logged = LoggedChange(probe, change)
+        now_ms = self._clock.now_ms()
+        try:
+            if staged.create:
+                replay.create(logged, carried, now_ms)
+            else:
+                replay.replay(staged.base, logged, carried, now_ms, replay.renumber_in_memory)
+        except (TxnsError, ValueError) as error:
+            raise Conflict(
+                f"its change does not fit the table: {error}",
+                table=dotted_name(staged.identifier),
+                txn_id=request.key.txn_id,
+                least_ts=commit_ts,
+            ) from error
