@@ -19,6 +19,7 @@ from txns._admin.kept_versions import of_log, staying
 from txns._admin.listing import listed, plain
 from txns._admin.log_versions import Versions, version_at
 from txns._iceberg import manifests
+from txns._iceberg.manifest_entries import live_entries
 from txns._iceberg.snapshots import summary_value
 from txns._log import commit_log
 from txns._log.entry import KIND, PAYLOAD_LOCATION, Kind
@@ -272,7 +273,7 @@ def _listed_in(io: FileIO, lists: Iterable[str], *gone: type[Exception]) -> set[
     used = set(known)
     for manifest in known.values():
         with suppress(*gone):
-            used.update(each.data_file.file_path for each in manifest.fetch_manifest_entry(io))
+            used.update(each.data_file.file_path for each in live_entries(io, manifest))
     return used
 
 

@@ -14,6 +14,7 @@ from pyiceberg.utils.properties import property_as_bool
 
 from txns._iceberg import manifests as _manifests
 from txns._iceberg import places
+from txns._iceberg.manifest_entries import live_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,7 +79,7 @@ class PurgedFiles:
         paths: set[str] = set()
         for manifest in manifests:
             try:
-                entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
+                entries = live_entries(self._io, manifest)
             except FileNotFoundError:
                 continue
             paths.update(entry.data_file.file_path for entry in entries)

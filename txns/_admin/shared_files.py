@@ -14,6 +14,7 @@ from pyiceberg.table import TableProperties
 
 from txns._admin.inventory import namespaces
 from txns._iceberg import manifests, places
+from txns._iceberg.manifest_entries import live_entries
 from txns._identifier import dotted_name
 from txns.errors import Unsupported
 
@@ -88,5 +89,5 @@ def _files(table: Table) -> Iterator[str]:
         listed.update({each.manifest_path: each for each in manifests.manifests_of(table.io, path)})
     for path, manifest in listed.items():
         yield path
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+        for entry in live_entries(table.io, manifest):
             yield entry.data_file.file_path

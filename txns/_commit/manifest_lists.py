@@ -86,7 +86,7 @@ class ManifestLists:
 
 
 def first_missing(io: FileIO, request: CommitTableRequest) -> str | None:
-    """Give the first of a change's manifest lists that is not there, or is none; None for no such."""
+    """Give the first of a change's manifest lists that is not there, or is none; or None."""
     return _first_gone(io, _lists(request))
 
 

@@ -13,15 +13,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from pydantic_core import to_json
-from pyiceberg.avro.file import AvroFile
 from pyiceberg.manifest import (
     DEFAULT_READ_VERSION,
-    MANIFEST_ENTRY_SCHEMAS,
     MANIFEST_LIST_FILE_SCHEMAS,
     UNASSIGNED_SEQ,
     DataFile,
-    DataFileContent,
-    FileFormat,
     ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
@@ -38,6 +34,7 @@ from pyiceberg.table.metadata import TableMetadataV1
 
 from txns._iceberg import avro_files
 from txns._iceberg.earlier_schema import schema_of
+from txns._iceberg.manifest_entries import live_entries
 from txns._logger import logger
 from txns.errors import Unsupported
 
@@ -275,7 +272,7 @@ def added_files(io: FileIO, snapshot: Snapshot) -> list[DataFile]:
         if manifest.added_snapshot_id == snapshot.snapshot_id:
             files.extend(
                 entry.data_file
-                for entry in manifest.fetch_manifest_entry(io)
+                for entry in live_entries(io, manifest)
                 if entry.status == ManifestEntryStatus.ADDED
             )
     return files
@@ -290,7 +287,7 @@ def files_of(io: FileIO, snapshot: Snapshot) -> list[str]:
                 files.append(manifest.manifest_path)
                 files += [
                     entry.data_file.file_path
-                    for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)
+                    for entry in live_entries(io, manifest)
                     if entry.status == ManifestEntryStatus.ADDED
                 ]
     except Exception:  # noqa: BLE001 -- files that stay harm nobody
@@ -328,19 +325,7 @@ def only_reached_by(
 
 
 def _live_files(io: FileIO, manifest: ManifestFile) -> list[DataFile]:
-    entries = manifest.fetch_manifest_entry(io, discard_deleted=True)
-    return [entry.data_file for entry in entries]
-
-
-def inherits_snapshot_id(io: FileIO, manifest: ManifestFile) -> bool:
-    """Whether no entry of a manifest names a snapshot: then another one may take it over."""
-    with AvroFile[ManifestEntry](
-        io.new_input(manifest.manifest_path),
-        MANIFEST_ENTRY_SCHEMAS[DEFAULT_READ_VERSION],
-        read_types={-1: ManifestEntry, 2: DataFile},
-        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-    ) as reader:
-        return all(entry.snapshot_id is None for entry in reader)
+    return [entry.data_file for entry in live_entries(io, manifest)]
 
 
 def write_added(

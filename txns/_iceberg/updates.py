@@ -69,6 +69,24 @@ def laid_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMetad
         raise ValueError(f"pyiceberg cannot make of it: {type(error).__name__} {error}") from error
 
 
+def staged_over(base: TableMetadata, updates: Iterable[TableUpdate]) -> TableMetadata:
+    """
+    Give what pyiceberg's own transactions show of a table while updates are staged.
+
+    It is pyiceberg's `update_table_metadata` without the deep copy at its end, and the time of it.
+
+    Raises:
+        Exception: As there, where an update does not fit the table.
+    """
+    context = _TableMetadataUpdateContext()
+    metadata = base
+    for update in updates:
+        metadata = _apply_table_update(update, metadata, context)
+    metadata.spec().check_compatible(metadata.schema())
+    metadata.sort_order().check_compatible(metadata.schema())
+    return metadata
+
+
 _OF_PYICEBERG = (StopIteration, TypeError, AttributeError, LookupError, NotImplementedError)
 """What it says of updates that nobody meant, besides errors of values."""
 

@@ -24,6 +24,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 
 from txns._iceberg import manifests as _manifests
 from txns._iceberg import snapshots, timestamps
+from txns._iceberg.manifest_entries import live_entries
 from txns._iceberg.snapshots import APPEND, History
 from txns._identifier import dotted_name
 from txns._table import mark
@@ -149,7 +150,7 @@ def _live(staged: StagedTable, manifests: Iterable[ManifestFile]) -> set[str]:
     return {
         entry.data_file.file_path
         for manifest in manifests
-        for entry in manifest.fetch_manifest_entry(staged.io, discard_deleted=True)
+        for entry in live_entries(staged.io, manifest)
     }
 
 

@@ -14,6 +14,7 @@ from pyiceberg.table.update import AddSnapshotUpdate
 
 from txns._iceberg import manifests as _manifests
 from txns._iceberg import snapshots
+from txns._iceberg.manifest_entries import inherits_snapshot_id, live_entries
 from txns._stage.change_builder import main_at
 from txns._stage.staged_table import StagedTable
 from txns.errors import Conflict
@@ -128,12 +129,12 @@ def _taken_over(
     Its entries may name the old snapshot, or be merged with older ones: then the added files
     are written into a new manifest. Entries that inherit the id are left as they are.
     """
-    if _manifests.inherits_snapshot_id(restaged.io, manifest):
+    if inherits_snapshot_id(restaged.io, manifest):
         return [_manifests.owned_by(manifest, snapshot_id, was=snapshot.snapshot_id)]
     restaged.replaced.append(manifest.manifest_path)
     files = [
         entry.data_file
-        for entry in manifest.fetch_manifest_entry(restaged.io)
+        for entry in live_entries(restaged.io, manifest)
         if entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot.snapshot_id
     ]
     if not files:

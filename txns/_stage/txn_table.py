@@ -14,13 +14,16 @@ from pyiceberg.table import (
     Transaction,
 )
 from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from pyiceberg.table.update.snapshot import UpdateSnapshot
 from pyiceberg.typedef import EMPTY_DICT
 from pyiceberg.utils.properties import property_as_bool
 
+from txns._iceberg.updates import staged_over
 from txns._identifier import dotted_name
 from txns._stage import data_files
+from txns._stage.deletes import Deletes
 from txns._table.mark import created_ts
 from txns.errors import Conflict, Unsupported
 
@@ -267,6 +270,22 @@ class _NotingTransaction(Transaction):
         self._all_appends = table.appends
         self._appends: set[int] = set()
         self._conditional = False
+        self._so_far = table.metadata, self._updates, table.metadata
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """
+        The table with what is staged.
+
+        pyiceberg lays it over the table, and copies all of that, each time that it looks: a dozen
+        times a DELETE, each at the cost of all snapshots.
+        """
+        base, updates, metadata = self._so_far
+        if base is not self._table.metadata or updates is not self._updates:
+            base, updates = self._table.metadata, self._updates
+            metadata = staged_over(base, updates) if updates else base
+            self._so_far = base, updates, metadata
+        return metadata
 
     def _note_conditional(self, row_filter: str) -> None:
         """Note a write by what the table holds; the appends that belong to it are none, then."""
@@ -346,7 +365,13 @@ class _NotingUpdates(UpdateSnapshot):
 
     def delete(self) -> Any:
         self._on_conditional(EVERYTHING)
-        return super().delete()
+        return Deletes(
+            Operation.DELETE,
+            self._transaction,
+            self._io,
+            branch=self._branch,
+            snapshot_properties=self._snapshot_properties,
+        )
 
 
 def _anywhere(_metadata: TableMetadata) -> None:

@@ -52,6 +52,7 @@ from pyiceberg.types import (
 )
 
 from txns._iceberg import manifests
+from txns._iceberg.manifest_entries import live_entries
 from txns._iceberg.metadata_text import MetadataText
 from txns._stage import data_files
 
@@ -225,6 +226,20 @@ def test_manifests_of_every_kind_of_partition(tmp_path, codec, transform, kind, 
     for name in manifests._FIELDS:
         if name not in {"manifest_path", "manifest_length"}:
             assert getattr(made, name) == getattr(expected, name), name
+    made[6] = 5  # as its list numbers it
+    for _ in range(2):  # by its header, and by what was made of that
+        read = live_entries(io, made)
+        assert said_of(read) == said_of(made.fetch_manifest_entry(io))
+        assert len(values) == len(read)
+
+
+def said_of(entries):
+    numbers = [
+        (each.snapshot_id, each.sequence_number, each.file_sequence_number) for each in entries
+    ]
+    return [
+        (each.status, *numbers[place], *each.data_file._data) for place, each in enumerate(entries)
+    ]
 
 
 def codec_name(codec):

@@ -1,0 +1,104 @@
+"""
+pyiceberg's DELETE by what manifests say of files, which reads manifests by known headers.
+
+What pyiceberg makes of a manifest's header costs more than the entries of a small one, and a DELETE
+reads those that may have matching rows. Else it is its `_DeleteFiles`, step by step.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyiceberg.expressions.visitors import (
+    ROWS_MIGHT_NOT_MATCH,
+    ROWS_MUST_MATCH,
+    _InclusiveMetricsEvaluator,
+    _StrictMetricsEvaluator,
+)
+from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestEntryStatus
+from pyiceberg.table.update.snapshot import _DeleteFiles
+from pyiceberg.typedef import KeyDefaultDict
+
+from txns._iceberg.manifest_entries import live_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.manifest import ManifestFile
+
+
+class Deletes(_DeleteFiles):
+    """Drops files all of whose rows match, and says whether others may have some."""
+
+    @cached_property
+    def _compute_deletes(self) -> tuple[list[ManifestFile], list[ManifestEntry], bool]:
+        """Give the manifests that stay, the entries that go, and whether files lose some rows."""
+        kept: list[ManifestFile] = []
+        gone: list[ManifestEntry] = []
+        partly = False
+        relevant: KeyDefaultDict[int, Callable[[ManifestFile], bool]] = KeyDefaultDict(
+            self._build_manifest_evaluator
+        )
+        goes, may_match = self._evaluators()
+        for manifest in self._manifests_before():
+            spec_id = manifest.partition_spec_id
+            if manifest.content != ManifestContent.DATA or not relevant[spec_id](manifest):
+                kept.append(manifest)
+                continue
+            here: list[ManifestEntry] = []
+            left: list[ManifestEntry] = []
+            for each in live_entries(self._io, manifest):
+                (here if goes(each.data_file) else left).append(each)
+            partly = partly or any(may_match(each.data_file) for each in left)
+            gone.extend(self._as(ManifestEntryStatus.DELETED, each) for each in here)
+            if not here:
+                kept.append(manifest)
+            elif left:
+                kept.append(self._rewritten(spec_id, left))
+        self._deleted_data_files = {each.data_file for each in gone}
+        if self._planned_delete_files is None:
+            self._planned_delete_files = set(self._deleted_data_files)
+        return kept, gone, partly
+
+    def _evaluators(self) -> tuple[Callable[[DataFile], bool], Callable[[DataFile], bool]]:
+        """Say of a file whether all of its rows match, and whether one may; as planned."""
+        planned = self._planned_delete_files
+        if planned is not None:
+            return planned.__contains__, lambda _file: False
+        schema = self._transaction.table_metadata.schema()
+        strict = _StrictMetricsEvaluator(
+            schema, self._predicate, case_sensitive=self._case_sensitive
+        ).eval
+        inclusive = _InclusiveMetricsEvaluator(
+            schema, self._predicate, case_sensitive=self._case_sensitive
+        ).eval
+        return (
+            lambda file: strict(file) == ROWS_MUST_MATCH,
+            lambda file: inclusive(file) != ROWS_MIGHT_NOT_MATCH,
+        )
+
+    def _manifests_before(self) -> list[ManifestFile]:
+        """Give the manifests of the snapshot that it stands on."""
+        parent = self._parent_snapshot_id
+        before = None
+        if parent is not None:
+            before = self._transaction.table_metadata.snapshot_by_id(parent)
+        return before.manifests(io=self._io) if before else []
+
+    def _rewritten(self, spec_id: int, left: list[ManifestEntry]) -> ManifestFile:
+        with self.new_manifest_writer(spec=self.spec(spec_id)) as writer:
+            for each in left:
+                writer.add_entry(self._as(ManifestEntryStatus.EXISTING, each))
+        return writer.to_manifest_file()
+
+    def _as(self, status: ManifestEntryStatus, entry: ManifestEntry) -> ManifestEntry:
+        """Give an entry with another status: who deletes a file stands in its entry."""
+        deleted = status == ManifestEntryStatus.DELETED
+        return ManifestEntry.from_args(
+            status=status,
+            snapshot_id=self.snapshot_id if deleted else entry.snapshot_id,
+            sequence_number=entry.sequence_number,
+            file_sequence_number=entry.file_sequence_number,
+            data_file=entry.data_file,
+        )
