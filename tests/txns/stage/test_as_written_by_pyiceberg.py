@@ -234,12 +234,7 @@ def test_manifests_of_every_kind_of_partition(tmp_path, codec, transform, kind, 
 
 
 def said_of(entries):
-    numbers = [
-        (each.snapshot_id, each.sequence_number, each.file_sequence_number) for each in entries
-    ]
-    return [
-        (each.status, *numbers[place], *each.data_file._data) for place, each in enumerate(entries)
-    ]
+    return [(*each._data[:4], *each.data_file._data) for each in entries]
 
 
 def codec_name(codec):
