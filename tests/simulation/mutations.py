@@ -12,6 +12,7 @@ from unittest import mock
 
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
+from tests.simulation import mutations_of_births as of_births
 from tests.simulation import mutations_of_conflicts as of_conflicts
 from tests.simulation import mutations_of_files as of_files
 from tests.simulation import mutations_of_forgeries as of_forgeries
@@ -335,6 +336,13 @@ _OF_FORGERIES = (
     of_forgeries.missing_lists_applied,
     of_forgeries.log_steers_libraries,
 )
+OF_BIRTHS = (
+    of_births.born_over_what_is_outstanding,
+    of_births.born_over_strangers,
+    of_births.born_in_word_only,
+    of_births.ahead_taken_for_another_time,
+    of_births.written_removed_after_a_maybe,
+)
 MUTATIONS: dict[str, Mutation] = {
     mutation.__name__: mutation
     for mutation in (
@@ -389,11 +397,13 @@ MUTATIONS: dict[str, Mutation] = {
         of_recovery.passed_over_written_over,
         of_recovery.applied_over_a_recovery,
         of_recovery.void_reads_committed,
+        *OF_BIRTHS,
     )
 }
 
 NEEDS = {
     **{each.__name__: frozenset({Switch.MALICIOUS}) for each in _OF_FORGERIES},
+    **{each.__name__: frozenset({Switch.ATOMIC}) for each in OF_BIRTHS},
     "conditional_write_counts_as_append": frozenset({Switch.KEYS}),
     "settled_by_a_stale_head": frozenset({Switch.STALE_HEADS}),
     "refusal_believed": frozenset({Switch.FALSE_REFUSALS}),

@@ -22,6 +22,7 @@ FROM = {"void_reads_committed": 1120}
 
 QUICK = {
     "applied_not_set",
+    "born_in_word_only",
     "commit_ts_of_the_clock",
     "earlier_heads_forgotten",
     "kept_versions_removed",
@@ -40,7 +41,10 @@ QUICK = {
 
 TESTS_SEE = {
     "absence_check_dropped",
+    "ahead_taken_for_another_time",
     "applied_over_a_recovery",
+    "born_over_strangers",
+    "born_over_what_is_outstanding",
     "head_not_moved",
     "ids_as_staged",
     "kept_tag_forgotten",
